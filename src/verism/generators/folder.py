@@ -1,0 +1,168 @@
+"""Pictures that exist already: a folder, or a manifest that says which file belongs to which prompt.
+
+Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common picture suffix; for the
+second and later pictures of a prompt ``{id}_{k}.png``). A manifest is CSV (with a header) or JSON lines with a column ``path``
+and ``prompt_id`` or ``prompt`` (the text), and optionally ``index``; relative paths count from the manifest.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from verism.errors import UsageError
+from verism.records import Prompt, Request, Result, content_hash
+
+__all__ = ["SUFFIXES", "FolderGenerator", "Matching", "match_pictures"]
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which file belongs to which picture asked for.
+
+    Attributes:
+        files: by (prompt id, index). missing: asked for, but no file. ignored: files that belong to nothing asked for.
+        source: the folder or manifest.
+    """
+
+    source: Path
+    files: Mapping[tuple[str, int], Path]
+    missing: tuple[tuple[str, int], ...]
+    ignored: tuple[Path, ...]
+
+    def table(self) -> str:
+        """What matched, what is missing and what was ignored, in lines for a person."""
+        lines = [
+            f"pictures from {self.source}",
+            f"  matched {len(self.files):>7,}",
+            f"  missing {len(self.missing):>7,}{_examples([f'{p}#{i}' if i else p for p, i in self.missing])}",
+            f"  ignored {len(self.ignored):>7,}{_examples([p.name for p in self.ignored])}",
+        ]
+        return "\n".join(lines)
+
+
+def _examples(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f"   e.g. {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
+
+
+def match_pictures(source: Path, prompts: Sequence[Prompt]) -> Matching:
+    """Match a folder or manifest with prompts.
+
+    Raises:
+        UsageError: no such source, an unreadable manifest, or one picture claimed by two files.
+    """
+    wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
+    if source.is_dir():
+        files, ignored = _from_folder(source, wanted)
+    elif source.is_file():
+        files, ignored = _from_manifest(source, prompts)
+    else:
+        raise UsageError(f"--images {source}: no such folder or manifest")
+    missing = tuple(sorted(wanted - set(files)))
+    return Matching(source, files, missing, tuple(ignored))
+
+
+def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple[str, int], Path], list[Path]]:
+    names: dict[str, tuple[str, int]] = {}
+    for prompt_id, index in wanted:
+        stem = prompt_id if index == 0 else f"{prompt_id}_{index}"
+        names[f"image_{stem}"] = names[stem] = (prompt_id, index)
+        if index == 0:  # the first of several may carry its number too
+            names.setdefault(f"{stem}_0", (prompt_id, 0))
+            names.setdefault(f"image_{stem}_0", (prompt_id, 0))
+    files: dict[tuple[str, int], Path] = {}
+    ignored = []
+    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+        key = names.get(path.stem) if path.suffix.lower() in SUFFIXES else None
+        if key is None:
+            ignored.append(path)
+        elif key in files:
+            raise UsageError(
+                f"--images {folder}: both {files[key].name} and {path.name} are pictures of {key[0]!r}; keep one, "
+                "or use a manifest"
+            )
+        else:
+            files[key] = path.absolute()
+    return files, ignored
+
+
+def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tuple[str, int], Path], list[Path]]:
+    by_text: dict[str, list[Prompt]] = {}
+    for p in prompts:
+        by_text.setdefault(p.text.strip(), []).append(p)
+    by_id = {p.prompt_id: p for p in prompts}
+    files: dict[tuple[str, int], Path] = {}
+    ignored: list[Path] = []
+    served: dict[str, int] = {}  # per prompt text, pictures dealt out so far
+    for number, row in enumerate(_rows(manifest), start=1):
+        where = f"{manifest}, row {number}"
+        if not row.get("path"):
+            raise UsageError(f"{where}: no `path`; a manifest has columns path and prompt_id or prompt")
+        path = Path(row["path"])
+        path = (path if path.is_absolute() else manifest.parent / path).absolute()
+        given_index = row.get("index")
+        try:
+            index = None if given_index in (None, "") else int(str(given_index))
+        except ValueError:
+            raise UsageError(f"{where}: index {given_index!r} is not a whole number") from None
+        key: tuple[str, int] | None = None
+        if row.get("prompt_id"):
+            prompt = by_id.get(str(row["prompt_id"]))
+            if prompt is not None:
+                key = (prompt.prompt_id, _next_index(files, prompt) if index is None else index)
+        elif row.get("prompt"):
+            # Prompts may repeat in a suite; pictures of one text are dealt out to them in order.
+            text = str(row["prompt"]).strip()
+            slots = [(p.prompt_id, i) for p in by_text.get(text, ()) for i in range(p.n_images)]
+            position = served.get(text, 0) if index is None else index
+            served[text] = served.get(text, 0) + 1
+            key = slots[position] if position < len(slots) else None
+        else:
+            raise UsageError(f"{where}: neither `prompt_id` nor `prompt`")
+        if key is None or key[1] >= by_id[key[0]].n_images:
+            ignored.append(path)
+        elif key in files:
+            raise UsageError(f"{where}: a second picture for prompt {key[0]!r}, index {key[1]}")
+        else:
+            files[key] = path
+    return files, ignored
+
+
+def _next_index(files: Mapping[tuple[str, int], Path], prompt: Prompt) -> int:
+    return next(i for i in range(len(files) + 1) if (prompt.prompt_id, i) not in files)
+
+
+def _rows(manifest: Path) -> list[dict[str, str]]:
+    try:
+        text = manifest.read_text(encoding="utf-8-sig")
+        if manifest.suffix.lower() == ".csv":
+            return list(csv.DictReader(text.splitlines()))
+        if manifest.suffix.lower() in (".jsonl", ".ndjson", ".json"):
+            return [dict(json.loads(line)) for line in text.splitlines() if line.strip()]
+    except (UnicodeDecodeError, json.JSONDecodeError, ValueError, TypeError, csv.Error) as err:
+        raise UsageError(f"{manifest} cannot be read as a manifest: {err}") from err
+    raise UsageError(f"--images {manifest}: a manifest is .csv or .jsonl, or give a folder of pictures")
+
+
+class FolderGenerator:
+    """Answers each request with the file that was matched to it."""
+
+    def __init__(self, matching: Matching) -> None:
+        self.matching = matching
+        listing = {f"{p}#{i}": str(path) for (p, i), path in sorted(matching.files.items())}
+        self.name = f"images:{matching.source}@{content_hash(listing)[:12]}"
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        for request in requests:
+            path = self.matching.files.get((request.prompt.prompt_id, request.index))
+            if path is None:
+                yield Result(image_id=request.image_id, state="missing", note="no file of that name")
+            else:
+                yield Result(image_id=request.image_id, state="ok", path=str(path))

@@ -1,0 +1,181 @@
+"""A painter of known truth: it draws what a prompt asks for, or, at a known rate, something else on purpose.
+
+What it painted is kept beside each picture as ground truth, so that whoever judges the pictures is judged as well: the
+measured accuracy must agree with the true one, and false accepts and false rejects can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError, VerismError
+from verism.records import Painted, Painter, Request, Result, Scene, SceneObject, frame, schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["MISTAKES", "ScriptedGenerator", "detections_of", "spoil"]
+
+MISTAKES = ("count", "class", "relation", "color", "empty")
+OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
+ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right"}
+
+
+class ScriptedGenerator:
+    """Paints the scene of each prompt, wrong on purpose with probability ``error``.
+
+    Args:
+        painter: turns scenes into pictures with boxes.
+        classes: labels a wrong class is drawn from. colors: likewise.
+        error: probability of a mistake, in [0, 1]. mistakes: kinds to make, those that a prompt allows, evenly.
+    """
+
+    def __init__(
+        self,
+        painter: Painter,
+        *,
+        classes: Mapping[str, str],
+        colors: Sequence[str],
+        error: float = 0.0,
+        mistakes: Sequence[str] = MISTAKES,
+    ) -> None:
+        if not 0 <= error <= 1:
+            raise UsageError(f"scripted: error must lie between 0 and 1, got {error}")
+        if unknown := sorted(set(mistakes) - set(MISTAKES)):
+            raise UsageError(f"scripted: unknown mistakes {unknown}; choose from {list(MISTAKES)}")
+        self.painter = painter
+        self.classes = dict(classes)
+        self.colors = tuple(colors)
+        self.error = error
+        self.mistakes = tuple(mistakes)
+        kinds = "" if self.mistakes == MISTAKES else f"&mistakes={'+'.join(self.mistakes)}"
+        self.name = f"scripted:error={error:g}{kinds}({painter.name})"
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        plans = [self._plan(request) for request in requests]
+        painted = self.painter.paint_all([scene for scene, _ in plans])
+        for request, (scene, made), picture in zip(requests, plans, painted, strict=True):
+            if isinstance(picture, VerismError):
+                yield Result(image_id=request.image_id, state="failed", note=str(picture))
+                continue
+            yield Result(
+                image_id=request.image_id,
+                state="ok",
+                pixels=picture.pixels,
+                note=f"painted {made}",
+                truth={"detections": detections_of(request.image_id, scene, picture, tuple(self.classes), self.colors)},
+            )
+
+    def _plan(self, request: Request) -> tuple[Scene, str]:
+        """What will be painted for a request, and in words whether that is what was asked."""
+        scene = request.prompt.scene
+        if scene is None:
+            raise UsageError(f"scripted: prompt {request.prompt.prompt_id!r} has no scene to paint")
+        rng = np.random.default_rng([request.seed, 0xE2202])
+        made = "as asked"
+        if rng.random() < self.error:
+            scene, made = spoil(scene, rng, classes=self.classes, colors=self.colors, mistakes=self.mistakes)
+        return replace(scene, seed=int(rng.integers(2**62))), made
+
+
+def spoil(
+    scene: Scene,
+    rng: np.random.Generator,
+    *,
+    classes: Mapping[str, str],
+    colors: Sequence[str],
+    mistakes: Sequence[str] = MISTAKES,
+) -> tuple[Scene, str]:
+    """A scene that does not show what the prompt asks, and what was done, in words.
+
+    Args:
+        classes: shape in scene files by label.
+
+    Raises:
+        UsageError: none of the mistakes is possible for this scene.
+    """
+    relation = next((o.relation for o in scene.objects if o.relation is not None), None)
+    possible = [
+        m
+        for m in mistakes
+        if m in ("class", "empty")
+        or (m == "count" and scene.skill == "count")
+        or (m == "relation" and relation is not None)
+        or (m == "color" and scene.objects[0].color != "plain")
+    ]
+    if not possible:
+        raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for a {scene.skill} prompt")
+    kind = possible[int(rng.integers(len(possible)))]
+    objects = list(scene.objects)
+    if kind == "empty":
+        return replace(scene, objects=()), "empty"
+    if kind == "count":
+        wanted = len(objects)
+        other = [n for n in range(1, 5) if n != wanted]
+        found = other[int(rng.integers(len(other)))]
+        return replace(scene, objects=tuple(objects[0] for _ in range(found))), f"{found} instead of {wanted}"
+    if kind == "color":
+        other_colors = [c for c in colors if c != objects[0].color]
+        color = other_colors[int(rng.integers(len(other_colors)))]
+        changed = tuple(replace(o, color=color) for o in objects)
+        return replace(scene, objects=changed), f"{color} instead of {objects[0].color}"
+    if kind == "relation":
+        assert relation is not None
+        name, _, index = relation.rpartition("_")
+        # Two of a class look the same from either side, so only the other axis is wrong for them.
+        same = objects[0].label == objects[1].label
+        wrong = ACROSS[name] if same or rng.random() < 0.5 else OPPOSITE[name]
+        objects[1] = replace(objects[1], relation=f"{wrong}_{index}")
+        return replace(scene, objects=tuple(objects)), f"{wrong} instead of {name}"
+    # kind == "class": one object becomes another class; all of them in a count, so that the number stays right.
+    number = int(rng.integers(len(objects))) if scene.skill == "spatial" else 0
+    taken = {o.label for o in objects}
+    free = sorted(label for label in classes if label not in taken)
+    label = free[int(rng.integers(len(free)))]
+    old = objects[number].label
+
+    def swapped(o: SceneObject) -> SceneObject:
+        return replace(o, label=label, shape=classes[label], state=None)
+
+    objects = [swapped(o) if scene.skill == "count" or k == number else o for k, o in enumerate(objects)]
+    return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
+
+
+def detections_of(
+    image_id: str, scene: Scene, painted: Painted, classes: Sequence[str], colors: Sequence[str], judge: str = "truth"
+) -> pl.DataFrame:
+    """What a perfect detector would say of a painted scene: table ``detections``, confidence 1."""
+    looked: dict[str, Any] = {"image_id": image_id, "judge": judge, "query": -1, "class_scores": [], "color_scores": []}
+    rows = [looked]
+    for query, (obj, box) in enumerate(zip(scene.objects, painted.boxes.tolist(), strict=True)):
+        x0, y0, x1, y1 = box
+        rows.append(
+            {
+                "image_id": image_id,
+                "judge": judge,
+                "query": query,
+                "label": obj.label if obj.label in classes else None,
+                "raw_label": obj.label,
+                "score": 1.0,
+                "x0": x0,
+                "y0": y0,
+                "x1": x1,
+                "y1": y1,
+                "class_scores": one_hot(obj.label, classes).tolist(),
+                "color": obj.color if obj.color in colors else None,
+                "color_scores": one_hot(obj.color, colors).tolist() if obj.color in colors else [],
+            }
+        )
+    table = frame("detections", rows)
+    assert table.schema == schema("detections")
+    return table
+
+
+def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:
+    """1 where equal, else 0, shape (K,)."""
+    return np.array([float(v == value) for v in values], dtype=np.float32)

@@ -1,0 +1,41 @@
+"""Pictures of other prompts: what chance alone, and the likeness of prompts, would score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from verism.records import Generator, Prompt, Request, Result
+
+__all__ = ["ShuffledGenerator"]
+
+
+class ShuffledGenerator:
+    """Answers each request with the picture of a random prompt of the same group.
+
+    Drawn with replacement, one draw per request, from all prompts that share the facet, itself included: this is what
+    the released PaintSkills code calls shuffling (there unseeded). It is not a permutation.
+
+    Args:
+        inner: makes or finds the pictures. by: facet that keeps groups apart (each skill has a file of its own).
+    """
+
+    def __init__(self, inner: Generator, prompts: Sequence[Prompt], *, seed: int, by: str = "skill") -> None:
+        self.inner = inner
+        self.name = f"shuffled:seed={seed}({inner.name})"
+        groups: dict[object, list[Prompt]] = {}
+        for prompt in prompts:
+            groups.setdefault(prompt.facets.get(by), []).append(prompt)
+        self._donor: dict[str, Prompt] = {}
+        for number, group in enumerate(groups.values()):
+            ordered = sorted(group, key=lambda p: p.prompt_id)
+            drawn = np.random.default_rng([seed, number, 0x5417F]).integers(len(ordered), size=len(ordered))
+            self._donor |= {p.prompt_id: ordered[k] for p, k in zip(ordered, drawn, strict=True)}
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        donors = [replace(r, prompt=self._donor[r.prompt.prompt_id]) for r in requests]
+        for request, result in zip(donors, self.inner.generate(donors), strict=True):
+            note = f"picture of {request.prompt.prompt_id}" + (f"; {result.note}" if result.note else "")
+            yield replace(result, note=note)

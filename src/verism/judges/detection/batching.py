@@ -1,0 +1,228 @@
+"""What detectors that run on PyTorch share: device and precision, preprocessing, batches, and the identity of weights.
+
+Only pictures whose network input has the same size share a batch, so nothing is ever padded for a neighbour's sake and
+the result for a picture does not depend on the pictures beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from verism.errors import UsageError, VerismError, require
+
+if TYPE_CHECKING:
+    import torch
+
+    from verism.records import LoadedImage
+
+__all__ = [
+    "EXTRA",
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Batches",
+    "Preprocessing",
+    "content_id",
+    "normalised",
+    "pick_device",
+    "pick_dtype",
+    "released_input",
+    "resized",
+]
+
+EXTRA = "models"
+"""The extra of the package that brings torch and transformers."""
+
+Preprocessing = Literal["model", "released"]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+RELEASED_SIZE_PX = 800  # both sides, whatever the aspect: the authors' PaintSkills evaluation does so
+
+R = TypeVar("R")
+
+
+def pick_device(device: str | None) -> torch.device:
+    """The named device, or the GPU if there is one, or else the processor."""
+    require("torch", extra=EXTRA, purpose="a detector from a hub")
+    import torch
+
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def pick_dtype(dtype: str) -> torch.dtype:
+    """The torch type of ``float32``, ``float16`` or ``bfloat16``."""
+    require("torch", extra=EXTRA, purpose="a detector from a hub")
+    import torch
+
+    known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    if dtype not in known:
+        raise UsageError(f"dtype must be one of {', '.join(known)}, not {dtype!r}")
+    return known[dtype]
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise UsageError unless an option has one of its values."""
+    if value not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def check_batch_size(batch_size: int) -> int:
+    """The batch size, or UsageError if it is not positive."""
+    if batch_size < 1:
+        raise UsageError(f"batch_size must be at least 1, not {batch_size}")
+    return batch_size
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Preprocessing
+# --------------------------------------------------------------------------------------------------------------------
+def resized(pixels: np.ndarray, *, width: int, height: int, resample: int | None = None) -> np.ndarray:
+    """A picture at another size, aspect ignored, with Pillow's filters (bilinear unless told).
+
+    Args:
+        pixels: RGB, shape (H, W, 3), uint8.
+    Returns:
+        Shape (height, width, 3), uint8.
+    """
+    from PIL import Image
+
+    method = Image.Resampling.BILINEAR if resample is None else Image.Resampling(resample)
+    return np.asarray(Image.fromarray(np.ascontiguousarray(pixels)).resize((width, height), method))
+
+
+def normalised(
+    pixels: np.ndarray,
+    *,
+    scale: float = 1 / 255,
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
+) -> np.ndarray:
+    """(pixels * scale - mean) / std with channels first: (H, W, 3) to float32 (3, H, W)."""
+    values = pixels.astype(np.float32) * np.float32(scale)
+    values -= np.asarray(mean, dtype=np.float32)
+    values /= np.asarray(std, dtype=np.float32)
+    return np.ascontiguousarray(values.transpose(2, 0, 1))
+
+
+def released_input(pixels: np.ndarray) -> np.ndarray:
+    """The network input of the authors' PaintSkills evaluation, shape (3, 800, 800), float32.
+
+    Resized to exactly 800 x 800 with the aspect ignored (Pillow, bilinear), to [0, 1], less ImageNet's mean, over its
+    deviation; no padding. Source: released evaluation code of Cho et al. 2023, arXiv:2202.04053.
+    """
+    return normalised(resized(pixels, width=RELEASED_SIZE_PX, height=RELEASED_SIZE_PX))
+
+
+def shortest_side_size(width: int, height: int, *, shortest: int, longest: int | None) -> tuple[int, int]:
+    """Width and height with the shorter side at ``shortest``, or less so that the longer stays within ``longest``.
+
+    Fractions are cut off, as the original DETR's transforms do.
+    """
+    if longest is not None and max(width, height) / min(width, height) * shortest > longest:
+        shortest = round(longest * min(width, height) / max(width, height))
+    if width < height:
+        return shortest, int(shortest * height / width)
+    return int(shortest * width / height), shortest
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Batches
+# --------------------------------------------------------------------------------------------------------------------
+class Batches:
+    """Runs a model over pictures in batches of equal input size; out of memory on the GPU, the batch is halved.
+
+    ``size`` is the largest batch; once halved it stays so, as the next pictures would fail again.
+    """
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.size = check_batch_size(size)
+        self.device = device
+
+    def run(
+        self,
+        images: Sequence[LoadedImage],
+        prepare: Callable[[LoadedImage], Mapping[str, torch.Tensor]],
+        step: Callable[[Sequence[LoadedImage], dict[str, torch.Tensor]], Sequence[R]],
+    ) -> list[R]:
+        """One result per picture, in the order of the pictures.
+
+        Args:
+            prepare: network inputs of one picture, by name, without the batch axis.
+            step: results of some pictures, given their inputs stacked on the device.
+        """
+        results: dict[int, R] = {}
+        waiting: dict[tuple[tuple[str, tuple[int, ...]], ...], list[tuple[int, Mapping[str, torch.Tensor]]]] = {}
+        for i, image in enumerate(images):
+            inputs = prepare(image)
+            shapes = tuple((name, tuple(value.shape)) for name, value in inputs.items())
+            queue = waiting.setdefault(shapes, [])
+            queue.append((i, inputs))
+            if len(queue) >= self.size:
+                self._flush(images, waiting.pop(shapes), step, results)
+        for queue in waiting.values():
+            self._flush(images, queue, step, results)
+        return [results[i] for i in range(len(images))]
+
+    def _flush(
+        self,
+        images: Sequence[LoadedImage],
+        queue: Sequence[tuple[int, Mapping[str, torch.Tensor]]],
+        step: Callable[[Sequence[LoadedImage], dict[str, torch.Tensor]], Sequence[R]],
+        results: dict[int, R],
+    ) -> None:
+        import torch
+
+        done = 0
+        while done < len(queue):
+            part = queue[done : done + self.size]
+            out_of_memory: str | None = None
+            try:
+                names = part[0][1]
+                stacked = {name: torch.stack([inputs[name] for _, inputs in part]).to(self.device) for name in names}
+                with torch.inference_mode():
+                    found = step([images[i] for i, _ in part], stacked)
+            except torch.OutOfMemoryError as err:
+                # Kept as text: the traceback would hold the tensors that have to go before the next try.
+                out_of_memory = str(err)
+            if out_of_memory is not None:
+                if len(part) == 1:
+                    raise VerismError(
+                        "the GPU's memory does not hold a single picture. Use dtype='bfloat16', device='cpu', or a "
+                        f"smaller detector. PyTorch says: {out_of_memory}"
+                    )
+                self.size = len(part) // 2
+                torch.cuda.empty_cache()
+                continue
+            results.update({i: result for (i, _), result in zip(part, found, strict=True)})
+            done += len(part)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Identity
+# --------------------------------------------------------------------------------------------------------------------
+def content_id(path: Path) -> str:
+    """Twelve hexadecimal digits that stand for a file, or for a folder's weights and settings, by content."""
+    if path.is_dir():
+        kinds = {".safetensors", ".bin", ".json", ".txt"}
+        files = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in kinds)
+    else:
+        files = [path]
+    digest = hashlib.sha256()
+    for file in files:
+        if path.is_dir():
+            digest.update(file.name.encode() + b"\0")
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def judge_name(kind: str, source: str, identity: str, **options: Any) -> str:
+    """Name of a detector: its kind, weights, their revision, and every option that changes the result."""
+    told = "".join(f" {name}={value}" for name, value in options.items() if value is not None)
+    return f"{kind}:{source}@{identity}{told}"

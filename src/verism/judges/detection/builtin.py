@@ -1,0 +1,234 @@
+"""The detector that comes with the package: trained on rendered scenes, run with onnxruntime, no PyTorch.
+
+It knows the classes and colours of PaintSkills and nothing else. The file carries its own class list, input size and
+card in its metadata, so a detector trained with ``verism train detector`` takes its place by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError, require
+from verism.judges.detection.batching import check_batch_size, judge_name
+from verism.judges.detection.boxes import PictureBoxes, detection_table
+from verism.judges.detection.decode import Found, decode
+from verism.judges.detection.names import LabelMap, map_labels
+from verism.records import DetectionNeed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import LoadedImage, Need
+
+__all__ = ["MIN_SCORE", "OUTPUTS", "BuiltinDetector", "Letterbox", "letterbox"]
+
+OUTPUTS = ("peaks", "classes", "boxes", "colors")
+"""Outputs of the network, in order; see ``decode``."""
+
+MIN_SCORE = 0.05
+PADDING = 127  # grey around pictures that are not square
+
+_PACKAGED = "paintskills_detector.onnx"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letterbox:
+    """Where a picture lies in the network's square input, in pixels of that input.
+
+    Attributes:
+        left, top: of the picture's first pixel.
+        scale_x, scale_y: input pixels per pixel of the picture; they differ only by rounding to whole pixels.
+    """
+
+    left: int
+    top: int
+    scale_x: float
+    scale_y: float
+
+    def to_picture(self, boxes: np.ndarray) -> np.ndarray:
+        """Boxes (Q, 4) of the input in pixels of the picture, float32, not clipped."""
+        offset = np.array([self.left, self.top] * 2, dtype=np.float32)
+        scale = np.array([self.scale_x, self.scale_y] * 2, dtype=np.float32)
+        return (np.asarray(boxes, dtype=np.float32) - offset) / scale
+
+
+def letterbox(pixels: np.ndarray, size: int) -> tuple[np.ndarray, Letterbox]:
+    """A picture fitted into a square, aspect kept, centred on grey.
+
+    Args:
+        pixels: RGB, shape (H, W, 3), uint8.
+    Returns:
+        The square, shape (size, size, 3), uint8 (the picture itself if it has that size), and where the picture lies.
+    """
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    if (height, width) == (size, size):
+        return pixels, Letterbox(left=0, top=0, scale_x=1.0, scale_y=1.0)
+    share = size / max(height, width)
+    new_width, new_height = max(1, round(width * share)), max(1, round(height * share))
+    # Pillow's bilinear filter widens with the shrinking factor, so thin parts are averaged and not skipped.
+    small = Image.fromarray(np.ascontiguousarray(pixels)).resize((new_width, new_height), Image.Resampling.BILINEAR)
+    left, top = (size - new_width) // 2, (size - new_height) // 2
+    square = np.full((size, size, 3), PADDING, dtype=np.uint8)
+    square[top : top + new_height, left : left + new_width] = np.asarray(small)
+    return square, Letterbox(left=left, top=top, scale_x=new_width / width, scale_y=new_height / height)
+
+
+class BuiltinDetector:
+    """Boxes, classes and colours of PaintSkills objects.
+
+    Args:
+        path: an ONNX file written by ``verism train detector``; ``None``: the one that comes with the package.
+        threads: of onnxruntime within one batch; ``None`` leaves the choice to onnxruntime (one per core).
+        min_score: boxes less sure are not reported.
+        batch_size: pictures per call of the network. Results do not depend on it.
+        aliases: class of the suite by the detector's name, see ``names.map_labels``.
+
+    Attributes:
+        name: ``builtin:paintskills-detector@`` and 12 hexadecimal digits of the file's SHA-256, then changed options.
+        classes, colors: what it knows, in its own order.
+        size: side of its input, pixels.
+        threshold: score above which a box is best believed, from the training's held-out pictures; in [0, 1].
+        card: how it was trained and how well it does, as written into the file.
+    Raises:
+        UsageError: there is no such file, or it is no detector of ours.
+        MissingExtra: onnxruntime is not installed.
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None = None,
+        *,
+        threads: int | None = None,
+        min_score: float = MIN_SCORE,
+        batch_size: int = 8,
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        ort = require("onnxruntime", extra="builtin", purpose="the built-in detector")
+        if not 0 <= min_score <= 1:
+            raise UsageError(f"min_score must lie in [0, 1], not {min_score}")
+        self.batch_size = check_batch_size(batch_size)
+        self.min_score = min_score
+        content = _file_content(path)
+        options = ort.SessionOptions()
+        options.inter_op_num_threads = 1
+        if threads is not None:
+            if threads < 1:
+                raise UsageError(f"threads must be at least 1, not {threads}")
+            options.intra_op_num_threads = threads
+        try:
+            self._session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            meta = self._session.get_modelmeta().custom_metadata_map
+            self.classes: tuple[str, ...] = tuple(json.loads(meta["classes"]))
+            self.colors: tuple[str, ...] = tuple(json.loads(meta["colors"]))
+            self.size = int(meta["input_size"])
+            self.threshold = float(meta["threshold"])
+            self.card: dict[str, Any] = json.loads(meta["card"])
+        except Exception as err:  # onnxruntime's own errors share no public base class
+            raise UsageError(
+                f"{path or _PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
+            ) from err
+        self._aliases = dict(aliases or {})
+        self._label_map = lru_cache(maxsize=16)(self._map)
+        self.name = judge_name(
+            "builtin",
+            "paintskills-detector",
+            hashlib.sha256(content).hexdigest()[:12],
+            min_score=None if min_score == MIN_SCORE else min_score,
+            aliases=json.dumps(self._aliases, sort_keys=True) if self._aliases else None,
+        )
+
+    def detect(self, pictures: Sequence[np.ndarray]) -> list[Found]:
+        """All boxes of some pictures with the detector's own classes and colours.
+
+        Args:
+            pictures: RGB, each (H, W, 3), uint8, of any sizes.
+        Returns:
+            Per picture; boxes in its pixels, inside it.
+        """
+        found: list[Found] = []
+        for start in range(0, len(pictures), self.batch_size):
+            part = pictures[start : start + self.batch_size]
+            squares, places = zip(*(letterbox(p, self.size) for p in part), strict=True)
+            maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares)})
+            for picture, place, raw in zip(part, places, decode(*maps, min_score=self.min_score), strict=True):
+                height, width = picture.shape[:2]
+                boxes = np.clip(place.to_picture(raw.boxes), 0, np.array([width, height] * 2, dtype=np.float32))
+                inside = Found(
+                    boxes=boxes,
+                    objectness=raw.objectness,
+                    class_scores=raw.class_scores,
+                    color_scores=raw.color_scores,
+                )
+                # A box in the grey margin has no area in the picture.
+                found.append(inside.take((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])))
+        return found
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+        """The table ``detections`` of some pictures.
+
+        A class of the detector that the need does not ask for is foreign: its boxes have no label but a score.
+
+        Raises:
+            UsageError: the need asks for a class or a colour that the detector does not know.
+        """
+        if not isinstance(need, DetectionNeed):
+            raise UsageError(f"{self.name} finds boxes; it cannot serve a need of {type(need).__name__}")
+        label_map = self._label_map(need.classes)
+        if unknown := [c for c in need.colors if c not in self.colors]:
+            raise UsageError(
+                f"the built-in detector does not know the colours {', '.join(unknown)}; it knows "
+                f"{', '.join(self.colors) or 'none'}. Use a suite with these, or a detector trained with yours "
+                "(verism train detector)."
+            )
+        tints = [self.colors.index(c) for c in need.colors]
+        pictures = []
+        for image, seen in zip(images, self.detect([i.pixels for i in images]), strict=True):
+            labels = seen.labels
+            pictures.append(
+                PictureBoxes(
+                    image_id=image.image_id,
+                    width=image.pixels.shape[1],
+                    height=image.pixels.shape[0],
+                    boxes=seen.boxes,
+                    class_scores=label_map.class_scores(seen.class_scores),
+                    labels=label_map.suite_index(labels),
+                    raw_labels=[self.classes[i] for i in labels],
+                    scores=seen.scores,
+                    color_scores=seen.color_scores[:, tints] if tints else None,
+                )
+            )
+        return detection_table(pictures, judge=self.name, need=need)
+
+    def _map(self, classes: tuple[str, ...]) -> LabelMap:
+        try:
+            return map_labels(dict(enumerate(self.classes)), classes, self._aliases)
+        except UsageError as err:
+            raise UsageError(
+                f"the built-in detector cannot judge this suite: {err} The built-in one knows "
+                f"{', '.join(self.classes)}; `verism list judges` shows others, and `verism train detector` trains one."
+            ) from err
+
+
+def _file_content(path: Path | str | None) -> bytes:
+    if path is not None:
+        if not Path(path).is_file():
+            raise UsageError(f"there is no detector file {path}; give the ONNX file that `verism train detector` wrote")
+        return Path(path).read_bytes()
+    packaged = resources.files("verism.judges.detection") / "data" / _PACKAGED
+    if not packaged.is_file():
+        raise UsageError(
+            f"this installation has no {_PACKAGED}; install the wheel of verism, or train a detector "
+            "(verism train detector) and give its path"
+        )
+    return packaged.read_bytes()

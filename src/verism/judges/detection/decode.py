@@ -1,0 +1,133 @@
+"""From the built-in detector's maps to boxes: peaks, then greedy suppression of boxes that repeat another.
+
+The network cuts a picture into cells. Per cell it says how much the cell is the centre of an object of any class
+(objectness), which class and which colour that object has, and where its box lies. As objectness knows no classes, an
+object that looks like two classes still gives one box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Found", "box_iou", "decode", "greedy_nms"]
+
+TOP_K = 24
+NMS_IOU = 0.6  # two objects hardly ever share a box this much, while boxes from both ends of a train do
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """Boxes in one picture, the surest first: Q boxes, C classes, K colours of the detector.
+
+    Attributes:
+        boxes: (x0, y0, x1, y1) in pixels, shape (Q, 4), float32.
+        objectness: that there is an object of any class, in [0, 1], shape (Q,).
+        class_scores: objectness times the probability of each class, in [0, 1], shape (Q, C).
+        color_scores: probability of each colour, should the object have one of them, shape (Q, K).
+    """
+
+    boxes: np.ndarray
+    objectness: np.ndarray
+    class_scores: np.ndarray
+    color_scores: np.ndarray
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Number of each box's most probable class, shape (Q,)."""
+        labels: np.ndarray = self.class_scores.argmax(axis=1)
+        return labels
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Confidence of that class, shape (Q,)."""
+        scores: np.ndarray = self.class_scores.max(axis=1)
+        return scores
+
+    def take(self, chosen: np.ndarray) -> Found:
+        """The boxes of a mask or of indices."""
+        return Found(
+            boxes=self.boxes[chosen],
+            objectness=self.objectness[chosen],
+            class_scores=self.class_scores[chosen],
+            color_scores=self.color_scores[chosen],
+        )
+
+
+def decode(
+    peaks: np.ndarray,
+    classes: np.ndarray,
+    boxes: np.ndarray,
+    colors: np.ndarray,
+    *,
+    min_score: float = 0.05,
+    top_k: int = TOP_K,
+    nms_iou: float = NMS_IOU,
+) -> list[Found]:
+    """Boxes of every picture of a batch.
+
+    Args:
+        peaks: objectness of the cells that exceed their eight neighbours, 0 elsewhere, shape (B, H, W), in [0, 1].
+        classes: class probabilities, shape (B, C, H, W).
+        boxes: (x0, y0, x1, y1) in pixels, shape (B, 4, H, W).
+        colors: colour probabilities, shape (B, K, H, W).
+        min_score: of the most probable class; boxes below are dropped.
+        top_k: cells per picture looked at, those of the highest objectness.
+        nms_iou: of two boxes that overlap more, of whatever classes, the less confident is dropped.
+    Returns:
+        Per picture.
+    """
+    n, height, width = peaks.shape
+    cells = height * width
+    flat = peaks.reshape(n, cells)
+    k = min(top_k, cells)
+    top = np.argpartition(-flat, k - 1, axis=1)[:, :k] if k < cells else np.tile(np.arange(cells), (n, 1))
+    found = []
+    for i in range(n):
+        # Cells in ascending order first, so that equal scores are always ranked alike.
+        chosen = np.sort(top[i])
+        objectness = flat[i, chosen]
+        chosen, objectness = chosen[objectness >= min_score], objectness[objectness >= min_score]
+        candidate = Found(
+            boxes=boxes[i].reshape(4, cells)[:, chosen].T.astype(np.float32),
+            objectness=objectness.astype(np.float32),
+            class_scores=(classes[i].reshape(classes.shape[1], cells)[:, chosen] * objectness).T.astype(np.float32),
+            color_scores=colors[i].reshape(colors.shape[1], cells)[:, chosen].T.astype(np.float32),
+        )
+        scores = candidate.scores
+        order = np.argsort(-scores, kind="stable")
+        candidate = candidate.take(order[scores[order] >= min_score])
+        found.append(candidate.take(greedy_nms(candidate.boxes, nms_iou)))
+    return found
+
+
+def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Intersection over union of every box of ``a`` (N, 4) with every box of ``b`` (M, 4); shape (N, M), in [0, 1].
+
+    Boxes are (x0, y0, x1, y1), right and lower edges exclusive. Two empty boxes have 0.
+    """
+    a, b = np.asarray(a, dtype=np.float64).reshape(-1, 4), np.asarray(b, dtype=np.float64).reshape(-1, 4)
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    shared = np.clip(high - low, 0, None).prod(axis=2)
+    area_a, area_b = (a[:, 2:] - a[:, :2]).prod(axis=1), (b[:, 2:] - b[:, :2]).prod(axis=1)
+    union = area_a[:, None] + area_b[None] - shared
+    iou: np.ndarray = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return iou
+
+
+def greedy_nms(boxes: np.ndarray, iou: float) -> np.ndarray:
+    """Indices of the boxes that stay: each in turn drops all later ones that overlap it by more than ``iou``.
+
+    Args:
+        boxes: the surest first, shape (Q, 4).
+    """
+    overlap = box_iou(boxes, boxes) > iou
+    kept: list[int] = []
+    dropped = np.zeros(len(boxes), dtype=bool)
+    for i in range(len(boxes)):
+        if not dropped[i]:
+            kept.append(i)
+            dropped |= overlap[i]
+    return np.array(kept, dtype=np.int64)

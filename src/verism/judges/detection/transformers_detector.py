@@ -1,0 +1,429 @@
+"""Detectors with a fixed set of classes from the Hugging Face hub or a local folder.
+
+DETR, Conditional and Deformable DETR, YOLOS, RT-DETR, D-FINE, RF-DETR, LW-DETR and whatever else the installed
+``transformers`` loads as an object detector; and Mask2Former and MaskFormer, whose boxes are drawn around their masks::
+
+    verism run paintskills --images DIR --detector transformers:PekingU/rtdetr_r50vd
+
+Every query is reported with the raw confidence of every class; thresholds belong to a suite's rules. Pictures are
+prepared with Pillow and NumPy alone: ``torchvision`` is neither needed nor used, so results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError, require
+from verism.judges.detection.batching import (
+    EXTRA,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Batches,
+    Preprocessing,
+    check_choice,
+    content_id,
+    judge_name,
+    normalised,
+    pick_device,
+    pick_dtype,
+    released_input,
+    resized,
+    shortest_side_size,
+)
+from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
+from verism.judges.detection.names import map_labels
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
+
+    from verism.records import LoadedImage, Need
+
+__all__ = ["TransformersDetector", "class_probabilities", "mask_boxes"]
+
+_MASK_MODELS = ("mask2former", "maskformer")
+_QUERIES_AT_ONCE = 16  # masks enlarged at a time: 16 of 1333 x 800 pixels take 68 MB
+# Left out of checkpoints without loss: counters and tables that follow from the configuration.
+_DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index")
+
+
+class TransformersDetector:
+    """A detector with a fixed set of classes, loaded with ``transformers``.
+
+    Args:
+        id_or_path: repository on the hub, or a folder with ``config.json``, weights and ``preprocessor_config.json``.
+        revision: branch, tag or commit on the hub.
+        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
+        dtype: ``float32``, ``float16`` or ``bfloat16``.
+        preprocessing: ``model``: as the checkpoint's own image processor does. ``released``: as the authors'
+            PaintSkills evaluation does (exactly 800 x 800, aspect ignored).
+        batch_size: pictures at once; halved when the GPU's memory runs out.
+        aliases: ``{the detector's class: the suite's class}`` where names differ (see ``map_labels``).
+        min_score: boxes whose best class is less probable are left out. 0 keeps all, which the released rules need.
+        local_files_only: never ask the hub.
+    Raises:
+        UsageError: no such model, no detector, incomplete weights, or preprocessing that needs ``torchvision``.
+        MissingExtra: ``torch`` or ``transformers`` is not installed.
+    """
+
+    def __init__(
+        self,
+        id_or_path: str,
+        *,
+        revision: str | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        preprocessing: Preprocessing = "model",
+        batch_size: int = 8,
+        aliases: Mapping[str, str] | None = None,
+        min_score: float = 0.0,
+        local_files_only: bool = False,
+    ) -> None:
+        check_choice("preprocessing", preprocessing, ("model", "released"))
+        transformers = require("transformers", extra=EXTRA, purpose="a detector from the Hugging Face hub")
+        from transformers.models.auto import modeling_auto
+
+        self._device = pick_device(device)
+        self._dtype = pick_dtype(dtype)
+        self._batches = Batches(batch_size, self._device)
+        self._aliases = dict(aliases or {})
+        self._min_score = min_score
+        hub = {"revision": revision, "local_files_only": local_files_only}
+
+        config = load_config(id_or_path, hub)
+        if config.model_type in modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
+            loader = transformers.AutoModelForObjectDetection
+        elif config.model_type in _MASK_MODELS:
+            loader = transformers.AutoModelForUniversalSegmentation
+        elif config.model_type in modeling_auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES:
+            raise UsageError(
+                f"{id_or_path!r} ({config.model_type}) finds classes by their text; use open-vocabulary:{id_or_path}"
+            )
+        else:
+            raise UsageError(f"{id_or_path!r} is a model of type {config.model_type!r}, which is no object detector")
+        self._model = load_model(loader, id_or_path, hub, self._dtype, self._device)
+        self._accepts_mask = "pixel_mask" in inspect.signature(self._model.forward).parameters
+        self._labels: dict[int, str] = {int(i): str(label) for i, label in self._model.config.id2label.items()}
+        self._prepare_pixels = (
+            _released_inputs if preprocessing == "released" else _ModelInputs(id_or_path, config, hub)
+        )
+        self.name = judge_name(
+            "transformers",
+            source_name(id_or_path),
+            identity(self._model, id_or_path),
+            preprocessing=preprocessing,
+            dtype=None if dtype == "float32" else dtype,
+            min_score=min_score or None,
+            aliases=",".join(f"{a}={b}" for a, b in sorted(self._aliases.items())) or None,
+        )
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+        """All queries of all pictures, as table ``detections``; colours are not judged.
+
+        Raises:
+            UsageError: a class of the need has no counterpart among the detector's classes, or two share one.
+        """
+        label_map = map_labels(self._labels, need.classes, self._aliases)
+
+        def step(pictures: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[PictureBoxes]:
+            output = self._model(**{**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)})
+            masks = hasattr(output, "masks_queries_logits")
+            logits = output.class_queries_logits if masks else output.logits
+            focal = bool(getattr(self._model.config, "use_focal_loss", True))
+            scores = class_probabilities(logits.float(), n_labels=len(self._labels), focal=focal).cpu().numpy()
+            found = []
+            for i, image in enumerate(pictures):
+                height, width = image.pixels.shape[:2]
+                queries = None
+                of_image = scores[i]
+                if masks:
+                    boxes, queries = self._mask_boxes(output.masks_queries_logits[i], inputs, i, width, height)
+                    of_image = of_image[queries]
+                else:
+                    boxes = corners(output.pred_boxes[i].float().cpu().numpy(), width=width, height=height)
+                best = of_image.argmax(axis=1)
+                found.append(
+                    PictureBoxes(
+                        image_id=image.image_id,
+                        width=width,
+                        height=height,
+                        boxes=boxes,
+                        class_scores=label_map.class_scores(of_image),
+                        labels=label_map.suite_index(best),
+                        raw_labels=[self._labels[int(k)] for k in best],
+                        scores=of_image[np.arange(len(best)), best],
+                        queries=queries,
+                    )
+                )
+            return found
+
+        pictures = self._batches.run(images, self._inputs, step)
+        return detection_table(pictures, judge=self.name, need=need, min_score=self._min_score)
+
+    def _inputs(self, image: LoadedImage) -> Mapping[str, torch.Tensor]:
+        inputs = self._prepare_pixels(image.pixels)
+        return {name: value for name, value in inputs.items() if name == "pixel_values" or self._accepts_mask}
+
+    @staticmethod
+    def _mask_boxes(
+        logits: torch.Tensor, inputs: Mapping[str, torch.Tensor], i: int, width: int, height: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        padded = inputs["pixel_values"].shape[-2:]
+        valid = (padded[0], padded[1])
+        if "pixel_mask" in inputs:
+            mask = inputs["pixel_mask"][i].bool()
+            valid = (int(mask.any(dim=1).sum()), int(mask.any(dim=0).sum()))
+        return mask_boxes(logits, padded=(padded[0], padded[1]), valid=valid, width=width, height=height)
+
+
+def class_probabilities(logits: torch.Tensor, *, n_labels: int, focal: bool = True) -> torch.Tensor:
+    """Confidence of every class from a detector's class logits, as the kind of its head asks.
+
+    One column more than classes: a softmax whose last class is "no object" (DETR, YOLOS, Mask2Former). That column is
+    dropped *without* renormalising: a query that sees nothing has small confidences, as the released PaintSkills rules
+    expect. As many columns as classes: independent sigmoids (Deformable DETR, RT-DETR, D-FINE, RF-DETR ...), or, where
+    the configuration says ``use_focal_loss=False``, a softmax whose last class is unused.
+
+    Args:
+        logits: shape (..., L + 1) or (..., L).
+        n_labels: L.
+        focal: the configuration's ``use_focal_loss``.
+    Returns:
+        In [0, 1], shape (..., L).
+    """
+    columns = logits.shape[-1]
+    if columns == n_labels + 1:
+        return logits.softmax(-1)[..., :-1]
+    if columns != n_labels:
+        raise UsageError(
+            f"the detector's head has {columns} columns and its configuration {n_labels} class names; there must be as "
+            "many, or one more for 'no object'. Correct id2label in config.json."
+        )
+    if focal:
+        return logits.sigmoid()
+    probabilities = logits.softmax(-1).clone()
+    probabilities[..., -1] = 0
+    return probabilities
+
+
+def mask_boxes(
+    logits: torch.Tensor, *, padded: tuple[int, int], valid: tuple[int, int], width: int, height: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes around masks: the pixels whose probability exceeds one half.
+
+    Args:
+        logits: one mask per query, at the network's own resolution, shape (Q, h, w).
+        padded: height and width of the network's input.
+        valid: height and width of its upper left part that holds the picture.
+        width, height: of the picture, in pixels.
+    Returns:
+        Boxes in pixels, shape (N, 4), and the numbers of the queries they belong to, shape (N,); queries whose mask is
+        empty have no box.
+    """
+    import torch
+
+    spans = []
+    for part in torch.split(logits.float(), _QUERIES_AT_ONCE):
+        large = torch.nn.functional.interpolate(part[None], size=padded, mode="bilinear", align_corners=False)[0]
+        inside = large[:, : valid[0], : valid[1]] > 0  # a logit of 0 is a probability of one half
+        for dim in (1, 2):  # columns, then rows, in which the mask has any pixel
+            line = inside.any(dim=dim)
+            first = line.int().argmax(dim=1)
+            last = line.shape[1] - line.flip(1).int().argmax(dim=1)
+            spans.append(torch.stack([first, last, line.any(dim=1).int()], dim=1))
+    columns, rows = torch.cat(spans[0::2]).cpu().numpy(), torch.cat(spans[1::2]).cpu().numpy()
+    queries = np.flatnonzero(columns[:, 2])
+    boxes = np.stack([columns[:, 0], rows[:, 0], columns[:, 1], rows[:, 1]], axis=1)[queries].astype(np.float32)
+    scale = np.array([width / valid[1], height / valid[0]] * 2, dtype=np.float32)
+    return boxes * scale, queries
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Preprocessing
+# --------------------------------------------------------------------------------------------------------------------
+def _released_inputs(pixels: np.ndarray) -> dict[str, torch.Tensor]:
+    import torch
+
+    return {"pixel_values": torch.from_numpy(released_input(pixels))}
+
+
+class _ModelInputs:
+    """A picture as the checkpoint's own image processor prepares it, in its Pillow edition, or ours if it has none."""
+
+    def __init__(self, id_or_path: str, config: Any, hub: Mapping[str, Any]) -> None:
+        self._processor = load_image_processor(id_or_path, config, hub)
+
+    def __call__(self, pixels: np.ndarray) -> dict[str, torch.Tensor]:
+        from PIL import Image
+
+        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
+        batch = self._processor(images=[Image.fromarray(np.ascontiguousarray(pixels))], return_tensors="pt")
+        return {name: batch[name][0] for name in ("pixel_values", "pixel_mask") if name in batch}
+
+
+def load_image_processor(id_or_path: str, config: Any, hub: Mapping[str, Any]) -> Any:
+    """The checkpoint's image processor in its Pillow edition, or ``SimpleProcessor`` where it has none.
+
+    Raises:
+        UsageError: the checkpoint has no preprocessing file, or one that only ``torchvision`` can follow.
+    """
+    from transformers import AutoImageProcessor
+    from transformers.image_processing_backends import PilBackend
+    from transformers.models.auto.image_processing_auto import get_image_processor_config
+
+    auto: Any = AutoImageProcessor  # not annotated in every version
+    settings: dict[str, Any] = get_image_processor_config(id_or_path, **hub)
+    if not settings:
+        raise UsageError(
+            f"{id_or_path!r} has no preprocessor_config.json, so how to prepare pictures for it is unknown. Add the "
+            "file of the model it was made from, or choose preprocessing='released'."
+        )
+    try:
+        processor = auto.from_pretrained(id_or_path, backend="pil", config=config, **hub)
+    except (ValueError, ImportError):  # no edition for Pillow, and torchvision is not installed
+        processor = None
+    # Where the named processor has no edition for Pillow, transformers quietly takes the usual one of the family.
+    named = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
+    wanted = str(named).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    if isinstance(processor, PilBackend) and wanted in ("", type(processor).__name__.removesuffix("Pil")):
+        return processor
+    return SimpleProcessor(settings, source=id_or_path)
+
+
+class SimpleProcessor:
+    """Resizes, rescales and normalises as a ``preprocessor_config.json`` says, without ``torchvision``.
+
+    For checkpoints whose image processor exists for ``torchvision`` only (RF-DETR). That one resizes the picture as
+    floating-point numbers without smoothing, and so do we for it; others are resized with Pillow.
+
+    Raises:
+        UsageError: the settings ask for more than these steps.
+    """
+
+    _UNUSED = ("do_convert_rgb", "do_convert_annotations", "do_resize", "do_rescale", "do_normalize", "do_pad")
+
+    def __init__(self, settings: Mapping[str, Any], *, source: str) -> None:
+        kind = str(settings.get("image_processor_type", "image processor"))
+        other = [name for name, on in settings.items() if name.startswith("do_") and on and name not in self._UNUSED]
+        if settings.get("do_pad") and settings.get("pad_size"):
+            other.append("pad_size")
+        size = settings.get("size") if settings.get("do_resize", True) else {}
+        if isinstance(size, int):
+            size = {"height": size, "width": size}
+        sides = set(size or {})
+        if other or size is None or sides not in ({"height", "width"}, {"shortest_edge", "longest_edge"}, set()):
+            raise UsageError(
+                f"{source!r} prepares pictures with {kind}, which exists for torchvision only, and its settings "
+                f"({', '.join(other) or f'size={size}'}) go beyond resizing to height and width or to shortest_edge "
+                "and longest_edge, rescaling and normalising. Choose preprocessing='released' or another checkpoint."
+            )
+        self._size: dict[str, int] = dict(size)
+        self._smooth = not kind.startswith("RfDetr")
+        self._resample = settings.get("resample")
+        self._scale = float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0
+        normalise = settings.get("do_normalize", True)
+        self._mean = tuple(settings.get("image_mean", IMAGENET_MEAN)) if normalise else (0.0,) * 3
+        self._std = tuple(settings.get("image_std", IMAGENET_STD)) if normalise else (1.0,) * 3
+
+    def __call__(self, *, images: Sequence[Any], **_: Any) -> dict[str, torch.Tensor]:
+        """Pictures of one size as ``pixel_values``, float32, shape (N, 3, height, width)."""
+        import torch
+
+        prepared = []
+        for image in images:
+            pixels = np.asarray(image)
+            width, height = self._target(pixels.shape[1], pixels.shape[0])
+            if (width, height) == (pixels.shape[1], pixels.shape[0]):
+                values = normalised(pixels, scale=self._scale, mean=self._mean, std=self._std)
+            elif self._smooth:
+                pixels = resized(pixels, width=width, height=height, resample=self._resample)
+                values = normalised(pixels, scale=self._scale, mean=self._mean, std=self._std)
+            else:
+                raw = torch.from_numpy(normalised(pixels, scale=self._scale, mean=self._mean, std=self._std))
+                # Resizing and normalising may change places: both are linear, and weights of resizing add up to 1.
+                values = torch.nn.functional.interpolate(
+                    raw[None], size=(height, width), mode="bilinear", align_corners=False
+                )[0].numpy()
+            prepared.append(torch.from_numpy(values))
+        return {"pixel_values": torch.stack(prepared)}
+
+    def _target(self, width: int, height: int) -> tuple[int, int]:
+        if "height" in self._size:
+            return self._size["width"], self._size["height"]
+        if "shortest_edge" in self._size:
+            shortest, longest = self._size["shortest_edge"], self._size["longest_edge"]
+            return shortest_side_size(width, height, shortest=shortest, longest=longest)
+        return width, height
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Loading
+# --------------------------------------------------------------------------------------------------------------------
+def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
+    """The checkpoint's configuration.
+
+    Raises:
+        UsageError: there is none, or ``transformers`` does not know the kind of model.
+    """
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(id_or_path, **hub)
+    except (OSError, ValueError) as err:
+        raise UsageError(
+            f"cannot load {id_or_path!r}: expected a repository of the Hugging Face hub, or a folder with config.json "
+            f"and weights that the installed transformers knows. It says: {_first_lines(err)}"
+        ) from err
+
+
+def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torch.dtype, device: torch.device) -> Any:
+    """The model in evaluation mode, with every weight from the checkpoint.
+
+    Raises:
+        UsageError: weights are missing from the checkpoint, or the model needs a library that is not installed.
+    """
+    try:
+        model, told = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
+    except ImportError as err:
+        raise UsageError(
+            f"{id_or_path!r} needs a library that is not installed (DETR checkpoints with a 'timm' backbone do). "
+            "Choose a revision without it (facebook/detr-resnet-50 and -101 have revision='no_timm'), a detector that "
+            "needs none (RT-DETR, D-FINE), or the original .pth file as detr:FILE. It says: "
+            f"{_first_lines(err)}"
+        ) from err
+    except (OSError, ValueError) as err:
+        raise UsageError(f"cannot load the weights of {id_or_path!r}: {_first_lines(err)}") from err
+    # transformers fills what is missing with random numbers and only logs it; boxes would be noise that looks real.
+    missing = sorted(key for key in told["missing_keys"] if not key.endswith(_DERIVED))
+    mismatched = sorted(str(key) for key in told["mismatched_keys"])
+    if missing or mismatched:
+        raise UsageError(
+            f"the weights of {id_or_path!r} are incomplete: {len(missing)} missing ({', '.join(missing[:5])}), "
+            f"{len(mismatched)} of another shape ({', '.join(mismatched[:5])}). Use a checkpoint trained for "
+            "detection, not a pretrained trunk."
+        )
+    return model.to(device).eval()
+
+
+def identity(model: Any, id_or_path: str) -> str:
+    """The hub's commit, or for a local folder a hash of its weights and settings; twelve digits."""
+    path = Path(id_or_path)
+    if path.is_dir():
+        return content_id(path)
+    commit = getattr(model.config, "_commit_hash", None)
+    return str(commit)[:12] if commit else "unknown"
+
+
+def source_name(id_or_path: str) -> str:
+    """A repository's id, or a local folder's own name, as paths differ between machines."""
+    path = Path(id_or_path)
+    return path.resolve().name if path.exists() else id_or_path
+
+
+def _first_lines(err: BaseException) -> str:
+    return " ".join(str(err).split())[:400]

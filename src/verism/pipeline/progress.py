@@ -1,0 +1,70 @@
+"""A line on stderr while long work runs: how much is done, how fast, how long it will take. Quiet off a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+__all__ = ["Progress"]
+
+INTERVAL_S = 0.2
+
+
+class Progress:
+    """Counts units of work.
+
+    Args:
+        label: what is being done. total: units in all. done: units finished before (a resumed run); they do not count
+            towards the rate. stream: where to write; standard error by default. show: whether to; by default only if
+            the stream is a terminal.
+    """
+
+    def __init__(
+        self, label: str, total: int, *, done: int = 0, stream: TextIO | None = None, show: bool | None = None
+    ) -> None:
+        self.label, self.total, self.done = label, total, done
+        self._stream = stream or sys.stderr
+        self._show = self._stream.isatty() if show is None else show
+        self._before, self._start, self._last = done, time.monotonic(), 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._show:
+            self._stream.write(f"\r\x1b[K{self.line()}\n")
+            self._stream.flush()
+
+    def advance(self, units: int = 1) -> None:
+        """Some more units are done."""
+        self.done += units
+        now = time.monotonic()
+        if self._show and now - self._last >= INTERVAL_S:
+            self._last = now
+            self._stream.write(f"\r\x1b[K{self.line()}")
+            self._stream.flush()
+
+    def line(self) -> str:
+        """The line as text."""
+        elapsed = time.monotonic() - self._start
+        fresh = self.done - self._before
+        text = f"{self.label} {self.done:,}/{self.total:,}"
+        if fresh > 0 and elapsed > 0:
+            rate = fresh / elapsed
+            text += f"  {rate:.1f}/s"
+            if self.done < self.total:
+                text += f"  {_clock((self.total - self.done) / rate)} left"
+            else:
+                text += f"  {_clock(elapsed)}"
+        return text
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60}:{whole % 60:02d} min" if whole < 3600 else f"{whole // 3600}:{whole % 3600 // 60:02d} h"

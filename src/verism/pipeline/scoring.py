@@ -1,0 +1,127 @@
+"""From tables to numbers: rules, scores, and the error of the judge where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError
+from verism.records import Observed, Prompt, Score
+from verism.statistics.intervals import clustered_proportion
+from verism.statistics.judge_error import confusion
+from verism.store import TRUTH, Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["judge_error_scores", "score_run"]
+
+
+def score_run(run: Run, suite: Any, *, judge: str | None = None) -> list[Score]:
+    """Apply a suite's rules to a run's observations and write verdicts and scores.
+
+    Args:
+        judge: whose observations count; needed only if several judges looked.
+
+    Raises:
+        UsageError: no judge looked at the pictures, or several did and none was named.
+    """
+    prompts = run.prompts()
+    observations: dict[str, pl.DataFrame] = {}
+    truth: dict[str, pl.DataFrame] = {}
+    for need in suite.needs():
+        name = _choose(run, need.table, judge)
+        observations[need.table] = run.read(need.table, name)
+        if run.has_truth(need.table):
+            truth[need.table] = run.read(need.table, TRUTH)
+    images = run.read("images")
+    by_id = {p.prompt_id: p for p in prompts}
+    verdicts = suite.verdicts(Observed(prompts=by_id, images=images, observations=observations))
+    scores = list(suite.scores(prompts, verdicts))
+    if truth:
+        true = suite.verdicts(Observed(prompts=by_id, images=images, observations=truth))
+        scores += judge_error_scores(suite.name, prompts, verdicts, true)
+    run.write_verdicts(verdicts)
+    run.write_scores(scores)
+    return scores
+
+
+def _choose(run: Run, table: str, judge: str | None) -> str:
+    there = run.judges(table)
+    if judge is None:
+        preferred = run.manifest.get("notes", {}).get("judge")
+        judge = preferred if preferred in there else there[0] if len(there) == 1 else None
+        if judge is None and there:
+            raise UsageError(f"{run.path}: several judges looked at the pictures; name one of {there}")
+    if judge is None or judge not in there:
+        # Nothing to look at is no error: every picture may be missing, and the scores will say so.
+        if judge is None and not there:
+            return "none"
+        raise UsageError(f"{run.path}: no judge {judge!r}; there are {there}")
+    return judge
+
+
+def judge_error_scores(
+    suite: str, prompts: Sequence[Prompt], verdicts: pl.DataFrame, truth: pl.DataFrame, facet: str = "skill"
+) -> list[Score]:
+    """How far the judge is off, for pictures whose painter kept the truth.
+
+    The truth of a picture is the ``corrected`` rule applied to what was painted; every protocol is held against it, so
+    the numbers hold the error of detector and rule together.
+
+    ``true_accuracy``: share of pictures that are right. ``judge_false_accept``: judged right among those that are wrong;
+    ``judge_false_reject``: judged wrong among those that are right. Wilson intervals.
+    """
+    import polars as pl
+
+    facets = pl.DataFrame({"prompt_id": [p.prompt_id for p in prompts], facet: [p.facets.get(facet) for p in prompts]})
+    true = truth.filter((pl.col("rule") == "accuracy") & (pl.col("protocol") == "corrected")).select(
+        "image_id", pl.col("value").alias("true")
+    )
+    table = (
+        verdicts.filter(pl.col("rule") == "accuracy")
+        .join(true, on="image_id", how="left")
+        .join(facets, on="prompt_id", how="left")
+        .sort("image_id")
+    )
+    scores: list[Score] = []
+    levels = list(dict.fromkeys(facets[facet].to_list()))
+    for (protocol,), rows in table.group_by(["protocol"], maintain_order=True):
+        for level in levels:
+            of_level = rows.filter(pl.col(facet) == level)
+            usable = of_level.filter(pl.col("value").is_not_null() & pl.col("true").is_not_null())
+            if usable.height == 0:
+                continue
+            scores += _errors_of(suite, str(protocol), {facet: level}, usable, of_level.height - usable.height)
+    return sorted(scores, key=lambda s: (s.protocol, s.metric, str(s.group)))
+
+
+def _errors_of(
+    suite: str, protocol: str, group: Mapping[str, Any], usable: pl.DataFrame, n_unusable: int
+) -> list[Score]:
+    true, judged = usable["true"].to_numpy(), usable["value"].to_numpy()
+    error = confusion(true, judged)
+    accuracy = clustered_proportion(true, usable["prompt_id"].to_numpy())
+    n_right = int(np.sum(true == 1))
+    rows = (
+        ("true_accuracy", accuracy, len(true), True),
+        ("judge_false_accept", error.false_accept, len(true) - n_right, False),
+        ("judge_false_reject", error.false_reject, n_right, False),
+    )
+    return [
+        Score(
+            suite=suite,
+            metric=metric,
+            protocol=protocol,
+            group=dict(group),
+            value=interval.value,
+            ci_low=interval.low,
+            ci_high=interval.high,
+            n_used=n,
+            n_unusable=n_unusable,
+            higher_is_better=better,
+        )
+        for metric, interval, n, better in rows
+    ]

@@ -1,0 +1,413 @@
+"""The nouns of verism and the columns of their tables.
+
+``suite -> Prompt -> generator -> Image -> judges -> observations -> suite rules -> Verdict -> Score``
+
+Every noun is a small frozen record; on disk each is one row of a long table, joined by id and never by position. This
+module imports nothing of ours (but the errors), so that every other part may share it. Polars is loaded only when a table is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from verism.errors import VerismError
+
+__all__ = [
+    "PROTOCOLS",
+    "STATES",
+    "TABLES",
+    "Column",
+    "DetectionNeed",
+    "Generator",
+    "Judge",
+    "LoadedImage",
+    "Need",
+    "Observed",
+    "Painted",
+    "Painter",
+    "Prompt",
+    "ProtocolName",
+    "Request",
+    "Result",
+    "Scene",
+    "SceneObject",
+    "Score",
+    "State",
+    "Suite",
+    "content_hash",
+    "empty_table",
+    "frame",
+    "make_image_id",
+    "schema",
+]
+
+State = Literal["ok", "refused", "failed", "missing", "blank"]
+STATES: tuple[State, ...] = get_args(State)
+
+ProtocolName = Literal["released", "paper", "corrected"]
+PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
+
+FacetValue = str | int | float | None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Scenes: what a rendered picture must show. Suites write them, the simulator paints them.
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class SceneObject:
+    """One object of a scene, in the fields of the published PaintSkills scene file.
+
+    Attributes:
+        shape: class name as the data set writes it (``fireHydrant``; any name with ``human`` is a person).
+        label: class name as the suite reports it (``fire hydrant``, ``person``): the label detectors must use.
+        color: one of the suite's colours, or ``plain``: the model's own materials.
+        relation: ``None``, or ``{left,right,above,below}_{index}``: where this object lies relative to object ``index``.
+        scale: size of the object relative to the usual one of the simulator; ``1.0`` is usual.
+        texture: ``plain`` or ``pure`` (a single paint, in the colour skill).
+        rotation: ``None`` (a random yaw) or Euler angles in degrees.
+        state: pose or variant such as ``sitting``, or ``None`` for any.
+    """
+
+    shape: str
+    label: str
+    color: str = "plain"
+    relation: str | None = None
+    scale: float = 1.0
+    texture: str = "plain"
+    rotation: tuple[float, float, float] | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What a picture must show, completely enough to paint it again on any machine.
+
+    Attributes:
+        scene_id: ``{skill}_{split}_{index:05d}`` in the published numbering.
+        skill: ``object``, ``count``, ``color``, ``spatial``, or a skill of your own.
+        split: ``train`` or ``val``. Papers say "test" for the files named ``val``.
+        text: the prompt.
+        background: name of an environment of the simulator, ``empty`` for black.
+        objects: in order; relations point backwards.
+        seed: 64-bit seed of every random choice of the painter (camera, light, pose, materials ...).
+    """
+
+    scene_id: str
+    skill: str
+    split: str
+    text: str
+    background: str
+    objects: tuple[SceneObject, ...]
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Painted:
+    """A painted scene with its exact ground truth.
+
+    Attributes:
+        pixels: RGB, shape (H, W, 3), uint8.
+        boxes: per object of the scene, (x0, y0, x1, y1) in pixels around its visible part, shape (N, 4), float32;
+            ``x1`` and ``y1`` are exclusive, so a box of one pixel has width 1.
+        visible: per object, visible share of its own silhouette inside the picture frame and not hidden, in [0, 1].
+        mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
+    """
+
+    pixels: np.ndarray
+    boxes: np.ndarray
+    visible: np.ndarray
+    mask: np.ndarray
+
+
+class Painter(Protocol):
+    """Anything that turns scenes into pictures with ground truth. The simulator is one.
+
+    ``paint_all`` answers every scene in order; one that cannot be painted is answered with the error.
+    """
+
+    name: str
+
+    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]: ...
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Prompts, requests, pictures
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """One prompt of a suite.
+
+    Attributes:
+        facets: what breakdowns group by (skill, object, count, relation, region, profession ...).
+        spec: what the suite's own rules need to know to decide a picture; JSON-serialisable, private to the suite.
+        scene: the scene that illustrates the prompt, where the suite has one.
+    """
+
+    prompt_id: str
+    suite: str
+    text: str
+    facets: Mapping[str, FacetValue] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    n_images: int = 1
+    scene: Scene | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One picture asked of a generator."""
+
+    image_id: str
+    prompt: Prompt
+    index: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What a generator answers to one request: a picture, or why there is none.
+
+    Exactly one of ``pixels`` (RGB, (H, W, 3), uint8) and ``path`` (an existing file, left where it is) is set when the
+    state is ``ok``. ``truth`` holds, for painters who know what they painted, observations by table name, in the same
+    columns as a judge's: ground truth is one more judge, and a perfect one.
+    """
+
+    image_id: str
+    state: State
+    pixels: np.ndarray | None = None
+    path: str | None = None
+    note: str = ""
+    truth: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedImage:
+    """A decoded picture as judges see it: RGB, shape (H, W, 3), uint8."""
+
+    image_id: str
+    prompt_id: str
+    pixels: np.ndarray
+
+
+def make_image_id(prompt_id: str, index: int) -> str:
+    """The id of the ``index``-th picture of a prompt."""
+    return f"{prompt_id}#{index}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Needs, protocols
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class DetectionNeed:
+    """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty."""
+
+    classes: tuple[str, ...]
+    colors: tuple[str, ...] = ()
+    table: Literal["detections"] = "detections"
+
+
+Need = DetectionNeed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observed:
+    """Everything known about the pictures of a run, as tables: what a suite decides upon.
+
+    Attributes:
+        prompts: the suite's prompts by id.
+        images: table ``images``.
+        observations: by table name (``detections`` ...), the observations of one judge each.
+    """
+
+    prompts: Mapping[str, Prompt]
+    images: pl.DataFrame
+    observations: Mapping[str, pl.DataFrame]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One reported number. ``value`` is NaN when undefined, never 0 as a stand-in.
+
+    Attributes:
+        group: facet values this number is restricted to; empty for the whole suite.
+        n_used: pictures that entered the value. n_unusable: pictures without a usable answer, which did not.
+    """
+
+    suite: str
+    metric: str
+    protocol: str
+    value: float
+    ci_low: float
+    ci_high: float
+    n_used: int
+    n_unusable: int
+    group: Mapping[str, FacetValue] = field(default_factory=dict)
+    unit: str = "share"
+    higher_is_better: bool | None = True
+
+
+class Suite(Protocol):
+    """A published benchmark: prompts, needs, rules. It never opens a picture and never loads a model."""
+
+    name: str
+
+    def prompts(self) -> Sequence[Prompt]: ...
+
+    def needs(self) -> Sequence[Need]: ...
+
+    def verdicts(self, observed: Observed) -> pl.DataFrame: ...
+
+    def scores(self, prompts: Sequence[Prompt], verdicts: pl.DataFrame) -> Sequence[Score]: ...
+
+
+class Generator(Protocol):
+    """Turns requests into pictures, or into the reason why there is none; answers every request exactly once."""
+
+    name: str
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]: ...
+
+
+class Judge(Protocol):
+    """Looks at pictures. ``name`` identifies weights and settings, and enters every observation.
+
+    ``observe`` returns the columns of ``need.table``, with at least one row per picture: a judge that looked and saw
+    nothing says so with one row whose ``query`` is -1 (see the table's description).
+    """
+
+    name: str
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame: ...
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its type (see ``_dtype``), and what it means."""
+
+    name: str
+    dtype: str
+    meaning: str
+
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "prompts": (
+        Column("prompt_id", "str", "id of the prompt"),
+        Column("suite", "str", "suite that asks it"),
+        Column("text", "str", "the prompt"),
+        Column("facets", "str", "JSON object: what breakdowns group by"),
+        Column("spec", "str", "JSON object: what the suite's rules need"),
+        Column("scene", "str", "JSON object: the scene that illustrates the prompt, or null"),
+        Column("n_images", "i32", "pictures asked for"),
+    ),
+    "images": (
+        Column("image_id", "str", "id of the picture"),
+        Column("prompt_id", "str", "prompt it was made for"),
+        Column("index", "i32", "0 .. n_images - 1"),
+        Column("seed", "i64", "seed given to the generator; null for pictures that were brought"),
+        Column("state", "str", "ok, refused, failed, missing or blank"),
+        Column("path", "str", "file, relative to the run directory if made by the run, absolute if brought; or null"),
+        Column("sha256", "str", "of the file's bytes; null without a file"),
+        Column("width", "i32", "pixels, after EXIF rotation; null without a picture"),
+        Column("height", "i32", "pixels, after EXIF rotation; null without a picture"),
+        Column("note", "str", "why the state is not ok, or what was done to read the file"),
+    ),
+    "detections": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "name and revision of the detector"),
+        Column("query", "i32", "number of the box in the picture; -1: the row that says the picture was looked at"),
+        Column(
+            "label", "str", "suite label of the most probable class; null in the looked-at row or for a foreign class"
+        ),
+        Column("raw_label", "str", "the detector's own name of its most probable class"),
+        Column("score", "f32", "confidence of the label, in [0, 1]"),
+        Column("x0", "f32", "left, pixels"),
+        Column("y0", "f32", "top, pixels"),
+        Column("x1", "f32", "right, pixels"),
+        Column("y1", "f32", "bottom, pixels"),
+        Column(
+            "class_scores", "list[f32]", "per class of the need, in its order: confidence; the released rules need them"
+        ),
+        Column("color", "str", "most probable colour of the need, or null"),
+        Column("color_scores", "list[f32]", "per colour of the need, in its order; empty if not judged"),
+    ),
+    "verdicts": (
+        Column("image_id", "str", "picture decided upon"),
+        Column("prompt_id", "str", "its prompt"),
+        Column("protocol", "str", "released, paper or corrected"),
+        Column("rule", "str", "what was decided, e.g. accuracy, right_number, right_classes"),
+        Column("value", "f64", "1 right, 0 wrong, null no usable answer"),
+        Column("reason", "str", "in words"),
+        Column("detail", "str", "JSON object of what a breakdown may need (e.g. the number found), or null"),
+    ),
+    "scores": (
+        Column("suite", "str", "suite"),
+        Column("metric", "str", "what was measured"),
+        Column("protocol", "str", "released, paper or corrected"),
+        Column("group", "str", "JSON object of facet values"),
+        Column("value", "f64", "the number; null when undefined"),
+        Column("ci_low", "f64", "lower end of the 95 % interval; null when undefined"),
+        Column("ci_high", "f64", "upper end"),
+        Column("n_used", "i64", "pictures that entered the value"),
+        Column("n_unusable", "i64", "pictures that did not, for want of a usable answer"),
+        Column("unit", "str", "share, pictures, ..."),
+        Column("higher_is_better", "bool", "direction, or null"),
+    ),
+}
+
+
+def _dtype(name: str) -> Any:
+    import polars as pl
+
+    simple: dict[str, Any] = {
+        "str": pl.String,
+        "i32": pl.Int32,
+        "i64": pl.Int64,
+        "f32": pl.Float32,
+        "f64": pl.Float64,
+        "bool": pl.Boolean,
+        "list[f32]": pl.List(pl.Float32),
+    }
+    return simple[name]
+
+
+def schema(table: str) -> dict[str, Any]:
+    """Column names and polars types of a table, in order."""
+    return {column.name: _dtype(column.dtype) for column in TABLES[table]}
+
+
+def empty_table(table: str) -> pl.DataFrame:
+    """A table with the right columns and no rows."""
+    import polars as pl
+
+    return pl.DataFrame(schema=schema(table))
+
+
+def frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a table with exactly the columns of ``table``; columns a row does not name are null.
+
+    Raises:
+        ValueError: a row names a column the table does not have.
+    """
+    import polars as pl
+
+    columns = schema(table)
+    for row in rows:
+        if unknown := sorted(set(row) - set(columns)):
+            raise ValueError(f"table {table!r} has no column {unknown}; its columns are {list(columns)}")
+    return pl.DataFrame({name: [row.get(name) for row in rows] for name in columns}, schema=columns)
+
+
+def content_hash(value: Any) -> str:
+    """SHA-256 of a JSON-serialisable value in canonical form: the same for the same content on every machine."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,242 @@
+"""Every name the command line knows, in one place; nothing is imported before it is asked for.
+
+A name is ``kind:argument?key=value&key=value``. Other packages add kinds by entry points in the groups
+``verism.generators`` and ``verism.judges``: a callable ``(argument, options, context) -> Generator`` or ``Judge``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from verism.errors import UsageError
+from verism.records import Generator, Judge, Painter, Prompt
+
+__all__ = ["GENERATORS", "JUDGES", "SUITES", "Context", "Spec", "make_generator", "make_judge", "make_suite"]
+
+SUITES: Mapping[str, str] = {
+    "paintskills": "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+    "paintskills-v1": "object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
+}
+
+GENERATORS: Mapping[str, tuple[str, str]] = {
+    "scripted": (
+        "verism.registry:_scripted",
+        "rendered pictures, wrong on purpose at a known rate: scripted:error=0.2",
+    ),
+    "oracle": ("verism.registry:_oracle", "rendered pictures of the very scenes: the upper bound of a judge"),
+}
+
+JUDGES: Mapping[str, tuple[str, str]] = {
+    "builtin": ("verism.registry:_builtin", "our detector, trained on rendered scenes; no extra needed"),
+    "transformers": ("verism.registry:_transformers", "closed-set detectors: transformers:ID_OR_PATH"),
+    "detr": ("verism.registry:_detr", "original-format DETR checkpoints: detr:FILE?classes=coco91"),
+    "open-vocabulary": ("verism.registry:_open_vocabulary", "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH"),
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A parsed ``kind:argument?key=value`` name. ``scripted:error=0.2`` is short for ``scripted:?error=0.2``."""
+
+    kind: str
+    argument: str
+    options: Mapping[str, str]
+
+    @staticmethod
+    def parse(text: str) -> Spec:
+        kind, _, rest = text.partition(":")
+        argument, question, query = rest.partition("?")
+        if not question and "=" in rest and not Path(rest).exists():
+            argument, query = "", rest
+        try:
+            options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        except ValueError:
+            raise UsageError(f"{text!r}: options are written key=value&key=value, got {query!r}") from None
+        return Spec(kind, argument, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a generator or judge may need to know of the run it serves."""
+
+    prompts: Sequence[Prompt] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)  # shape in scene files by label
+    colors: Sequence[str] = ()
+    size: int = 256
+    assets: Path | None = None
+    threads: int | None = None
+    device: str | None = None
+
+
+def _resolve(kind: str, table: Mapping[str, tuple[str, str]], group: str, what: str) -> Callable[..., Any]:
+    if kind in table:
+        module, _, name = table[kind][0].partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found
+    for entry in metadata.entry_points(group=group):
+        if entry.name == kind:
+            loaded: Callable[..., Any] = entry.load()
+            return loaded
+    near = difflib.get_close_matches(kind, table, n=2)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise UsageError(f"unknown {what} {kind!r}.{hint} There are: {', '.join(table)}")
+
+
+def make_generator(text: str, context: Context) -> Generator:
+    """The generator of a name.
+
+    Raises:
+        UsageError: unknown kind or option. MissingExtra: a library it needs is not installed.
+    """
+    spec = Spec.parse(text)
+    generator: Generator = _resolve(spec.kind, GENERATORS, "verism.generators", "model")(
+        spec.argument, dict(spec.options), context
+    )
+    return generator
+
+
+def make_judge(text: str, context: Context) -> Judge:
+    """The detector of a name (see ``make_generator``)."""
+    spec = Spec.parse(text)
+    judge: Judge = _resolve(spec.kind, JUDGES, "verism.judges", "detector")(spec.argument, dict(spec.options), context)
+    return judge
+
+
+def make_suite(name: str, *, scenes: Path | None = None, **options: Any) -> Any:
+    """The suite of a name; ``scenes`` takes its scenes from a folder in the published layout.
+
+    Raises:
+        UsageError: unknown suite, or an option it does not have.
+    """
+    if name not in SUITES:
+        near = difflib.get_close_matches(name, SUITES, n=2)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"unknown suite {name!r}.{hint} There are: {', '.join(SUITES)}")
+    from verism.suites.paintskills.suite import PaintSkills
+
+    try:
+        if scenes is not None:
+            return PaintSkills.from_folder(scenes, name, **options)
+        return PaintSkills.standard(name, **options)
+    except ValueError as err:
+        raise UsageError(str(err)) from err
+
+
+def make_painter(context: Context) -> Painter:
+    """The simulator, with the user's own assets if any."""
+    from verism.simulator.catalogue import standard_catalogue
+    from verism.simulator.painter import ScenePainter
+
+    catalogue = standard_catalogue()
+    if context.assets is not None:
+        catalogue = catalogue.with_assets(context.assets)
+    return ScenePainter(context.size, catalogue)
+
+
+# ---------------------------------------------------------------------------------------------------------- factories
+def _take(options: dict[str, str], name: str, kind: type, default: Any) -> Any:
+    value = options.pop(name, None)
+    if value is None:
+        return default
+    if kind is bool:
+        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise UsageError(f"option {name}={value!r}: expected true or false")
+        return value.lower() in ("true", "1", "yes")
+    try:
+        return kind(value)
+    except ValueError:
+        raise UsageError(f"option {name}={value!r}: expected a {kind.__name__}") from None
+
+
+def _done(kind: str, argument: str, options: Mapping[str, str], *, takes_argument: bool = False) -> None:
+    if options:
+        raise UsageError(f"{kind}: unknown option {sorted(options)}")
+    if argument and not takes_argument:
+        raise UsageError(f"{kind}: takes no argument, got {argument!r}")
+    if takes_argument and not argument:
+        raise UsageError(f"{kind}: name a model, for example {kind}:some-id-or-path")
+
+
+def _scripted(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.scripted import MISTAKES, ScriptedGenerator
+
+    error = _take(options, "error", float, 0.2)
+    mistakes = tuple(_take(options, "mistakes", str, "+".join(MISTAKES)).replace(" ", "+").split("+"))
+    _done("scripted", argument, options)
+    return ScriptedGenerator(
+        make_painter(context), classes=context.classes, colors=context.colors, error=error, mistakes=mistakes
+    )
+
+
+def _oracle(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.scripted import ScriptedGenerator
+
+    _done("oracle", argument, options)
+    return ScriptedGenerator(make_painter(context), classes=context.classes, colors=context.colors, error=0.0)
+
+
+def _builtin(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.detection.builtin import BuiltinDetector
+
+    path = Path(argument) if argument else None
+    _done("builtin", "", options)
+    return BuiltinDetector(path, threads=context.threads)
+
+
+def _transformers(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.detection.transformers_detector import TransformersDetector
+
+    settings = _hub_options(options, context) | {
+        "preprocessing": _take(options, "preprocessing", str, "model"),
+        "min_score": _take(options, "min_score", float, 0.0),
+    }
+    aliases = _aliases(options)
+    _done("transformers", argument, options, takes_argument=True)
+    return TransformersDetector(argument, aliases=aliases, **settings)
+
+
+def _detr(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.detection.detr_original import OriginalDetr
+
+    settings: dict[str, Any] = {
+        "classes": _take(options, "classes", str, "coco91"),
+        "dilation": _take(options, "dilation", bool, None),
+        "preprocessing": _take(options, "preprocessing", str, "released"),
+        "batch_size": _take(options, "batch_size", int, 4),
+        "device": _take(options, "device", str, context.device),
+    }
+    _done("detr", argument, options, takes_argument=True)
+    return OriginalDetr(argument, **settings)
+
+
+def _open_vocabulary(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.detection.open_vocabulary import OpenVocabularyDetector
+
+    settings = _hub_options(options, context) | {"min_score": _take(options, "min_score", float, 0.05)}
+    if "template" in options:
+        settings["template"] = options.pop("template")
+    _done("open-vocabulary", argument, options, takes_argument=True)
+    return OpenVocabularyDetector(argument, **settings)
+
+
+def _hub_options(options: dict[str, str], context: Context) -> dict[str, Any]:
+    return {
+        "revision": _take(options, "revision", str, None),
+        "device": _take(options, "device", str, context.device),
+        "dtype": _take(options, "dtype", str, "float32"),
+        "batch_size": _take(options, "batch_size", int, 8),
+        "local_files_only": _take(options, "local_files_only", bool, False),
+    }
+
+
+def _aliases(options: dict[str, str]) -> dict[str, str] | None:
+    """``alias.bike=bicycle`` options: a model's class name for one of the suite's."""
+    found = {key.removeprefix("alias."): options.pop(key) for key in list(options) if key.startswith("alias.")}
+    return found or None

@@ -1,0 +1,73 @@
+"""All classes and environments the simulator knows: ours, and those a user adds as files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from verism.errors import UsageError
+from verism.simulator.model import Asset
+from verism.simulator.surroundings import Environment
+
+__all__ = ["Catalogue", "standard_catalogue"]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Assets by label and environments by name."""
+
+    assets: Mapping[str, Asset]
+    environments: Mapping[str, Environment]
+
+    def asset(self, label: str) -> Asset:
+        """The class of that label.
+
+        Raises:
+            UsageError: there is none; near names and the way to add one are given.
+        """
+        if label not in self.assets:
+            near = difflib.get_close_matches(label, self.assets, n=3)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise UsageError(
+                f"the simulator has no class {label!r}.{hint} Add your own as {label}.glb or {label}.obj in a folder "
+                "given with --assets"
+            )
+        return self.assets[label]
+
+    def environment(self, name: str) -> Environment:
+        """The environment of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if name not in self.environments:
+            near = difflib.get_close_matches(name, self.environments, n=3)
+            hint = (
+                f" Did you mean {' or '.join(map(repr, near))}?" if near else f" There are {list(self.environments)}."
+            )
+            raise UsageError(f"the simulator has no environment {name!r}.{hint}")
+        return self.environments[name]
+
+    def with_assets(self, folder: Path) -> Catalogue:
+        """With the models (.glb, .gltf, .obj) and pictures (environments) of a folder; taken names are replaced."""
+        from verism.simulator.environments import user_environment
+        from verism.simulator.user_assets import load_assets
+
+        assets = dict(self.assets) | load_assets(folder)
+        environments = dict(self.environments)
+        for path in sorted((folder / "environments").glob("*")):
+            environments[path.stem] = user_environment(path)
+        return Catalogue(assets, environments)
+
+
+@cache
+def standard_catalogue() -> Catalogue:
+    """Everything that comes with verism."""
+    from verism.simulator.assets import animals, furniture, people, things, vehicles
+    from verism.simulator.environments import ENVIRONMENTS
+
+    assets = [*people.ASSETS, *animals.ASSETS, *vehicles.ASSETS, *furniture.ASSETS, *things.ASSETS]
+    return Catalogue({a.label: a for a in assets}, {e.name: e for e in ENVIRONMENTS})

@@ -1,0 +1,82 @@
+"""Several painters at once: rendering is pure arithmetic, so it scales with the cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from verism.errors import VerismError
+from verism.records import Painted, Scene
+from verism.simulator.painter import RENDERER_VERSION, ScenePainter
+
+__all__ = ["ParallelPainter"]
+
+_painter: ScenePainter | None = None
+
+
+def _start(size: int, assets: Path | None) -> None:
+    global _painter
+    from verism.simulator.catalogue import standard_catalogue
+
+    catalogue = standard_catalogue()
+    _painter = ScenePainter(size, catalogue if assets is None else catalogue.with_assets(assets))
+
+
+def _paint(scene: Scene) -> Painted | VerismError:
+    assert _painter is not None
+    try:
+        return _painter.paint(scene)
+    except VerismError as err:
+        return err
+
+
+class ParallelPainter:
+    """Paints like ``ScenePainter``, in processes of its own; the same scene gives the same picture.
+
+    Processes start with the first scene and end with ``close`` or the ``with`` block.
+
+    Args:
+        size: width and height in pixels. assets: folder of the user's own models. processes: one per core if None.
+    """
+
+    def __init__(self, size: int = 256, assets: Path | None = None, processes: int | None = None) -> None:
+        ScenePainter(size)  # refuses a bad size here and not in every process
+        self.name = f"simulator-{RENDERER_VERSION}@{size}"
+        self.processes = processes or os.cpu_count() or 1
+        self._settings = (size, assets)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> ParallelPainter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes; scenes not yet begun are dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]:
+        """Pictures in the order of the scenes; a scene that cannot be painted gives its error instead."""
+        if self._pool is None:
+            # Spawned, not forked: the caller may have threads, and models loaded, that do not survive a fork.
+            self._pool = ProcessPoolExecutor(
+                self.processes, multiprocessing.get_context("spawn"), initializer=_start, initargs=self._settings
+            )
+        waiting: deque[Future[Painted | VerismError]] = deque()
+        for scene in scenes:
+            waiting.append(self._pool.submit(_paint, scene))
+            # Finished pictures wait in memory for the one before them; a bound keeps that small.
+            if len(waiting) > 4 * self.processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,298 @@
+"""Confidence intervals: proportions, means and any statistic, of units that come in clusters.
+
+A unit is a picture, a cluster the prompt it was made for. All functions are pure; randomness comes in as ``seed``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from verism.statistics._common import (
+    Floats,
+    check_level,
+    check_resamples,
+    cluster_codes,
+    cluster_totals,
+    effective_size,
+    finite,
+    zero_one,
+)
+
+__all__ = [
+    "BootstrapMethod",
+    "Interval",
+    "cluster_bootstrap",
+    "cluster_bootstrap_mean",
+    "clustered_proportion",
+    "mean_of_independent",
+    "wilson",
+]
+
+BootstrapMethod = Literal["bca", "percentile"]
+
+MAX_UNDEFINED = 0.01  # share of resamples that may lack a value; beyond, the rest no longer speaks for the whole
+CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
+
+
+class Interval(NamedTuple):
+    """An estimate between the ends of its confidence interval. NaN where undefined."""
+
+    value: float
+    low: float
+    high: float
+
+
+def wilson(successes: float, n: float, *, level: float = 0.95) -> Interval:
+    """Wilson score interval of a proportion of independent units.
+
+    Args:
+        successes: units that are right, in [0, n].
+        n: units. Neither needs to be whole, so that an effective sample size will do.
+        level: confidence level, in (0, 1).
+    Returns:
+        Proportion and interval, in [0, 1]; all NaN if n is 0. Never of zero width.
+    Raises:
+        ValueError: NaN, negative n, or successes outside [0, n].
+    Source: Wilson 1927, JASA 22:209-212; Newcombe 1998, Stat. Med. 17:857-872, method 3.
+
+    >>> wilson(9, 10)
+    Interval(value=0.9, low=0.595849..., high=0.982123...)
+    """
+    check_level(level)
+    if not (math.isfinite(n) and 0 <= successes <= n):
+        raise ValueError(f"wilson needs 0 <= successes <= n, both finite; got successes={successes}, n={n}")
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    successes, n = float(successes), float(n)
+    p, z = successes / n, NormalDist().inv_cdf((1 + level) / 2)
+    shrink = 1 + z**2 / n
+    middle = (p + z**2 / (2 * n)) / shrink
+    half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / shrink
+    # The ends are exactly 0 and 1 there; rounding would miss them by 1e-17.
+    low = 0.0 if successes == 0 else max(0.0, middle - half)
+    high = 1.0 if successes == n else min(1.0, middle + half)
+    return Interval(p, low, high)
+
+
+def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Wilson interval of a proportion when several units (pictures) share a cluster (prompt).
+
+    The proportion is over units. Its interval is Wilson's at the effective sample size, which falls with the design
+    effect of the clusters and with their number. It does not collapse near 0 % and 100 %: there units count as if
+    clusters agreed completely, which such data cannot contradict. The price is that the interval is somewhat too wide
+    for rare outcomes of clusters that do not agree at all. With one unit per cluster it is exactly Wilson's.
+
+    Args:
+        values: 0 or 1 per unit, shape (N,).
+        clusters: label of each unit's cluster, shape (N,).
+        level: confidence level, in (0, 1).
+    Returns:
+        Proportion and interval, in [0, 1]; all NaN if there are no units.
+    Raises:
+        ValueError: values other than 0 and 1 (NaN included), or labels that are missing or of another length.
+    Source: Rao & Scott 1992, Biometrics 48:577-585 (ratio estimator, effective sample size); Korn & Graubard 1998,
+        Survey Methodology 24:193-201 (degrees of freedom); Wilson in place of their Clopper-Pearson as in Dean &
+        Pagano 2015, J. Surv. Stat. Methodol. 3:484-503. We differ in how the design effect is estimated when it can
+        hardly be seen, see ``effective_size`` in ``_common.py``.
+    """
+    check_level(level)
+    totals = cluster_totals(zero_one(values, "values"), clusters)
+    if not len(totals.sizes):
+        return Interval(math.nan, math.nan, math.nan)
+    right = float(totals.sums.sum())
+    proportion = right / totals.n_units
+    effective = effective_size(totals, right, lowest=0.0, highest=1.0, level=level)
+    return wilson(proportion * effective, effective, level=level)
+
+
+def mean_of_independent(intervals: Sequence[Interval], weights: Sequence[float] | None = None) -> Interval:
+    """Interval of the weighted mean of independent estimates, such as the mean accuracy over skills.
+
+    Each end combines the distances of the single ends: ``low = mean - sqrt(sum(w_i**2 (value_i - low_i)**2))``. So it
+    stays lopsided where the single ones are, and does not collapse if all estimates are 100 %. It lies within
+    the weighted mean of the ends, hence in [0, 1] for proportions.
+
+    Args:
+        intervals: one per estimate, all of the same level, which is then the level of the result.
+        weights: per estimate, >= 0, not all 0; scaled to sum 1. None: equal.
+    Raises:
+        ValueError: no intervals, an undefined (NaN) or disordered one, or weights that do not fit.
+    Source: Zou & Donner 2008, Stat. Med. 27:1693-1702 (MOVER), for sums of more than two terms.
+    """
+    if not intervals:
+        raise ValueError("mean_of_independent needs at least one interval; got none")
+    ends = np.asarray(intervals, dtype=np.float64)
+    for position, (value, low, high) in enumerate(ends):
+        if not low <= value <= high:
+            raise ValueError(
+                f"interval {position} must satisfy low <= value <= high, without NaN; got value={value}, low={low}, "
+                f"high={high}. Leave undefined estimates out, or report the mean as undefined"
+            )
+    w = np.full(len(ends), 1.0) if weights is None else finite(weights, "weights")
+    if w.shape != (len(ends),) or np.any(w < 0) or w.sum() == 0:
+        raise ValueError(f"weights must be {len(ends)} numbers >= 0, not all 0; got {w.tolist()}")
+    w = w / w.sum()
+    values, lows, highs = ends.T
+    mean = float(w @ values)
+    return Interval(
+        mean,
+        mean - math.sqrt(float(np.sum((w * (values - lows)) ** 2))),
+        mean + math.sqrt(float(np.sum((w * (highs - values)) ** 2))),
+    )
+
+
+def cluster_bootstrap_mean(
+    values: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    seed: int | np.random.Generator,
+    n_resamples: int = 10_000,
+    method: BootstrapMethod = "bca",
+    level: float = 0.95,
+) -> Interval:
+    """Bootstrap interval of the mean over units, resampling clusters: ``cluster_bootstrap(np.mean, ...)``, but fast.
+
+    The mean only depends on the sum and the size of each cluster, so clusters equal in both are drawn together, by one
+    multinomial count. The result depends neither on the order of rows nor on the names of clusters.
+
+    Args, Returns, Raises, Source: as for ``cluster_bootstrap``; values are numbers, shape (N,).
+    """
+    _check_bootstrap(n_resamples, method, level)
+    numbers = finite(values, "values")
+    totals = cluster_totals(numbers, clusters)
+    n_clusters = len(totals.sizes)
+    if n_clusters < 2:
+        return Interval(float(numbers.mean()) if n_clusters else math.nan, math.nan, math.nan)
+    kinds, counts = np.unique(np.stack(totals, axis=1), axis=0, return_counts=True)
+    sums, sizes = kinds.T
+    total, n = float(counts @ sums), float(counts @ sizes)
+    rng = np.random.default_rng(seed)
+    resampled = np.empty(n_resamples)
+    step = max(1, CHUNK_CELLS // len(counts))
+    for start in range(0, n_resamples, step):
+        drawn = rng.multinomial(n_clusters, counts / n_clusters, size=min(step, n_resamples - start))
+        resampled[start : start + step] = (drawn @ sums) / (drawn @ sizes)
+    left_out = np.repeat((total - sums) / (n - sizes), counts)
+    return _bootstrap_interval(total / n, resampled, left_out, method, level)
+
+
+def cluster_bootstrap(
+    statistic: Callable[..., float],
+    *data: ArrayLike,
+    clusters: ArrayLike,
+    seed: int | np.random.Generator,
+    n_resamples: int = 2_000,
+    method: BootstrapMethod = "bca",
+    within: bool = False,
+    level: float = 0.95,
+) -> Interval:
+    """Bootstrap interval of any statistic, resampling whole clusters with replacement.
+
+    Args:
+        statistic: called with the arrays of ``data``, resampled alike along the first axis; returns a number, NaN where
+            it is undefined. Its cost dominates: it is called ``n_resamples + K + 1`` times.
+        data: one or more arrays with N rows, row i belonging to unit i.
+        clusters: label of each unit's cluster, shape (N,).
+        seed: seed or generator. The same seed gives the same interval, also if rows are reordered, as long as
+            ``statistic`` does not care for their order; renamed clusters are drawn in another order.
+        n_resamples: resamples, >= 1; 2,000 or more for two steady digits.
+        method: ``bca``, bias-corrected and accelerated (by a jackknife over clusters); or ``percentile``.
+        within: also resample the units within each drawn cluster. That adds the variation within clusters once more
+            than the sampling of prompts and pictures implies, so intervals become too wide (Davison & Hinkley 1997,
+            Sec. 3.8); for clusters that are few and fixed.
+        level: confidence level, in (0, 1).
+    Returns:
+        The statistic of the data, and its interval. Ends are NaN if they cannot be known: fewer than two clusters, all
+        resamples equal (a mean of equal values; for proportions use ``clustered_proportion``), a value that is
+        undefined, or more than 1 % of resamples undefined (up to that they are left out).
+    Raises:
+        ValueError: no data, NaN in the data, arrays or labels of unequal length, an unknown method.
+    Source: Efron 1987, JASA 82:171-185 (BCa); Davison & Hinkley 1997, Bootstrap Methods, Sec. 3.8 (clusters).
+    """
+    _check_bootstrap(n_resamples, method, level)
+    arrays = _rows(data)
+    codes = cluster_codes(clusters, len(arrays[0]))
+    if not len(codes):
+        return Interval(math.nan, math.nan, math.nan)
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    n_clusters = len(sizes)
+
+    def evaluate(rows: NDArray[np.intp]) -> float:
+        return float(statistic(*(array[rows] for array in arrays)))
+
+    def rows_of(drawn: NDArray[np.intp], rng: np.random.Generator | None = None) -> NDArray[np.intp]:
+        """Row numbers of the drawn clusters, one after another."""
+        size = np.repeat(sizes[drawn], sizes[drawn])
+        ends = np.cumsum(sizes[drawn])
+        place = np.arange(len(size)) - np.repeat(ends - sizes[drawn], sizes[drawn])
+        if rng is not None:
+            place = rng.integers(0, size)
+        return order[np.repeat(starts[drawn], sizes[drawn]) + place]
+
+    value = evaluate(np.arange(len(codes)))
+    if n_clusters < 2 or not math.isfinite(value):
+        return Interval(value, math.nan, math.nan)
+    rng = np.random.default_rng(seed)
+    resampled = np.empty(n_resamples)
+    for i in range(n_resamples):
+        drawn = rng.integers(0, n_clusters, size=n_clusters)
+        resampled[i] = evaluate(rows_of(drawn, rng if within else None))
+    every = np.arange(n_clusters)
+    left_out = np.zeros(0)
+    if method == "bca":
+        left_out = np.array([evaluate(rows_of(np.delete(every, i))) for i in every])
+    return _bootstrap_interval(value, resampled, left_out, method, level)
+
+
+def _check_bootstrap(n_resamples: int, method: str, level: float) -> None:
+    check_level(level)
+    check_resamples(n_resamples)
+    if method not in ("bca", "percentile"):
+        raise ValueError(f"method must be 'bca' or 'percentile'; got {method!r}")
+
+
+def _rows(data: tuple[ArrayLike, ...]) -> list[NDArray[Any]]:
+    arrays = [np.asarray(array) for array in data]
+    if not arrays or any(array.ndim == 0 for array in arrays):
+        raise ValueError("cluster_bootstrap needs one or more arrays after the statistic, with one row per unit")
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError(f"the arrays must have one row per unit each; got {[len(array) for array in arrays]} rows")
+    for position, array in enumerate(arrays):
+        if array.dtype.kind in "fc" and np.isnan(array).any():
+            raise ValueError(f"data array {position} holds NaN; remove null answers first and count them")
+    return arrays
+
+
+def _bootstrap_interval(
+    value: float, resampled: Floats, left_out: Floats, method: BootstrapMethod, level: float
+) -> Interval:
+    """Ends from the resampled values; ``left_out`` are the values without each cluster, for the acceleration."""
+    defined = resampled[np.isfinite(resampled)]
+    if len(defined) < (1 - MAX_UNDEFINED) * len(resampled):
+        return Interval(value, math.nan, math.nan)
+    if np.allclose(defined, defined[0], rtol=1e-12, atol=0.0):  # equal but for rounding
+        return Interval(value, math.nan, math.nan)
+    probabilities = [(1 - level) / 2, (1 + level) / 2]
+    if method == "bca":
+        normal = NormalDist()
+        below = float(np.mean(defined < value) + np.mean(defined == value) / 2)
+        resolution = 0.5 / len(defined)  # none, or all, of the resamples below is not a certainty
+        bias = normal.inv_cdf(min(max(below, resolution), 1 - resolution))
+        left_out = left_out[np.isfinite(left_out)]
+        pull = left_out.mean() - left_out if len(left_out) else left_out
+        spread = float(np.sum(pull**2))
+        acceleration = float(np.sum(pull**3)) / (6 * spread**1.5) if spread > 0 else 0.0
+        shifted = [bias + normal.inv_cdf(p) for p in probabilities]
+        # From acceleration * s = 1 on, the correction asks for a value beyond all resamples.
+        stretch = [max(1 - acceleration * s, 1e-9) for s in shifted]
+        probabilities = [normal.cdf(bias + s / by) for s, by in zip(shifted, stretch, strict=True)]
+    low, high = np.quantile(defined, probabilities)
+    return Interval(value, float(low), float(high))

@@ -1,0 +1,180 @@
+"""How often a judge errs, and what a rate would have been without its errors.
+
+"Right" is the positive class: ``truth`` says whether a picture is right (known because it was rendered, or because
+people looked at it), ``judged`` whether the judge says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from verism.statistics._common import zero_one
+from verism.statistics.intervals import Interval, clustered_proportion, wilson
+
+__all__ = ["Confusion", "CorrectedRate", "confusion", "rogan_gladen"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion:
+    """Agreement of a judge with the truth. Rates without a denominator are NaN.
+
+    Attributes:
+        tp: pictures that are right and judged right.
+        fp: wrong, but judged right.
+        tn: wrong and judged wrong.
+        fn: right, but judged wrong.
+        false_accept: fp / (fp + tn), share of the wrong pictures that the judge lets pass; lower is better.
+        false_reject: fn / (fn + tp), share of the right pictures that the judge turns down; lower is better.
+        accuracy: (tp + tn) / all; higher is better, but it depends on how many pictures are right.
+    """
+
+    tp: int
+    fp: int
+    tn: int
+    fn: int
+    false_accept: Interval
+    false_reject: Interval
+    accuracy: Interval
+
+    @property
+    def sensitivity(self) -> Interval:
+        """tp / (tp + fn): share of the right pictures that are judged right."""
+        return _complement(self.false_reject)
+
+    @property
+    def specificity(self) -> Interval:
+        """tn / (tn + fp): share of the wrong pictures that are judged wrong."""
+        return _complement(self.false_accept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedRate:
+    """A rate corrected for the judge's error.
+
+    Attributes:
+        value: in [0, 1]; NaN when the judge tells nothing.
+        low: lower end of the interval, NaN with the value.
+        high: upper end.
+        note: why there is no value, or what to mind about it; empty when all is well.
+    """
+
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+
+def confusion(
+    truth: ArrayLike, judged: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95
+) -> Confusion:
+    """Confusion counts and error rates of a judge.
+
+    Args:
+        truth: 1 where the picture is right, 0 where it is wrong, shape (N,).
+        judged: what the judge says of the same pictures, shape (N,).
+        clusters: label of each picture's prompt, shape (N,), if prompts have several pictures: intervals are then those
+            of ``clustered_proportion``. None: pictures are independent, and intervals Wilson's.
+        level: confidence level of the intervals, in (0, 1).
+    Raises:
+        ValueError: values other than 0 and 1 (NaN included), or arrays of unequal length.
+    """
+    true, said = zero_one(truth, "truth") == 1.0, zero_one(judged, "judged") == 1.0
+    if true.shape != said.shape:
+        raise ValueError(f"truth and judged must hold the same pictures; got {len(true)} and {len(said)}")
+    labels = None if clusters is None else np.asarray(clusters)
+    if labels is not None and labels.shape != true.shape:
+        raise ValueError(f"clusters must give one label for each of the {len(true)} pictures; got {labels.shape}")
+
+    def rate(event: NDArray[np.bool_], among: NDArray[np.bool_]) -> Interval:
+        if labels is None:
+            return wilson(int(np.count_nonzero(event & among)), int(np.count_nonzero(among)), level=level)
+        return clustered_proportion(event[among], labels[among], level=level)
+
+    return Confusion(
+        tp=int(np.count_nonzero(true & said)),
+        fp=int(np.count_nonzero(~true & said)),
+        tn=int(np.count_nonzero(~true & ~said)),
+        fn=int(np.count_nonzero(true & ~said)),
+        false_accept=rate(said, ~true),
+        false_reject=rate(~said, true),
+        accuracy=rate(true == said, np.ones(len(true), dtype=np.bool_)),
+    )
+
+
+def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -> CorrectedRate:
+    """The share of right pictures behind the share judged right, given how the judge errs.
+
+    The value is ``(rate + specificity - 1) / (sensitivity + specificity - 1)``, cut to [0, 1]. Its interval puts, one
+    at a time, the ends of the three intervals into the formula and adds the squares of the changes, downwards and
+    upwards apart. Unlike the delta method it takes the judge's uncertainty into account also when the calibration saw
+    no error (a sensitivity of 100 % still has a lower end), and stays lopsided where the parts are.
+
+    The calibration pictures must be independent of those of the run, and the judge must err on both alike: error rates
+    from rendered pictures only hold for generated ones as far as these look alike to the judge.
+
+    Args:
+        rate: share judged right in the run, with interval (``wilson`` or ``clustered_proportion``).
+        sensitivity: share judged right among right pictures (``Confusion.sensitivity``), of the same level.
+        specificity: share judged wrong among wrong pictures (``Confusion.specificity``), of the same level.
+    Returns:
+        The corrected rate. Without a value (NaN), and with a note saying why, when one of the three is undefined or the
+        judge is no better than chance (sensitivity + specificity <= 1). If only ends of the intervals allow
+        that, the ends of the result are 0 or 1.
+    Raises:
+        ValueError: an interval that is not low <= value <= high within [0, 1].
+    Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76; interval as in Zou & Donner 2008, Stat. Med.
+        27:1693-1702 (MOVER), with differences of the estimate in place of the terms of a sum.
+    """
+    parts = {"rate": rate, "sensitivity": sensitivity, "specificity": specificity}
+    for name, part in parts.items():
+        if any(math.isnan(number) for number in part):
+            return CorrectedRate(
+                value=math.nan, low=math.nan, high=math.nan, note=f"{name} is undefined: no pictures to measure it on"
+            )
+        if not 0 <= part.low <= part.value <= part.high <= 1:
+            raise ValueError(f"{name} must satisfy 0 <= low <= value <= high <= 1; got {tuple(part)}")
+    if sensitivity.value + specificity.value <= 1:
+        return CorrectedRate(
+            value=math.nan,
+            low=math.nan,
+            high=math.nan,
+            note=f"the judge is no better than chance: sensitivity {sensitivity.value:.3f} + specificity "
+            f"{specificity.value:.3f} <= 1, so its verdicts say nothing about the rate",
+        )
+    estimate = _corrected(rate.value, sensitivity.value, specificity.value)
+    down = up = 0.0
+    for name, part in parts.items():
+        moved = []
+        for end in (part.low, part.high):
+            point = {other: interval.value for other, interval in parts.items()} | {name: end}
+            moved.append(_corrected(point["rate"], point["sensitivity"], point["specificity"]) - estimate)
+        if any(math.isnan(change) for change in moved):
+            down = up = math.inf  # the judge may be no better than chance
+        else:
+            down += max(0.0, -min(moved)) ** 2
+            up += max(0.0, max(moved)) ** 2
+    low, high = estimate - math.sqrt(down), estimate + math.sqrt(up)
+    note = ""
+    if high < 0 or low > 1:
+        note = (
+            f"a rate of {rate.value:.3f} is {'below' if high < 0 else 'above'} what this judge can produce, even with "
+            "its uncertainty: it errs differently on these pictures than on those it was calibrated with"
+        )
+    return CorrectedRate(value=_cut(estimate), low=_cut(low), high=_cut(high), note=note)
+
+
+def _corrected(rate: float, sensitivity: float, specificity: float) -> float:
+    skill = sensitivity + specificity - 1
+    return (rate + specificity - 1) / skill if skill > 0 else math.nan
+
+
+def _cut(number: float) -> float:
+    return min(1.0, max(0.0, number))
+
+
+def _complement(interval: Interval) -> Interval:
+    return Interval(1 - interval.value, 1 - interval.high, 1 - interval.low)

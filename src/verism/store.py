@@ -1,0 +1,396 @@
+"""The only reader and writer of run directories.
+
+::
+
+    RUN/
+      manifest.json        what was asked, with which versions; written first
+      prompts.parquet
+      images/              pictures the run made; pictures that were brought stay where they are
+      images/part-*.parquet
+      observations/<table>/<judge>/part-*.parquet
+      verdicts.parquet  scores.parquet  scores.json
+
+Tables that grow are written in parts, each whole or not at all (temporary name, fsync, rename), so a killed run loses
+at most the batch in flight, and several workers may write side by side. Readers put parts together by id: the order of
+writing never matters, and a picture that two workers did counts once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import UsageError, VerismError
+from verism.records import Prompt, Scene, SceneObject, Score, content_hash, empty_table, frame, schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["SCHEMA_VERSION", "TRUTH", "Run", "SettingsChanged", "score_records"]
+
+SCHEMA_VERSION = 1
+TRUTH = "truth"  # the judge who painted the picture
+PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
+
+
+class SettingsChanged(UsageError):
+    """A run directory exists, made with other settings; the message names each difference."""
+
+
+class Run:
+    """One run directory. Make one with ``Run.start`` (new or resumed) or ``Run.open`` (finished or not)."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    # ---------------------------------------------------------------------------------------------------- opening
+    @staticmethod
+    def start(path: Path, settings: Mapping[str, Any], *, notes: Mapping[str, Any] | None = None) -> Run:
+        """A new run with these settings, or the run that is there if its settings are the same.
+
+        ``settings`` are what decides prompts, pictures and observations; ``notes`` are kept for the reader.
+
+        Raises:
+            SettingsChanged: the directory holds a run with other settings.
+            UsageError: the directory holds something else.
+        """
+        plain: dict[str, Any] = json.loads(json.dumps(settings))
+        if (path / "manifest.json").exists():
+            run = Run.open(path)
+            if differences := _differences(run.manifest["settings"], plain):
+                listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
+                raise SettingsChanged(
+                    f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
+                )
+            return run
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} exists and is not a run directory; choose another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "settings": plain,
+            "settings_hash": content_hash(plain),
+            "notes": json.loads(json.dumps(dict(notes or {}))),
+            "environment": _environment(),
+        }
+        _write_whole(path / "manifest.json", _json_bytes(manifest))
+        return Run(path, manifest)
+
+    @staticmethod
+    def open(path: Path | str) -> Run:
+        """A run directory that exists.
+
+        Raises:
+            UsageError: it is not one, or of a schema this version does not read.
+        """
+        path = Path(path)
+        file = path / "manifest.json"
+        if not file.is_file():
+            raise UsageError(f"{path} is not a run directory: it has no manifest.json. Make one with: verism run")
+        try:
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+            version = manifest["schema_version"]
+        except (json.JSONDecodeError, KeyError, TypeError) as err:
+            raise UsageError(f"{file} is damaged: {err!r}") from err
+        if version != SCHEMA_VERSION:
+            raise UsageError(f"{path} has run schema {version}; this version of verism reads schema {SCHEMA_VERSION}")
+        return Run(path, manifest)
+
+    def note(self, **notes: Any) -> None:
+        """Add to the manifest's notes (rules applied, judges used): things that may change between scorings."""
+        self.manifest["notes"] = self.manifest.get("notes", {}) | json.loads(json.dumps(notes))
+        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest))
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    # ---------------------------------------------------------------------------------------------------- prompts
+    def write_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """The prompts of the run, once; they are part of what a resumed run must share."""
+        if not (self.path / "prompts.parquet").exists():
+            self._write_table(self.path / "prompts.parquet", frame("prompts", [_prompt_row(p) for p in prompts]))
+
+    def prompts(self) -> list[Prompt]:
+        """The prompts, in the suite's order.
+
+        Raises:
+            VerismError: the run has none yet.
+        """
+        import polars as pl
+
+        path = self.path / "prompts.parquet"
+        if not path.exists():
+            raise VerismError(f"{self.path}: the run was stopped before its prompts were written; run it again")
+        return [_prompt_from(row) for row in pl.read_parquet(path).iter_rows(named=True)]
+
+    # ------------------------------------------------------------------------------------------------------ parts
+    def _folder(self, table: str, judge: str | None) -> Path:
+        if table == "images":
+            return self.path / "images"
+        if judge is None:
+            raise ValueError(f"table {table!r} is kept per judge")
+        return self.path / "observations" / table / slug(judge)
+
+    def append(self, table: str, rows: pl.DataFrame, judge: str | None = None) -> Path | None:
+        """Add one part, and return it (None for no rows).
+
+        Its name comes from its picture ids, so writing the same batch again replaces it.
+
+        Raises:
+            ValueError: columns other than the table's.
+        """
+        if rows.schema != schema(table):
+            raise ValueError(f"table {table!r} has columns {schema(table)}, got {dict(rows.schema)}")
+        if rows.height == 0:
+            return None
+        ids = sorted(set(rows["image_id"].to_list()))
+        digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+        path = self._folder(table, judge) / f"part-{digest}.parquet"
+        self._write_table(path, rows)
+        return path
+
+    def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
+        """A whole table, sorted by picture; ``images`` or the observations of one judge."""
+        import polars as pl
+
+        parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
+        if not parts:
+            return empty_table(table)
+        frames = []
+        seen: pl.Series | None = None
+        for part in parts:
+            rows = pl.read_parquet(part)
+            if seen is not None:
+                rows = rows.filter(~pl.col("image_id").is_in(seen.implode()))
+            seen = rows["image_id"].unique() if seen is None else pl.concat([seen, rows["image_id"].unique()])
+            frames.append(rows)
+        # Stable within a picture: parts keep the judge's order of boxes.
+        return pl.concat(frames).sort("image_id", maintain_order=True)
+
+    def compact(self, table: str, judge: str | None = None) -> None:
+        """Put all parts into one. Killed half-way it leaves both, which read the same."""
+        parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
+        if len(parts) > 1:
+            self._replace(parts, self.append(table, self.read(table, judge), judge))
+
+    def forget(self, table: str, image_ids: Sequence[str], judge: str | None = None) -> None:
+        """Drop the rows of these pictures, so that they are done again."""
+        import polars as pl
+
+        parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
+        kept = self.read(table, judge).filter(~pl.col("image_id").is_in(list(image_ids)))
+        if parts:
+            self._replace(parts, self.append(table, kept, judge))
+
+    @staticmethod
+    def _replace(parts: Sequence[Path], new: Path | None) -> None:
+        for part in parts:
+            if part != new:
+                part.unlink(missing_ok=True)
+
+    def judges(self, table: str) -> list[str]:
+        """Names of the judges with observations in a table, without the painter's own ground truth."""
+        import polars as pl
+
+        names = []
+        for folder in sorted((self.path / "observations" / table).glob("*")):
+            part = next(iter(sorted(folder.glob("part-*.parquet"))), None)
+            if part is not None and folder.name != TRUTH:
+                names.append(str(pl.read_parquet(part, columns=["judge"], n_rows=1)["judge"][0]))
+        return names
+
+    def has_truth(self, table: str) -> bool:
+        """Whether the painter's ground truth was kept."""
+        return any(self._folder(table, TRUTH).glob("part-*.parquet"))
+
+    # --------------------------------------------------------------------------------------------------- pictures
+    def picture_path(self, image_id: str) -> Path:
+        """Where the run keeps a picture it made."""
+        return self.path / "images" / f"{slug(image_id)}.png"
+
+    def write_picture(self, image_id: str, png: bytes) -> str:
+        """Store a picture; returns its path relative to the run."""
+        path = self.picture_path(image_id)
+        _write_whole(path, png, sync=False)
+        return path.relative_to(self.path).as_posix()
+
+    def resolve(self, path: str) -> Path:
+        """The file behind the ``path`` column of ``images``."""
+        return Path(path) if Path(path).is_absolute() else self.path / path
+
+    # ------------------------------------------------------------------------------------------- verdicts, scores
+    def write_verdicts(self, verdicts: pl.DataFrame) -> None:
+        self._write_table(self.path / "verdicts.parquet", verdicts.sort("image_id", "protocol", "rule"))
+
+    def verdicts(self) -> pl.DataFrame:
+        """Table ``verdicts``.
+
+        Raises:
+            VerismError: the run has none yet.
+        """
+        import polars as pl
+
+        path = self.path / "verdicts.parquet"
+        if not path.exists():
+            raise VerismError(
+                f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
+            )
+        return pl.read_parquet(path)
+
+    def write_scores(self, scores: Sequence[Score]) -> None:
+        rows = [
+            {**asdict(s), "group": json.dumps(dict(s.group), sort_keys=True)}
+            | {k: _finite(getattr(s, k)) for k in ("value", "ci_low", "ci_high")}
+            for s in scores
+        ]
+        self._write_table(self.path / "scores.parquet", frame("scores", rows))
+        _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
+
+    def scores(self) -> list[Score]:
+        """All numbers of the run.
+
+        Raises:
+            VerismError: the run has none yet.
+        """
+        import polars as pl
+
+        path = self.path / "scores.parquet"
+        if not path.exists():
+            raise VerismError(f"{self.path} has no scores yet; finish it with the same `verism run`, or: verism score")
+        scores = []
+        for row in pl.read_parquet(path).iter_rows(named=True):
+            numbers = {k: float("nan") if row[k] is None else row[k] for k in ("value", "ci_low", "ci_high")}
+            scores.append(Score(**{**row, **numbers, "group": json.loads(row["group"])}))
+        return scores
+
+    def _write_table(self, path: Path, rows: pl.DataFrame) -> None:
+        import io
+
+        buffer = io.BytesIO()
+        rows.write_parquet(buffer, compression="zstd", compression_level=3)
+        _write_whole(path, buffer.getvalue())
+
+
+def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
+    """Scores as plain JSON records; undefined numbers are null, because JSON has no NaN."""
+    return [
+        {
+            "suite": s.suite,
+            "metric": s.metric,
+            "protocol": s.protocol,
+            "group": dict(s.group),
+            "value": _finite(s.value),
+            "ci_low": _finite(s.ci_low),
+            "ci_high": _finite(s.ci_high),
+            "n_used": s.n_used,
+            "n_unusable": s.n_unusable,
+            "unit": s.unit,
+            "higher_is_better": s.higher_is_better,
+        }
+        for s in scores
+    ]
+
+
+def slug(name: str) -> str:
+    """A file name for any id: readable, and unlike any other id's even where characters had to go."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "x"
+    if readable == name:
+        return readable
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def _prompt_row(prompt: Prompt) -> dict[str, Any]:
+    return {
+        "prompt_id": prompt.prompt_id,
+        "suite": prompt.suite,
+        "text": prompt.text,
+        "facets": json.dumps(dict(prompt.facets), ensure_ascii=False),
+        "spec": json.dumps(dict(prompt.spec), ensure_ascii=False),
+        "scene": None if prompt.scene is None else json.dumps(asdict(prompt.scene), ensure_ascii=False),
+        "n_images": prompt.n_images,
+    }
+
+
+def _prompt_from(row: Mapping[str, Any]) -> Prompt:
+    scene = None
+    if row["scene"] is not None:
+        raw = json.loads(row["scene"])
+        objects = tuple(
+            SceneObject(**{**o, "rotation": None if o["rotation"] is None else tuple(o["rotation"])})
+            for o in raw["objects"]
+        )
+        scene = Scene(**{**raw, "objects": objects})
+    return Prompt(
+        prompt_id=row["prompt_id"],
+        suite=row["suite"],
+        text=row["text"],
+        facets=json.loads(row["facets"]),
+        spec=json.loads(row["spec"]),
+        n_images=row["n_images"],
+        scene=scene,
+    )
+
+
+def _differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in sorted(set(old) | set(new)):
+            found += _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+        return found
+    return [] if old == new else [(name, old, new)]
+
+
+def _environment() -> dict[str, Any]:
+    from verism._version import __version__
+
+    packages = {}
+    for package in PACKAGES:
+        try:
+            packages[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "verism": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+    }
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a file so that it is there whole or not at all, even if the machine stops.
+
+    Pictures are not synced one by one (``sync=False``): a table row names a picture's hash, and a picture that is gone
+    or cut short after a crash shows by it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""What rules see of a picture: the boxes of a detector, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Boxes", "Decision", "Expected", "Thresholds", "words_for"]
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """The detections in one picture, most confident first (ties in the detector's order).
+
+    Attributes:
+        labels: suite label per box, None for a class the suite does not ask for.
+        scores: confidence of the most probable class, shape (Q,).
+        center, extent: box centre and size as fractions of the picture's width and height, shape (Q, 2).
+        pixel_center, pixel_extent: the same in pixels.
+        class_scores: confidence per class of the suite, shape (Q, K).
+        classes: the K class names.
+        colors: most probable colour per box, or None where the detector does not judge colours.
+    """
+
+    labels: Sequence[str | None]
+    scores: NDArray[np.float64]
+    center: NDArray[np.float64]
+    extent: NDArray[np.float64]
+    pixel_center: NDArray[np.float64]
+    pixel_extent: NDArray[np.float64]
+    class_scores: NDArray[np.float64]
+    classes: tuple[str, ...]
+    colors: Sequence[str | None]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def above(self, threshold: float) -> list[int]:
+        """Boxes of the suite's classes with a score above the threshold (strictly)."""
+        return [i for i in range(len(self)) if self.labels[i] is not None and self.scores[i] > threshold]
+
+    def of(self, label: str, threshold: float) -> list[int]:
+        """Boxes of one class above the threshold, most confident first."""
+        return [i for i in self.above(threshold) if self.labels[i] == label]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What a prompt asks to see.
+
+    Attributes:
+        labels: class of each object. relation: where the second object lies relative to the first.
+    """
+
+    labels: tuple[str, ...]
+    relation: str | None = None
+    color: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """Confidence limits of the rules; all are strict (``score > limit``).
+
+    Attributes:
+        corrected: for every skill of the ``corrected`` protocol; calibrated per detector (0.5 if it names none).
+        released_count: option ``p_threshold`` of the released evaluator, default 0.7, used for count alone.
+        paper: p_th of arXiv v1, Sec. 4.1, for object and colour.
+        margin: least distance between the two centres along the relation's axis, as a share of the mean extent of the
+            two boxes along that axis, for the ``corrected`` spatial rule.
+    """
+
+    corrected: float = 0.5
+    released_count: float = 0.7
+    paper: float = 0.8
+    margin: float = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a rule says of one picture: 1 right, 0 wrong, None for no usable answer, and why in words."""
+
+    rule: str
+    value: float | None
+    reason: str
+    detail: Mapping[str, Any] | None = None
+
+
+def words_for(labels: Sequence[str | None]) -> str:
+    """Boxes in words: ``2 dogs and 1 chair``, ``nothing``."""
+    counts: dict[str, int] = {}
+    for label in labels:
+        counts[label or "other object"] = counts.get(label or "other object", 0) + 1
+    if not counts:
+        return "nothing"
+    parts = [_number_of(n, label) for label, n in counts.items()]
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _number_of(n: int, label: str) -> str:
+    ending = "es" if label.endswith(("s", "sh", "ch", "x")) else "s"
+    return f"{n} {label}{ending if n != 1 else ''}"

@@ -1,0 +1,169 @@
+"""The scenes of a PaintSkills version: which exist, in what order, with what words.
+
+Uniform by construction: every cell (object x attribute x relation) has the same number of scenes, for each template;
+backgrounds are dealt out evenly. Ids and order depend on the version alone, random choices also on the seed, and train
+and val never share a seed: the split is part of what the seed of a scene is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from verism.records import Prompt, Scene, SceneObject
+from verism.suites.paintskills.boxes import Expected
+from verism.suites.paintskills.skills import skill
+from verism.suites.paintskills.vocabulary import Version
+
+__all__ = ["Split", "build_scenes", "expected_of", "factor_counts", "prompt_of", "scene_seed", "split_of", "spread"]
+
+Split = Literal["train", "val"]
+
+
+def split_of(name: str) -> Split:
+    """``train`` or ``val``; papers say "test" for the files named val.
+
+    Raises:
+        ValueError: another name.
+    """
+    if name in ("val", "test"):
+        return "val"
+    if name == "train":
+        return "train"
+    raise ValueError(f"unknown split {name!r}; choose train, val or test (which is another name of val)")
+
+
+def scene_seed(version: str, scene_id: str, seed: int) -> int:
+    """The seed of one scene: a hash, so that neighbouring ids and seeds have nothing in common. 63 bits."""
+    digest = hashlib.blake2b(f"{version}/{scene_id}/{seed}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int = 0) -> list[Scene]:
+    """All scenes of one skill and split, in the published order: template, repeat, then the factors.
+
+    Raises:
+        ValueError: the version has no such skill.
+    """
+    if skill_name not in (*version.skills, *version.optional_skills):
+        raise ValueError(
+            f"{version.name} has no skill {skill_name!r}; it has {[*version.skills, *version.optional_skills]}"
+        )
+    the_skill = skill(skill_name)
+    cells = list(the_skill.cells(version))
+    repeats = version.repeats[skill_name][0 if split == "train" else 1]
+    templates = version.templates[skill_name]
+    total = len(templates) * repeats * len(cells)
+    stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
+    backgrounds = stream.permutation(np.arange(total) % len(version.backgrounds))
+    # Relative to the usual size of the simulator; the published units refer to other models.
+    scales = stream.uniform(0.85, 1.15, size=(total, 4))
+    scenes: list[Scene] = []
+    for template in templates:
+        for _ in range(repeats):
+            for cell in cells:
+                index = len(scenes)
+                scene_id = f"{skill_name}_{split}_{index:05d}"
+                objects = tuple(
+                    _scaled(obj, float(np.round(scales[index, k], 4)))
+                    for k, obj in enumerate(the_skill.objects(cell, version))
+                )
+                scenes.append(
+                    Scene(
+                        scene_id=scene_id,
+                        skill=skill_name,
+                        split=split,
+                        text=template.format(**the_skill.words(cell, version)),
+                        background=version.backgrounds[int(backgrounds[index])],
+                        objects=objects,
+                        seed=scene_seed(version.name, scene_id, seed),
+                    )
+                )
+    return scenes
+
+
+def _scaled(obj: SceneObject, scale: float) -> SceneObject:
+    return replace(obj, scale=scale)
+
+
+def facets_of(scene: Scene) -> dict[str, Any]:
+    """What breakdowns group by, read off the scene itself."""
+    facets: dict[str, Any] = {"skill": scene.skill, "object": scene.objects[0].label}
+    if scene.skill == "count":
+        facets["count"] = len(scene.objects)
+    if scene.skill == "color":
+        facets["color"] = scene.objects[0].color
+    if len(scene.objects) > 1 and scene.objects[1].relation is not None:
+        facets["object_b"] = scene.objects[1].label
+        facets["relation"] = scene.objects[1].relation.rpartition("_")[0]
+    facets["background"] = scene.background
+    return facets
+
+
+def expected_of(scene: Scene) -> Expected:
+    """What a right picture of the scene shows."""
+    relation = next((o.relation for o in scene.objects if o.relation is not None), None)
+    color = scene.objects[0].color
+    return Expected(
+        labels=tuple(o.label for o in scene.objects),
+        relation=None if relation is None else relation.rpartition("_")[0],
+        color=None if color == "plain" else color,
+    )
+
+
+def prompt_of(scene: Scene, suite: str, n_images: int = 1) -> Prompt:
+    """The prompt of a scene; what the rules need travels in ``spec``."""
+    expected = expected_of(scene)
+    return Prompt(
+        prompt_id=scene.scene_id,
+        suite=suite,
+        text=scene.text,
+        facets=facets_of(scene),
+        spec={"labels": list(expected.labels), "relation": expected.relation, "color": expected.color},
+        n_images=n_images,
+        scene=scene,
+    )
+
+
+def spread(scenes: Sequence[Scene], limit: int | None, *, seed: int = 0) -> list[Scene]:
+    """``limit`` scenes that cover every factor as evenly as can be, in their original order.
+
+    Scenes are taken one by one; each time one whose facet values have been taken least often so far, at random
+    (seeded) among equals. Small samples of a big factorial design stay balanced in every margin.
+    """
+    if limit is None or limit >= len(scenes):
+        return list(scenes)
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    rng = np.random.default_rng([seed, 0x5BEAD])
+    facets = [facets_of(scene) for scene in scenes]
+    names = sorted({name for f in facets for name in f})
+    codes = np.stack(
+        [np.unique([str(f.get(name)) for f in facets], return_inverse=True)[1].ravel() for name in names], axis=1
+    )
+    taken = [np.zeros(codes[:, k].max() + 1) for k in range(len(names))]
+    free = np.ones(len(scenes), dtype=bool)
+    tie = rng.random(len(scenes))
+    for _ in range(limit):
+        # Squares: one value taken twice more than the others is worse than two values once more each.
+        cost = sum(((taken[k] + 1) ** 2 - taken[k] ** 2)[codes[:, k]] for k in range(len(names)))
+        order = np.lexsort((tie, np.where(free, cost, np.inf)))
+        best = int(order[0])
+        free[best] = False
+        for k in range(len(names)):
+            taken[k][codes[best, k]] += 1
+    return [scenes[i] for i in np.flatnonzero(~free).tolist()]
+
+
+def factor_counts(scenes: Sequence[Scene]) -> Mapping[str, Counter[tuple[Any, ...]]]:
+    """Per skill, how many scenes each cell has: equal everywhere if the set is uniform."""
+    counts: dict[str, Counter[tuple[Any, ...]]] = {}
+    for scene in scenes:
+        cell = tuple(v for k, v in facets_of(scene).items() if k not in ("skill", "background"))
+        counts.setdefault(scene.skill, Counter())[cell] += 1
+    return counts

@@ -1,0 +1,76 @@
+"""Colour: is the object of the class the prompt names, and in the colour it names?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from verism.records import ProtocolName, SceneObject
+from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
+from verism.suites.paintskills.skills.object_ import class_named, scene_object
+from verism.suites.paintskills.vocabulary import COLORS, Version
+
+__all__ = ["ColorSkill"]
+
+
+class ColorSkill:
+    """One object in one of six paints.
+
+    ``released``: the most confident of all boxes has the class, and its colour is the one asked for; no threshold.
+    ``paper``: the same among boxes above 0.8 (arXiv v1, Sec. 4.1).
+    ``corrected``: the most confident box *of the class*, above the calibrated threshold, has the colour.
+
+    A detector that does not judge colours has no usable answer, which is not a wrong one.
+    """
+
+    name = "color"
+    breakdowns = ("object", "color")
+
+    def cells(self, version: Version) -> Iterator[Mapping[str, Any]]:
+        for color in COLORS:
+            for label in version.labels:
+                yield {"object": label, "color": color}
+
+    def objects(self, cell: Mapping[str, Any], version: Version) -> Sequence[SceneObject]:
+        return (scene_object(version, cell["object"], color=cell["color"], texture="pure"),)
+
+    def words(self, cell: Mapping[str, Any], version: Version) -> Mapping[str, str]:
+        return {"A": class_named(version, cell["object"]).prompt, "color": cell["color"]}
+
+    def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
+        target = expected.labels[0]
+        asked = f"expected a {expected.color} {target}"
+        if protocol == "corrected":
+            found = boxes.of(target, at.corrected)
+            seen = found[0] if found else None
+        else:
+            limit = at.paper if protocol == "paper" else float("-inf")
+            seen = 0 if len(boxes) and boxes.scores[0] > limit else None
+        if seen is None:
+            reason = f"{asked}, found none"
+            return tuple(
+                Decision(rule=rule, value=0.0, reason=reason) for rule in ("accuracy", "right_object", "right_color")
+            )
+        label, color = boxes.labels[seen], boxes.colors[seen]
+        reason = f"{asked}, found a {color or 'colour-unjudged'} {label or 'object of another class'}"
+        if color is None:
+            # Wrong already if the object is; otherwise the colour would decide, and nobody looked at it.
+            value = 0.0 if label != target else None
+            return (
+                Decision(rule="accuracy", value=value, reason=f"{reason}: this detector does not judge colours"),
+                Decision(rule="right_object", value=float(label == target), reason=reason),
+                Decision(rule="right_color", value=None, reason=f"{reason}: this detector does not judge colours"),
+            )
+        return (
+            Decision(
+                rule="accuracy",
+                value=float(label == target and color == expected.color),
+                reason=reason,
+                detail={"color": color},
+            ),
+            Decision(rule="right_object", value=float(label == target), reason=reason),
+            Decision(rule="right_color", value=float(color == expected.color), reason=reason),
+        )
+
+    def truth_key(self, expected: Expected) -> Hashable:
+        return (expected.labels[0], expected.color)

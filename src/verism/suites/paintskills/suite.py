@@ -1,0 +1,367 @@
+"""PaintSkills as a suite: prompts, what must be seen, rules, scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError
+from verism.metrics.skills import expected_shuffled_accuracy
+from verism.records import (
+    PROTOCOLS,
+    DetectionNeed,
+    Need,
+    Observed,
+    Prompt,
+    ProtocolName,
+    Scene,
+    Score,
+    frame,
+)
+from verism.statistics.intervals import Interval, clustered_proportion, mean_of_independent
+from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
+from verism.suites.paintskills.layout import read_scenes
+from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
+from verism.suites.paintskills.skills import skill
+from verism.suites.paintskills.vocabulary import COLORS, Version, version
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PaintSkills"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PaintSkills:
+    """One version of PaintSkills over a given set of scenes.
+
+    Make one with ``PaintSkills.standard`` (our scenes) or ``PaintSkills.from_folder`` (scenes on disk).
+    """
+
+    version: Version
+    scenes: tuple[Scene, ...]
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    n_images: int = 1
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.version.name
+
+    @staticmethod
+    def standard(
+        name: str = "paintskills",
+        *,
+        skills: Sequence[str] | None = None,
+        split: str = "val",
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int = 1,
+    ) -> PaintSkills:
+        """Our own scenes. ``limit`` is per suite and spread evenly over skills, then over every factor."""
+        v = version(name)
+        chosen = tuple(skills or v.skills)
+        the_split: Split = split_of(split)
+        scenes: list[Scene] = []
+        for number, skill_name in enumerate(chosen):
+            share = None if limit is None else limit // len(chosen) + (number < limit % len(chosen))
+            if share != 0:
+                scenes += spread(build_scenes(v, skill_name, the_split, seed=seed), share, seed=seed)
+        return PaintSkills(version=v, scenes=tuple(scenes), n_images=n_images, seed=seed)
+
+    @staticmethod
+    def from_folder(
+        root: Path,
+        name: str = "paintskills",
+        *,
+        skills: Sequence[str] | None = None,
+        split: str = "val",
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int = 1,
+    ) -> PaintSkills:
+        """Scenes of a data set in the published layout, ours or the authors'."""
+        v = version(name)
+        scenes = read_scenes(root, v, split_of(split), skills)
+        by_skill: dict[str, list[Scene]] = {}
+        for scene in scenes:
+            skill(scene.skill)  # unknown skills fail here, by name
+            by_skill.setdefault(scene.skill, []).append(scene)
+        kept: list[Scene] = []
+        for number, group in enumerate(by_skill.values()):
+            share = None if limit is None else limit // len(by_skill) + (number < limit % len(by_skill))
+            if share != 0:
+                kept += spread(group, share, seed=seed)
+        return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed)
+
+    def with_thresholds(self, **limits: float) -> PaintSkills:
+        """The same suite with other limits (see ``Thresholds``)."""
+        return replace(self, thresholds=replace(self.thresholds, **limits))
+
+    def settings(self) -> Mapping[str, Any]:
+        """What changes verdicts without changing pictures or observations."""
+        t = self.thresholds
+        return {
+            "threshold_corrected": t.corrected,
+            "threshold_released_count": t.released_count,
+            "threshold_paper": t.paper,
+            "spatial_margin": t.margin,
+        }
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Classes of the version, then any others that the scenes hold (data sets of other people)."""
+        own = list(self.version.labels)
+        return (*own, *sorted({o.label for s in self.scenes for o in s.objects} - set(own)))
+
+    def prompts(self) -> Sequence[Prompt]:
+        return [prompt_of(scene, self.name, self.n_images) for scene in self.scenes]
+
+    def needs(self) -> Sequence[Need]:
+        colors = COLORS if any(s.skill == "color" for s in self.scenes) else ()
+        return (DetectionNeed(classes=self.labels, colors=colors),)
+
+    # ------------------------------------------------------------------------------------------------------ verdicts
+    def verdicts(self, observed: Observed) -> pl.DataFrame:
+        """Every protocol's decisions about every picture; table ``verdicts``."""
+        import polars as pl
+
+        if "detections" not in observed.observations:
+            raise UsageError(f"{self.name} needs detections; this run has {sorted(observed.observations)}")
+        detections = observed.observations["detections"]
+        looked = set(detections.filter(pl.col("query") == -1)["image_id"].to_list())
+        seen = _boxes_by_image(detections, observed.images, self.labels)
+        rows: list[dict[str, Any]] = []
+        for image in observed.images.iter_rows(named=True):
+            prompt = observed.prompts[image["prompt_id"]]
+            expected = Expected(
+                labels=tuple(prompt.spec["labels"]), relation=prompt.spec["relation"], color=prompt.spec["color"]
+            )
+            rules = skill(str(prompt.facets["skill"]))
+            for protocol in PROTOCOLS:
+                if image["state"] == "ok" and image["image_id"] in looked:
+                    boxes = seen.get(image["image_id"], _no_boxes(self.labels))
+                    decisions = rules.decide(protocol, expected, boxes, self.thresholds)
+                else:
+                    why = "not looked at" if image["state"] == "ok" else f"picture {image['state']}"
+                    note = f": {image['note']}" if image["note"] else ""
+                    # The rules' names are the same whatever is seen; an empty picture tells which they are.
+                    names = [d.rule for d in rules.decide(protocol, expected, _no_boxes(self.labels), self.thresholds)]
+                    decisions = [Decision(rule=name, value=None, reason=why + note) for name in names]
+                rows += [_verdict_row(image, protocol, d) for d in decisions]
+        return frame("verdicts", rows)
+
+    # -------------------------------------------------------------------------------------------------------- scores
+    def scores(self, prompts: Sequence[Prompt], verdicts: pl.DataFrame) -> Sequence[Score]:
+        """All numbers of the suite; order is fixed, so that equal verdicts give equal bytes."""
+        import polars as pl
+
+        facet_names = ("skill", "object", "object_b", "count", "color", "relation", "background")
+        facets = pl.DataFrame(
+            {"prompt_id": [p.prompt_id for p in prompts]}
+            | {name: [p.facets.get(name) for p in prompts] for name in facet_names},
+            schema={"prompt_id": pl.String}
+            | {name: (pl.Int64 if name == "count" else pl.String) for name in facet_names},
+        )
+        table = verdicts.join(facets, on="prompt_id", how="left").sort("image_id", "protocol", "rule")
+        skills = [s for s in (*self.version.skills, *self.version.optional_skills) if s in set(facets["skill"])]
+        scores: list[Score] = []
+        for protocol in PROTOCOLS:
+            of_protocol = table.filter(pl.col("protocol") == protocol)
+            per_skill: list[Interval] = []
+            used = unusable = 0
+            for name in skills:
+                of_skill = of_protocol.filter(pl.col("skill") == name)
+                headline = self._proportion("accuracy", protocol, {"skill": name}, of_skill)
+                scores.append(headline)
+                if name in self.version.skills:
+                    per_skill.append(Interval(headline.value, headline.ci_low, headline.ci_high))
+                    used, unusable = used + headline.n_used, unusable + headline.n_unusable
+                scores += self._details(name, protocol, of_skill)
+            scores.append(self._mean(protocol, per_skill, used, unusable))
+        scores += self._expectations(prompts, skills)
+        return scores
+
+    def _proportion(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
+        """Share of right pictures among the usable ones, for one rule (its name is the metric's)."""
+        import polars as pl
+
+        rows = rows.filter(pl.col("rule") == metric)
+        usable = rows.filter(pl.col("value").is_not_null())
+        interval = _share(usable["value"].to_numpy(), usable["prompt_id"].to_numpy())
+        return Score(
+            suite=self.name,
+            metric=metric,
+            protocol=protocol,
+            group=dict(group),
+            value=interval.value,
+            ci_low=interval.low,
+            ci_high=interval.high,
+            n_used=usable.height,
+            n_unusable=rows.height - usable.height,
+        )
+
+    def _details(self, name: str, protocol: ProtocolName, rows: pl.DataFrame) -> list[Score]:
+        import polars as pl
+
+        scores = []
+        for rule in [r for r in rows["rule"].unique(maintain_order=True).sort().to_list() if r != "accuracy"]:
+            scores.append(self._proportion(rule, protocol, {"skill": name}, rows))
+        accuracy = rows.filter(pl.col("rule") == "accuracy")
+        strict = accuracy.with_columns(pl.col("value").fill_null(0.0))
+        if accuracy["value"].null_count():
+            bound = self._proportion("accuracy", protocol, {"skill": name}, strict)
+            scores.append(replace(bound, metric="accuracy_if_unusable_wrong"))
+        for facet in (*skill(name).breakdowns, "background"):
+            levels = accuracy[facet].drop_nulls().unique().sort().to_list()
+            if facet == "background" and len(levels) < 2:
+                continue
+            for level in levels:
+                scores.append(
+                    self._proportion(
+                        "accuracy", protocol, {"skill": name, facet: level}, accuracy.filter(pl.col(facet) == level)
+                    )
+                )
+        if name == "count" and protocol != "paper":
+            scores += self._count_confusion(protocol, accuracy)
+        return scores
+
+    def _count_confusion(self, protocol: str, accuracy: pl.DataFrame) -> list[Score]:
+        """Of the pictures asked to show ``count`` objects, the share that shows ``found``."""
+        import polars as pl
+
+        usable = accuracy.filter(pl.col("value").is_not_null())
+        found = np.array([json.loads(d)["found"] for d in usable["detail"].to_list()], dtype=np.int64)
+        expected = usable["count"].to_numpy()
+        clusters = usable["prompt_id"].to_numpy()
+        scores = []
+        for count in sorted(set(expected.tolist())):
+            chosen = expected == count
+            unusable = accuracy.filter((pl.col("count") == count) & pl.col("value").is_null()).height
+            for number in sorted(set(found[chosen].tolist())):
+                interval = _share((found[chosen] == number).astype(np.float64), clusters[chosen])
+                scores.append(
+                    Score(
+                        suite=self.name,
+                        metric="count_found",
+                        protocol=protocol,
+                        group={"skill": "count", "count": int(count), "found": int(number)},
+                        value=interval.value,
+                        ci_low=interval.low,
+                        ci_high=interval.high,
+                        n_used=int(chosen.sum()),
+                        n_unusable=unusable,
+                        higher_is_better=None,
+                    )
+                )
+        return scores
+
+    def _mean(self, protocol: str, per_skill: Sequence[Interval], used: int, unusable: int) -> Score:
+        """Plain mean over the published skills, as the papers print it."""
+        if per_skill and not any(math.isnan(i.value) for i in per_skill):
+            mean = mean_of_independent(per_skill)
+        else:
+            mean = Interval(math.nan, math.nan, math.nan)
+        return Score(
+            suite=self.name,
+            metric="mean_accuracy",
+            protocol=protocol,
+            value=mean.value,
+            ci_low=mean.low,
+            ci_high=mean.high,
+            n_used=used,
+            n_unusable=unusable,
+        )
+
+    def _expectations(self, prompts: Sequence[Prompt], skills: Sequence[str]) -> list[Score]:
+        """What shuffled ground truth scores under a perfect judge, exactly, for these very prompts."""
+        scores = []
+        for name in skills:
+            keys = [
+                skill(name).truth_key(
+                    Expected(labels=tuple(p.spec["labels"]), relation=p.spec["relation"], color=p.spec["color"])
+                )
+                for p in prompts
+                if p.facets["skill"] == name
+            ]
+            value = float(expected_shuffled_accuracy(keys))
+            scores.append(
+                Score(
+                    suite=self.name,
+                    metric="shuffled_expectation",
+                    protocol="corrected",
+                    group={"skill": name},
+                    value=value,
+                    ci_low=value,
+                    ci_high=value,
+                    n_used=len(keys),
+                    n_unusable=0,
+                    higher_is_better=None,
+                )
+            )
+        return scores
+
+
+def _share(values: Any, clusters: Any) -> Interval:
+    if len(values) == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    return clustered_proportion(np.asarray(values, dtype=np.float64), clusters)
+
+
+def _verdict_row(image: Mapping[str, Any], protocol: str, decision: Decision) -> dict[str, Any]:
+    return {
+        "image_id": image["image_id"],
+        "prompt_id": image["prompt_id"],
+        "protocol": protocol,
+        "rule": decision.rule,
+        "value": decision.value,
+        "reason": decision.reason,
+        "detail": None if decision.detail is None else json.dumps(dict(decision.detail), sort_keys=True),
+    }
+
+
+def _no_boxes(classes: tuple[str, ...]) -> Boxes:
+    none = np.zeros((0, 2))
+    return Boxes([], np.zeros(0), none, none, none, none, np.zeros((0, len(classes))), classes, [])
+
+
+def _boxes_by_image(detections: pl.DataFrame, images: pl.DataFrame, classes: tuple[str, ...]) -> dict[str, Boxes]:
+    """Detections as arrays per picture, most confident first."""
+    import polars as pl
+
+    found = (
+        detections.filter(pl.col("query") >= 0)
+        .join(images.select("image_id", "width", "height"), on="image_id", how="inner")
+        .sort(["image_id", "score", "query"], descending=[False, True, False])
+    )
+    result = {}
+    for (image_id,), rows in found.group_by(["image_id"], maintain_order=True):
+        size = np.array([rows["width"][0], rows["height"][0]], dtype=np.float64)
+        corners = rows.select("x0", "y0", "x1", "y1").to_numpy().astype(np.float64)
+        center = (corners[:, :2] + corners[:, 2:]) / 2
+        extent = corners[:, 2:] - corners[:, :2]
+        scores = np.array(rows["class_scores"].to_list(), dtype=np.float64)
+        if scores.shape != (rows.height, len(classes)):
+            raise UsageError(
+                f"detections of {image_id}: {scores.shape[-1] if scores.ndim > 1 else 0} class scores for "
+                f"{len(classes)} classes; the detector looked for other classes than this suite asks for. "
+                "Let it look again: verism observe"
+            )
+        result[str(image_id)] = Boxes(
+            labels=rows["label"].to_list(),
+            scores=rows["score"].to_numpy().astype(np.float64),
+            center=center / size,
+            extent=extent / size,
+            pixel_center=center,
+            pixel_extent=extent,
+            class_scores=scores,
+            classes=classes,
+            colors=rows["color"].to_list(),
+        )
+    return result

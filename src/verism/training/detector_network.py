@@ -1,0 +1,254 @@
+"""The built-in detector as a PyTorch network, with its targets and losses.
+
+A residual network down to 1/32 of the picture, merged upwards to cells of 8 pixels (Lin et al. 2017, arXiv:1612.03144).
+Per cell: is it the centre of an object of any class (Gaussian targets and loss of CenterNet, Zhou et al. 2019,
+arXiv:1904.07850, Eq. 1; Gaussians as wide and high as the box, TTFNet, Liu et al. 2020, arXiv:1909.00700, Sec. 3.2);
+the four distances to its box's edges, its class, and its colour (learnt on the cells near the centre, as TTFNet does).
+Objectness is separate from the class so that an object of doubtful class still gives one box and not two.
+
+Imports torch: load it on use only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["STRIDE", "BatchTargets", "DetectorNetwork", "Exported", "Maps", "cell_boxes", "losses"]
+
+STRIDE = 8
+"""Side of a cell in pixels."""
+
+_SHUFFLE = 4  # pixels of a 4 x 4 patch become channels: the full resolution is never convolved, which saves most time
+_DEPTHS = (1, 2, 3, 2)
+_CHANNELS = (32, 64, 160, 256)
+_NECK = 80
+_BOX_UNIT = 32.0  # pixels: typical distance from a centre to an edge, so that the raw output is near 1
+
+_GAUSSIAN = 0.54 / 6  # standard deviation per side of the box: TTFNet's alpha, and six deviations to a side
+_NEAR = 0.3  # cells whose Gaussian is at least this learn box, class and colour
+
+
+class _Conv(nn.Sequential):
+    """Convolution, batch normalisation, and ReLU unless told otherwise."""
+
+    def __init__(self, inside: int, outside: int, *, stride: int = 1, active: bool = True) -> None:
+        norm = nn.BatchNorm2d(outside)
+        layers: list[nn.Module] = [nn.Conv2d(inside, outside, 3, stride, 1, bias=False), norm]
+        if active:
+            layers.append(nn.ReLU(inplace=True))
+        else:
+            norm.weight = nn.Parameter(
+                torch.zeros(outside)
+            )  # a residual block starts as the identity (Goyal et al. 2017, arXiv:1706.02677)
+        super().__init__(*layers)
+
+
+class _Block(nn.Module):
+    """Basic residual block (He et al. 2016, arXiv:1512.03385)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = _Conv(channels, channels)
+        self.second = _Conv(channels, channels, active=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.second(self.first(x)), inplace=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Raw outputs per cell, float32: C classes, K colours.
+
+    Attributes:
+        objectness: logits, shape (B, H, W).
+        distances: from the cell's centre to the left, upper, right and lower edge, pixels, shape (B, 4, H, W).
+        classes: logits, shape (B, C, H, W).
+        colors: logits, shape (B, K, H, W).
+    """
+
+    objectness: Tensor
+    distances: Tensor
+    classes: Tensor
+    colors: Tensor
+
+
+class DetectorNetwork(nn.Module):
+    """Pixels to maps.
+
+    Args:
+        n_classes, n_colors: at least 1 class; 0 colours is fine.
+        width: multiplies all channel numbers; 1.0 has 4.6 million parameters.
+    """
+
+    def __init__(self, n_classes: int, n_colors: int, *, width: float = 1.0) -> None:
+        super().__init__()
+        self.n_classes, self.n_colors = n_classes, n_colors
+        channels = [max(8, round(c * width / 8) * 8) for c in _CHANNELS]
+        neck = max(8, round(_NECK * width / 8) * 8)
+        self.stem = _Conv(3 * _SHUFFLE**2, channels[0])
+        self.stages = nn.ModuleList()
+        for i, (c, depth) in enumerate(zip(channels, _DEPTHS, strict=True)):
+            down = [_Conv(channels[i - 1], c, stride=2)] if i else []
+            self.stages.append(nn.Sequential(*down, *(_Block(c) for _ in range(depth))))
+        self.lateral = nn.ModuleList(nn.Conv2d(c, neck, 1) for c in channels[1:])
+        self.smooth = _Conv(neck, neck)
+        self.where = _Conv(neck, neck)
+        self.what = _Conv(neck, neck)
+        self.where_out = nn.Conv2d(neck, 5, 1)
+        self.what_out = nn.Conv2d(neck, n_classes + n_colors, 1)
+        nn.init.normal_(self.where_out.weight, std=0.01)
+        # One cell in a hundred is a centre to begin with (RetinaNet, arXiv:1708.02002, Sec. 3.3).
+        self.where_out.bias = nn.Parameter(torch.tensor([-math.log(99), 0.0, 0.0, 0.0, 0.0]))
+
+    def forward(self, pixels: Tensor) -> Maps:
+        """Maps of pictures (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
+        x = (pixels.float() - 127.5) / 64
+        x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
+        x = self.stem(x)
+        levels: list[Tensor] = []
+        for stage in self.stages:
+            x = stage(x)
+            levels.append(x)
+        up = self.lateral[2](levels[3])
+        up = self.lateral[1](levels[2]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
+        up = self.lateral[0](levels[1]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
+        up = self.smooth(up)
+        where = self.where_out(self.where(up)).float()
+        what = self.what_out(self.what(up)).float()
+        return Maps(
+            objectness=where[:, 0],
+            distances=F.softplus(where[:, 1:]) * _BOX_UNIT,
+            classes=what[:, : self.n_classes],
+            colors=what[:, self.n_classes :],
+        )
+
+
+def cell_boxes(distances: Tensor) -> Tensor:
+    """Boxes (x0, y0, x1, y1) in pixels from distances (B, 4, H, W) to the edges, same shape."""
+    height, width = distances.shape[2:]
+    y = (torch.arange(height, device=distances.device, dtype=distances.dtype) + 0.5) * STRIDE
+    x = (torch.arange(width, device=distances.device, dtype=distances.dtype) + 0.5) * STRIDE
+    left, top, right, bottom = distances.unbind(1)
+    return torch.stack([x - left, y[:, None] - top, x + right, y[:, None] + bottom], dim=1)
+
+
+class Exported(nn.Module):
+    """The network as the ONNX file holds it: pixels in, what ``judges.detection.decode`` reads out.
+
+    Args:
+        scale, shift: of the objectness logits, to make scores honest (see ``fit_score_calibration``).
+    """
+
+    def __init__(self, network: DetectorNetwork, *, scale: float = 1.0, shift: float = 0.0) -> None:
+        super().__init__()
+        self.network, self.scale, self.shift = network, scale, shift
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Peaks (B, H, W), classes (B, C, H, W), boxes (B, 4, H, W), colours (B, K, H, W) of uint8 (B, S, S, 3)."""
+        size = float(pixels.shape[1])
+        maps = self.network(pixels.permute(0, 3, 1, 2))
+        scores = torch.sigmoid(maps.objectness * self.scale + self.shift)
+        highest = F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
+        peaks = torch.where(scores == highest, scores, torch.zeros_like(scores))
+        boxes = cell_boxes(maps.distances).clamp(0.0, size)
+        return peaks, maps.classes.softmax(1), boxes, maps.colors.softmax(1)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Targets and losses
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class BatchTargets:
+    """Objects of a batch, one behind the other: N objects.
+
+    Attributes:
+        picture: number in the batch, shape (N,), int64.
+        boxes: (x0, y0, x1, y1) in pixels, shape (N, 4), float32.
+        labels: class, shape (N,), int64.
+        colors: colour or -1, shape (N,), int64.
+    """
+
+    picture: Tensor
+    boxes: Tensor
+    labels: Tensor
+    colors: Tensor
+
+    def to(self, device: torch.device) -> BatchTargets:
+        """On another device."""
+        return BatchTargets(*(t.to(device) for t in (self.picture, self.boxes, self.labels, self.colors)))
+
+
+def gaussians(boxes: Tensor, height: int, width: int) -> Tensor:
+    """Per object, a bump of height 1 at the cell of its centre, as wide and high as its box asks; shape (N, H, W)."""
+    centre = (boxes[:, :2] + boxes[:, 2:]) / 2 / STRIDE
+    cell_x = centre[:, 0].floor().clamp(0, width - 1)
+    cell_y = centre[:, 1].floor().clamp(0, height - 1)
+    # Never so narrow that a neighbour of the centre counts as clear background.
+    sigma = ((boxes[:, 2:] - boxes[:, :2]) / STRIDE * _GAUSSIAN).clamp(min=0.4)
+    x = torch.arange(width, device=boxes.device, dtype=boxes.dtype) - cell_x[:, None]
+    y = torch.arange(height, device=boxes.device, dtype=boxes.dtype) - cell_y[:, None]
+    bump_x = torch.exp(-(x**2) / (2 * sigma[:, :1] ** 2))
+    bump_y = torch.exp(-(y**2) / (2 * sigma[:, 1:] ** 2))
+    return bump_y[:, :, None] * bump_x[:, None, :]
+
+
+def losses(maps: Maps, targets: BatchTargets) -> dict[str, Tensor]:
+    """The parts of the loss, scalars: ``objectness``, ``box``, ``class``, ``color``; add them up.
+
+    Each is a mean over objects, so that large objects, which have more cells, weigh no more than small ones.
+    """
+    batch, height, width = maps.objectness.shape
+    bumps = gaussians(targets.boxes, height, width)
+    heat = torch.zeros_like(maps.objectness)
+    if len(bumps):
+        layers = targets.picture[:, None, None].expand_as(bumps)
+        heat = heat.scatter_reduce(0, layers, bumps, "amax")
+    count = max(1, len(bumps))
+
+    # CenterNet, Eq. 1, on logits: log(p) = -softplus(-z), log(1 - p) = -softplus(z).
+    logits = maps.objectness
+    probability = logits.sigmoid()
+    positive = heat == 1
+    loss = torch.where(
+        positive,
+        F.softplus(-logits) * (1 - probability) ** 2,
+        F.softplus(logits) * probability**2 * (1 - heat) ** 4,
+    )
+    # Pictures without objects count as one, or a batch of them would weigh too much.
+    parts = {"objectness": loss.sum() / max(count, batch)}
+    if not len(bumps):
+        nothing = logits.sum() * 0
+        return {**parts, "box": nothing, "class": nothing, "color": nothing}
+
+    # A cell near two centres learns the nearer object.
+    which, y, x = ((bumps >= _NEAR) & (bumps == heat[targets.picture])).nonzero(as_tuple=True)
+    picture = targets.picture[which]
+    weight = bumps[which, y, x]
+    weight = weight / torch.zeros(count, device=weight.device).index_add(0, which, weight)[which]
+
+    boxes = cell_boxes(maps.distances)[picture, :, y, x]
+    parts["box"] = 2 * (_giou_loss(boxes, targets.boxes[which]) * weight).sum() / count
+    class_loss = F.cross_entropy(maps.classes[picture, :, y, x], targets.labels[which], reduction="none")
+    parts["class"] = (class_loss * weight).sum() / count
+    known = targets.colors[which] >= 0
+    n_known = int((targets.colors >= 0).sum())
+    if n_known and maps.colors.shape[1]:
+        logits = maps.colors[picture[known], :, y[known], x[known]]
+        color_loss = F.cross_entropy(logits, targets.colors[which][known], reduction="none")
+        parts["color"] = 0.5 * (color_loss * weight[known]).sum() / n_known
+    else:
+        parts["color"] = maps.colors.sum() * 0
+    return parts
+
+
+def _giou_loss(a: Tensor, b: Tensor) -> Tensor:
+    """1 - GIoU of boxes pair by pair, shape (N,), in [0, 2] (Rezatofighi et al. 2019, arXiv:1902.09630)."""
+    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(1)
+    hull = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(1)
+    union = (a[:, 2:] - a[:, :2]).prod(1) + (b[:, 2:] - b[:, :2]).prod(1) - shared
+    return 1 - shared / union.clamp(min=1e-6) + (hull - union) / hull.clamp(min=1e-6)

@@ -1,0 +1,313 @@
+"""Rendered scenes as arrays: pictures in a memory-mapped cache, boxes, classes and colours beside them.
+
+Reads the published PaintSkills layout (Cho et al. 2023, arXiv:2202.04053, released data):
+``{root}/{skill}/{skill}_{split}_bounding_boxes.json`` (COCO-like) and ``{root}/{skill}/images/image_{id}.png``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from verism.errors import UsageError
+
+__all__ = [
+    "PAINTSKILLS_CLASSES",
+    "PAINTSKILLS_COLORS",
+    "IncompleteScenesError",
+    "PictureStore",
+    "SceneArrays",
+    "StackedPictures",
+    "Target",
+    "load_scene_arrays",
+    "split_held_out",
+]
+
+PAINTSKILLS_CLASSES: tuple[str, ...] = (
+    "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
+    "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
+    "potted plant", "umbrella",
+)  # fmt: skip
+"""Suite labels of both versions of the data set."""
+
+PAINTSKILLS_COLORS: tuple[str, ...] = ("red", "blue", "yellow", "white", "purple", "green")
+
+# Folders of the pictures: as the first data set has them, then as the second was published.
+_IMAGE_FOLDERS = ("images", "{split}_images")
+
+_SHAPE_LABELS = {"bike": "bicycle"}  # shapes whose label is another word; humans are told by their name's start
+
+
+class IncompleteScenesError(UsageError):
+    """Boxes are written but pictures are missing: rendering is under way, or files were lost."""
+
+
+class PictureStore(Protocol):
+    """Pictures by number: an array or memory map (N, H, W, 3) uint8, or several of them behind one another."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> np.ndarray: ...
+
+
+class StackedPictures:
+    """Some pictures of several stores, in any order, without copying them.
+
+    Args:
+        parts: the stores.
+        rows: (part, index in the part) of each picture, shape (N, 2); all of them in order if not given.
+    """
+
+    def __init__(self, parts: Sequence[PictureStore], rows: np.ndarray | None = None) -> None:
+        self.parts = list(parts)
+        if rows is None:
+            each = [np.column_stack([np.full(len(p), i), np.arange(len(p))]) for i, p in enumerate(self.parts)]
+            rows = np.concatenate([np.zeros((0, 2)), *each]).astype(np.int64)
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> np.ndarray:
+        part, row = self.rows[index]
+        return np.asarray(self.parts[part][int(row)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Target:
+    """What one picture holds: n objects, possibly none.
+
+    Attributes:
+        boxes: (x0, y0, x1, y1) in pixels, right and lower edges exclusive, shape (n, 4), float32.
+        labels: number in the class list, shape (n,), int64.
+        colors: number in the colour list, -1 where unknown or none of them, shape (n,), int64.
+    """
+
+    boxes: np.ndarray
+    labels: np.ndarray
+    colors: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SceneArrays:
+    """Pictures with what they hold, in one order.
+
+    Attributes:
+        images: N pictures of one size, RGB uint8.
+        targets: per picture.
+        names: per picture, its file's name; decides which pictures are held out.
+        skills: per picture.
+        splits: per picture, ``train`` or ``val``.
+    """
+
+    images: PictureStore
+    targets: Sequence[Target]
+    names: Sequence[str]
+    skills: Sequence[str]
+    splits: Sequence[str]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.images), len(self.targets), len(self.names), len(self.skills), len(self.splits)}
+        if len(lengths) > 1:
+            raise ValueError(f"images, targets, names, skills and splits must be equally many, not {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def subset(self, indices: Iterable[int]) -> SceneArrays:
+        """These pictures, in this order; pixels are not copied."""
+        chosen = [int(i) for i in indices]
+        store = self.images if isinstance(self.images, StackedPictures) else StackedPictures([self.images])
+        return SceneArrays(
+            images=StackedPictures(store.parts, store.rows[chosen].reshape(-1, 2)),
+            targets=[self.targets[i] for i in chosen],
+            names=[self.names[i] for i in chosen],
+            skills=[self.skills[i] for i in chosen],
+            splits=[self.splits[i] for i in chosen],
+        )
+
+    def of_split(self, split: str) -> SceneArrays:
+        """The pictures of one split."""
+        return self.subset(i for i, s in enumerate(self.splits) if s == split)
+
+
+def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, SceneArrays]:
+    """Pictures to learn from, and pictures held out.
+
+    A picture's name decides, so the choice stays the same when more pictures come in.
+
+    Args:
+        share: of the pictures held out, in [0, 1).
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"share must lie in [0, 1), not {share}")
+    out = [zlib.crc32(name.encode()) % 10_000 < share * 10_000 for name in arrays.names]
+    return arrays.subset(i for i, o in enumerate(out) if not o), arrays.subset(i for i, o in enumerate(out) if o)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Reading
+# --------------------------------------------------------------------------------------------------------------------
+def load_scene_arrays(
+    directories: Sequence[Path],
+    cache: Path,
+    *,
+    classes: Sequence[str] = PAINTSKILLS_CLASSES,
+    colors: Sequence[str] = PAINTSKILLS_COLORS,
+    splits: Sequence[str] = ("train", "val"),
+    size: int = 256,
+    skip_incomplete: bool = False,
+    log: Callable[[str], None] | None = None,
+) -> SceneArrays:
+    """All pictures of some data set folders; decoded on the first call, memory-mapped afterwards.
+
+    Args:
+        directories: roots in the published layout; each may hold any of the skills.
+        cache: folder for the decoded pictures, made if missing: one file per box file, named after its content.
+        splits: which splits to read.
+        size: side in pixels; other pictures are resized, boxes with them.
+        skip_incomplete: leave out box files (and folders) that are not complete yet, instead of raising.
+        log: told what is decoded or skipped.
+    Raises:
+        UsageError: no box file in a folder, or a class outside ``classes``.
+        IncompleteScenesError: a picture is missing.
+    """
+    tell = log or (lambda _: None)
+    parts: list[np.ndarray] = []
+    targets: list[Target] = []
+    names: list[str] = []
+    skills: list[str] = []
+    in_splits: list[str] = []
+    for directory in directories:
+        files = _box_files(Path(directory), splits)
+        if not files and not skip_incomplete:
+            raise UsageError(
+                f"{directory} holds no SKILL/SKILL_SPLIT_bounding_boxes.json for the splits {', '.join(splits)}; give "
+                "a folder written by `verism scenes render`, or the root of the published PaintSkills data"
+            )
+        for file, skill, split in files:
+            try:
+                pictures = _read_boxes(file, split, classes=classes, colors=colors)
+                pixels = _decoded(file, [p.path for p in pictures], cache, size, tell)
+            except (IncompleteScenesError, json.JSONDecodeError) as err:
+                if not skip_incomplete:
+                    raise
+                tell(f"skipped for now: {err}")
+                continue
+            parts.append(pixels)
+            for picture in pictures:
+                scale = np.array([size / picture.width, size / picture.height] * 2, dtype=np.float32)
+                targets.append(Target(boxes=picture.boxes * scale, labels=picture.labels, colors=picture.colors))
+                names.append(picture.path.name)
+                skills.append(skill)
+                in_splits.append(split)
+    return SceneArrays(images=StackedPictures(parts), targets=targets, names=names, skills=skills, splits=in_splits)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Picture:
+    path: Path
+    width: int
+    height: int
+    boxes: np.ndarray
+    labels: np.ndarray
+    colors: np.ndarray
+
+
+def _box_files(root: Path, splits: Sequence[str]) -> list[tuple[Path, str, str]]:
+    """(file, skill, split) of every box file under a root, or under a single skill's folder."""
+    found = []
+    for file in sorted([*root.glob("*/*_bounding_boxes.json"), *root.glob("*_bounding_boxes.json")]):
+        match = re.fullmatch(r"(.+)_(train|val)_bounding_boxes\.json", file.name)
+        if match and match[2] in splits:
+            found.append((file, match[1], match[2]))
+    return found
+
+
+def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Sequence[str]) -> list[_Picture]:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    categories = {c["id"]: c["name"] for c in data.get("categories", ())}
+    objects: dict[int, list[Mapping[str, Any]]] = {}
+    for annotation in data["annotations"]:
+        objects.setdefault(annotation["image_id"], []).append(annotation)
+    folders = [file.parent / name.format(split=split) for name in _IMAGE_FOLDERS]
+    folder = next((f for f in folders if f.is_dir()), folders[0])
+    class_of = {name: i for i, name in enumerate(classes)}
+    color_of = {name: i for i, name in enumerate(colors)}
+    pictures = []
+    for image in data["images"]:
+        labels, boxes, tints = [], [], []
+        for annotation in objects.get(image["id"], ()):
+            label = annotation.get("label") or _label(
+                str(annotation.get("shape") or categories.get(annotation["category_id"]))
+            )
+            if label not in class_of:
+                raise UsageError(f"{file}: the class {label!r} is none of {', '.join(classes)}")
+            x, y, width, height = annotation["bbox"]
+            labels.append(class_of[label])
+            boxes.append((x, y, x + width, y + height))
+            tints.append(color_of.get(str(annotation.get("color")), -1))
+        pictures.append(
+            _Picture(
+                path=folder / Path(image["file_name"]).name,
+                width=image["width"],
+                height=image["height"],
+                boxes=np.array(boxes, dtype=np.float32).reshape(-1, 4),
+                labels=np.array(labels, dtype=np.int64),
+                colors=np.array(tints, dtype=np.int64),
+            )
+        )
+    return pictures
+
+
+def _label(shape: str) -> str:
+    """Suite label of a published shape: ``fireHydrant`` -> ``fire hydrant``, ``humanSophie`` -> ``person``."""
+    if "human" in shape.lower():
+        return "person"
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape).lower()
+    return _SHAPE_LABELS.get(words, words)
+
+
+def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Callable[[str], None]) -> np.ndarray:
+    """The pictures as a read-only memory map (N, size, size, 3), made whole or not at all."""
+    from PIL import Image
+
+    if not paths:
+        return np.zeros((0, size, size, 3), dtype=np.uint8)
+    missing = [p for p in paths if not p.is_file()]
+    if missing:
+        raise IncompleteScenesError(
+            f"{file} lists {len(paths)} pictures, but {len(missing)} are missing, {missing[0].name} first; render them "
+            "again, or wait until rendering is done"
+        )
+    # The pictures' dates stand for their content: pictures rendered anew under the same names are decoded anew.
+    digest = hashlib.sha256(file.read_bytes())
+    digest.update(f"{file.resolve()} {size} {[p.stat().st_mtime_ns for p in paths]}".encode())
+    target = cache / f"{file.stem}-{digest.hexdigest()[:16]}.npy"
+    if not target.is_file():
+        tell(f"decoding {len(paths)} pictures of {file}")
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(f".{os.getpid()}.part")
+        pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
+        try:
+            for i, path in enumerate(paths):
+                with Image.open(path) as image:
+                    picture = image.convert("RGB")
+                    if picture.size != (size, size):
+                        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+                    pixels[i] = np.asarray(picture)
+            pixels.flush()
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    mapped: np.ndarray = np.load(target, mmap_mode="r")
+    return mapped

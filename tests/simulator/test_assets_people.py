@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from verism.simulator.assets.people import (
+    ASSETS,
+    MONK_TONES,
+    STATES,
+    Garment,
+    PersonSpec,
+    Pose,
+    build_person,
+    draw_person,
+)
+from verism.simulator.model import Model
+
+SEEDS = range(6)
+STATES_OF_ASSETS = [pytest.param(asset.label, state) for asset in ASSETS for state in asset.states]
+CASES = [pytest.param(asset.label, state, seed) for asset in ASSETS for state in asset.states for seed in SEEDS]
+cases = pytest.mark.parametrize(("label", "state", "seed"), CASES)
+
+
+@lru_cache
+def built(label: str, state: str, seed: int) -> Model:
+    return build(label, state, seed)
+
+
+def build(label: str, state: str, seed: int) -> Model:
+    return {asset.label: asset for asset in ASSETS}[label].build(np.random.default_rng(seed), state)
+
+
+def face_vectors(triangles: np.ndarray) -> np.ndarray:
+    """Face normals whose length is twice the face's area."""
+    corners = triangles.astype(np.float64)
+    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
+def signed_volume(triangles: np.ndarray) -> float:
+    """Volume enclosed, about the middle of the mesh: negative where faces look inwards."""
+    corners = triangles.astype(np.float64) - triangles.reshape(-1, 3).mean(axis=0)
+    return float(np.einsum("fi,fi->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])) / 6)
+
+
+@cases
+def test_a_seed_gives_the_same_model(label: str, state: str, seed: int) -> None:
+    first, second = built(label, state, seed), build(label, state, seed)
+    assert [part.material for part in first.parts] == [part.material for part in second.parts]
+    for a, b in zip(first.parts, second.parts, strict=True):
+        np.testing.assert_array_equal(a.mesh.triangles, b.mesh.triangles)
+
+
+@pytest.mark.parametrize(("label", "state"), STATES_OF_ASSETS)
+def test_seeds_give_different_models(label: str, state: str) -> None:
+    extents = {tuple(np.round(np.subtract(*built(label, state, seed).bounds), 6)) for seed in SEEDS}
+    assert len(extents) == len(SEEDS)
+
+
+@cases
+def test_model_is_finite_and_stands_on_the_ground(label: str, state: str, seed: int) -> None:
+    model = built(label, state, seed)
+    for part in model.parts:
+        assert np.isfinite(part.mesh.triangles).all()
+        assert np.isfinite(part.mesh.normals).all()
+    assert model.bounds[0][2] == pytest.approx(0.0, abs=1e-4)
+
+
+@cases
+def test_triangle_count_is_within_budget(label: str, state: str, seed: int) -> None:
+    assert 500 <= sum(len(part.mesh) for part in built(label, state, seed).parts) <= 9000
+
+
+@cases
+def test_normals_are_unit_and_look_outwards(label: str, state: str, seed: int) -> None:
+    for part in built(label, state, seed).parts:
+        np.testing.assert_allclose(np.linalg.norm(part.mesh.normals, axis=2), 1.0, atol=1e-3)
+        along = np.einsum("fi,fki->fk", face_vectors(part.mesh.triangles), part.mesh.normals.astype(np.float64))
+        assert along.mean() > 0
+        assert (along > 0).mean() > 0.9  # skirts and tails may fold where they bend sharply
+        assert signed_volume(part.mesh.triangles) > 0
+
+
+@cases
+def test_a_good_share_of_the_surface_takes_paint(label: str, state: str, seed: int) -> None:
+    model = built(label, state, seed)
+    area = [np.linalg.norm(face_vectors(part.mesh.triangles), axis=1).sum() for part in model.parts]
+    painted = sum(a for a, part in zip(area, model.parts, strict=True) if part.material.paintable)
+    assert painted / sum(area) > 0.25
+
+
+@cases
+def test_colours_are_in_range(label: str, state: str, seed: int) -> None:
+    for part in built(label, state, seed).parts:
+        second = part.material.pattern.color if part.material.pattern else part.material.color
+        assert all(0 <= channel <= 1 for channel in (*part.material.color, *second))
+
+
+def test_views_are_ranges_of_at_most_a_turn() -> None:
+    for asset in ASSETS:
+        assert all(low < high for low, high in asset.views)
+        assert sum(high - low for low, high in asset.views) <= 360
+
+
+PLAIN = PersonSpec(
+    skin_tone=5,
+    build="average",
+    figure="straight",
+    height_m=1.75,
+    hair="bald",
+    hair_color=(0.1, 0.1, 0.1),
+    facial_hair="none",
+    eye_color=(0.2, 0.1, 0.05),
+    top=Garment("t-shirt", (0.7, 0.1, 0.1)),
+    bottom=Garment("trousers", (0.1, 0.1, 0.4)),
+    shoe_color=(0.05, 0.05, 0.05),
+    headwear_color=(0.5, 0.5, 0.5),
+    glasses=False,
+    pose="relaxed",
+)
+
+
+def test_classes_and_states() -> None:
+    assert [(asset.label, asset.states) for asset in ASSETS] == [("person", ("standing", "sitting", "walking"))]
+
+
+@pytest.mark.parametrize("tone", range(1, 11))
+def test_the_asked_skin_tone_is_on_the_body(tone: int) -> None:
+    colors = {
+        part.material.color for part in build_person(replace(PLAIN, skin_tone=tone), np.random.default_rng(0)).parts
+    }
+    assert colors & set(MONK_TONES) == {MONK_TONES[tone - 1]}
+
+
+def test_skin_tone_changes_nothing_but_colour() -> None:
+    light, dark = (build_person(replace(PLAIN, skin_tone=tone), np.random.default_rng(3)) for tone in (1, 10))
+    for a, b in zip(light.parts, dark.parts, strict=True):
+        np.testing.assert_array_equal(a.mesh.triangles, b.mesh.triangles)
+
+
+def test_the_asked_garments_are_worn_and_only_they_take_paint() -> None:
+    model = build_person(PLAIN, np.random.default_rng(0))
+    paintable = {part.material.color for part in model.parts if part.material.paintable}
+    assert paintable == {PLAIN.top.color, (0.1, 0.1, 0.4)}
+
+
+def test_height_is_kept_when_standing() -> None:
+    for height in (1.2, 1.6, 1.9):
+        model = build_person(replace(PLAIN, height_m=height), np.random.default_rng(1))
+        assert float(model.bounds[1][2]) == pytest.approx(height, rel=0.03)
+
+
+@pytest.mark.parametrize("pose", STATES["sitting"])
+def test_sitting_people_are_lower_than_standing_ones(pose: Pose) -> None:
+    model = build_person(replace(PLAIN, pose=pose), np.random.default_rng(2))
+    assert float(model.bounds[1][2]) < 0.83 * PLAIN.height_m
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_drawn_poses_belong_to_the_state(state: str) -> None:
+    drawn = [draw_person(np.random.default_rng(seed), state) for seed in range(60)]
+    assert {spec.pose for spec in drawn} == set(STATES[state])
+    assert {spec.skin_tone for spec in drawn} == set(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"skin_tone": 11}, "skin_tone=11; expected a Monk tone from 1 to 10"),
+        ({"skin_tone": 0}, "skin_tone=0; expected a Monk tone from 1 to 10"),
+        ({"height_m": 175.0}, "height_m=175.0; expected metres"),
+        ({"hair": "mohawk"}, "hair='mohawk'; expected one of 'bald'"),
+        ({"pose": "flying"}, "pose='flying'; expected one of 'relaxed'"),
+        ({"bottom": None}, "a dress goes with bottom=None"),
+        ({"top": Garment("dress", (0.5, 0.5, 0.5))}, "a dress goes with bottom=None"),
+        ({"bottom": Garment("t-shirt", (0.5, 0.5, 0.5))}, "bottom.kind='t-shirt'; expected one of 'trousers'"),
+    ],
+)
+def test_a_wrong_description_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        replace(PLAIN, **change)
+
+
+def test_unknown_state_is_refused() -> None:
+    with pytest.raises(ValueError, match="state='asleep'; expected one of 'standing', 'sitting', 'walking'"):
+        draw_person(np.random.default_rng(0), "asleep")
