@@ -3,7 +3,8 @@
 ``suite -> Prompt -> generator -> Image -> judges -> observations -> suite rules -> Verdict -> Score``
 
 Every noun is a small frozen record; on disk each is one row of a long table, joined by id and never by position. This
-module imports nothing of ours (but the errors), so that every other part may share it. Polars is loaded only when a table is built.
+module imports nothing of ours (but the errors), so that every other part may share it. Polars is loaded only when a
+table is built.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class SceneObject:
     """One object of a scene, in the fields of the published PaintSkills scene file.
 
     Attributes:
-        shape: class name as the data set writes it (``fireHydrant``; any name with ``human`` is a person).
+        shape: class name in scene files (``fireHydrant``; any name with ``human`` is a person).
         label: class name as the suite reports it (``fire hydrant``, ``person``): the label detectors must use.
         color: one of the suite's colours, or ``plain``: the model's own materials.
-        relation: ``None``, or ``{left,right,above,below}_{index}``: where this object lies relative to object ``index``.
+        relation: ``None``, or ``{left,right,above,below}_{index}``: where it lies relative to object ``index``.
         scale: size of the object relative to the usual one of the simulator; ``1.0`` is usual.
         texture: ``plain`` or ``pure`` (a single paint, in the colour skill).
         rotation: ``None`` (a random yaw) or Euler angles in degrees.

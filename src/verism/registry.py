@@ -71,6 +71,7 @@ class Context:
     colors: Sequence[str] = ()
     size: int = 256
     assets: Path | None = None
+    processes: int = 1
     threads: int | None = None
     device: str | None = None
 
@@ -115,10 +116,7 @@ def make_suite(name: str, *, scenes: Path | None = None, **options: Any) -> Any:
     Raises:
         UsageError: unknown suite, or an option it does not have.
     """
-    if name not in SUITES:
-        near = difflib.get_close_matches(name, SUITES, n=2)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"unknown suite {name!r}.{hint} There are: {', '.join(SUITES)}")
+    _check_suite(name)
     from verism.suites.paintskills.suite import PaintSkills
 
     try:
@@ -129,11 +127,35 @@ def make_suite(name: str, *, scenes: Path | None = None, **options: Any) -> Any:
         raise UsageError(str(err)) from err
 
 
-def make_painter(context: Context) -> Painter:
-    """The simulator, with the user's own assets if any."""
-    from verism.simulator.catalogue import standard_catalogue
-    from verism.simulator.painter import ScenePainter
+def suite_of_prompts(name: str, prompts: Sequence[Prompt]) -> Any:
+    """The suite that asked these prompts: to score a stored run again.
 
+    Raises:
+        UsageError: unknown suite.
+    """
+    _check_suite(name)
+    from verism.suites.paintskills.suite import PaintSkills
+
+    return PaintSkills.from_prompts(name, prompts)
+
+
+def _check_suite(name: str) -> None:
+    if name not in SUITES:
+        near = difflib.get_close_matches(name, SUITES, n=2)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"unknown suite {name!r}.{hint} There are: {', '.join(SUITES)}")
+
+
+def make_painter(context: Context) -> Painter:
+    """The simulator, with the user's own assets if any; in several processes if the context says so."""
+    from verism.simulator.catalogue import standard_catalogue
+    from verism.simulator.painter import SIZES, ScenePainter
+    from verism.simulator.parallel import ParallelPainter
+
+    if not SIZES[0] <= context.size <= SIZES[1]:
+        raise UsageError(f"--size must be {SIZES[0]} to {SIZES[1]} pixels, got {context.size}")
+    if context.processes > 1:
+        return ParallelPainter(context.size, context.assets, context.processes)
     catalogue = standard_catalogue()
     if context.assets is not None:
         catalogue = catalogue.with_assets(context.assets)

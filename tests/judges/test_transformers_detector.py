@@ -326,6 +326,22 @@ def test_mask_model(tmp_path: Path):
     assert (found["x1"] > found["x0"]).all()
 
 
+def test_queries_with_an_empty_mask_have_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    detector = TransformersDetector(save(tmp_path / "m2f", mask2former()), device="cpu", local_files_only=True)
+    full = detector.observe(PICTURES, NEED)
+    forward = detector._model.forward
+
+    def without_the_first(*args: Any, **inputs: Any) -> Any:
+        output = forward(*args, **inputs)
+        output.masks_queries_logits[:, :2] = -1
+        return output
+
+    monkeypatch.setattr(detector._model, "forward", without_the_first)
+    some = detector.observe(PICTURES, NEED)
+    assert len(some) < len(full)
+    assert some.equals(full.filter((pl.col("query") < 0) | (pl.col("query") > 1)))
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Preprocessing without a Pillow edition
 # --------------------------------------------------------------------------------------------------------------------

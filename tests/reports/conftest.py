@@ -50,10 +50,12 @@ def build_run(
     text: str | None = None,
     errors: bool = False,
     truth: bool = False,
+    foreign: float = 0.0,
 ) -> Run:
     """A run whose pictures show what was asked with probability ``skill_level``, seen by a detector without error.
 
-    ``states`` gives pictures by number another state than ok; ``text`` replaces every prompt's.
+    ``states`` gives pictures by number another state than ok; ``text`` replaces every prompt's; ``foreign`` is the share
+    of pictures with a bird of confidence 0.65, which only some rules mind.
     """
     suite = PaintSkills.standard(skills=skills, limit=limit)
     prompts = [p if text is None else replace(p, text=text) for p in suite.prompts()]
@@ -85,11 +87,14 @@ def build_run(
         draw = ImageDraw.Draw(picture)
         draw.rectangle((0, 150, 240, 240), fill="#8a9a78")
         boxes.append({"image_id": image_id, "judge": judge, "query": -1})
-        for query, (label, (x, y)) in enumerate(zip(labels, _corners(prompt, swap))):
+        places = [(label, corner, 0.9) for label, corner in zip(labels, _corners(prompt, swap))]
+        if _unit("foreign", path.name, image_id) < foreign:
+            places.append(("bird", (170, 10), 0.65))
+        for query, (label, (x, y), score) in enumerate(places):
             color = prompt.spec["color"]
             draw.rounded_rectangle((x, y, x + 60, y + 76), 10, fill=PALETTE[color] if color else "#667")
             class_scores = [0.01] * len(suite.labels)
-            class_scores[suite.labels.index(label)] = 0.9
+            class_scores[suite.labels.index(label)] = score
             boxes.append(
                 {
                     "image_id": image_id,
@@ -97,7 +102,7 @@ def build_run(
                     "query": query,
                     "label": label,
                     "raw_label": label,
-                    "score": 0.9,
+                    "score": score,
                     "x0": x,
                     "y0": y,
                     "x1": x + 61,

@@ -116,10 +116,13 @@ def test_a_body_reaches_its_outermost_stations_whatever_their_digits():
 
 
 def test_zones_cut_the_skin_where_they_say():
-    meshes = _body(STATIONS, [Zone("door", -0.5, 0.7, 1, 4, -1), Zone("pane", 0.0, 1.0, 5, 6)])
+    meshes = _body(
+        STATIONS, [Zone("door", -0.5, 0.7, 1, 4, -1), Zone("flap", -1, 0, 1, 4, 1), Zone("pane", 0, 1, 5, 6)]
+    )
     low, high = meshes["door"].bounds
     assert (low[0], high[0]) == pytest.approx((-0.5, 0.7))
     assert high[1] < 0  # the right side only
+    assert meshes["flap"].bounds[0][1] > 0  # the left one only
     low, high = meshes["pane"].bounds
     assert low[1] == pytest.approx(-high[1])
     assert 1.0 < low[2] < high[2] < 1.6
@@ -143,6 +146,9 @@ def test_copied_cylinders_equal_made_ones(axis):
 @pytest.mark.parametrize("end", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.1, 0.0, 2.0)])
 def test_a_rod_reaches_from_point_to_point(end):
     rod = _rod([(0.0, 0.0, 0.0), end], 0.05)
-    ends = np.sort(rod.triangles.reshape(-1, 3) @ (np.array(end) / np.linalg.norm(end)))
+    axis = np.array(end) / np.linalg.norm(end)
+    points = rod.triangles.reshape(-1, 3)
+    ends = np.sort(points @ axis)
+    assert np.linalg.norm(np.cross(points, axis), axis=1).max() == pytest.approx(0.05, rel=1e-4)
     assert ends[[0, -1]] == pytest.approx([0, np.linalg.norm(end)], abs=1e-5)
     assert np.einsum("fi,fki->fk", rod.triangles.mean(axis=1) - np.array(end) / 2, rod.normals).min() > 0

@@ -1,8 +1,9 @@
 """Pictures that exist already: a folder, or a manifest that says which file belongs to which prompt.
 
-Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common picture suffix; for the
-second and later pictures of a prompt ``{id}_{k}.png``). A manifest is CSV (with a header) or JSON lines with a column ``path``
-and ``prompt_id`` or ``prompt`` (the text), and optionally ``index``; relative paths count from the manifest.
+Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common picture suffix;
+for the second and later pictures of a prompt ``{id}_{k}.png``); of a data set in the published layout the folders of
+pictures of all skills are searched. A manifest is CSV (with a header) or JSON lines with a column ``path`` and
+``prompt_id`` or ``prompt`` (the text), and optionally ``index``; relative paths count from the manifest.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verism.errors import UsageError
-from verism.records import Prompt, Request, Result, content_hash
+from verism.records import Prompt, Request, Result
 
 __all__ = ["SUFFIXES", "FolderGenerator", "Matching", "match_pictures"]
 
+IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
@@ -79,7 +81,8 @@ def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple
             names.setdefault(f"image_{stem}_0", (prompt_id, 0))
     files: dict[tuple[str, int], Path] = {}
     ignored = []
-    for path in sorted(p for p in folder.iterdir() if p.is_file()):
+    folders = [folder, *(f for name in IMAGE_FOLDERS for f in sorted(folder.glob(f"*/{name}")) if f.is_dir())]
+    for path in sorted(p for f in folders for p in f.iterdir() if p.is_file()):
         key = names.get(path.stem) if path.suffix.lower() in SUFFIXES else None
         if key is None:
             ignored.append(path)
@@ -156,8 +159,7 @@ class FolderGenerator:
 
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
-        listing = {f"{p}#{i}": str(path) for (p, i), path in sorted(matching.files.items())}
-        self.name = f"images:{matching.source}@{content_hash(listing)[:12]}"
+        self.name = f"images:{matching.source.absolute()}"
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         for request in requests:

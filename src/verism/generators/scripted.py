@@ -71,6 +71,10 @@ class ScriptedGenerator:
                 truth={"detections": detections_of(request.image_id, scene, picture, tuple(self.classes), self.colors)},
             )
 
+    def close(self) -> None:
+        """End the painter's processes, if it has any."""
+        getattr(self.painter, "close", lambda: None)()
+
     def _plan(self, request: Request) -> tuple[Scene, str]:
         """What will be painted for a request, and in words whether that is what was asked."""
         scene = request.prompt.scene

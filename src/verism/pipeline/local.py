@@ -1,8 +1,8 @@
 """The stages of a run on this machine.
 
-Pictures stream through: a batch is made or found, decoded once, stored and shown to every judge, and its rows are written
-before the next batch is done. Encoding, hashing and decoding happen on worker threads while the models work. Whatever was
-finished before is not done again, so a killed run goes on where it stopped and ends in the same tables.
+Pictures stream through: a batch is made or found, decoded once, stored and shown to every judge, and its rows are
+written before the next batch is done. Encoding, hashing and decoding happen on worker threads while the models work.
+Whatever was finished before is not done again, so a killed run goes on where it stopped and ends in the same tables.
 """
 
 from __future__ import annotations

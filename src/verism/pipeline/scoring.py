@@ -71,8 +71,8 @@ def judge_error_scores(
     The truth of a picture is the ``corrected`` rule applied to what was painted; every protocol is held against it, so
     the numbers hold the error of detector and rule together.
 
-    ``true_accuracy``: share of pictures that are right. ``judge_false_accept``: judged right among those that are wrong;
-    ``judge_false_reject``: judged wrong among those that are right. Wilson intervals.
+    ``true_accuracy``: share of pictures that are right. ``judge_false_accept``: judged right among those that are
+    wrong; ``judge_false_reject``: judged wrong among those that are right. Wilson intervals.
     """
     import polars as pl
 

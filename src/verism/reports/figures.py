@@ -54,6 +54,15 @@ def _described(name: str, score: Score) -> str:
     return f"{parts}, {score.n_used} used, {score.n_unusable} unusable"
 
 
+def _counted(score: Score) -> str:
+    return f"n {score.n_used:,}" + (f" + {score.n_unusable:,} unusable" if score.n_unusable else "")
+
+
+def _widest(cells: Sequence[Sequence[Score | None]]) -> int:
+    """Characters of the longest remark on numbers of pictures."""
+    return max((len(_counted(score)) for row in cells for score in row if score is not None), default=0)
+
+
 def _mark(run: int, x: float, y: float) -> str:
     """The dot of a run: colours repeat after eight runs, shapes change with every round."""
     a, b = _number(x), _number(y)
@@ -83,7 +92,7 @@ def interval_plot(
     """
     names_width = min(230.0, 24 + max(len(name) for name in rows) * 12.5 * GLYPH_WIDTH)
     panel, gap, row_height, top = 150.0, 26.0, 28.0, 34.0
-    width = names_width + len(columns) * (panel + gap)
+    width = names_width + len(columns) * (panel + gap)  # half a gap on the left of each panel, half on the right
     bottom = top + len(rows) * row_height
     parts: list[str] = []
     for k, column in enumerate(columns):
@@ -93,7 +102,7 @@ def interval_plot(
             x = left + panel * tick / 100
             parts.append(_line(x, top - 8, x, bottom + 4, "axis" if tick == 0 else "rule"))
             if tick % 50 == 0:
-                parts.append(_text(x, bottom + 19, str(tick) if tick < 100 else "100 %", "tick", "middle"))
+                parts.append(_text(x, bottom + 19, str(tick), "tick", "middle"))
         if column in reference and not math.isnan(reference[column]):
             x = left + panel * reference[column]
             parts.append(
@@ -133,9 +142,9 @@ def facet_bars(
         label: what the figure shows, for screen readers.
     """
     names_width = min(170.0, 14 + max((len(level) for level in levels), default=0) * 12.5 * GLYPH_WIDTH)
-    bars, numbers = 230.0, 118.0
-    thick = 12.0 if len(rows) == 1 else 9.0
-    pitch = thick + (0 if len(rows) == 1 else 3.0)
+    bars, numbers = 220.0, 52.0 + _widest(cells) * 11 * GLYPH_WIDTH
+    thick = 12.0 if len(rows) == 1 else 10.0
+    pitch = thick + (0.0 if len(rows) == 1 else 4.0)
     block = len(rows) * pitch + 9.0
     top, left = 6.0, names_width
     bottom = top + len(levels) * block
@@ -144,7 +153,7 @@ def facet_bars(
         x = left + bars * tick / 100
         parts.append(_line(x, top, x, bottom, "axis" if tick == 0 else "rule"))
         if tick % 50 == 0:
-            parts.append(_text(x, bottom + 15, str(tick) if tick < 100 else "100 %", "tick", "middle"))
+            parts.append(_text(x, bottom + 15, str(tick), "tick", "middle"))
     for k, level in enumerate(levels):
         start = top + k * block + 4.5
         middle = start + len(rows) * pitch / 2
@@ -158,19 +167,19 @@ def facet_bars(
             middle = y + thick / 2
             score = cells[k][i]
             if score is None or math.isnan(score.value):
-                counted = "" if score is None else f" of {score.n_used + score.n_unusable}"
-                parts.append(_text(left + bars + 12, middle + 3.5, UNDEFINED + (f"  n 0{counted}"), "value"))
+                parts.append(_text(left + bars + 44, middle + 3.5, UNDEFINED, "value", "end"))
+                if score is not None:
+                    parts.append(_text(left + bars + 52, middle + 3.5, _counted(score), "count"))
                 continue
             whisker = ""
             if not math.isnan(score.ci_low):
                 whisker = _line(left + bars * score.ci_low, middle, left + bars * score.ci_high, middle, "whisker")
-            counted = f"n {score.n_used}" + (f" (+{score.n_unusable} unusable)" if score.n_unusable else "")
             parts.append(
                 f'<g class="r{i % RUN_COLORS}"><rect class="amount" x="{_number(left)}" y="{_number(y)}" '
                 f'width="{_number(bars * score.value)}" height="{_number(thick)}"/>{whisker}'
                 f"<title>{escape(f'{level}, {_described(name, score)}')}</title></g>"
-                + _text(left + bars + 38, middle + 3.5, percent(score.value), "value", "end")
-                + _text(left + bars + 46, middle + 3.5, counted, "count")
+                + _text(left + bars + 44, middle + 3.5, percent(score.value), "value", "end")
+                + _text(left + bars + 52, middle + 3.5, _counted(score), "count")
             )
     return _svg(left + bars + numbers, bottom + 22, label, parts, "bars")
 
@@ -197,7 +206,9 @@ def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
     ]
     for i, count in enumerate(asked):
         y = top + i * cell
+        n_used = next(s.n_used for (c, _), s in shares.items() if c == count)
         parts.append(_text(left - 12, y + cell / 2 + 4, f"asked {count}" if i == 0 else str(count), "tick", "end"))
+        parts.append(_text(left + (cap + 1) * cell + 8, y + cell / 2 + 4, f"n {n_used:,}", "tick"))
         for found in range(cap + 1):
             x = left + found * cell
             pooled = [s for (c, f), s in shares.items() if c == count and min(f, cap) == found]
@@ -208,7 +219,6 @@ def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
             words = f"asked {count}, found {found}{' or more' if found == cap < last else ''}: {percent(share)} %"
             if len(pooled) == 1:
                 words += f" {interval(pooled[0])}".rstrip()
-            n_used = next(s.n_used for (c, _), s in shares.items() if c == count)
             parts.append(
                 f'<g class="cell{strong}{diagonal}"><rect x="{_number(x + 1)}" y="{_number(y + 1)}" '
                 f'width="{_number(cell - 2)}" height="{_number(cell - 2)}" rx="3" '
@@ -216,7 +226,7 @@ def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
                 + _text(x + cell / 2, y + cell / 2 + 4, shown, "", "middle")
                 + f"<title>{escape(words)}, {n_used} pictures</title></g>"
             )
-    return _svg(left + (cap + 1) * cell + 4, top + len(asked) * cell + 6, label, parts, "heat")
+    return _svg(left + (cap + 1) * cell + 52, top + len(asked) * cell + 6, label, parts, "heat")
 
 
 def picture_boxes(
@@ -244,9 +254,9 @@ def picture_boxes(
         parts.append(
             f'<g class="{"wanted" if wanted else "other"}"><rect class="outline" x="{_number(a)}" y="{_number(b)}" '
             f'width="{_number(c - a)}" height="{_number(d - b)}"/>'
-            f'<rect class="tag" x="{_number(tag_x)}" y="{_number(tag_y)}" width="{_number(tag_width)}" '
+            f'<g class="name"><rect class="tag" x="{_number(tag_x)}" y="{_number(tag_y)}" width="{_number(tag_width)}" '
             f'height="{_number(size * 1.25)}"/>'
-            f'<text x="{_number(tag_x + size * 0.25)}" y="{_number(tag_y + size * 0.94)}">{escape(text)}</text></g>'
+            f'<text x="{_number(tag_x + size * 0.25)}" y="{_number(tag_y + size * 0.94)}">{escape(text)}</text></g></g>'
         )
     return Markup(
         f'<svg class="boxes" viewBox="0 0 {width} {height}" style="font-size:{_number(size)}px" '

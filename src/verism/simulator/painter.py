@@ -301,7 +301,8 @@ def _above(actor: _Actor, lower: _Spot, camera: Camera, shrink: float, rng: np.r
     """A place over another object; what is above hangs in the air, as in the published data."""
     size = actor.extent * shrink * _picture_width(camera)
     gap = rng.uniform(0.04, 0.3) * size
-    position = lower.position + (rng.uniform(-0.35, 0.35) * size, rng.uniform(-0.1, 0.1), lower.height + gap)
+    shift = np.array([rng.uniform(-0.35, 0.35) * size, rng.uniform(-0.1, 0.1), lower.height + gap])
+    position = lower.position + shift
     return _spot(actor, position, size, camera)
 
 

@@ -1,8 +1,8 @@
 """A small ray-cast renderer for the CPU: Embree finds what each ray meets, numpy shades it.
 
 Direct sun with soft shadows, sky light with ambient occlusion, microfacet highlights, reflections of the sky, and
-procedural patterns. No sampling noise, no graphics driver, no threads of its own; the instance mask comes from the same rays
-as the picture, so ground truth and picture cannot disagree.
+procedural patterns. No sampling noise, no graphics driver, no threads of its own; the instance mask comes from the same
+rays as the picture, so ground truth and picture cannot disagree.
 """
 
 from __future__ import annotations
@@ -339,7 +339,8 @@ def _edges(kinds: NDArray[np.int16], sunny: NDArray[np.bool_], size: int) -> NDA
     wide[:-1] |= rough[1:]
     wide[:, 1:] |= rough[:, :-1]
     wide[:, :-1] |= rough[:, 1:]
-    return wide.ravel()
+    flat: NDArray[np.bool_] = wide.ravel()
+    return flat
 
 
 def _nearness(where: NDArray[np.intp], instance: NDArray[np.uint8], size: int) -> Array:
@@ -536,7 +537,8 @@ def _gloss(
     mirror /= np.linalg.norm(mirror, axis=1, keepdims=True)
     blurred = _ambient(sides, mirror)
     sharp = blurred.copy()
-    upward = (mirror[:, 2] > 0) & (roughness < 0.5)
+    # Where the ambient light is stated the sky says nothing about it (the black void lights its objects none the less).
+    upward = (mirror[:, 2] > 0) & (roughness < 0.5) & (surroundings.ambient is None)
     if upward.any():
         sharp[upward] = surroundings.sky(np.ascontiguousarray(mirror[upward]))
     blur = np.clip(roughness * 2, 0, 1)[:, None]

@@ -179,7 +179,7 @@ def grid_surface(points: ArrayLike, *, wrap_rows: bool = False, wrap_cols: bool 
 
 
 def loft(rings: ArrayLike, *, cap_start: bool = True, cap_end: bool = True, smooth: bool = True) -> Mesh:
-    """A skin over closed rings, shape (R, C, 3), each ring counter-clockwise when seen from the end it moves towards."""
+    """A skin over closed rings, shape (R, C, 3), each counter-clockwise when seen from the end they move towards."""
     p = np.asarray(rings, dtype=np.float64)
     parts = [grid_surface(p, wrap_cols=True, smooth=smooth)]
     if cap_start:
@@ -229,7 +229,7 @@ def rounded_box(size: Sequence[float], radius: float, center: Sequence[float] = 
             points = offset + direction * r + np.asarray(center)
             if sign > 0:
                 points, direction = points.transpose(1, 0, 2), direction.transpose(1, 0, 2)
-            faces = _faces(*points.shape[:2], False, False)
+            faces = _faces(points.shape[0], points.shape[1], False, False)
             triangles = points.reshape(-1, 3)[faces]
             area = np.linalg.norm(
                 np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1

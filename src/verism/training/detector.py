@@ -191,11 +191,11 @@ def train_detector(
     bad = 0
     tell(event="start", step=step, pictures=len(arrays), elapsed_s=round(used(), 1), **asdict(settings))
     order, order_key = np.zeros(0, dtype=np.int64), (-1, -1)
-    warm_up = max(1, min(200, steps // 20 if steps else 200))
+    warm_up = max(1, min(100, steps // 20 if steps else 100))
     for replica in replicas:
         replica.train()
 
-    def share_of_step(worker: int) -> tuple[dict[str, float], tuple[torch.Tensor, ...]]:
+    def share_of_step(worker: int) -> tuple[dict[str, float], Sequence[Any]]:
         """Losses and gradients of one worker's share of the batch."""
         mine = indices[worker::workers]
         rng = np.random.default_rng([seed, 1, step, worker])

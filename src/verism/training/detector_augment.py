@@ -133,12 +133,11 @@ def _moved(
         sides.append(side)
         shifts.append(round(rng.uniform(start, end)))
     kind = rng.random()
-    fill = (0, 0, 0)
-    if kind < 0.4:
-        fill = image.resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
-    elif kind < 0.7:
-        fill = tuple(rng.integers(0, 256, 3).tolist())
-    canvas = Image.new("RGB", (size, size), fill)
+    if kind < 0.4:  # the picture's mean colour
+        canvas = image.resize((1, 1), Image.Resampling.BOX).resize((size, size), Image.Resampling.NEAREST)
+    else:
+        fill = rng.integers(0, 256, 3) if kind < 0.7 else np.zeros(3)
+        canvas = Image.new("RGB", (size, size), (int(fill[0]), int(fill[1]), int(fill[2])))
     canvas.paste(image.resize((sides[0], sides[1]), Image.Resampling.BILINEAR), (shifts[0], shifts[1]))
     moved = boxes * np.array(sides * 2) / size + np.array(shifts * 2)
     boxes = np.clip(moved, 0, size).astype(np.float32)

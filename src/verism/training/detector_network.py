@@ -30,7 +30,7 @@ _NECK = 80
 _BOX_UNIT = 32.0  # pixels: typical distance from a centre to an edge, so that the raw output is near 1
 
 _GAUSSIAN = 0.54 / 6  # standard deviation per side of the box: TTFNet's alpha, and six deviations to a side
-_NEAR = 0.3  # cells whose Gaussian is at least this learn box, class and colour
+_NEAR = 0.05  # cells whose Gaussian is at least this learn box, class and colour, weighted by it
 
 
 class _Conv(nn.Sequential):
@@ -118,11 +118,13 @@ class DetectorNetwork(nn.Module):
         up = self.lateral[1](levels[2]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
         up = self.lateral[0](levels[1]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
         up = self.smooth(up)
-        where = self.where_out(self.where(up)).float()
-        what = self.what_out(self.what(up)).float()
+        where, what = self.where(up).float(), self.what(up).float()
+        # bfloat16 has 8 significant bits: good enough for features, too coarse for edges and scores.
+        with torch.autocast(pixels.device.type, enabled=False):
+            where, what = self.where_out(where), self.what_out(what)
         return Maps(
             objectness=where[:, 0],
-            distances=F.softplus(where[:, 1:]) * _BOX_UNIT,
+            distances=torch.exp(where[:, 1:].clamp(-5.0, 3.0)) * _BOX_UNIT,
             classes=what[:, : self.n_classes],
             colors=what[:, self.n_classes :],
         )

@@ -100,6 +100,24 @@ class PaintSkills:
                 kept += spread(group, share, seed=seed)
         return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed)
 
+    @staticmethod
+    def from_prompts(name: str, prompts: Sequence[Prompt]) -> PaintSkills:
+        """The suite whose prompts a run stored."""
+        scenes = tuple(p.scene for p in prompts if p.scene is not None)
+        return PaintSkills(version=version(name), scenes=scenes, n_images=max((p.n_images for p in prompts), default=1))
+
+    @property
+    def shapes(self) -> Mapping[str, str]:
+        """Name in scene files by label, for painters that swap one class for another."""
+        return {c.label: c.shape for c in self.version.classes} | {
+            o.label: o.shape for s in self.scenes for o in s.objects if o.label not in self.version.labels
+        }
+
+    @property
+    def colors(self) -> tuple[str, ...]:
+        """Colours the prompts ask for; none if no skill asks for one."""
+        return COLORS if any(s.skill == "color" for s in self.scenes) else ()
+
     def with_thresholds(self, **limits: float) -> PaintSkills:
         """The same suite with other limits (see ``Thresholds``)."""
         return replace(self, thresholds=replace(self.thresholds, **limits))
@@ -124,8 +142,7 @@ class PaintSkills:
         return [prompt_of(scene, self.name, self.n_images) for scene in self.scenes]
 
     def needs(self) -> Sequence[Need]:
-        colors = COLORS if any(s.skill == "color" for s in self.scenes) else ()
-        return (DetectionNeed(classes=self.labels, colors=colors),)
+        return (DetectionNeed(classes=self.labels, colors=self.colors),)
 
     # ------------------------------------------------------------------------------------------------------ verdicts
     def verdicts(self, observed: Observed) -> pl.DataFrame:

@@ -1,0 +1,245 @@
+"""verism from Python: the same steps as the command line, with objects instead of files.
+
+>>> import verism
+>>> run = verism.evaluate("paintskills", images="my_pictures", out="runs/mine")     # doctest: +SKIP
+>>> [s for s in run.scores() if s.metric == "accuracy"]                              # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from verism.errors import UsageError
+from verism.pipeline.comparing import Difference, compare_runs
+from verism.pipeline.local import make_requests, observe_pictures, run_pictures
+from verism.pipeline.scoring import score_run
+from verism.records import Generator, Judge, Prompt, Score, content_hash
+from verism.registry import Context, make_generator, make_judge, make_suite, suite_of_prompts
+from verism.store import Run
+
+__all__ = ["compare", "evaluate", "observe", "open_run", "plan", "score"]
+
+PathLike = str | os.PathLike[str]
+
+
+def evaluate(
+    suite: str = "paintskills",
+    *,
+    out: PathLike,
+    model: str | Generator | None = None,
+    images: PathLike | None = None,
+    scenes: PathLike | None = None,
+    detector: str | Judge = "builtin",
+    skills: Sequence[str] | None = None,
+    split: str = "val",
+    limit: int | None = None,
+    n_images: int = 1,
+    seed: int = 0,
+    shuffle: bool = False,
+    size: int = 256,
+    assets: PathLike | None = None,
+    processes: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
+    threshold: float | None = None,
+    retry: bool = False,
+    on_failure: Callable[[str], None] | None = None,
+    on_matched: Callable[[str], None] | None = None,
+) -> Run:
+    """Evaluate a model, or pictures you have, on a suite. Goes on where an interrupted call stopped.
+
+    Args:
+        suite: ``paintskills`` or ``paintskills-v1``.
+        out: the run directory, new or to be resumed.
+        model: a generator or its name (``scripted:error=0.2``). images: instead, a folder or manifest of pictures.
+        scenes: take prompts from scenes on disk (published layout) instead of our own.
+        detector: a judge or its name (``builtin``, ``transformers:ID``, ``detr:FILE``, ``open-vocabulary:ID``).
+        skills: some of the suite's skills; with ``paintskills`` also the optional ``color``.
+        split: ``val`` (papers: test) or ``train``. limit: prompts in all, spread evenly. n_images: pictures per prompt.
+        seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
+        size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
+        threads: of the detector on the CPU. device: of hub models.
+        threshold: confidence limit of the ``corrected`` rules; by default the detector's own calibrated one, or 0.5.
+        retry: ask again for pictures that were missing, failed or refused.
+        on_failure: told of each picture that is not ok. on_matched: told what matched among the images.
+
+    Returns:
+        The finished run: ``run.scores()``, ``run.verdicts()``, ``run.read("images")``.
+
+    Raises:
+        UsageError: something asked for does not exist, or the directory holds a run with other settings.
+    """
+    if (model is None) == (images is None):
+        raise UsageError("give either a model (--model) or pictures (--images), not both and not neither")
+    the_suite = make_suite(
+        suite,
+        scenes=None if scenes is None else Path(scenes),
+        skills=skills,
+        split=split,
+        limit=limit,
+        seed=seed,
+        n_images=n_images,
+    )
+    prompts = the_suite.prompts()
+    context = Context(
+        prompts=prompts,
+        classes=the_suite.shapes,
+        colors=the_suite.colors,
+        size=size,
+        assets=None if assets is None else Path(assets),
+        processes=processes,
+        threads=threads,
+        device=device,
+    )
+    generator = _generator(model, images, prompts, context, on_matched)
+    try:
+        if shuffle:
+            from verism.generators.shuffled import ShuffledGenerator
+
+            generator = ShuffledGenerator(generator, prompts, seed=seed)
+        judge = make_judge(detector, context) if isinstance(detector, str) else detector
+        run = Run.start(
+            Path(out),
+            {
+                "suite": suite,
+                "split": split,
+                "skills": sorted({str(p.facets["skill"]) for p in prompts}),
+                "limit": limit,
+                "n_images": n_images,
+                "seed": seed,
+                "prompts": content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
+                "generator": generator.name,
+                "detector": judge.name,
+            },
+        )
+        run.write_prompts(prompts)
+        run_pictures(
+            run,
+            make_requests(prompts, seed),
+            generator,
+            [(judge, need) for need in the_suite.needs()],
+            retry=retry,
+            on_failure=on_failure,
+        )
+    finally:
+        close = getattr(generator, "close", None)
+        if close is not None:
+            close()
+    limits = _thresholds(judge, threshold)
+    the_suite = the_suite.with_thresholds(**limits)
+    run.note(judge=judge.name, rules=dict(the_suite.settings()))
+    score_run(run, the_suite, judge=judge.name)
+    return run
+
+
+def _generator(
+    model: str | Generator | None,
+    images: PathLike | None,
+    prompts: Sequence[Prompt],
+    context: Context,
+    on_matched: Callable[[str], None] | None,
+) -> Generator:
+    if isinstance(model, str):
+        return make_generator(model, context)
+    if model is not None:
+        return model
+    from verism.generators.folder import FolderGenerator, match_pictures
+
+    assert images is not None
+    matching = match_pictures(Path(images), prompts)
+    if on_matched is not None:
+        on_matched(matching.table())
+    if not matching.files:
+        example = prompts[0].prompt_id
+        raise UsageError(
+            f"none of the {len(prompts):,} prompts has a picture in {images}: expected names such as "
+            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
+            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
+        )
+    return FolderGenerator(matching)
+
+
+def _thresholds(judge: Any, threshold: float | None) -> dict[str, float]:
+    if threshold is None:
+        threshold = getattr(judge, "threshold", None)
+    if threshold is None:
+        return {}
+    if not 0 <= threshold <= 1:
+        raise UsageError(f"threshold must lie between 0 and 1, got {threshold}")
+    return {"corrected": float(threshold)}
+
+
+def plan(suite: str, *, scenes: PathLike | None = None, out: PathLike | None = None, **options: Any) -> dict[str, Any]:
+    """What ``evaluate`` would ask for, and what of it is done already, without doing anything."""
+    the_suite = make_suite(suite, scenes=None if scenes is None else Path(scenes), **options)
+    prompts = the_suite.prompts()
+    requests = make_requests(prompts, int(options.get("seed", 0)))
+    done = 0
+    if out is not None and (Path(out) / "manifest.json").exists():
+        there = set(Run.open(Path(out)).read("images")["image_id"].to_list())
+        done = sum(r.image_id in there for r in requests)
+    skills: dict[str, int] = {}
+    for p in prompts:
+        skills[str(p.facets["skill"])] = skills.get(str(p.facets["skill"]), 0) + p.n_images
+    return {
+        "suite": suite,
+        "prompts": len(prompts),
+        "pictures": len(requests),
+        "pictures_per_skill": skills,
+        "pictures_done": done,
+        "examples": [p.text for p in prompts[:: max(1, len(prompts) // 5)]][:5],
+    }
+
+
+def open_run(path: PathLike) -> Run:
+    """A run directory.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    return Run.open(Path(path))
+
+
+def score(run: Run | PathLike, *, threshold: float | None = None, detector: str | None = None) -> list[Score]:
+    """Apply the rules of a run's suite again; no picture is made or looked at.
+
+    Args:
+        threshold: another confidence limit for the ``corrected`` rules. detector: whose boxes count, if several looked.
+    """
+    run = run if isinstance(run, Run) else open_run(run)
+    suite = suite_of_prompts(run.manifest["settings"]["suite"], run.prompts())
+    notes = run.manifest.get("notes", {})
+    limits = {"corrected": notes["rules"]["threshold_corrected"]} if "rules" in notes else {}
+    if threshold is not None:
+        limits = _thresholds(None, threshold)
+    suite = suite.with_thresholds(**limits)
+    scores = score_run(run, suite, judge=detector)
+    run.note(rules=dict(suite.settings()), **({"judge": detector} if detector else {}))
+    return scores
+
+
+def observe(
+    run: Run | PathLike, detector: str, *, threads: int | None = None, device: str | None = None
+) -> list[Score]:
+    """Let another detector look at the pictures of a run, and score by it; no picture is made."""
+    run = run if isinstance(run, Run) else open_run(run)
+    prompts = run.prompts()
+    suite = suite_of_prompts(run.manifest["settings"]["suite"], prompts)
+    context = Context(prompts=prompts, classes=suite.shapes, colors=suite.colors, threads=threads, device=device)
+    judge = make_judge(detector, context)
+    requests = make_requests(prompts, int(run.manifest["settings"]["seed"]))
+    for need in suite.needs():
+        observe_pictures(run, requests, judge, need)
+    suite = suite.with_thresholds(**_thresholds(judge, None))
+    run.note(judge=judge.name, rules=dict(suite.settings()))
+    return score_run(run, suite, judge=judge.name)
+
+
+def compare(a: Run | PathLike, b: Run | PathLike, **options: Any) -> list[Difference]:
+    """Paired comparison of two runs: B minus A. See ``verism.pipeline.comparing.compare_runs``."""
+    a = a if isinstance(a, Run) else open_run(a)
+    b = b if isinstance(b, Run) else open_run(b)
+    return compare_runs(a, b, **options)

@@ -1,0 +1,103 @@
+"""What is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+
+__all__ = ["Finding", "diagnose"]
+
+# module, package on PyPI, extra that brings it (None: core), what it is for
+MODULES = (
+    ("numpy", "numpy", None, "arrays"),
+    ("scipy", "scipy", None, "statistics"),
+    ("polars", "polars", None, "tables"),
+    ("PIL", "pillow", None, "pictures"),
+    ("onnxruntime", "onnxruntime", None, "the built-in detector"),
+    ("embreex", "embreex", None, "the simulator"),
+    ("trimesh", "trimesh", None, "your own 3D models"),
+    ("torch", "torch", "models", "hub models, training"),
+    ("transformers", "transformers", "models", "detectors from the hub"),
+    ("onnx", "onnx", "train", "exporting a trained detector"),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ``required``: verism does not work without it."""
+
+    name: str
+    ok: bool
+    required: bool
+    message: str
+
+    def line(self) -> str:
+        mark = "ok     " if self.ok else ("MISSING" if self.required else "missing")
+        return f"{mark}  {self.name:<14} {self.message}"
+
+
+def diagnose() -> list[Finding]:
+    """Look at the installation."""
+    from verism._version import __version__
+
+    findings = [
+        Finding("verism", True, True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores"),
+    ]
+    findings += [_module(*entry) for entry in MODULES]
+    findings += [_detector(), _simulator(), _torchvision()]
+    return [f for f in findings if f.name]
+
+
+def _module(module: str, package: str, extra: str | None, purpose: str) -> Finding:
+    if importlib.util.find_spec(module) is None:
+        target = "verism" if extra is None else f"'verism[{extra}]'"
+        return Finding(package, False, extra is None, f"needed for {purpose}; get it with: pip install {target}")
+    return Finding(package, True, extra is None, f"{metadata.version(package)}, for {purpose}")
+
+
+def _detector() -> Finding:
+    try:
+        from verism.judges.detection.builtin import BuiltinDetector
+
+        judge = BuiltinDetector(None)
+    except Exception as err:  # whatever is wrong with it, the doctor's job is to say so
+        return Finding("detector", False, True, f"the built-in detector does not load: {err}")
+    return Finding("detector", True, True, judge.name)
+
+
+def _simulator() -> Finding:
+    try:
+        from verism.records import Scene
+        from verism.simulator.painter import ScenePainter
+
+        painter = ScenePainter(64)
+        scene = Scene(
+            scene_id="doctor", skill="object", split="val", text="", background="photo_studio", objects=(), seed=1
+        )
+        painter.paint(scene)
+    except Exception as err:
+        return Finding("simulator", False, True, f"cannot render: {err}")
+    return Finding("simulator", True, True, "renders")
+
+
+def _torchvision() -> Finding:
+    """A torchvision that does not fit torch makes transformers and diffusers fail to import, with a misleading error."""
+    if importlib.util.find_spec("torchvision") is None:
+        return Finding("", True, False, "")
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return Finding("torchvision", True, False, f"{metadata.version('torchvision')} (verism does not need it)")
+    last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it does not import"
+    return Finding(
+        "torchvision",
+        False,
+        False,
+        f"installed but broken ({last}); transformers fails with it: pip uninstall torchvision, or install a build "
+        "that matches torch",
+    )

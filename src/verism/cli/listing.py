@@ -1,0 +1,31 @@
+"""What ``verism list`` shows."""
+
+from __future__ import annotations
+
+from verism.registry import GENERATORS, JUDGES, SUITES
+
+__all__ = ["listing"]
+
+PROTOCOLS = (
+    ("released", "what the authors' published code does, its defects included"),
+    ("paper", "what the text of the paper says"),
+    ("corrected", "ours: the default wherever the others are wrong or silent"),
+)
+
+
+def listing(what: str) -> list[tuple[str, str]]:
+    """Names and descriptions of one kind of thing."""
+    if what == "suites":
+        return list(SUITES.items())
+    if what == "models":
+        return [*((name, text) for name, (_, text) in GENERATORS.items()), ("--images PATH", "pictures you have")]
+    if what == "judges":
+        return [(name, text) for name, (_, text) in JUDGES.items()]
+    if what == "protocols":
+        return list(PROTOCOLS)
+    from verism.simulator.catalogue import standard_catalogue
+
+    catalogue = standard_catalogue()
+    if what == "environments":
+        return [(name, "") for name in catalogue.environments]
+    return [(a.label, ", ".join(a.states)) for a in catalogue.assets.values()]

@@ -1,0 +1,501 @@
+"""The command line: connects the parts, holds no arithmetic.
+
+Results go to standard output, progress and messages to standard error. Exit code 0: done; 1: finished, with failures
+that are listed; 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from verism._version import __version__
+from verism.errors import UsageError, VerismError
+
+__all__ = ["cli", "main"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+FAILURES_SHOWN = 10
+
+
+class _Failures:
+    """Pictures that did not come out, told once at the end and not one by one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+
+    def report(self) -> int:
+        """Print what failed; the exit code."""
+        if not self.lines:
+            return 0
+        say(f"{len(self.lines):,} without a usable picture:")
+        for line in self.lines[:FAILURES_SHOWN]:
+            say(f"  {line}")
+        if len(self.lines) > FAILURES_SHOWN:
+            say(f"  ... and {len(self.lines) - FAILURES_SHOWN:,} more; all are in the table `images` of the run")
+        return 1
+
+
+def say(text: str) -> None:
+    """A message for the person, on standard error."""
+    click.echo(text, err=True)
+
+
+def put_json(value: Any) -> None:
+    """A result as JSON, on standard output."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+class _Group(click.Group):
+    """Commands in the order they are used, not of the alphabet; near names for a misspelt one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as err:
+            near = difflib.get_close_matches(args[0], self.commands, n=2)
+            if near:
+                err.message += f" Did you mean {' or '.join(near)}?"
+            raise
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="verism")
+def cli() -> None:
+    """Evaluate text-to-image models: are their pictures true to the prompt, and fair to the world?
+
+    \b
+    Try it:               verism demo --out demo_run
+    Your own pictures:    verism run paintskills --images my_pictures --out runs/mine
+    What is asked for:    verism run paintskills --dry-run --json
+    """
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+def _common_run_options(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times."),
+            click.option("--split", default="val", show_default=True, help="val (papers: test) or train."),
+            click.option(
+                "--limit", type=click.IntRange(1), help="Prompts in all, spread evenly over skills and factors."
+            ),
+            click.option("--seed", type=int, default=0, show_default=True, help="Of scenes, sampling and generation."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@click.argument("suite")
+@click.option("--model", help="Generator: scripted[:error=0.2], oracle. See: verism list models")
+@click.option("--images", type=click.Path(path_type=Path), help="Instead: a folder, or a manifest (.csv, .jsonl).")
+@click.option("--scenes", type=click.Path(path_type=Path), help="Prompts from scenes on disk (published layout).")
+@click.option("--detector", default="builtin", show_default=True, help="Who looks. See: verism list judges")
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory, new or to be resumed.")
+@_common_run_options
+@click.option("--n-images", type=click.IntRange(1), default=1, show_default=True, help="Pictures per prompt.")
+@click.option("--shuffle", is_flag=True, help="Give each prompt the picture of a random other one (with --seed).")
+@click.option("--size", type=int, default=256, show_default=True, help="Pixels of rendered pictures.")
+@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+@click.option("--threshold", type=float, help="Confidence limit of the corrected rules.  [default: the detector's]")
+@click.option("--threads", type=click.IntRange(1), help="CPU threads of the detector.")
+@click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
+@click.option("--device", help="cpu, cuda, cuda:1 ... for hub models.")
+@click.option("--retry", is_flag=True, help="Ask again for pictures that were missing, failed or refused.")
+@click.option("--dry-run", is_flag=True, help="Say what would be asked for and what is done already; do nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+def run(
+    suite: str,
+    model: str | None,
+    images: Path | None,
+    scenes: Path | None,
+    detector: str,
+    out: Path | None,
+    skills: tuple[str, ...],
+    split: str,
+    limit: int | None,
+    seed: int,
+    n_images: int,
+    shuffle: bool,
+    size: int,
+    assets: Path | None,
+    threshold: float | None,
+    threads: int | None,
+    processes: int | None,
+    device: str | None,
+    retry: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Evaluate a model, or pictures you have, on SUITE. Resumes where it stopped.
+
+    \b
+    verism run paintskills --images my_pictures --out runs/mine
+    verism run paintskills --images list.csv --skill count --out runs/count
+    verism run paintskills --model scripted:error=0.2 --limit 60 --out runs/known-truth
+    verism run paintskills --scenes DATA --images DATA/spatial/images --shuffle --seed 3 --out runs/shuffled
+    verism run paintskills --images my_pictures --detector transformers:PekingU/rtdetr_r50vd --out runs/rtdetr
+    """
+    import os
+
+    from verism import api
+
+    if dry_run:
+        _dry_run(suite, scenes, out, skills, split, limit, seed, n_images, as_json)
+        return
+    if out is None:
+        raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
+    failures = _Failures()
+    finished = api.evaluate(
+        suite,
+        model=model,
+        images=images,
+        scenes=scenes,
+        detector=detector,
+        out=out,
+        skills=skills or None,
+        split=split,
+        limit=limit,
+        n_images=n_images,
+        seed=seed,
+        shuffle=shuffle,
+        size=size,
+        assets=assets,
+        processes=processes or os.cpu_count() or 1,
+        threads=threads,
+        device=device,
+        threshold=threshold,
+        retry=retry,
+        on_failure=failures,
+        on_matched=say,
+    )
+    _put_scores(finished, as_json)
+    say(f"run: {out}\nreport: verism report {out}")
+    sys.exit(failures.report())
+
+
+def _dry_run(
+    suite: str,
+    scenes: Path | None,
+    out: Path | None,
+    skills: tuple[str, ...],
+    split: str,
+    limit: int | None,
+    seed: int,
+    n_images: int,
+    as_json: bool,
+) -> None:
+    from verism import api
+
+    planned = api.plan(
+        suite, scenes=scenes, out=out, skills=skills or None, split=split, limit=limit, seed=seed, n_images=n_images
+    )
+    if as_json:
+        put_json(planned)
+        return
+    click.echo(f"{planned['pictures']:,} pictures for {planned['prompts']:,} prompts of {suite}")
+    for skill, n in planned["pictures_per_skill"].items():
+        click.echo(f"  {skill:<10} {n:>7,}")
+    click.echo(f"done already: {planned['pictures_done']:,}")
+    for text in planned["examples"]:
+        click.echo(f"  e.g. {text!r}")
+
+
+def _put_scores(finished: Any, as_json: bool) -> None:
+    from verism.reports.tables import terminal_table
+    from verism.store import score_records
+
+    if as_json:
+        put_json(score_records(finished.scores()))
+    else:
+        click.echo(terminal_table([finished]))
+
+
+@cli.command()
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.option("--threshold", type=float, help="Another confidence limit for the corrected rules.")
+@click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+def score(run_dir: Path, threshold: float | None, detector: str | None, as_json: bool) -> None:
+    """Apply rules and metrics of a run again. No picture is made or looked at.
+
+    \b
+    verism score runs/mine --json > scores.json
+    verism score runs/mine --threshold 0.4
+    """
+    from verism import api
+
+    finished = api.open_run(run_dir)
+    api.score(finished, threshold=threshold, detector=detector)
+    _put_scores(finished, as_json)
+
+
+@cli.command()
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.option("--detector", required=True, help="See: verism list judges")
+@click.option("--threads", type=click.IntRange(1))
+@click.option("--device", help="cpu, cuda ...")
+@click.option("--json", "as_json", is_flag=True)
+def observe(run_dir: Path, detector: str, threads: int | None, device: str | None, as_json: bool) -> None:
+    """Let another detector look at the pictures of a run, and score by it. No picture is made.
+
+    \b
+    verism observe runs/mine --detector open-vocabulary:google/owlv2-base-patch16-ensemble
+    """
+    from verism import api
+
+    finished = api.open_run(run_dir)
+    api.observe(finished, detector, threads=threads, device=device)
+    _put_scores(finished, as_json)
+
+
+@cli.command()
+@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: RUN/report/index.html]")
+@click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
+@click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
+@click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
+@click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Pictures shown.")
+def report(
+    run_dirs: tuple[Path, ...], out: Path | None, as_json: bool, as_csv: bool, markdown: bool, gallery: int
+) -> None:
+    """One self-contained HTML page about one or more runs (a model beside oracle and shuffled, say).
+
+    \b
+    verism report runs/mine runs/oracle runs/shuffled --out report.html
+    verism report runs/mine --markdown
+    """
+    from verism import api
+    from verism.reports import html, tables
+
+    runs = [api.open_run(d) for d in run_dirs]
+    if as_json:
+        put_json(tables.json_report(runs))
+    if as_csv:
+        click.echo(tables.csv_table(runs), nl=False)
+    if markdown:
+        click.echo(tables.markdown_table(runs))
+    if out is not None or not (as_json or as_csv or markdown):
+        path = html.write_report(runs, out or runs[0].path / "report" / "index.html", gallery=gallery)
+        (say if as_json or as_csv or markdown else click.echo)(str(path))
+
+
+@cli.command()
+@click.argument("run_a", type=click.Path(path_type=Path))
+@click.argument("run_b", type=click.Path(path_type=Path))
+@click.option("--by", default="skill", show_default=True, help="Facet: skill, object, count, relation, background ...")
+@click.option("--protocol", type=click.Choice(["released", "paper", "corrected"]), help="Only this one.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
+@click.option("--json", "as_json", is_flag=True)
+def compare(run_a: Path, run_b: Path, by: str, protocol: str | None, seed: int, as_json: bool) -> None:
+    """Is B better than A, at what, and is it luck? Paired by prompt; B minus A, in points.
+
+    \b
+    verism compare runs/step-1000 runs/step-2000
+    verism compare runs/a runs/b --by object --protocol corrected
+    """
+    from verism import api
+    from verism.reports.comparison import comparison_table
+
+    differences = api.compare(run_a, run_b, by=by, protocol=protocol, seed=seed)
+    if as_json:
+        put_json([d.record() for d in differences])
+    else:
+        click.echo(comparison_table([d.record() for d in differences], a=str(run_a), b=str(run_b)))
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo_run"), show_default=True)
+@click.option("--limit", type=click.IntRange(3), default=48, show_default=True, help="Prompts.")
+@click.option("--seed", type=int, default=11, show_default=True)
+def demo(out: Path, limit: int, seed: int) -> None:
+    """The whole job, offline: pictures of known truth, the built-in detector, table and report."""
+    from verism.cli.demo import run_demo
+
+    run_demo(out, limit=limit, seed=seed)
+
+
+# -------------------------------------------------------------------------------------------------------------- scenes
+@cli.group(cls=_Group)
+def scenes() -> None:
+    """Render PaintSkills data sets with the simulator."""
+
+
+@scenes.command("render")
+@click.argument("suite")
+@_common_run_options
+@click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
+@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+@click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True)
+def scenes_render(
+    suite: str,
+    skills: tuple[str, ...],
+    split: str,
+    limit: int | None,
+    seed: int,
+    size: int,
+    out: Path,
+    assets: Path | None,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Pictures, exact boxes and scene files in the published layout. Resumes where it stopped.
+
+    \b
+    verism scenes render paintskills --skill count --split test --limit 200 --seed 7 --size 256 --out DATA
+    verism scenes render paintskills-v1 --out DATA-v1           (all 9,618 val scenes)
+    """
+    import os
+
+    from verism.pipeline.scenes import render_scenes, scenes_summary
+    from verism.registry import Context, make_painter, make_suite
+
+    the_suite = make_suite(suite, skills=skills or None, split=split, limit=limit, seed=seed)
+    context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
+    failures = _Failures()
+    painter = make_painter(context)
+    try:
+        failed = render_scenes(out, the_suite.version, the_suite.scenes, painter, size, on_failure=failures)
+    finally:
+        getattr(painter, "close", lambda: None)()
+    if as_json:
+        put_json({"out": str(out), "scenes": len(the_suite.scenes), "failed": failed})
+    else:
+        click.echo(scenes_summary(the_suite.scenes))
+        click.echo(f"{len(the_suite.scenes) - failed:,} pictures of {size} x {size} in {out}")
+    sys.exit(failures.report())
+
+
+@scenes.command("sheet")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="PNG file; environments go to NAME-environments.png."
+)
+@click.option("--only", multiple=True, help="Only this class; may be given several times.")
+@click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Pixels of one tile.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
+    """Contact sheets: every class in several views, states and paints, and every environment."""
+    from verism.simulator.catalogue import standard_catalogue
+    from verism.simulator.sheet import draw_sheets
+
+    catalogue = standard_catalogue()
+    if assets is not None:
+        catalogue = catalogue.with_assets(assets)
+    for path in draw_sheets(catalogue, out, only=only, tile=size, seed=seed):
+        click.echo(str(path))
+
+
+# --------------------------------------------------------------------------------------------------------------- train
+@cli.group(cls=_Group)
+def train() -> None:
+    """Train what verism ships, or your own."""
+
+
+@train.command("detector")
+@click.option(
+    "--suite", default="paintskills", show_default=True, help="Suite the scenes belong to (names of classes)."
+)
+@click.option(
+    "--scenes", "scene_dirs", multiple=True, required=True, type=click.Path(path_type=Path), help="Rendered scenes."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoints, log and detector.onnx.")
+@click.option("--minutes", type=float, help="Stop after this long (the learning rate is planned for it).")
+@click.option("--steps", type=click.IntRange(1), help="Or after this many steps.")
+@click.option("--batch", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+def train_detector_command(
+    suite: str,
+    scene_dirs: tuple[Path, ...],
+    out: Path,
+    minutes: float | None,
+    steps: int | None,
+    batch: int,
+    seed: int,
+    device: str,
+) -> None:
+    """Train a compact detector on rendered train scenes and export it to ONNX. Resumes from its checkpoints.
+
+    \b
+    verism scenes render paintskills --split train --limit 6000 --seed 1 --out DATA
+    verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
+    verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
+    """
+    from verism.cli.training import train_detector
+
+    train_detector(suite, scene_dirs, out, minutes=minutes, steps=steps, batch=batch, seed=seed, device=device)
+
+
+# ------------------------------------------------------------------------------------------------------------ listings
+@cli.command("list")
+@click.argument("what", type=click.Choice(["suites", "models", "judges", "protocols", "environments", "classes"]))
+@click.option("--json", "as_json", is_flag=True)
+def list_command(what: str, as_json: bool) -> None:
+    """What there is to choose from."""
+    from verism.cli.listing import listing
+
+    rows = listing(what)
+    if as_json:
+        put_json([{"name": name, "description": text} for name, text in rows])
+        return
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        click.echo(f"{name:<{width}}  {text}")
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True)
+def doctor(as_json: bool) -> None:
+    """What is installed, what is missing, and how to get it."""
+    from verism.cli.doctor import diagnose
+
+    findings = diagnose()
+    if as_json:
+        put_json([f.__dict__ for f in findings])
+    else:
+        for finding in findings:
+            click.echo(finding.line())
+    sys.exit(0 if all(f.ok or not f.required for f in findings) else 1)
+
+
+def main() -> None:
+    """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as err:
+        err.show()
+        sys.exit(2)
+    except click.Abort:
+        say("stopped; the same command goes on where it was")
+        sys.exit(130)
+    except UsageError as err:
+        say(f"verism: {err}")
+        sys.exit(2)
+    except VerismError as err:
+        say(f"verism: {err}")
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

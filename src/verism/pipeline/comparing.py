@@ -1,0 +1,153 @@
+"""Two runs of the same prompts, picture by picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError
+from verism.records import PROTOCOLS
+from verism.statistics.paired import holm, paired_difference
+from verism.store import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Difference", "compare_runs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One row of a comparison: accuracy of run B minus accuracy of run A over the pictures both could be judged on.
+
+    Attributes:
+        difference: B minus A, as shares; positive when B is better. ci_low, ci_high: 95 %, clustered by prompt.
+        p_value: two-sided permutation test of no difference. p_holm: the same after Holm's correction over the table.
+        value_a, value_b: accuracies over the paired pictures.
+        n_pairs: pictures judged in both. n_unpaired: pictures that only one run, or neither, has a usable answer for.
+    """
+
+    metric: str
+    protocol: str
+    group: Mapping[str, Any]
+    value_a: float
+    value_b: float
+    difference: float
+    ci_low: float
+    ci_high: float
+    p_value: float
+    p_holm: float
+    n_pairs: int
+    n_prompts: int
+    n_unpaired: int
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON; undefined numbers are null."""
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
+
+
+def compare_runs(a: Run, b: Run, *, by: str = "skill", protocol: str | None = None, seed: int = 0) -> list[Difference]:
+    """Paired differences per group and over all groups, for each protocol.
+
+    Pictures are paired by prompt and index. The overall row is the difference of the mean over groups, as the papers
+    average skills. Holm's correction runs over the groups of one protocol; the overall row is a test of its own.
+
+    Args:
+        by: facet to group by (``skill``, ``object``, ``count``, ``relation``, ``background`` ...).
+
+    Raises:
+        UsageError: the runs have no prompt in common, or prompts of one id differ in text.
+    """
+    import polars as pl
+
+    prompts_a, prompts_b = ({p.prompt_id: p for p in run.prompts()} for run in (a, b))
+    shared = sorted(set(prompts_a) & set(prompts_b))
+    if not shared:
+        raise UsageError(f"{a.path} and {b.path} have no prompt in common; a comparison pairs pictures by prompt")
+    changed = [i for i in shared if prompts_a[i].text != prompts_b[i].text or prompts_a[i].spec != prompts_b[i].spec]
+    if changed:
+        raise UsageError(
+            f"prompt {changed[0]!r} reads {prompts_a[changed[0]].text!r} in {a.path} and "
+            f"{prompts_b[changed[0]].text!r} in {b.path}: other scenes or another seed; the runs cannot be paired"
+        )
+    facets = pl.DataFrame(
+        {
+            "prompt_id": shared,
+            "level": [prompts_a[i].facets.get(by) for i in shared],
+        },
+        strict=False,
+    ).drop_nulls("level")
+    if facets.height == 0:
+        raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(prompts_a[shared[0]].facets)}")
+    joined = _accuracies(a).join(_accuracies(b), on=["image_id", "prompt_id", "protocol"], how="full", coalesce=True)
+    joined = joined.join(facets, on="prompt_id", how="inner").sort("image_id")
+    result = []
+    for name in PROTOCOLS if protocol is None else (protocol,):
+        rows = joined.filter(pl.col("protocol") == name)
+        if rows.height:
+            result += _of_protocol(name, rows, by, seed)
+    return result
+
+
+def _accuracies(run: Run) -> pl.DataFrame:
+    import polars as pl
+
+    rows = run.verdicts().filter(pl.col("rule") == "accuracy")
+    return rows.select("image_id", "prompt_id", "protocol", pl.col("value").alias("value"))
+
+
+def _of_protocol(protocol: str, rows: pl.DataFrame, by: str, seed: int) -> list[Difference]:
+    import polars as pl
+
+    usable = rows.filter(pl.col("value").is_not_null() & pl.col("value_right").is_not_null())
+    levels = rows["level"].unique().sort().to_list()
+    groups = [
+        _difference(
+            protocol,
+            {by: level},
+            usable.filter(pl.col("level") == level),
+            rows.filter(pl.col("level") == level).height,
+            None,
+            seed,
+        )
+        for level in levels
+    ]
+    adjusted = holm([g.p_value for g in groups]).tolist()
+    groups = [Difference(**{**g.__dict__, "p_holm": p}) for g, p in zip(groups, adjusted, strict=True)]
+    # Each picture weighs so that every group counts the same: the plain mean over groups.
+    sizes = dict(usable.group_by("level").len().iter_rows())
+    weights = np.array([usable.height / (len(sizes) * sizes[level]) for level in usable["level"].to_list()])
+    return [_difference(protocol, {}, usable, rows.height, weights, seed), *groups]
+
+
+def _difference(
+    protocol: str,
+    group: Mapping[str, Any],
+    usable: pl.DataFrame,
+    asked: int,
+    weights: Sequence[float] | np.ndarray[Any, Any] | None,
+    seed: int,
+) -> Difference:
+    a, b = usable["value"].to_numpy(), usable["value_right"].to_numpy()
+    if weights is not None:
+        a, b = a * weights, b * weights
+    found = paired_difference(a, b, usable["prompt_id"].to_numpy(), seed=seed)
+    return Difference(
+        metric="accuracy" if group else "mean_accuracy",
+        protocol=protocol,
+        group=dict(group),
+        value_a=float(a.mean()) if len(a) else math.nan,
+        value_b=float(b.mean()) if len(b) else math.nan,
+        difference=found.difference,
+        ci_low=found.low,
+        ci_high=found.high,
+        p_value=found.p_value,
+        p_holm=found.p_value,
+        n_pairs=found.n_pairs,
+        n_prompts=found.n_clusters,
+        n_unpaired=asked - len(a),
+    )

@@ -1,0 +1,351 @@
+"""The built-in detector, run on a network whose answer can be read off the picture.
+
+Network of the tests: 32 x 32 pixels, 4 x 4 cells of 8 pixels. A cell's mean red is its objectness; its mean green g gives
+the class probabilities (1 - g, 0.75 g, 0.25 g) of ant, bee, cat; its mean blue b gives the colour probabilities (b, 1 - b)
+of blue, red. Every box reaches 6 pixels from the middle of its cell. It has no peak suppression.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from verism.errors import UsageError
+from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
+from verism.judges.detection.decode import box_iou, decode, greedy_nms
+from verism.records import DetectionNeed, LoadedImage, schema
+
+
+def write_network(path: Path, **changed: str) -> Path:
+    middle = np.arange(4, dtype=np.float32) * 8 + 4
+    x, y = np.meshgrid(middle, middle)
+    boxes = np.stack([x - 6, y - 6, x + 6, y + 6])[None].clip(0, 32)
+    constants = {
+        "boxes_of_cells": boxes,
+        "full": np.float32(255),
+        "one": np.float32(1),
+        "zero": np.float32(0),
+        "most": np.float32(0.75),
+        "rest": np.float32(0.25),
+        "axis": np.array([1]),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Cast", ["pixels"], ["float"], to=TensorProto.FLOAT),
+        node("Transpose", ["float"], ["nchw"], perm=[0, 3, 1, 2]),
+        node("AveragePool", ["nchw"], ["mean"], kernel_shape=[8, 8], strides=[8, 8]),
+        node("Div", ["mean", "full"], ["share"]),
+        node("Split", ["share"], ["r", "g", "b"], axis=1, num_outputs=3),
+        node("Squeeze", ["r", "axis"], ["peaks"]),
+        node("Sub", ["one", "g"], ["ant"]),
+        node("Mul", ["g", "most"], ["bee"]),
+        node("Mul", ["g", "rest"], ["cat"]),
+        node("Concat", ["ant", "bee", "cat"], ["classes"], axis=1),
+        node("Mul", ["r", "zero"], ["nothing"]),
+        node("Add", ["nothing", "boxes_of_cells"], ["boxes"]),
+        node("Sub", ["one", "b"], ["red"]),
+        node("Concat", ["b", "red"], ["colors"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "readable",
+        [helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["n", 32, 32, 3])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in {
+                "peaks": ["n", 4, 4],
+                "classes": ["n", 3, 4, 4],
+                "boxes": ["n", 4, 4, 4],
+                "colors": ["n", 2, 4, 4],
+            }.items()
+        ],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    meta = {
+        "classes": json.dumps(["ant", "bee", "cat"]),
+        "colors": json.dumps(["blue", "red"]),
+        "input_size": "32",
+        "threshold": "0.4",
+        "card": json.dumps({"steps": 7}),
+        **changed,
+    }
+    helper.set_model_props(model, meta)
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_network(tmp_path_factory.mktemp("network") / "readable.onnx")
+
+
+def picture(*cells: tuple[int, int, tuple[int, int, int]]) -> np.ndarray:
+    """A black picture with some cells (row, column) painted."""
+    pixels = np.zeros((32, 32, 3), dtype=np.uint8)
+    for row, column, color in cells:
+        pixels[row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = color
+    return pixels
+
+
+def loaded(*pictures: np.ndarray) -> list[LoadedImage]:
+    return [LoadedImage(image_id=f"p#{i}", prompt_id="p", pixels=x) for i, x in enumerate(pictures)]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Decoding
+# --------------------------------------------------------------------------------------------------------------------
+def maps(size: int = 3) -> tuple[np.ndarray, ...]:
+    """One picture, 3 x 3 cells, 2 classes evenly likely, every box (0, 0, 10, 10)."""
+    peaks = np.zeros((1, size, size), dtype=np.float32)
+    classes = np.full((1, 2, size, size), 0.5, dtype=np.float32)
+    boxes = np.zeros((1, 4, size, size), dtype=np.float32)
+    boxes[0, 2:] = 10
+    return peaks, classes, boxes, np.zeros((1, 0, size, size), dtype=np.float32)
+
+
+def test_a_hand_worked_map():
+    peaks, classes, boxes, colors = maps()
+    peaks[0, 0, 0], classes[0, :, 0, 0] = 0.9, (0.8, 0.2)  # class 0: 0.72, class 1: 0.18
+    peaks[0, 2, 2], classes[0, :, 2, 2] = 0.8, (0.1, 0.9)  # class 1: 0.72 as well; the cell comes later
+    boxes[0, :, 2, 2] = (20, 20, 30, 40)
+    peaks[0, 1, 1], classes[0, :, 1, 1] = 0.6, (0.5, 0.5)  # 0.3; shares 9 * 10 of 100 with the first: IoU 0.9, dropped
+    boxes[0, :, 1, 1] = (0, 0, 9, 10)
+    peaks[0, 0, 2], classes[0, :, 0, 2] = 0.09, (0.5, 0.5)  # 0.045 < 0.05: dropped
+    boxes[0, :, 0, 2] = (50, 50, 60, 60)
+    (found,) = decode(peaks, classes, boxes, colors)
+    assert found.boxes.tolist() == [[0, 0, 10, 10], [20, 20, 30, 40]]
+    assert found.labels.tolist() == [0, 1]
+    np.testing.assert_allclose(found.scores, [0.72, 0.72], rtol=1e-6)
+    np.testing.assert_allclose(found.class_scores, [[0.72, 0.18], [0.08, 0.72]], rtol=1e-6)
+    np.testing.assert_allclose(found.objectness, [0.9, 0.8])
+    assert found.color_scores.shape == (2, 0)
+
+
+def test_at_most_the_strongest_peaks_are_looked_at():
+    peaks, classes, boxes, colors = maps(6)
+    peaks[0] = np.linspace(0.2, 0.9, 36).reshape(6, 6)
+    boxes[0, 0], boxes[0, 2] = np.arange(36).reshape(6, 6) * 20, np.arange(36).reshape(6, 6) * 20 + 10
+    (found,) = decode(peaks, classes, boxes, colors, top_k=3)
+    assert found.boxes[:, 0].tolist() == [35 * 20, 34 * 20, 33 * 20]
+
+
+def test_no_peak_gives_no_box():
+    (found,) = decode(*maps())
+    assert found.boxes.shape == (0, 4)
+    assert found.class_scores.shape == (0, 2)
+
+
+def test_overlap_of_boxes():
+    # 2 x 2 shared of 16 + 16 - 4 = 28; touching boxes share nothing; empty boxes have no area at all.
+    a = np.array([[0, 0, 4, 4]])
+    np.testing.assert_allclose(box_iou(a, np.array([[2, 2, 6, 6], [4, 0, 8, 4], [1, 1, 1, 1]])), [[4 / 28, 0, 0]])
+    assert box_iou(np.array([[1, 1, 1, 1]]), np.array([[1, 1, 1, 1]])).tolist() == [[0]]
+
+
+def test_a_dropped_box_drops_no_other():
+    # Each box overlaps the next by 6 / 14 = 0.43: the second goes, and the third, which only it overlaps so much, stays.
+    boxes = np.array([[0, 0, 10, 1], [4, 0, 14, 1], [8, 0, 18, 1]])
+    assert greedy_nms(boxes, 0.4).tolist() == [0, 2]
+    assert greedy_nms(boxes, 0.5).tolist() == [0, 1, 2]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Letterbox
+# --------------------------------------------------------------------------------------------------------------------
+def test_a_wide_picture_lies_in_the_middle_on_grey():
+    pixels = np.full((32, 64, 3), 200, dtype=np.uint8)
+    square, place = letterbox(pixels, 32)
+    # 64 x 32 halves to 32 x 16; (32 - 16) / 2 = 8 rows above.
+    assert place == Letterbox(left=0, top=8, scale_x=0.5, scale_y=0.5)
+    assert (square[8:24] == 200).all()
+    assert (square[:8] == 127).all()
+    assert (square[24:] == 127).all()
+    assert place.to_picture(np.array([[4, 10, 20, 24]])).tolist() == [[8, 4, 40, 32]]
+
+
+def test_a_picture_of_the_right_size_is_left_alone():
+    pixels = picture((1, 1, (9, 8, 7)))
+    square, place = letterbox(pixels, 32)
+    assert square is pixels
+    assert place.to_picture(np.array([[1, 2, 3, 4]])).tolist() == [[1, 2, 3, 4]]
+
+
+def test_shrinking_averages_thin_lines():
+    pixels = np.zeros((256, 256, 3), dtype=np.uint8)
+    pixels[:, ::8] = 255
+    square, _ = letterbox(pixels, 32)
+    assert abs(square[4:-4, 4:-4].mean() - 255 / 8) < 3
+
+
+@given(width=st.integers(1, 3000), height=st.integers(1, 3000))
+def test_the_whole_picture_maps_back_to_its_own_frame(width: int, height: int):
+    # Thin pictures would take long to paint, and only the sizes matter.
+    square, place = letterbox(np.broadcast_to(np.uint8(200), (height, width, 3)), 32)
+    inside = np.argwhere((square == 200).all(axis=2))
+    (top, left), (bottom, right) = inside.min(axis=0), inside.max(axis=0) + 1
+    frame = place.to_picture(np.array([[left, top, right, bottom]], dtype=float))
+    np.testing.assert_allclose(frame, [[0, 0, width, height]], atol=1e-2)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The judge
+# --------------------------------------------------------------------------------------------------------------------
+def test_boxes_classes_and_colors_of_a_picture(network: Path):
+    # Cell (1, 2): objectness 204/255 = 0.8, no green: ant 1.0, colour red 1 - 0 = 1; middle (20, 12).
+    # Cell (3, 0): objectness 0.6, green 1: bee 0.75, cat 0.25, times 0.6; blue 51/255 = 0.2; middle (4, 28), cut at 0, 32.
+    pixels = picture((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
+    detector = BuiltinDetector(network)
+    need = DetectionNeed(classes=("cat", "ant", "bee"), colors=("red", "blue"))
+    table = detector.observe(loaded(pixels), need)
+    assert table.schema == schema("detections")
+    assert table["query"].to_list() == [-1, 0, 1]
+    assert table["label"].to_list() == [None, "ant", "bee"]
+    assert table["raw_label"].to_list() == [None, "ant", "bee"]
+    np.testing.assert_allclose(table["score"].to_list()[1:], [0.8, 0.45], rtol=1e-5)
+    assert table.select("x0", "y0", "x1", "y1").rows()[1:] == [(14, 6, 26, 18), (0, 22, 10, 32)]
+    np.testing.assert_allclose(table["class_scores"].to_list()[1:], [[0, 0.8, 0], [0.15, 0, 0.45]], atol=1e-6)
+    assert table["color"].to_list() == [None, "red", "red"]
+    np.testing.assert_allclose(table["color_scores"].to_list()[1:], [[1, 0], [0.8, 0.2]], atol=1e-6)
+    assert table["judge"].unique().to_list() == [detector.name]
+
+
+def test_a_picture_without_a_box_was_looked_at_all_the_same(network: Path):
+    table = BuiltinDetector(network).observe(
+        loaded(picture(), picture((0, 0, (255, 0, 0)))), DetectionNeed(classes=("ant",))
+    )
+    assert table.select("image_id", "query").rows() == [("p#0", -1), ("p#1", -1), ("p#1", 0)]
+
+
+def test_a_class_nobody_asked_for_keeps_its_box_without_a_label(network: Path):
+    # As above, bee 0.45 and cat 0.15: the box counts as a bee although only cats are asked for.
+    table = BuiltinDetector(network).observe(loaded(picture((3, 0, (153, 255, 0)))), DetectionNeed(classes=("cat",)))
+    row = table.row(1, named=True)
+    assert (row["label"], row["raw_label"]) == (None, "bee")
+    assert row["score"] == pytest.approx(0.45)
+    assert row["class_scores"] == pytest.approx([0.15])
+    assert row["color"] is None
+    assert row["color_scores"] == []
+
+
+def test_boxes_come_back_in_the_pixels_of_a_larger_picture(network: Path):
+    # 64 x 32, halved; its cell at input (14, 6, 26, 18) is (28, -4, 52, 20) in the picture, cut at 0. The red block spans
+    # input rows 8 to 16, so picture rows (8 - 8) * 2 = 0 to 16, and columns 32 to 48.
+    pixels = np.zeros((32, 64, 3), dtype=np.uint8)
+    pixels[0:16, 32:48, 0] = 255
+    (found,) = BuiltinDetector(network, min_score=0.7).detect([pixels])
+    np.testing.assert_allclose(found.boxes, [[28, 0, 52, 20]], atol=1e-4)
+
+
+def test_a_box_in_the_margin_alone_is_no_box(network: Path):
+    # The margin's grey gives every cell of the first row objectness 127/255 = 0.5; those boxes end at input row 10, two
+    # rows inside the picture when the margin has 8 rows, and outside when it has 12 (64 x 16 -> 32 x 8).
+    need = DetectionNeed(classes=("ant",))
+    table = BuiltinDetector(network).observe(loaded(np.zeros((16, 64, 3), dtype=np.uint8)), need)
+    boxes = table.filter(table["query"] >= 0)
+    assert (boxes["y1"] > boxes["y0"]).all()
+    assert (boxes["y0"] >= 0).all()
+    assert (boxes["y1"] <= 16).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 8])
+def test_batches_change_nothing(network: Path, batch_size: int):
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (32, 32, 3), dtype=np.uint8) for _ in range(5)]
+    need = DetectionNeed(classes=("ant", "bee", "cat"), colors=("blue",))
+    one = BuiltinDetector(network, batch_size=1, threads=1).observe(loaded(*pictures), need)
+    many = BuiltinDetector(network, batch_size=batch_size, threads=1).observe(loaded(*pictures), need)
+    assert one.equals(many)
+    assert one.height > 5
+
+
+def test_the_name_stands_for_the_weights_and_the_options(network: Path, tmp_path: Path):
+    digits = hashlib.sha256(network.read_bytes()).hexdigest()[:12]
+    assert BuiltinDetector(network).name == f"builtin:paintskills-detector@{digits}"
+    assert BuiltinDetector(network, batch_size=2, threads=1).name == BuiltinDetector(network).name
+    assert BuiltinDetector(network, min_score=0.3).name == f"builtin:paintskills-detector@{digits} min_score=0.3"
+    other = write_network(tmp_path / "other.onnx", threshold="0.5")
+    assert BuiltinDetector(other).name != BuiltinDetector(network).name
+
+
+def test_the_file_says_what_it_is(network: Path):
+    detector = BuiltinDetector(network)
+    assert detector.classes == ("ant", "bee", "cat")
+    assert detector.colors == ("blue", "red")
+    assert (detector.size, detector.threshold, detector.card) == (32, 0.4, {"steps": 7})
+
+
+def test_min_score_drops_boxes(network: Path):
+    pixels = picture((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
+    assert len(BuiltinDetector(network, min_score=0.5).detect([pixels])[0].scores) == 1
+    assert len(BuiltinDetector(network, min_score=0.4).detect([pixels])[0].scores) == 2
+
+
+def test_an_alias_gives_a_class_another_name(network: Path):
+    detector = BuiltinDetector(network, aliases={"ant": "emmet"})
+    table = detector.observe(loaded(picture((1, 2, (204, 0, 0)))), DetectionNeed(classes=("emmet",)))
+    assert table["label"].to_list() == [None, "emmet"]
+    assert "emmet" in detector.name
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Errors
+# --------------------------------------------------------------------------------------------------------------------
+def test_an_unknown_class_is_named_with_the_known_ones(network: Path):
+    with pytest.raises(UsageError, match=r"'zebra'.*knows ant, bee, cat.*verism train detector"):
+        BuiltinDetector(network).observe(loaded(picture()), DetectionNeed(classes=("ant", "zebra")))
+
+
+def test_an_unknown_color_is_named_with_the_known_ones(network: Path):
+    with pytest.raises(UsageError, match=r"the colours mauve; it knows blue, red"):
+        BuiltinDetector(network).observe(loaded(picture()), DetectionNeed(classes=("ant",), colors=("red", "mauve")))
+
+
+def test_another_need_is_refused(network: Path):
+    with pytest.raises(UsageError, match="cannot serve a need of str"):
+        BuiltinDetector(network).observe([], "faces")  # type: ignore[arg-type]
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"no detector file .*gone\.onnx"):
+        BuiltinDetector(tmp_path / "gone.onnx")
+
+
+def test_a_file_that_is_no_detector_is_refused(tmp_path: Path, network: Path):
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"not a model")
+    with pytest.raises(UsageError, match=r"bad\.onnx is not a detector written by"):
+        BuiltinDetector(bad)
+    model = onnx.load(network)
+    del model.metadata_props[:]
+    onnx.save(model, bad)
+    with pytest.raises(UsageError, match="is not a detector written by .*classes"):
+        BuiltinDetector(bad)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_score": 1.5}, r"min_score must lie in \[0, 1\], not 1.5"),
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        ({"threads": 0}, "threads must be at least 1, not 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(network: Path, options: dict[str, float], message: str):
+    with pytest.raises(UsageError, match=message):
+        BuiltinDetector(network, **options)  # type: ignore[arg-type]
+
+
+def test_no_picture_gives_an_empty_table(network: Path):
+    table = BuiltinDetector(network).observe([], DetectionNeed(classes=("ant",)))
+    assert table.height == 0
+    assert table.schema == schema("detections")
