@@ -83,7 +83,10 @@ def evaluate(
         seed=seed,
         n_images=n_images,
     )
+    _thresholds(None, threshold)  # refused now and not after the last picture
     prompts = the_suite.prompts()
+    if not prompts:
+        raise UsageError(f"{suite} asks no prompt with these settings; check --limit, --skill and --scenes")
     context = Context(
         prompts=prompts,
         classes=the_suite.shapes,
@@ -130,9 +133,19 @@ def evaluate(
             close()
     limits = _thresholds(judge, threshold)
     the_suite = the_suite.with_thresholds(**limits)
-    run.note(judge=judge.name, rules=dict(the_suite.settings()))
+    _note_rules(run, the_suite, judge.name)
     score_run(run, the_suite, judge=judge.name)
     return run
+
+
+def _note_rules(run: Run, suite: Any, judge: str | None) -> None:
+    """Keep the rules last applied, and each judge's own limit: it is calibrated for that judge alone."""
+    rules = dict(suite.settings())
+    if judge is None:
+        run.note(rules=rules)
+        return
+    limits = run.manifest.get("notes", {}).get("thresholds", {})
+    run.note(judge=judge, rules=rules, thresholds=limits | {judge: rules["threshold_corrected"]})
 
 
 def _generator(
@@ -212,12 +225,15 @@ def score(run: Run | PathLike, *, threshold: float | None = None, detector: str 
     run = run if isinstance(run, Run) else open_run(run)
     suite = suite_of_prompts(run.manifest["settings"]["suite"], run.prompts())
     notes = run.manifest.get("notes", {})
+    judge = detector or notes.get("judge")
     limits = {"corrected": notes["rules"]["threshold_corrected"]} if "rules" in notes else {}
+    if judge in notes.get("thresholds", {}):
+        limits = {"corrected": notes["thresholds"][judge]}
     if threshold is not None:
         limits = _thresholds(None, threshold)
     suite = suite.with_thresholds(**limits)
     scores = score_run(run, suite, judge=detector)
-    run.note(rules=dict(suite.settings()), **({"judge": detector} if detector else {}))
+    _note_rules(run, suite, judge)
     return scores
 
 
@@ -234,7 +250,7 @@ def observe(
     for need in suite.needs():
         observe_pictures(run, requests, judge, need)
     suite = suite.with_thresholds(**_thresholds(judge, None))
-    run.note(judge=judge.name, rules=dict(suite.settings()))
+    _note_rules(run, suite, judge.name)
     return score_run(run, suite, judge=judge.name)
 
 

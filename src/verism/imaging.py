@@ -57,8 +57,8 @@ def read_picture(path: Path) -> ReadPicture:
         data = path.read_bytes()
     except FileNotFoundError:
         return ReadPicture("missing", None, None, f"no such file: {path.name}")
-    except OSError as err:
-        return ReadPicture("failed", None, None, f"cannot be opened: {err.strerror or err}")
+    except (OSError, ValueError) as err:  # ValueError: a path no file system can hold (a NUL in a manifest)
+        return ReadPicture("failed", None, None, f"cannot be opened: {getattr(err, 'strerror', None) or err}")
     digest = hashlib.sha256(data).hexdigest()
     if not data:
         return ReadPicture("failed", None, digest, "empty file (0 bytes)")
@@ -88,7 +88,7 @@ def _to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
         notes.append(f"first of {getattr(image, 'n_frames', 1)} frames")
     image.load()
     turned = ImageOps.exif_transpose(image)
-    if turned.size != image.size or image.getexif().get(0x0112, 1) not in (0, 1):
+    if image.getexif().get(0x0112, 1) in range(2, 9):  # other values are not defined, and nothing is turned
         notes.append("turned upright by its EXIF tag")
     image = turned
     if image.mode in ("I;16", "I;16B", "I;16L", "I"):

@@ -233,6 +233,9 @@ def _detr(argument: str, options: dict[str, str], context: Context) -> Judge:
         "preprocessing": _take(options, "preprocessing", str, "released"),
         "batch_size": _take(options, "batch_size", int, 4),
         "device": _take(options, "device", str, context.device),
+        "dtype": _take(options, "dtype", str, "float32"),
+        "min_score": _take(options, "min_score", float, 0.0),
+        "aliases": _aliases(options),
     }
     _done("detr", argument, options, takes_argument=True)
     return OriginalDetr(argument, **settings)
@@ -244,6 +247,7 @@ def _open_vocabulary(argument: str, options: dict[str, str], context: Context) -
     settings = _hub_options(options, context) | {"min_score": _take(options, "min_score", float, 0.05)}
     if "template" in options:
         settings["template"] = options.pop("template")
+    settings["phrases"] = _renamed(options, "phrase")
     _done("open-vocabulary", argument, options, takes_argument=True)
     return OpenVocabularyDetector(argument, **settings)
 
@@ -260,5 +264,10 @@ def _hub_options(options: dict[str, str], context: Context) -> dict[str, Any]:
 
 def _aliases(options: dict[str, str]) -> dict[str, str] | None:
     """``alias.bike=bicycle`` options: a model's class name for one of the suite's."""
-    found = {key.removeprefix("alias."): options.pop(key) for key in list(options) if key.startswith("alias.")}
-    return found or None
+    return _renamed(options, "alias")
+
+
+def _renamed(options: dict[str, str], prefix: str) -> dict[str, str] | None:
+    """Options ``prefix.NAME=value`` as {NAME: value}, taken out of the options."""
+    taken = [key for key in options if key.startswith(f"{prefix}.")]
+    return {key.removeprefix(f"{prefix}."): options.pop(key) for key in taken} or None

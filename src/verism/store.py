@@ -39,6 +39,7 @@ __all__ = ["SCHEMA_VERSION", "TRUTH", "Run", "SettingsChanged", "score_records"]
 
 SCHEMA_VERSION = 1
 TRUTH = "truth"  # the judge who painted the picture
+READ_ATTEMPTS = 5  # of a table whose parts another worker is putting together
 PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
 
 
@@ -73,7 +74,8 @@ class Run:
                     f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
                 )
             return run
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        # A start that was killed may have left the manifest's temporary file.
+        if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
         manifest = {
@@ -101,7 +103,9 @@ class Run:
         try:
             manifest = json.loads(file.read_text(encoding="utf-8"))
             version = manifest["schema_version"]
-        except (json.JSONDecodeError, KeyError, TypeError) as err:
+            if version == SCHEMA_VERSION and not isinstance(manifest["settings"], dict):
+                raise TypeError("settings is no JSON object")
+        except (ValueError, KeyError, TypeError) as err:  # ValueError: neither JSON nor UTF-8
             raise UsageError(f"{file} is damaged: {err!r}") from err
         if version != SCHEMA_VERSION:
             raise UsageError(f"{path} has run schema {version}; this version of verism reads schema {SCHEMA_VERSION}")
@@ -165,19 +169,30 @@ class Run:
         """A whole table, sorted by picture; ``images`` or the observations of one judge."""
         import polars as pl
 
-        parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
-        if not parts:
+        tables = self._read_parts(table, judge)
+        if not tables:
             return empty_table(table)
         frames = []
         seen: pl.Series | None = None
-        for part in parts:
-            rows = pl.read_parquet(part)
+        for rows in tables:
             if seen is not None:
                 rows = rows.filter(~pl.col("image_id").is_in(seen.implode()))
             seen = rows["image_id"].unique() if seen is None else pl.concat([seen, rows["image_id"].unique()])
             frames.append(rows)
         # Stable within a picture: parts keep the judge's order of boxes.
         return pl.concat(frames).sort("image_id", maintain_order=True)
+
+    def _read_parts(self, table: str, judge: str | None) -> list[pl.DataFrame]:
+        import polars as pl
+
+        for attempt in range(READ_ATTEMPTS):
+            try:
+                return [pl.read_parquet(p) for p in sorted(self._folder(table, judge).glob("part-*.parquet"))]
+            except FileNotFoundError:
+                # Another worker put the parts together in between; the whole was there before its parts went.
+                if attempt == READ_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
 
     def compact(self, table: str, judge: str | None = None) -> None:
         """Put all parts into one. Killed half-way it leaves both, which read the same."""

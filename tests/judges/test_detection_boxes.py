@@ -49,10 +49,10 @@ def test_rows_of_a_picture():
         "image_id": "a#0", "judge": "j", "query": 0, "label": "dog", "raw_label": "Dog", "score": 0.75,
         "x0": 10.0, "y0": 5.0, "x1": 20.0, "y1": 15.0, "class_scores": [0.75, 0.125], "color": None, "color_scores": [],
     }  # fmt: skip
-    # A foreign class has no label; the box is clipped to the 100 x 50 picture.
+    # A foreign class has no label; a box that overhangs the 100 x 50 picture is kept, or its centre would move.
     zebra = {
         **dog, "query": 1, "label": None, "raw_label": "zebra", "score": 0.5,
-        "x0": 0.0, "y0": 40.0, "x1": 30.0, "y1": 50.0, "class_scores": [0.25, 0.0],
+        "x0": -4.0, "y0": 40.0, "x1": 30.0, "y1": 60.0, "class_scores": [0.25, 0.0],
     }  # fmt: skip
     assert table.to_dicts() == [looked, dog, zebra]
 

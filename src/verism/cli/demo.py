@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ ERROR = 0.3  # of the scripted painter: enough wrong pictures to see the judge t
 
 
 def run_demo(out: Path, *, limit: int, seed: int) -> None:
-    """Evaluate a painter with a known error rate, an oracle, and shuffled pictures; print the table, write the report."""
+    """Evaluate a painter of known error, an oracle and shuffled pictures; print the table and write the report."""
     start = time.monotonic()
     processes = os.cpu_count() or 1
     say(f"{limit} prompts of paintskills, painted by the simulator; the scripted painter errs in about {ERROR:.0%}")
@@ -38,8 +39,10 @@ def run_demo(out: Path, *, limit: int, seed: int) -> None:
     # The oracle's pictures serve again: shuffling only changes whose prompt a picture answers.
     manifest = out / "oracle-pictures.csv"
     images = oracle.read("images").filter(_is_ok())
-    lines = [f"{row['prompt_id']},{oracle.resolve(row['path']).absolute()}" for row in images.iter_rows(named=True)]
-    manifest.write_text("prompt_id,path\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    with manifest.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("prompt_id", "path"))
+        table.writerows((r["prompt_id"], oracle.resolve(r["path"]).absolute()) for r in images.iter_rows(named=True))
     shuffled = api.evaluate("paintskills", images=manifest, out=out / "shuffled", limit=limit, seed=seed, shuffle=True)
     runs = [scripted, oracle, shuffled]
     page = write_report(runs, out / "report.html")

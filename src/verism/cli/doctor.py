@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -55,7 +56,11 @@ def _module(module: str, package: str, extra: str | None, purpose: str) -> Findi
     if importlib.util.find_spec(module) is None:
         target = "verism" if extra is None else f"'verism[{extra}]'"
         return Finding(package, False, extra is None, f"needed for {purpose}; get it with: pip install {target}")
-    return Finding(package, True, extra is None, f"{metadata.version(package)}, for {purpose}")
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:  # from a package of another name, such as onnxruntime-gpu
+        version = str(getattr(importlib.import_module(module), "__version__", "unknown version"))
+    return Finding(package, True, extra is None, f"{version}, for {purpose}")
 
 
 def _detector() -> Finding:
@@ -84,7 +89,7 @@ def _simulator() -> Finding:
 
 
 def _torchvision() -> Finding:
-    """A torchvision that does not fit torch makes transformers and diffusers fail to import, with a misleading error."""
+    """A torchvision that does not fit torch makes transformers and diffusers fail, with a misleading error."""
     if importlib.util.find_spec("torchvision") is None:
         return Finding("", True, False, "")
     import subprocess

@@ -285,6 +285,8 @@ def report(
     from verism import api
     from verism.reports import html, tables
 
+    if as_json + as_csv + markdown > 1:
+        raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
     runs = [api.open_run(d) for d in run_dirs]
     if as_json:
         put_json(tables.json_report(runs))
@@ -326,7 +328,12 @@ def compare(run_a: Path, run_b: Path, by: str, protocol: str | None, seed: int, 
 @click.option("--limit", type=click.IntRange(3), default=48, show_default=True, help="Prompts.")
 @click.option("--seed", type=int, default=11, show_default=True)
 def demo(out: Path, limit: int, seed: int) -> None:
-    """The whole job, offline: pictures of known truth, the built-in detector, table and report."""
+    """The whole job, offline: pictures of known truth, the built-in detector, table and report.
+
+    \b
+    verism demo --out demo_run
+    verism demo --out demo_run --limit 12       (quicker, and coarser)
+    """
     from verism.cli.demo import run_demo
 
     run_demo(out, limit=limit, seed=seed)
@@ -335,7 +342,12 @@ def demo(out: Path, limit: int, seed: int) -> None:
 # -------------------------------------------------------------------------------------------------------------- scenes
 @cli.group(cls=_Group)
 def scenes() -> None:
-    """Render PaintSkills data sets with the simulator."""
+    """Render PaintSkills data sets with the simulator.
+
+    \b
+    verism scenes render paintskills --split train --limit 600 --seed 1 --out DATA
+    verism scenes sheet --only dog --out dog.png
+    """
 
 
 @scenes.command("render")
@@ -394,7 +406,13 @@ def scenes_render(
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
-    """Contact sheets: every class in several views, states and paints, and every environment."""
+    """Contact sheets: every class in several views, states and paints, and every environment.
+
+    \b
+    verism scenes sheet --out sheet.png
+    verism scenes sheet --only dog --only bus --size 256 --out two.png
+    verism scenes sheet --assets my_models --only teapot --out teapot.png
+    """
     from verism.simulator.catalogue import standard_catalogue
     from verism.simulator.sheet import draw_sheets
 
@@ -408,7 +426,11 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 # --------------------------------------------------------------------------------------------------------------- train
 @cli.group(cls=_Group)
 def train() -> None:
-    """Train what verism ships, or your own."""
+    """Train what verism ships, or your own.
+
+    \b
+    verism train detector --scenes DATA --out detector --minutes 60
+    """
 
 
 @train.command("detector")
@@ -451,7 +473,12 @@ def train_detector_command(
 @click.argument("what", type=click.Choice(["suites", "models", "judges", "protocols", "environments", "classes"]))
 @click.option("--json", "as_json", is_flag=True)
 def list_command(what: str, as_json: bool) -> None:
-    """What there is to choose from."""
+    """What there is to choose from.
+
+    \b
+    verism list judges
+    verism list classes --json
+    """
     from verism.cli.listing import listing
 
     rows = listing(what)
@@ -466,7 +493,12 @@ def list_command(what: str, as_json: bool) -> None:
 @cli.command()
 @click.option("--json", "as_json", is_flag=True)
 def doctor(as_json: bool) -> None:
-    """What is installed, what is missing, and how to get it."""
+    """What is installed, what is missing, and how to get it.
+
+    \b
+    verism doctor
+    verism doctor --json
+    """
     from verism.cli.doctor import diagnose
 
     findings = diagnose()

@@ -9,6 +9,7 @@ pictures of all skills are searched. A manifest is CSV (with a header) or JSON l
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,13 +109,15 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
         where = f"{manifest}, row {number}"
         if not row.get("path"):
             raise UsageError(f"{where}: no `path`; a manifest has columns path and prompt_id or prompt")
-        path = Path(row["path"])
+        path = Path(str(row["path"]))
         path = (path if path.is_absolute() else manifest.parent / path).absolute()
         given_index = row.get("index")
         try:
             index = None if given_index in (None, "") else int(str(given_index))
         except ValueError:
             raise UsageError(f"{where}: index {given_index!r} is not a whole number") from None
+        if index is not None and index < 0:
+            raise UsageError(f"{where}: index {index} is negative; the first picture of a prompt has index 0")
         key: tuple[str, int] | None = None
         if row.get("prompt_id"):
             prompt = by_id.get(str(row["prompt_id"]))
@@ -146,9 +149,10 @@ def _rows(manifest: Path) -> list[dict[str, str]]:
     try:
         text = manifest.read_text(encoding="utf-8-sig")
         if manifest.suffix.lower() == ".csv":
-            return list(csv.DictReader(text.splitlines()))
+            # Not by splitlines: a prompt may hold quoted line ends, and characters that only it takes for line ends.
+            return list(csv.DictReader(io.StringIO(text, newline="")))
         if manifest.suffix.lower() in (".jsonl", ".ndjson", ".json"):
-            return [dict(json.loads(line)) for line in text.splitlines() if line.strip()]
+            return [dict(json.loads(line)) for line in text.split("\n") if line.strip()]
     except (UnicodeDecodeError, json.JSONDecodeError, ValueError, TypeError, csv.Error) as err:
         raise UsageError(f"{manifest} cannot be read as a manifest: {err}") from err
     raise UsageError(f"--images {manifest}: a manifest is .csv or .jsonl, or give a folder of pictures")

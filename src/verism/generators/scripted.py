@@ -107,10 +107,12 @@ def spoil(
     possible = [
         m
         for m in mistakes
-        if m in ("class", "empty")
+        if m == "class"
+        # Nothing in the black void is a blank picture: no answer, and not a wrong one.
+        or (m == "empty" and scene.background != "empty")
         or (m == "count" and scene.skill == "count")
         or (m == "relation" and relation is not None)
-        or (m == "color" and scene.objects[0].color != "plain")
+        or (m == "color" and scene.skill == "color")
     ]
     if not possible:
         raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for a {scene.skill} prompt")

@@ -39,3 +39,7 @@ class ShuffledGenerator:
         for request, result in zip(donors, self.inner.generate(donors), strict=True):
             note = f"picture of {request.prompt.prompt_id}" + (f"; {result.note}" if result.note else "")
             yield replace(result, note=note)
+
+    def close(self) -> None:
+        """End what the generator of the pictures has running, if anything."""
+        getattr(self.inner, "close", lambda: None)()

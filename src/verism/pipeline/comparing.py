@@ -28,7 +28,8 @@ class Difference:
         difference: B minus A, as shares; positive when B is better. ci_low, ci_high: 95 %, clustered by prompt.
         p_value: two-sided permutation test of no difference. p_holm: the same after Holm's correction over the table.
         value_a, value_b: accuracies over the paired pictures.
-        n_pairs: pictures judged in both. n_unpaired: pictures that only one run, or neither, has a usable answer for.
+        n_pairs: pictures judged in both. n_unpaired: pictures that only one run, or neither, has a usable answer for;
+            those of prompts that only one run asked are among them.
     """
 
     metric: str
@@ -74,10 +75,11 @@ def compare_runs(a: Run, b: Run, *, by: str = "skill", protocol: str | None = No
             f"prompt {changed[0]!r} reads {prompts_a[changed[0]].text!r} in {a.path} and "
             f"{prompts_b[changed[0]].text!r} in {b.path}: other scenes or another seed; the runs cannot be paired"
         )
+    asked = prompts_b | prompts_a
     facets = pl.DataFrame(
         {
-            "prompt_id": shared,
-            "level": [prompts_a[i].facets.get(by) for i in shared],
+            "prompt_id": list(asked),
+            "level": [p.facets.get(by) for p in asked.values()],
         },
         strict=False,
     ).drop_nulls("level")

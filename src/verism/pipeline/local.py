@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "make_requests", "observe_pictures", "picture_seed", "run_pictures"]
 
 BATCH = 64  # pictures per part; a killed run loses at most one batch
-AHEAD = 2  # batches decoded before they are needed
+AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
 
 
 def picture_seed(seed: int, image_id: str) -> int:
@@ -86,7 +86,7 @@ def run_pictures(
 
     Args:
         retry: ask again for pictures that are missing, failed or refused.
-        on_failure: told of every picture that did not come out ok, as it happens.
+        on_failure: told of every picture that is not ok: first of those of an earlier call, then as it happens.
     """
     import polars as pl
 
@@ -97,16 +97,26 @@ def run_pictures(
         known = run.read("images")
     have = set(known["image_id"].to_list())
     pending = [r for r in requests if r.image_id not in have]
+    for judge, need in judges:
+        # Rows of a batch cut off before its pictures' own rows: these pictures come anew, and may come otherwise.
+        stale = sorted(set(run.read(need.table, judge.name)["image_id"].to_list()) - have)
+        if stale:
+            run.forget(need.table, stale, judge.name)
+    if on_failure is not None:
+        wanted = {r.image_id for r in requests}
+        for row in known.filter(pl.col("state") != "ok").iter_rows(named=True):
+            if row["image_id"] in wanted:
+                on_failure(_failure(row))
     with (
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("pictures", len(requests), done=len(requests) - len(pending)) as progress,
     ):
         for batch in _ahead(_batches(pending, BATCH), lambda b: _start(b, generator, run, pool)):
-            arrived = [future.result() for future in batch]
+            arrived = [future.result() for future in batch.futures]
             if on_failure is not None:
                 for a in arrived:
                     if a.row["state"] != "ok":
-                        on_failure(f"{a.row['image_id']}: {a.row['state']}: {a.row['note']}")
+                        on_failure(_failure(a.row))
             looked_at = [a.image for a in arrived if a.image is not None]
             for judge, need in judges:
                 _judge(run, judge, need, looked_at)
@@ -136,19 +146,30 @@ def observe_pictures(run: Run, requests: Sequence[Request], judge: Judge, need: 
             ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
             Progress("looked at", pictures.height, done=pictures.height - len(pending)) as progress,
         ):
-            for batch in _ahead(_batches(pending, BATCH), lambda rows: [pool.submit(_reload, run, r) for r in rows]):
-                _judge(run, judge, need, [future.result() for future in batch])
-                progress.advance(len(batch))
+            started = _ahead(
+                _batches(pending, BATCH), lambda rows: _Batch([pool.submit(_reload, run, r) for r in rows], made=False)
+            )
+            for batch in started:
+                _judge(run, judge, need, [future.result() for future in batch.futures])
+                progress.advance(len(batch.futures))
     run.compact(need.table, judge.name)
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    return f"{row['image_id']}: {row['state']}: {row['note']}"
 
 
 def _judge(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage]) -> None:
     if not images:
         return
     rows = judge.observe(images, need)
-    silent = {i.image_id for i in images} - set(rows["image_id"].to_list())
-    if silent:
-        raise VerismError(f"judge {judge.name} said nothing about {sorted(silent)[:3]}; every picture needs a row")
+    shown, answered = {i.image_id for i in images}, set(rows["image_id"].to_list())
+    if silent := sorted(shown - answered):
+        raise VerismError(f"judge {judge.name} said nothing about {silent[:3]}; every picture needs a row")
+    if foreign := sorted(answered - shown):
+        raise VerismError(f"judge {judge.name} spoke of {foreign[:3]}, which it was not shown")
+    if others := sorted(set(rows["judge"].to_list()) - {judge.name}, key=str):
+        raise VerismError(f"judge {judge.name} signed its rows as {others[:3]}; every row bears the judge's own name")
     run.append(need.table, rows, judge.name)
 
 
@@ -163,18 +184,43 @@ def _reload(run: Run, row: Mapping[str, Any]) -> LoadedImage:
     return LoadedImage(image_id=row["image_id"], prompt_id=row["prompt_id"], pixels=picture.pixels)
 
 
-def _start(
-    requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor
-) -> list[Future[_Arrived]]:
+@dataclass(eq=False)
+class _Batch:
+    """A batch under way. ``made``: its pictures were made and not found, so losing them would cost."""
+
+    futures: list[Future[Any]]
+    made: bool
+
+
+def _start(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> _Batch:
     """Ask for a batch; storing and decoding go on behind while the next is asked for."""
-    futures = []
-    expected = [r.image_id for r in requests]
-    for request, result in zip(requests, generator.generate(requests), strict=True):
+    futures: list[Future[Any]] = []
+    made = False
+    for result in generator.generate(requests):
+        if len(futures) == len(requests):
+            raise VerismError(f"{generator.name} answered {result.image_id!r} after all {len(requests)} requests")
+        request = requests[len(futures)]
         if result.image_id != request.image_id:
             raise VerismError(f"{generator.name} answered {result.image_id!r} when asked for {request.image_id!r}")
+        _check_result(generator, result)
+        made = made or result.pixels is not None
         futures.append(pool.submit(_take_in, request, result, run))
-    assert len(futures) == len(expected)
-    return futures
+    if len(futures) < len(requests):
+        raise VerismError(f"{generator.name} gave no answer for {requests[len(futures)].image_id!r}")
+    return _Batch(futures, made)
+
+
+def _check_result(generator: Generator, result: Result) -> None:
+    """Refuse what would end as a wrong picture: a state without one, or numbers that are no 8-bit RGB."""
+    if result.state == "ok" and (result.pixels is None) == (result.path is None):
+        raise VerismError(f"{generator.name}: {result.image_id!r} is ok, so it needs either pixels or a path")
+    if result.pixels is not None:
+        shape, dtype = np.shape(result.pixels), np.asarray(result.pixels).dtype
+        if len(shape) != 3 or shape[2] != 3 or 0 in shape or dtype != np.uint8:
+            raise VerismError(
+                f"{generator.name}: the pixels of {result.image_id!r} have shape {shape} and type {dtype}; "
+                "expected RGB, (H, W, 3), uint8"
+            )
 
 
 def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
@@ -193,9 +239,10 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
         picture = read_picture(Path(result.path))
         pixels = picture.pixels
         note = "; ".join(n for n in (result.note, picture.note) if n)
-        row |= {"state": picture.state, "path": result.path, "sha256": picture.sha256, "note": note}
+        state = picture.state if result.state == "ok" else result.state
+        row |= {"state": state, "path": result.path, "sha256": picture.sha256, "note": note}
     elif result.pixels is not None:
-        pixels = np.asarray(result.pixels, dtype=np.uint8)
+        pixels = np.asarray(result.pixels)
         png = encode_png(pixels)
         row |= {
             "path": run.write_picture(request.image_id, png),
@@ -219,13 +266,14 @@ def _batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def _ahead(
-    batches: Iterator[list[Any]], start: Callable[[list[Any]], list[Future[Any]]]
-) -> Iterator[list[Future[Any]]]:
-    """Start batches before they are needed, ``AHEAD`` at a time; yield them in order."""
-    waiting: list[list[Future[Any]]] = []
+def _ahead(batches: Iterator[list[Any]], start: Callable[[list[Any]], _Batch]) -> Iterator[_Batch]:
+    """Start batches before they are needed, ``AHEAD`` at a time; yield them in order.
+
+    Pictures that were made are kept before more are made: a killed run loses one batch of them, not several.
+    """
+    waiting: list[_Batch] = []
     for batch in batches:
         waiting.append(start(batch))
-        if len(waiting) > AHEAD:
+        while waiting and (waiting[-1].made or len(waiting) > AHEAD):
             yield waiting.pop(0)
     yield from waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png
 from verism.pipeline.progress import Progress
-from verism.records import Painted, Painter, Scene, content_hash
-from verism.suites.paintskills.layout import image_path, write_boxes, write_metadata, write_scenes
+from verism.records import Painted, Painter, Scene
+from verism.suites.paintskills.layout import (
+    image_path,
+    read_scenes,
+    scenes_path,
+    write_boxes,
+    write_metadata,
+    write_scenes,
+)
 from verism.suites.paintskills.scenes import facets_of
 from verism.suites.paintskills.vocabulary import Version
 
@@ -53,6 +60,7 @@ def render_scenes(
             progress.advance(len(members) - len(todo))
             journal = _journal(root, skill, split)
             image_path(root, skill, "x").parent.mkdir(parents=True, exist_ok=True)
+            stored: list[Future[None]] = []
             with journal.open("a", encoding="utf-8") as log, ThreadPoolExecutor(1) as writer:
                 for scene, painted in zip(todo, painter.paint_all(todo), strict=True):
                     progress.advance()
@@ -62,7 +70,10 @@ def render_scenes(
                             on_failure(str(painted))
                         continue
                     boxes[scene.scene_id] = painted.boxes
-                    writer.submit(_store, image_path(root, skill, scene.scene_id), painted, log, scene.scene_id)
+                    path = image_path(root, skill, scene.scene_id)
+                    stored.append(writer.submit(_store, path, painted, log, scene.scene_id))
+                for future in stored:
+                    future.result()  # a full disk is an error, and not a picture less
             drawn = [s for s in members if s.scene_id in boxes]
             if len(drawn) < len(members):
                 write_scenes(root, drawn)
@@ -101,20 +112,25 @@ def _finished(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float3
 
 
 def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: Painter) -> None:
-    """One folder, one kind of picture: seeds enter the scenes' own seeds, so comparing one scene of each is enough."""
-    now = {
-        "version": version.name,
-        "painter": painter.name,
-        "seeds": content_hash(sorted({(s.skill, s.split): s.seed for s in scenes[:1]}.values())),
-    }
+    """One folder, one kind of picture: a scene of the same id must be the same scene, whatever its seed came from."""
+    now = {"version": version.name, "painter": painter.name}
     path = root / ".rendering.json"
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("version", "painter"):
-            if before.get(name) != now[name]:
+        for name, value in now.items():
+            if before.get(name) != value:
                 raise UsageError(
-                    f"{root} was rendered with {name} {before.get(name)!r}, now {now[name]!r}; use another --out"
+                    f"{root} was rendered with {name} {before.get(name)!r}, now {value!r}; use another --out"
                 )
+    there: dict[str, int] = {}
+    for skill, split in sorted({(s.skill, s.split) for s in scenes}):
+        if scenes_path(root, skill, split).exists():
+            there |= {s.scene_id: s.seed for s in read_scenes(root, version, split, [skill])}
+    for scene in scenes:
+        if there.get(scene.scene_id, scene.seed) != scene.seed:
+            raise UsageError(
+                f"{root} holds another scene {scene.scene_id!r}: rendered with another --seed; use another --out"
+            )
     root.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(now) + "\n", encoding="utf-8")
 

@@ -41,7 +41,9 @@ def score_run(run: Run, suite: Any, *, judge: str | None = None) -> list[Score]:
     verdicts = suite.verdicts(Observed(prompts=by_id, images=images, observations=observations))
     scores = list(suite.scores(prompts, verdicts))
     if truth:
-        true = suite.verdicts(Observed(prompts=by_id, images=images, observations=truth))
+        # What was painted is there with confidence 1, and 1 is never above a limit of 1.
+        sure = suite.with_thresholds(corrected=0.5)
+        true = sure.verdicts(Observed(prompts=by_id, images=images, observations=truth))
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
     run.write_verdicts(verdicts)
     run.write_scores(scores)

@@ -240,8 +240,8 @@ def picture_boxes(
     """
     if not boxes or width < 1 or height < 1:
         return None
-    size = max(width, height) / 19
-    parts = []
+    size = max(width, height) / 20
+    outlines, tags = [], []
     for x0, y0, x1, y1, text, wanted in boxes:
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             continue
@@ -251,13 +251,17 @@ def picture_boxes(
         # The tag sits on the box, or inside it at the upper edge of the picture; never beyond the right edge.
         tag_x = max(0.0, min(a, width - tag_width))
         tag_y = b - size * 1.25 if b >= size * 1.25 else b
-        parts.append(
-            f'<g class="{"wanted" if wanted else "other"}"><rect class="outline" x="{_number(a)}" y="{_number(b)}" '
+        css = "wanted" if wanted else "other"
+        outlines.append(
+            f'<rect class="outline {css}" x="{_number(a)}" y="{_number(b)}" '
             f'width="{_number(c - a)}" height="{_number(d - b)}"/>'
-            f'<g class="name"><rect class="tag" x="{_number(tag_x)}" y="{_number(tag_y)}" width="{_number(tag_width)}" '
-            f'height="{_number(size * 1.25)}"/>'
-            f'<text x="{_number(tag_x + size * 0.25)}" y="{_number(tag_y + size * 0.94)}">{escape(text)}</text></g></g>'
         )
+        tags.append(
+            f'<g class="tag {css}"><rect x="{_number(tag_x)}" y="{_number(tag_y)}" width="{_number(tag_width)}" '
+            f'height="{_number(size * 1.25)}"/>'
+            f'<text x="{_number(tag_x + size * 0.25)}" y="{_number(tag_y + size * 0.94)}">{escape(text)}</text></g>'
+        )
+    parts = [*outlines, *reversed(tags)]  # where tags overlap, the most confident one stays readable
     return Markup(
         f'<svg class="boxes" viewBox="0 0 {width} {height}" style="font-size:{_number(size)}px" '
         f'aria-hidden="true">{"".join(parts)}</svg>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +18,11 @@ __all__ = ["Catalogue", "standard_catalogue"]
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Assets by label and environments by name."""
+    """Assets by label and environments by name. ``version``: a hash of the user's own files, empty without any."""
 
     assets: Mapping[str, Asset]
     environments: Mapping[str, Environment]
+    version: str = ""
 
     def asset(self, label: str) -> Asset:
         """The class of that label.
@@ -60,7 +62,15 @@ class Catalogue:
         environments = dict(self.environments)
         for path in sorted((folder / "environments").glob("*")):
             environments[path.stem] = user_environment(path)
-        return Catalogue(assets, environments)
+        return Catalogue(assets, environments, _hash_of(folder))
+
+
+def _hash_of(folder: Path) -> str:
+    """Of names and contents of all files, 8 hexadecimal digits: other files, other pictures."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:8]
 
 
 @cache

@@ -99,7 +99,8 @@ class ScenePainter:
         self.size = size
         self.catalogue = catalogue or standard_catalogue()
         self.min_visible = min_visible
-        self.name = f"simulator-{RENDERER_VERSION}@{size}"
+        own = f"+assets-{self.catalogue.version}" if self.catalogue.version else ""
+        self.name = f"simulator-{RENDERER_VERSION}@{size}{own}"
 
     def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]:
         """Pictures in the order of the scenes; a scene that cannot be painted gives its error instead."""
@@ -146,7 +147,11 @@ class ScenePainter:
             state = obj.state if obj.state in asset.states else asset.states[int(own.integers(len(asset.states)))]
             model = asset.build(own, state)
             if obj.color != "plain":
-                model = model.painted(_paint(obj.color, rng))
+                paint = _paint(obj.color, rng)
+                try:
+                    model = model.painted(paint)
+                except ValueError as err:
+                    raise VerismError(f"scene {scene.scene_id}: {obj.label} cannot be {obj.color}: {err}") from err
             extent = float(np.clip(share * obj.scale * asset.size * rng.uniform(0.92, 1.08), 0.14, 0.8))
             actors.append(_actor(model, _yaw(asset, obj, rng), extent))
         return actors

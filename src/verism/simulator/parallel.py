@@ -12,7 +12,8 @@ from types import TracebackType
 
 from verism.errors import VerismError
 from verism.records import Painted, Scene
-from verism.simulator.painter import RENDERER_VERSION, ScenePainter
+from verism.simulator.catalogue import standard_catalogue
+from verism.simulator.painter import ScenePainter
 
 __all__ = ["ParallelPainter"]
 
@@ -21,8 +22,6 @@ _painter: ScenePainter | None = None
 
 def _start(size: int, assets: Path | None) -> None:
     global _painter
-    from verism.simulator.catalogue import standard_catalogue
-
     catalogue = standard_catalogue()
     _painter = ScenePainter(size, catalogue if assets is None else catalogue.with_assets(assets))
 
@@ -45,8 +44,9 @@ class ParallelPainter:
     """
 
     def __init__(self, size: int = 256, assets: Path | None = None, processes: int | None = None) -> None:
-        ScenePainter(size)  # refuses a bad size here and not in every process
-        self.name = f"simulator-{RENDERER_VERSION}@{size}"
+        catalogue = standard_catalogue()
+        # Refuses a bad size or folder here and not in every process.
+        self.name = ScenePainter(size, catalogue if assets is None else catalogue.with_assets(assets)).name
         self.processes = processes or os.cpu_count() or 1
         self._settings = (size, assets)
         self._pool: ProcessPoolExecutor | None = None

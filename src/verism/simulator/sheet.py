@@ -32,8 +32,10 @@ def draw_sheets(
         tile: pixels of one picture.
 
     Raises:
-        UsageError: a class in ``only`` does not exist.
+        UsageError: a class in ``only`` does not exist, or ``out`` is no name of a picture.
     """
+    if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise UsageError(f"{out}: name a picture file, for example {out.with_suffix('.png').name}")
     painter = ScenePainter(tile, catalogue, min_visible=0.0)
     labels = list(only) or list(catalogue.assets)
     rows = [(label, _class_tiles(painter, label, seed)) for label in labels]

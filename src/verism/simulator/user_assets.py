@@ -75,7 +75,11 @@ def load_model(path: Path) -> Model:
         raise UsageError(f"{path}: holds no triangles")
     if total > MAX_TRIANGLES:
         raise UsageError(f"{path}: {total:,} triangles; simplify it to at most {MAX_TRIANGLES:,}")
-    return _standing(Model(tuple(parts)))
+    model = Model(tuple(parts))
+    low, high = model.bounds
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (high - low).max() > 0):
+        raise UsageError(f"{path}: has no extent; its corners lie in one point or nowhere")
+    return _standing(model)
 
 
 def _standing(model: Model) -> Model:

@@ -188,13 +188,14 @@ def load_scene_arrays(
     skills: list[str] = []
     in_splits: list[str] = []
     for directory in directories:
-        files = _box_files(Path(directory), splits)
-        if not files and not skip_incomplete:
+        if not skip_incomplete and not _box_files(Path(directory)):
             raise UsageError(
-                f"{directory} holds no SKILL/SKILL_SPLIT_bounding_boxes.json for the splits {', '.join(splits)}; give "
-                "a folder written by `verism scenes render`, or the root of the published PaintSkills data"
+                f"{directory} holds no SKILL/SKILL_SPLIT_bounding_boxes.json; give a folder written by "
+                "`verism scenes render`, or the root of the published PaintSkills data"
             )
-        for file, skill, split in files:
+        for file, skill, split in _box_files(Path(directory)):
+            if split not in splits:
+                continue
             try:
                 pictures = _read_boxes(file, split, classes=classes, colors=colors)
                 pixels = _decoded(file, [p.path for p in pictures], cache, size, tell)
@@ -223,12 +224,12 @@ class _Picture:
     colors: np.ndarray
 
 
-def _box_files(root: Path, splits: Sequence[str]) -> list[tuple[Path, str, str]]:
+def _box_files(root: Path) -> list[tuple[Path, str, str]]:
     """(file, skill, split) of every box file under a root, or under a single skill's folder."""
     found = []
     for file in sorted([*root.glob("*/*_bounding_boxes.json"), *root.glob("*_bounding_boxes.json")]):
         match = re.fullmatch(r"(.+)_(train|val)_bounding_boxes\.json", file.name)
-        if match and match[2] in splits:
+        if match:
             found.append((file, match[1], match[2]))
     return found
 

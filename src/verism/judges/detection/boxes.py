@@ -27,8 +27,10 @@ class PictureBoxes:
 
     Attributes:
         image_id: the picture.
-        width, height: its size in pixels; boxes are clipped to it.
-        boxes: (x0, y0, x1, y1) in pixels of the picture, right and lower edges exclusive, shape (Q, 4).
+        width, height: its size in pixels.
+        boxes: (x0, y0, x1, y1) in pixels of the picture, right and lower edges exclusive, shape (Q, 4). They are kept as
+            they are where they overhang the picture: clipped, their centres would move, and with them the relations
+            that rules read from centres.
         class_scores: confidence per class of the need, in its order, in [0, 1], shape (Q, K).
         labels: number of the need's class that is the detector's most probable one, -1 for a foreign class, shape (Q,).
         raw_labels: the detector's own name of its most probable class, Q of them.
@@ -108,7 +110,7 @@ def detection_table(
         return values.to_frame("v").select(pl.when(pl.Series(box)).then(pl.col("v")).alias(name)).to_series()
 
     columns = schema("detections")
-    edges = column([_clipped(p) for p in pictures], np.float32, 4)
+    edges = column([np.asarray(p.boxes).reshape(-1, 4) for p in pictures], np.float32, 4)
     queries = column([np.arange(len(p.scores)) if p.queries is None else p.queries for p in pictures], np.int32)
     queries[~box] = -1
     labels = column([p.labels for p in pictures], np.int64)
@@ -153,13 +155,6 @@ def _lists(values: np.ndarray, empty: np.ndarray | None = None) -> pl.Series:
         return nothing
     lists = pl.Series(np.ascontiguousarray(values, dtype=np.float32)).cast(pl.List(pl.Float32))
     return lists if empty is None else lists.zip_with(pl.Series(~empty), nothing)
-
-
-def _clipped(picture: PictureBoxes) -> np.ndarray:
-    import numpy as np
-
-    upper = np.array([picture.width, picture.height] * 2, dtype=np.float32)
-    return np.clip(np.asarray(picture.boxes, dtype=np.float32).reshape(-1, 4), 0, upper)
 
 
 def _check(picture: PictureBoxes, need: DetectionNeed) -> None:

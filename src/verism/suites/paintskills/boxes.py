@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from verism.suites.paintskills.vocabulary import plural
+
 __all__ = ["Boxes", "Decision", "Expected", "Thresholds", "words_for"]
 
 
@@ -23,7 +25,7 @@ class Boxes:
         pixel_center, pixel_extent: the same in pixels.
         class_scores: confidence per class of the suite, shape (Q, K).
         classes: the K class names.
-        colors: most probable colour per box, or None where the detector does not judge colours.
+        colors: most probable colour per box, None where it was not judged; None for a detector that judges no colours.
     """
 
     labels: Sequence[str | None]
@@ -34,14 +36,22 @@ class Boxes:
     pixel_extent: NDArray[np.float64]
     class_scores: NDArray[np.float64]
     classes: tuple[str, ...]
-    colors: Sequence[str | None]
+    colors: Sequence[str | None] | None
 
     def __len__(self) -> int:
         return len(self.scores)
 
+    def confident(self, threshold: float) -> NDArray[np.bool_]:
+        """Whether each box, of whatever class, scores above the threshold (strictly), shape (Q,).
+
+        Scores come from float32; as float64, a score of 0.8 would exceed the limit 0.8 by its rounding.
+        """
+        passed: NDArray[np.bool_] = self.scores.astype(np.float32) > np.float32(threshold)
+        return passed
+
     def above(self, threshold: float) -> list[int]:
         """Boxes of the suite's classes with a score above the threshold (strictly)."""
-        return [i for i in range(len(self)) if self.labels[i] is not None and self.scores[i] > threshold]
+        return [i for i in np.flatnonzero(self.confident(threshold)).tolist() if self.labels[i] is not None]
 
     def of(self, label: str, threshold: float) -> list[int]:
         """Boxes of one class above the threshold, most confident first."""
@@ -96,10 +106,5 @@ def words_for(labels: Sequence[str | None]) -> str:
         counts[label or "other object"] = counts.get(label or "other object", 0) + 1
     if not counts:
         return "nothing"
-    parts = [_number_of(n, label) for label, n in counts.items()]
+    parts = [f"{n} {label if n == 1 else plural(label)}" for label, n in counts.items()]
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
-def _number_of(n: int, label: str) -> str:
-    ending = "es" if label.endswith(("s", "sh", "ch", "x")) else "s"
-    return f"{n} {label}{ending if n != 1 else ''}"

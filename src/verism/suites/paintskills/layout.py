@@ -7,8 +7,8 @@
     {root}/{skill}/images/image_{scene_id}.png          (or train_images/, val_images/)
     {root}/{skill}/{skill}_{train|val}_bounding_boxes.json
 
-Files of ours carry a few more keys (``label``, ``seed``); readers of the published layout ignore them, and we read
-files without them.
+Files of ours carry a few more keys (``seed`` of a scene; ``label`` and ``labels`` beside class names); readers of the
+published layout ignore them, and we read files without them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError
 from verism.records import Scene, SceneObject
+from verism.suites.paintskills.scenes import scene_seed
 from verism.suites.paintskills.vocabulary import COLORS, RELATIONS, ObjectClass, Version, class_of_shape
 
 __all__ = [
@@ -59,7 +60,8 @@ def skills_in(root: Path, split: str) -> list[str]:
     Raises:
         UsageError: there is none.
     """
-    found = sorted(p.parent.parent.name for p in root.glob(f"*/scenes/*_{split}.json"))
+    folders = sorted(p.parent.parent.name for p in root.glob(f"*/scenes/*_{split}.json"))
+    found = [skill for skill in dict.fromkeys(folders) if scenes_path(root, skill, split).is_file()]
     if not found:
         raise UsageError(
             f"no PaintSkills scenes in {root}: expected {{skill}}/scenes/{{skill}}_{split}.json below it. "
@@ -125,6 +127,9 @@ def _scene_record(scene: Scene) -> dict[str, Any]:
 def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] | None = None) -> list[Scene]:
     """Scenes of a data set in the published layout, ours or the authors'.
 
+    A scene without our key ``seed`` is the authors': its seed is made from its id, and its scales, which are in units
+    of the authors' models, are read as 1.0, the usual size of the simulator's.
+
     Raises:
         UsageError: no scene file, or a file that does not hold what a scene needs (file, scene and key are named).
     """
@@ -135,10 +140,15 @@ def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] 
         if not path.is_file():
             raise UsageError(f"no scenes of skill {skill!r}: {path} does not exist; found {skills_in(root, split)}")
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))["data"]
-        except (json.JSONDecodeError, KeyError, TypeError) as err:
+            data = _get(json.loads(path.read_text(encoding="utf-8")), "data", list)
+        except ValueError as err:  # not JSON, not UTF-8, or no list
             raise UsageError(f"{path} is no scene file: expected a JSON object with a list `data` ({err})") from err
-        scenes += [_read_scene(record, known, path, skill, split) for record in data]
+        for number, record in enumerate(data):
+            try:
+                scenes.append(_read_scene(record, known, version, skill, split))
+            except ValueError as err:
+                name = record.get("id", f"number {number}") if isinstance(record, dict) else f"number {number}"
+                raise UsageError(f"{path}: scene {name!r}: {err}") from err
     seen: set[str] = set()
     for scene in scenes:
         if scene.scene_id in seen:
@@ -147,39 +157,89 @@ def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] 
     return scenes
 
 
-def _read_scene(record: Any, known: Mapping[str, ObjectClass], path: Path, skill: str, split: str) -> Scene:
-    try:
-        objects = tuple(
-            SceneObject(
-                shape=o["shape"],
-                label=class_of_shape(o["shape"], known, o.get("coconame")).label,
-                color=o.get("color") or "plain",
-                relation=o.get("relation"),
-                scale=float(o.get("scale") or 1.0),
-                texture=o.get("texture") or "plain",
-                rotation=None if o.get("rotation") is None else tuple(o["rotation"]),
-                state=o.get("state"),
-            )
-            for o in record["objects"]
-        )
-        scene = Scene(
-            scene_id=record["id"],
-            skill=record.get("skill") or skill,
-            split=record.get("split") or split,
-            text=record["text"],
-            background=record["scene"],
-            objects=objects,
-            seed=int(record.get("seed", 0)),
-        )
-    except (KeyError, TypeError, ValueError) as err:
-        name = record.get("id", "?") if isinstance(record, dict) else record
-        raise UsageError(f"{path}: scene {name!r} lacks or garbles {err}") from err
-    if not objects:
-        raise UsageError(f"{path}: scene {scene.scene_id!r} has no objects")
-    for obj in objects:
-        if obj.relation is not None and obj.relation not in {f"{r}_0" for r in RELATIONS}:
-            raise UsageError(f"{path}: scene {scene.scene_id!r}: relation {obj.relation!r}; expected e.g. 'left_0'")
+_NEEDED: Any = object()
+
+
+def _get(record: Any, key: str, kind: type | tuple[type, ...], default: Any = _NEEDED) -> Any:
+    """The value of a key; the default if the key is absent or null.
+
+    Raises:
+        ValueError: it is needed and absent, or of another type; the message names the key.
+    """
+    if not isinstance(record, dict):
+        raise ValueError(f"expected a JSON object with key {key!r}, got {record!r}")
+    value = record.get(key)
+    if value is None:
+        if default is _NEEDED:
+            raise ValueError(f"key {key!r} is missing")
+        return default
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise ValueError(f"key {key!r}: expected {' or '.join(k.__name__ for k in kinds)}, got {value!r}")
+    return value
+
+
+def _read_scene(record: Any, known: Mapping[str, ObjectClass], version: Version, skill: str, split: str) -> Scene:
+    scene_id = _get(record, "id", str)
+    seed = _get(record, "seed", int, None)
+    objects = []
+    for number, entry in enumerate(_get(record, "objects", list)):
+        try:
+            objects.append(_read_object(entry, known, number, ours=seed is not None))
+        except ValueError as err:
+            raise ValueError(f"object {number}: {err}") from err
+    scene = Scene(
+        scene_id=scene_id,
+        skill=_get(record, "skill", str, skill),
+        split=_get(record, "split", str, split),
+        text=_get(record, "text", str),
+        background=_get(record, "scene", str),
+        objects=tuple(objects),
+        seed=scene_seed(version.name, scene_id, 0) if seed is None else seed,
+    )
+    _check_skill(scene)
     return scene
+
+
+def _read_object(entry: Any, known: Mapping[str, ObjectClass], number: int, *, ours: bool) -> SceneObject:
+    shape = _get(entry, "shape", str)
+    scale = float(_get(entry, "scale", (int, float), 1.0))
+    relation = _get(entry, "relation", str, None)
+    if relation is not None and (number == 0 or relation not in {f"{r}_0" for r in RELATIONS}):
+        raise ValueError(
+            f"key 'relation': {relation!r}; expected null for object 0 and one of "
+            f"{', '.join(f'{r}_0' for r in RELATIONS)} for a later one"
+        )
+    rotation = _get(entry, "rotation", list, None)
+    if rotation is not None and (len(rotation) != 3 or not all(isinstance(r, (int, float)) for r in rotation)):
+        raise ValueError(f"key 'rotation': expected null or three angles in degrees, got {rotation!r}")
+    return SceneObject(
+        shape=shape,
+        label=class_of_shape(shape, known, _get(entry, "coconame", str, None)).label,
+        color=_get(entry, "color", str, "plain"),
+        relation=relation,
+        scale=scale if ours else 1.0,
+        texture=_get(entry, "texture", str, "plain"),
+        rotation=None if rotation is None else (float(rotation[0]), float(rotation[1]), float(rotation[2])),
+        state=_get(entry, "state", str, None),
+    )
+
+
+def _check_skill(scene: Scene) -> None:
+    """What the rules of the skills take for granted.
+
+    Raises:
+        ValueError: a scene that its skill cannot decide upon.
+    """
+    objects = scene.objects
+    if not objects:
+        raise ValueError("key 'objects': the list is empty")
+    if scene.skill == "spatial" and (len(objects) != 2 or objects[1].relation is None):
+        raise ValueError("key 'objects': a spatial scene needs two, the second with a 'relation'")
+    if scene.skill == "count" and len({o.label for o in objects}) > 1:
+        raise ValueError(f"key 'objects': a count scene needs one class, got {sorted({o.label for o in objects})}")
+    if scene.skill == "color" and objects[0].color not in COLORS:
+        raise ValueError(f"key 'color': {objects[0].color!r}; a colour scene needs one of {', '.join(COLORS)}")
 
 
 def write_boxes(
@@ -197,10 +257,12 @@ def write_boxes(
     head. ``bbox`` is [x, y, width, height] in pixels.
     """
     coco = version.name == "paintskills"
+    known = {c.shape: c for c in version.classes}
+    class_of = {o.shape: class_of_shape(o.shape, known, o.label) for s in scenes for o in s.objects}
     ids = {c.shape: (c.coco_id if coco else i) for i, c in enumerate(version.classes)}
-    extra = sorted({o.shape for s in scenes for o in s.objects} - set(ids))
+    extra = sorted({c.shape for c in class_of.values()} - set(ids))
     ids.update({shape: 1000 + i for i, shape in enumerate(extra)})  # the user's own classes
-    label_of = {o.shape: o.label for s in scenes for o in s.objects}
+    label_of = {c.shape: c.label for c in (*version.classes, *class_of.values())}
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for scene in scenes:
@@ -211,7 +273,7 @@ def write_boxes(
                 {
                     "id": len(annotations),
                     "image_id": number,
-                    "category_id": ids[obj.shape],
+                    "category_id": ids[class_of[obj.shape].shape],
                     "bbox": [x0, y0, x1 - x0, y1 - y0],
                     "area": (x1 - x0) * (y1 - y0),
                     "iscrowd": 0,
@@ -225,7 +287,7 @@ def write_boxes(
                 }
             )
     categories = [
-        {"id": i, "name": "humanSophie" if shape == "human" else shape, "label": label_of.get(shape, shape)}
+        {"id": i, "name": "humanSophie" if shape == "human" else shape, "label": label_of[shape]}
         for shape, i in ids.items()
     ]
     path = boxes_path(root, skill, split)
@@ -254,7 +316,7 @@ def read_boxes(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float
             ).reshape(-1, 4)
             for image in data["images"]
         }
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as err:
+    except (KeyError, TypeError, ValueError) as err:
         raise UsageError(f"{path} is no bounding-box file in the published form: {err!r}") from err
 
 

@@ -15,12 +15,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from verism.records import Prompt, Scene, SceneObject
+from verism.records import Prompt, Scene
 from verism.suites.paintskills.boxes import Expected
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import Version
 
-__all__ = ["Split", "build_scenes", "expected_of", "factor_counts", "prompt_of", "scene_seed", "split_of", "spread"]
+__all__ = [
+    "Split",
+    "build_scenes",
+    "expected_of",
+    "facets_of",
+    "factor_counts",
+    "prompt_of",
+    "scene_seed",
+    "split_of",
+    "spread",
+]
 
 Split = Literal["train", "val"]
 
@@ -56,39 +66,37 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
         )
     the_skill = skill(skill_name)
     cells = list(the_skill.cells(version))
+    objects = [the_skill.objects(cell, version) for cell in cells]
+    words = [the_skill.words(cell, version) for cell in cells]
     repeats = version.repeats[skill_name][0 if split == "train" else 1]
     templates = version.templates[skill_name]
     total = len(templates) * repeats * len(cells)
     stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
-    backgrounds = stream.permutation(np.arange(total) % len(version.backgrounds))
+    backgrounds = stream.permutation(np.arange(total) % len(version.backgrounds)).tolist()
     # Relative to the usual size of the simulator; the published units refer to other models.
-    scales = stream.uniform(0.85, 1.15, size=(total, 4))
+    width = max(4, *(len(o) for o in objects))  # four draws per scene, more only where a skill of one's own needs them
+    scales = stream.uniform(0.85, 1.15, size=(total, width)).round(4).tolist()
     scenes: list[Scene] = []
     for template in templates:
+        texts = [template.format(**w) for w in words]
         for _ in range(repeats):
-            for cell in cells:
+            for text, of_cell in zip(texts, objects, strict=True):
                 index = len(scenes)
                 scene_id = f"{skill_name}_{split}_{index:05d}"
-                objects = tuple(
-                    _scaled(obj, float(np.round(scales[index, k], 4)))
-                    for k, obj in enumerate(the_skill.objects(cell, version))
-                )
                 scenes.append(
                     Scene(
                         scene_id=scene_id,
                         skill=skill_name,
                         split=split,
-                        text=template.format(**the_skill.words(cell, version)),
-                        background=version.backgrounds[int(backgrounds[index])],
-                        objects=objects,
+                        text=text,
+                        background=version.backgrounds[backgrounds[index]],
+                        objects=tuple(
+                            replace(obj, scale=scale) for obj, scale in zip(of_cell, scales[index], strict=False)
+                        ),
                         seed=scene_seed(version.name, scene_id, seed),
                     )
                 )
     return scenes
-
-
-def _scaled(obj: SceneObject, scale: float) -> SceneObject:
-    return replace(obj, scale=scale)
 
 
 def facets_of(scene: Scene) -> dict[str, Any]:
@@ -135,6 +143,9 @@ def spread(scenes: Sequence[Scene], limit: int | None, *, seed: int = 0) -> list
 
     Scenes are taken one by one; each time one whose facet values have been taken least often so far, at random
     (seeded) among equals. Small samples of a big factorial design stay balanced in every margin.
+
+    Raises:
+        ValueError: a limit below 1.
     """
     if limit is None or limit >= len(scenes):
         return list(scenes)
@@ -152,8 +163,8 @@ def spread(scenes: Sequence[Scene], limit: int | None, *, seed: int = 0) -> list
     for _ in range(limit):
         # Squares: one value taken twice more than the others is worse than two values once more each.
         cost = sum(((taken[k] + 1) ** 2 - taken[k] ** 2)[codes[:, k]] for k in range(len(names)))
-        order = np.lexsort((tie, np.where(free, cost, np.inf)))
-        best = int(order[0])
+        cost = np.where(free, cost, np.inf)
+        best = int(np.argmin(np.where(cost == cost.min(), tie, np.inf)))
         free[best] = False
         for k in range(len(names)):
             taken[k][codes[best, k]] += 1

@@ -66,7 +66,7 @@ class PaintSkills:
     ) -> PaintSkills:
         """Our own scenes. ``limit`` is per suite and spread evenly over skills, then over every factor."""
         v = version(name)
-        chosen = tuple(skills or v.skills)
+        chosen = tuple(dict.fromkeys(skills or v.skills))
         the_split: Split = split_of(split)
         scenes: list[Scene] = []
         for number, skill_name in enumerate(chosen):
@@ -153,7 +153,11 @@ class PaintSkills:
             raise UsageError(f"{self.name} needs detections; this run has {sorted(observed.observations)}")
         detections = observed.observations["detections"]
         looked = set(detections.filter(pl.col("query") == -1)["image_id"].to_list())
-        seen = _boxes_by_image(detections, observed.images, self.labels)
+        # A detector without a colour for any box judges none, also in pictures where it found nothing.
+        colors = detections.filter(pl.col("query") >= 0)["color"]
+        judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
+        nothing = _no_boxes(self.labels, judges_colors)
+        seen = _boxes_by_image(detections, observed.images, self.labels, judges_colors)
         rows: list[dict[str, Any]] = []
         for image in observed.images.iter_rows(named=True):
             prompt = observed.prompts[image["prompt_id"]]
@@ -163,13 +167,13 @@ class PaintSkills:
             rules = skill(str(prompt.facets["skill"]))
             for protocol in PROTOCOLS:
                 if image["state"] == "ok" and image["image_id"] in looked:
-                    boxes = seen.get(image["image_id"], _no_boxes(self.labels))
+                    boxes = seen.get(image["image_id"], nothing)
                     decisions = rules.decide(protocol, expected, boxes, self.thresholds)
                 else:
                     why = "not looked at" if image["state"] == "ok" else f"picture {image['state']}"
                     note = f": {image['note']}" if image["note"] else ""
                     # The rules' names are the same whatever is seen; an empty picture tells which they are.
-                    names = [d.rule for d in rules.decide(protocol, expected, _no_boxes(self.labels), self.thresholds)]
+                    names = [d.rule for d in rules.decide(protocol, expected, nothing, self.thresholds)]
                     decisions = [Decision(rule=name, value=None, reason=why + note) for name in names]
                 rows += [_verdict_row(image, protocol, d) for d in decisions]
         return frame("verdicts", rows)
@@ -245,6 +249,11 @@ class PaintSkills:
                         "accuracy", protocol, {"skill": name, facet: level}, accuracy.filter(pl.col(facet) == level)
                     )
                 )
+        if name == "count" and protocol == "released":
+            # What the released code prints as count-1 ... count-4 is the number of boxes alone, of whatever class.
+            for level in accuracy["count"].unique().sort().to_list():
+                group = {"skill": name, "count": level}
+                scores.append(self._proportion("right_number", protocol, group, rows.filter(pl.col("count") == level)))
         if name == "count" and protocol != "paper":
             scores += self._count_confusion(protocol, accuracy)
         return scores
@@ -343,12 +352,15 @@ def _verdict_row(image: Mapping[str, Any], protocol: str, decision: Decision) ->
     }
 
 
-def _no_boxes(classes: tuple[str, ...]) -> Boxes:
+def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:
     none = np.zeros((0, 2))
-    return Boxes([], np.zeros(0), none, none, none, none, np.zeros((0, len(classes))), classes, [])
+    scores = np.zeros((0, len(classes)))
+    return Boxes([], np.zeros(0), none, none, none, none, scores, classes, [] if judges_colors else None)
 
 
-def _boxes_by_image(detections: pl.DataFrame, images: pl.DataFrame, classes: tuple[str, ...]) -> dict[str, Boxes]:
+def _boxes_by_image(
+    detections: pl.DataFrame, images: pl.DataFrame, classes: tuple[str, ...], judges_colors: bool
+) -> dict[str, Boxes]:
     """Detections as arrays per picture, most confident first."""
     import polars as pl
 
@@ -379,6 +391,6 @@ def _boxes_by_image(detections: pl.DataFrame, images: pl.DataFrame, classes: tup
             pixel_extent=extent,
             class_scores=scores,
             classes=classes,
-            colors=rows["color"].to_list(),
+            colors=rows["color"].to_list() if judges_colors else None,
         )
     return result

@@ -20,7 +20,8 @@ class ColorSkill:
     ``paper``: the same among boxes above 0.8 (arXiv v1, Sec. 4.1).
     ``corrected``: the most confident box *of the class*, above the calibrated threshold, has the colour.
 
-    A detector that does not judge colours has no usable answer, which is not a wrong one.
+    A detector that does not judge colours has no usable answer to any picture, also where the object alone is wrong:
+    an accuracy over such pictures only would be 0 by selection. ``right_object`` is decided all the same.
     """
 
     name = "color"
@@ -45,22 +46,24 @@ class ColorSkill:
             seen = found[0] if found else None
         else:
             limit = at.paper if protocol == "paper" else float("-inf")
-            seen = 0 if len(boxes) and boxes.scores[0] > limit else None
+            seen = 0 if len(boxes) and boxes.confident(limit)[0] else None
+        label = None if seen is None else boxes.labels[seen]
+        color = None if seen is None or boxes.colors is None else boxes.colors[seen]
+        if boxes.colors is None or (seen is not None and color is None):
+            what = "none" if seen is None else f"a {label or 'object of another class'}"
+            reason = f"{asked}, found {what}"
+            unjudged = f"{reason}: the detector judged no colour"
+            return (
+                Decision(rule="accuracy", value=None, reason=unjudged),
+                Decision(rule="right_object", value=float(label == target), reason=reason),
+                Decision(rule="right_color", value=None, reason=unjudged),
+            )
         if seen is None:
             reason = f"{asked}, found none"
             return tuple(
                 Decision(rule=rule, value=0.0, reason=reason) for rule in ("accuracy", "right_object", "right_color")
             )
-        label, color = boxes.labels[seen], boxes.colors[seen]
-        reason = f"{asked}, found a {color or 'colour-unjudged'} {label or 'object of another class'}"
-        if color is None:
-            # Wrong already if the object is; otherwise the colour would decide, and nobody looked at it.
-            value = 0.0 if label != target else None
-            return (
-                Decision(rule="accuracy", value=value, reason=f"{reason}: this detector does not judge colours"),
-                Decision(rule="right_object", value=float(label == target), reason=reason),
-                Decision(rule="right_color", value=None, reason=f"{reason}: this detector does not judge colours"),
-            )
+        reason = f"{asked}, found a {color} {label or 'object of another class'}"
         return (
             Decision(
                 rule="accuracy",

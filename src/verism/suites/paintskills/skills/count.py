@@ -51,7 +51,7 @@ class CountSkill:
             reason = f"expected {asked}, found {words_for(labels)}"
             right_number, right_classes = len(labels) == wanted, bool(labels) and n_target == len(labels)
         elif protocol == "released":
-            n = int((boxes.scores > at.released_count).sum())
+            n = int(boxes.confident(at.released_count).sum())
             column = boxes.class_scores[:, boxes.classes.index(target)] if len(boxes) else np.zeros(0)
             # Stable, so that exact ties keep the detector's order, as torch.topk does on the CPU.
             chosen = np.argsort(-column, kind="stable")[:n]

@@ -57,7 +57,7 @@ class ObjectSkill:
                 Decision(rule="only_object", value=float(right and set(found) == {target}), reason=reason),
             )
         limit = at.paper if protocol == "paper" else float("-inf")
-        top = 0 if len(boxes) and boxes.scores[0] > limit else None
+        top = 0 if len(boxes) and boxes.confident(limit)[0] else None
         if top is None:
             what = "nothing" if not len(boxes) else f"nothing above {limit:g}"
             return (Decision(rule="accuracy", value=0.0, reason=f"expected {with_article(target)}, found {what}"),)

@@ -1,0 +1,87 @@
+# verism from a bare checkout. Needs GNU make, bash and Python 3.11 or later with pip and venv; everything else is
+# installed into .venv. Repeated calls are quick: stamp files say what is installed already.
+#
+#   make demo     make test     make help
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The first of these that runs and is new enough; `make PYTHON=/path/to/python` overrides.
+PYTHON ?= $(shell for p in python3.11 python3; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+VENV ?= .venv
+OUT ?= demo_run
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+# Versions that were tested together. Torch comes first and by its exact version: where a CPU build is configured this
+# takes it, while any looser request made without torch installed may bring gigabytes of CUDA libraries.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CONSTRAINTS := -c constraints.txt
+TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' constraints.txt)
+
+CREATED := $(VENV)/.stamp-created
+CORE := $(VENV)/.stamp-core
+DEV := $(VENV)/.stamp-dev
+
+.PHONY: help demo install dev test check format bench clean distclean no-torchvision
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(CORE) ## The whole job, offline, in minutes: pictures of known truth, detector, table, report
+	$(BIN)/verism demo --out $(OUT)
+
+install: $(CORE) ## Install verism (the core: no PyTorch) into .venv
+
+dev: $(DEV) ## Install verism with everything its tests need into .venv
+
+test: check ## Format, lint, types, imports between parts, and all tests
+	@# One thread for each worker's arithmetic: two libraries that both take every core slow each other down.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+check: $(DEV) no-torchvision ## The quick half of `make test`: everything but the tests
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+# A torchvision that does not fit torch makes transformers fail with a misleading message; nothing here may bring it.
+no-torchvision: $(DEV)
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit("torchvision is installed in $(VENV), and nothing of verism needs it; a dependency brought it: pip uninstall torchvision" if u.find_spec("torchvision") else 0)'
+
+format: $(DEV) ## Format the code and mend what can be mended automatically
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+
+bench: $(DEV) ## Speed of renderer, detector, pipeline, store and start-up, as ratios
+	$(BIN)/python benchmarks/run.py
+
+clean: ## Remove what was made, but not .venv
+	rm -rf $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv as well
+	rm -rf $(VENV)
+
+$(CREATED):
+	@if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	  echo "verism needs Python 3.11 or later, and found $(or $(PYTHON),none) ($$(python3 --version 2>&1 || true))." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+$(CORE): $(CREATED) pyproject.toml constraints.txt
+	$(PIP) install $(CONSTRAINTS) -e .
+	@touch $@
+
+$(DEV): $(CREATED) pyproject.toml constraints.txt
+	$(PIP) install $(CONSTRAINTS) $(TORCH)
+	$(PIP) install $(CONSTRAINTS) -e '.[dev]'
+	@touch $(CORE) $@

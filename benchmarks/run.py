@@ -1,0 +1,276 @@
+"""Speed and size, each beside a peer measured in the same run: read the ratios, seconds differ between machines.
+
+    python benchmarks/run.py                      everything
+    python benchmarks/run.py renderer startup     some
+    python benchmarks/run.py detector --detector my/detector.onnx --pictures 256 --json
+
+``renderer``: pictures per second in one process and in two. ``detector``: the bare network in onnxruntime on prepared
+arrays, the built-in judge on decoded pictures, and a whole run on files, which may cost at most 20 % more than the bare
+network. ``store``: bytes per picture in a run directory, and the same boxes as JSON lines. ``startup``: seconds until
+``verism --help`` has answered, ``import verism``, and bare Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from verism.records import Scene
+
+SIZE = 256
+BATCH = 8
+LIMIT_PIPELINE = 1.2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line: a number with its unit, and how it relates to the peer of its section (1.0 is the peer itself)."""
+
+    section: str
+    what: str
+    value: float
+    unit: str
+    ratio: float
+    note: str = ""
+
+    def line(self) -> str:
+        return f"{self.section:<9} {self.what:<44} {self.value:>10.3f} {self.unit:<18} x {self.ratio:<8.2f} {self.note}"
+
+
+def best_of(repeats: int, *jobs: Callable[[], object]) -> list[float]:
+    """Shortest wall time of each job. Jobs take turns, so that a busy moment of the machine hits all of them."""
+    best = [float("inf")] * len(jobs)
+    for _ in range(repeats):
+        for number, job in enumerate(jobs):
+            start = time.perf_counter()
+            job()
+            best[number] = min(best[number], time.perf_counter() - start)
+    return best
+
+
+def scenes(count: int) -> Sequence[Scene]:
+    from verism.suites.paintskills.suite import PaintSkills
+
+    return PaintSkills.standard("paintskills", limit=count, seed=5).scenes
+
+
+# ------------------------------------------------------------------------------------------------------------- renderer
+def renderer(options: argparse.Namespace) -> list[Measured]:
+    from verism.simulator.painter import ScenePainter
+    from verism.simulator.parallel import ParallelPainter
+
+    todo = scenes(options.pictures)
+    alone = ScenePainter(SIZE)
+    with ParallelPainter(SIZE, processes=2) as pair:
+        for painter in (alone, pair):
+            list(painter.paint_all(todo[:8]))  # processes start, modules load
+        one, two = best_of(options.repeats, lambda: list(alone.paint_all(todo)), lambda: list(pair.paint_all(todo)))
+    n = len(todo)
+    return [
+        Measured("renderer", f"1 process, {SIZE} x {SIZE}", n / one, "pictures/s", 1.0, "peer"),
+        Measured("renderer", f"2 processes, {SIZE} x {SIZE}", n / two, "pictures/s", one / two, "speed-up; 2 is ideal"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- detector
+def detector(options: argparse.Namespace) -> list[Measured]:
+    import numpy as np
+
+    from verism import api
+    from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, letterbox
+    from verism.records import LoadedImage
+    from verism.suites.paintskills.suite import PaintSkills
+
+    judge = BuiltinDetector(options.detector, threads=options.threads, batch_size=BATCH)
+    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    pictures = paint(suite.scenes)
+    (need,) = suite.needs()
+    images = [
+        LoadedImage(image_id=f"{scene.scene_id}#0", prompt_id=scene.scene_id, pixels=p)
+        for scene, p in zip(suite.scenes, pictures, strict=True)
+    ]
+    prepared = np.stack([letterbox(p, judge.size)[0] for p in pictures])
+    session = bare_session(options.detector, options.threads)
+
+    def bare() -> None:
+        for start in range(0, len(prepared), BATCH):
+            session.run(list(OUTPUTS), {"pixels": prepared[start : start + BATCH]})
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_pictures(suite.scenes, pictures, folder / "pictures")
+        number = iter(range(10**6))
+
+        def whole() -> None:
+            api.evaluate(
+                "paintskills",
+                images=folder / "pictures",
+                detector=judge,
+                out=folder / f"run-{next(number)}",
+                limit=options.pictures,
+                seed=5,
+            )
+
+        bare()
+        whole()
+        times = best_of(options.repeats, bare, lambda: judge.observe(images, need), whole)
+    n = len(pictures)
+    ratio = times[2] / times[0]
+    verdict = f"{'within' if ratio <= LIMIT_PIPELINE else 'ABOVE'} the limit of {LIMIT_PIPELINE}"
+    return [
+        Measured("detector", "network alone, prepared arrays", 1000 * times[0] / n, "ms/picture", 1.0, "peer"),
+        Measured("detector", "BuiltinDetector.observe", 1000 * times[1] / n, "ms/picture", times[1] / times[0]),
+        Measured("detector", "whole run: files to scores", 1000 * times[2] / n, "ms/picture", ratio, verdict),
+    ]
+
+
+def bare_session(path: Path | None, threads: int | None) -> Any:
+    """The judge's own network, loaded as plain onnxruntime would."""
+    from importlib import resources
+
+    import onnxruntime as ort
+
+    packaged = resources.files("verism.judges.detection") / "data" / "paintskills_detector.onnx"
+    content = path.read_bytes() if path is not None else packaged.read_bytes()
+    settings = ort.SessionOptions()
+    settings.inter_op_num_threads = 1
+    if threads is not None:
+        settings.intra_op_num_threads = threads
+    return ort.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
+
+
+def paint(todo: Sequence[Scene]) -> list[np.ndarray]:
+    from verism.records import Painted
+    from verism.simulator.parallel import ParallelPainter
+
+    with ParallelPainter(SIZE) as painter:
+        answers = list(painter.paint_all(todo))
+    failed = [a for a in answers if not isinstance(a, Painted)]
+    if failed:
+        raise failed[0]
+    return [a.pixels for a in answers if isinstance(a, Painted)]
+
+
+def write_pictures(todo: Sequence[Scene], pictures: Sequence[np.ndarray], folder: Path) -> None:
+    from verism.imaging import encode_png
+
+    folder.mkdir()
+    for scene, pixels in zip(todo, pictures, strict=True):
+        (folder / f"{scene.scene_id}.png").write_bytes(encode_png(pixels))
+
+
+# ---------------------------------------------------------------------------------------------------------------- store
+def store(options: argparse.Namespace) -> list[Measured]:
+    """Of a run whose judge is the painter's own truth, so that no detector is needed."""
+    from verism import api
+    from verism.store import TRUTH
+
+    judge = TruthJudge(scenes(options.pictures))
+    with tempfile.TemporaryDirectory() as name:
+        run = api.evaluate(
+            "paintskills", model="oracle", detector=judge, out=Path(name) / "run", limit=options.pictures, seed=5
+        )
+        n = run.read("images").height
+        boxes = run.read("detections", judge.name)
+        as_lines = sum(len(json.dumps(row)) + 1 for row in boxes.iter_rows(named=True))
+        parts = (run.path / "observations" / "detections").glob("*/part-*.parquet")
+        sizes = {
+            "pictures (PNG)": sum(p.stat().st_size for p in run.path.rglob("*.png")),
+            "boxes (parquet)": sum(p.stat().st_size for p in parts if p.parent.name != TRUTH),
+            "verdicts of three protocols, with reasons": (run.path / "verdicts.parquet").stat().st_size,
+            "table of pictures": sum(p.stat().st_size for p in (run.path / "images").glob("*.parquet")),
+        }
+    peer = as_lines / n
+    lines = [Measured("store", "the same boxes as JSON lines", peer, "bytes/picture", 1.0, "peer")]
+    lines += [Measured("store", what, size / n, "bytes/picture", size / n / peer) for what, size in sizes.items()]
+    return lines
+
+
+class TruthJudge:
+    """Says what a scene holds, with boxes of no account: as many rows as a perfect detector would write."""
+
+    name = "truth-of-the-scene"
+
+    def __init__(self, todo: Sequence[Scene]) -> None:
+        self._labels = {s.scene_id: [o.label for o in s.objects] for s in todo}
+
+    def observe(self, images: Sequence[Any], need: Any) -> Any:
+        from verism.records import frame
+
+        rows: list[dict[str, Any]] = []
+        for image in images:
+            base = {"image_id": image.image_id, "judge": self.name, "color_scores": []}
+            rows.append({**base, "query": -1, "class_scores": []})
+            for query, label in enumerate(self._labels[image.prompt_id]):
+                box = {"x0": 10.25 + query, "y0": 20.5, "x1": 99.75, "y1": 120.125 + query}
+                scores = [0.98 if c == label else 0.001 * k for k, c in enumerate(need.classes)]
+                rows.append({**base, **box, "query": query, "label": label, "score": 0.98, "class_scores": scores})
+        return frame(need.table, rows)
+
+
+# -------------------------------------------------------------------------------------------------------------- startup
+def startup(options: argparse.Namespace) -> list[Measured]:
+    codes = {
+        "bare Python": "pass",
+        "import verism": "import verism",
+        "verism --help": "import sys; sys.argv = ['verism', '--help']; from verism.cli.main import main; main()",
+        "import numpy, for comparison": "import numpy",
+    }
+    # Compiled once beforehand; a first start also compiles.
+    jobs = [lambda code=code: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+            for code in codes.values()]  # fmt: skip
+    for job in jobs:
+        job()
+    times = best_of(max(options.repeats, 5), *jobs)
+    return [
+        Measured("startup", what, seconds, "s", seconds / times[0], "peer" if number == 0 else "")
+        for number, (what, seconds) in enumerate(zip(codes, times, strict=True))
+    ]
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], list[Measured]]] = {
+    "renderer": renderer,
+    "detector": detector,
+    "store": store,
+    "startup": startup,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
+    parser.add_argument("--pictures", type=int, default=96, help="pictures per measurement (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the best counts (%(default)s)")
+    parser.add_argument("--detector", type=Path, help="an ONNX file of `verism train detector`; the packaged one")
+    parser.add_argument("--threads", type=int, help="of onnxruntime; one per core")
+    parser.add_argument("--json", action="store_true", help="JSON instead of lines")
+    options = parser.parse_args(argv)
+    if unknown := sorted(set(options.sections) - set(SECTIONS)):
+        parser.error(f"unknown section {', '.join(unknown)}; choose from {', '.join(SECTIONS)}")
+    if options.pictures < 3 or options.repeats < 1:
+        parser.error("--pictures must be at least 3 (one for each skill) and --repeats at least 1")
+    measured: list[Measured] = []
+    for name in options.sections or SECTIONS:
+        lines = SECTIONS[name](options)
+        measured += lines
+        if not options.json:
+            for line in lines:
+                print(line.line(), flush=True)
+    if options.json:
+        print(json.dumps([asdict(m) for m in measured], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

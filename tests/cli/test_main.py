@@ -1,0 +1,482 @@
+"""The command line, end to end on small rendered data: results on stdout, the rest on stderr, exit codes."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from fakes import SCENES_VARIABLE
+
+from verism import registry
+from verism.cli.main import cli, main
+
+TESTS = Path(__file__).parents[1]
+SIZE, LIMIT = "64", "5"
+HAS_DETECTOR = resources.files("verism.judges.detection").joinpath("data/paintskills_detector.onnx").is_file()
+needs_detector = pytest.mark.skipif(not HAS_DETECTOR, reason="the trained detector is not in the package yet")
+
+
+class Said:
+    """What a command wrote and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def verism(monkeypatch, capfd, data):
+    """The command line in this process, with a detector that knows the rendered pictures under the name ``builtin``."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setitem(registry.JUDGES, "builtin", ("fakes:scene_judge", "knows the truth"))
+    monkeypatch.setenv(SCENES_VARIABLE, f"{data / 'D'}|paintskills;{data / 'D1'}|paintskills-v1")
+
+    def call(*arguments: object) -> Said:
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["verism", *map(str, arguments)])
+            try:
+                main()
+                code = 0
+            except SystemExit as stop:
+                code = stop.code or 0
+        return Said(code, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory) -> Path:
+    """D and D1 of the examples, rendered by the command itself."""
+    root = tmp_path_factory.mktemp("rendered")
+    commands = {
+        "D": ["paintskills", "--skill", "spatial", "--split", "test"],
+        "D1": ["paintskills-v1", "--skill", "color", "--split", "val"],
+    }
+    for name, arguments in commands.items():
+        options = ["--limit", LIMIT, "--seed", "31", "--size", SIZE, "--processes", "1", "--out", str(root / name)]
+        done = CliRunner().invoke(cli, ["scenes", "render", *arguments, *options])
+        assert done.exit_code == 0, done.output
+    return root
+
+
+@pytest.fixture(scope="session")
+def runs(data, tmp_path_factory) -> Path:
+    """R and RS of the examples: the rendered pictures, and the same shuffled."""
+    root = tmp_path_factory.mktemp("runs")
+    scenes = ["--scenes", str(data / "D"), "--images", str(data / "D" / "spatial" / "images"), "--detector", "builtin"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(registry.JUDGES, "builtin", ("fakes:scene_judge", "knows the truth"))
+        patch.setenv(SCENES_VARIABLE, f"{data / 'D'}|paintskills")
+        for name, more in (("R", []), ("RS", ["--shuffle", "--seed", "3"])):
+            done = CliRunner().invoke(cli, ["run", "paintskills", *scenes, *more, "--out", str(root / name)])
+            assert done.exit_code == 0, done.output
+    return root
+
+
+# ------------------------------------------------------------------------------------------------------------ rendering
+def test_rendered_sets_have_the_published_layout(data):
+    boxes = json.loads((data / "D/spatial/spatial_val_bounding_boxes.json").read_text())
+    assert len(boxes["images"]) == 5
+    assert len(boxes["annotations"]) == 10
+    assert len(list((data / "D/spatial/images").glob("image_spatial_val_*.png"))) == 5
+    assert len(json.loads((data / "D1/color/scenes/color_val.json").read_text())["data"]) == 5
+    assert not list(data.rglob("*.tmp"))
+    assert not list(data.rglob(".boxes-*"))
+
+
+def test_rendering_again_renders_nothing(verism, data):
+    pictures = {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")}
+    before = {p: p.read_bytes() for p in (data / "D").rglob("*.json")}
+    same = ("--skill", "spatial", "--split", "test", "--limit", LIMIT, "--size", SIZE)
+    done = verism("scenes", "render", "paintskills", *same, "--seed", 31, "--out", data / "D", "--json")
+    assert (done.code, done.json) == (0, {"out": str(data / "D"), "scenes": 5, "failed": 0})
+    assert {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")} == pictures
+    assert {p: p.read_bytes() for p in (data / "D").rglob("*.json")} == before
+
+
+def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_path, monkeypatch):
+    from verism.simulator.painter import ScenePainter
+
+    paint, left = ScenePainter.paint, iter(range(2))
+
+    def tired(self, scene):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return paint(self, scene)
+
+    command = ("scenes", "render", "paintskills-v1", "--skill", "color", "--split", "val", "--limit", LIMIT)
+    command += ("--seed", 31, "--size", SIZE, "--out", tmp_path / "D1")
+    with monkeypatch.context() as patch:
+        patch.setattr(ScenePainter, "paint", tired)
+        done = verism(*command)
+    assert done.code == 130
+    assert "goes on where it was" in done.err
+    assert len(list((tmp_path / "D1").rglob("*.png"))) == 2
+    assert verism(*command).code == 0
+    for path in (p for p in (data / "D1").rglob("*") if p.is_file()):
+        assert (tmp_path / "D1" / path.relative_to(data / "D1")).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--seed", 32, "--size", SIZE), "rendered with another --seed"),
+        (("--seed", 31, "--size", 128), "rendered with painter 'simulator-1@64', now 'simulator-1@128'"),
+    ],
+)
+def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
+    before = {p: p.read_bytes() for p in (data / "D").rglob("*") if p.is_file()}
+    command = ("scenes", "render", "paintskills", "--skill", "spatial", "--split", "test", "--limit", LIMIT)
+    done = verism(*command, *change, "--out", data / "D")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert {p: p.read_bytes() for p in (data / "D").rglob("*") if p.is_file()} == before
+
+
+def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
+    from fakes import PixelPainter
+
+    from verism.pipeline import scenes as rendering
+    from verism.suites.paintskills.suite import PaintSkills
+
+    suite = PaintSkills.standard(skills=("object",), limit=3)
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(rendering, "encode_png", full)
+    painter = PixelPainter(tuple(suite.shapes), ())
+    with pytest.raises(OSError, match="no space left"):
+        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64)
+    assert not list(tmp_path.rglob("*_bounding_boxes.json"))
+
+
+def test_scenes_that_cannot_be_painted_are_listed_and_left_out(tmp_path):
+    from fakes import PixelPainter
+
+    from verism.pipeline.scenes import render_scenes
+    from verism.suites.paintskills.suite import PaintSkills
+
+    suite = PaintSkills.standard(skills=("object",), limit=3)
+    painter, told = PixelPainter(tuple(suite.shapes), (), fails=[suite.scenes[1].scene_id]), []
+    assert render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64, on_failure=told.append) == 1
+    assert told == [f"no place in {suite.scenes[1].scene_id}"]
+    again = PaintSkills.from_folder(tmp_path / "D")
+    assert [s.scene_id for s in again.scenes] == [suite.scenes[0].scene_id, suite.scenes[2].scene_id]
+
+
+# -------------------------------------------------------------------------------------------------------- run and score
+def accuracy(scores: list[dict], protocol: str = "corrected", **group) -> dict:
+    (found,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]
+    return found
+
+
+def test_scores_as_json(verism, runs):
+    first = verism("score", runs / "R", "--json")
+    assert first.code == 0
+    keys = {"suite", "metric", "protocol", "group", "value", "ci_low", "ci_high", "n_used", "n_unusable"}
+    for record in first.json:
+        assert keys <= set(record)
+    headline = accuracy(first.json, skill="spatial")
+    assert headline["suite"] == "paintskills"
+    assert (headline["value"], headline["n_used"], headline["n_unusable"]) == (1.0, 5, 0)
+    assert headline["ci_low"] < 1 == headline["ci_high"]
+    assert verism("score", runs / "R", "--json").out == first.out
+    assert first.out == (runs / "R" / "scores.json").read_text()
+
+
+def test_a_limit_can_be_changed_afterwards(verism, runs, tmp_path):
+    shutil.copytree(runs / "R", tmp_path / "R")
+    strict = verism("score", tmp_path / "R", "--threshold", 0.95, "--json")
+    assert accuracy(strict.json, skill="spatial")["value"] == 0.0  # the fake detector says 0.9
+    table = verism("score", tmp_path / "R", "--threshold", 0.5)
+    assert (table.code, table.err) == (0, "")
+    assert "spatial" in table.out
+    wrong = verism("score", tmp_path / "R", "--threshold", 7)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "between 0 and 1, got 7" in wrong.err
+    assert verism("score", tmp_path / "R", "--detector", "nobody").code == 2
+
+
+def test_a_run_says_what_matched_and_goes_on(verism, data, tmp_path):
+    command = ("run", "paintskills-v1", "--scenes", data / "D1", "--images", data / "D1/color/images")
+    first = verism(*command, "--out", tmp_path / "R1", "--json")
+    assert first.code == 0
+    assert accuracy(first.json, skill="color")["value"] == 1.0
+    assert "matched       5" in first.err
+    assert "\r" not in first.err  # no progress line off a terminal
+    again = verism(*command, "--out", tmp_path / "R1", "--json")
+    assert (again.code, again.out) == (0, first.out)
+    other = verism(*command, "--out", tmp_path / "R1", "--limit", 3)
+    assert (other.code, other.out) == (2, "")
+    assert "limit: None there, 3 now" in other.err
+
+
+def test_missing_pictures_end_in_exit_code_1_and_are_listed(verism, data, tmp_path):
+    shutil.copytree(data / "D/spatial/images", tmp_path / "images")
+    pictures = sorted((tmp_path / "images").iterdir())
+    pictures[0].unlink()
+    pictures[1].write_bytes(pictures[1].read_bytes()[:200])
+    command = ("run", "paintskills", "--scenes", data / "D", "--images", tmp_path / "images", "--out", tmp_path / "R")
+    first = verism(*command, "--json")
+    assert first.code == 1
+    assert "2 without a usable picture:" in first.err
+    assert "missing: no file of that name" in first.err
+    assert "failed: damaged or truncated" in first.err
+    headline = accuracy(first.json, skill="spatial")
+    assert (headline["value"], headline["n_used"], headline["n_unusable"]) == (1.0, 3, 2)
+    assert verism(*command).code == 1  # still so
+    for path in pictures[:2]:
+        shutil.copy(data / "D/spatial/images" / path.name, path)
+    mended = verism(*command, "--retry", "--json")
+    assert mended.code == 0
+    assert accuracy(mended.json, skill="spatial")["n_used"] == 5
+
+
+def test_painted_runs_know_their_truth(verism, tmp_path):
+    command = ("run", "paintskills", "--skill", "object", "--model", "scripted:error=0.5", "--size", 64)
+    done = verism(*command, "--limit", 4, "--out", tmp_path / "R", "--json")
+    assert done.code == 0
+    assert {"true_accuracy", "judge_false_accept"} <= {s["metric"] for s in done.json}
+
+
+def test_another_detector_looks_at_the_same_pictures(verism, runs, tmp_path, monkeypatch):
+    shutil.copytree(runs / "R", tmp_path / "R")
+    monkeypatch.setitem(registry.JUDGES, "blind", ("fakes:blind_judge", "sees nothing"))
+    done = verism("observe", tmp_path / "R", "--detector", "blind", "--json")
+    assert accuracy(done.json, skill="spatial")["value"] == 0.0
+    # Each judge keeps its own limit, 0.5 and 0.95 here: the boxes of the first have confidence 0.9.
+    first = verism("score", tmp_path / "R", "--detector", "scene-judge@1", "--json")
+    assert accuracy(first.json, skill="spatial")["value"] == 1.0
+
+
+# ------------------------------------------------------------------------------------------------------ report, compare
+def test_a_report_is_one_file(verism, runs, tmp_path):
+    done = verism("report", runs / "R", runs / "RS", "--out", tmp_path / "report.html")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.strip() == str(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert verism("report", runs / "R", "--json").json
+    assert list(csv.DictReader(verism("report", runs / "R", "--csv").out.splitlines()))
+    assert "|" in verism("report", runs / "R", "--markdown").out
+    both = verism("report", runs / "R", "--json", "--csv")
+    assert (both.code, both.out) == (2, "")
+
+
+def test_comparing_is_b_minus_a(verism, runs):
+    done = verism("compare", runs / "R", runs / "RS", "--json")
+    assert done.code == 0
+    spatial = next(d for d in done.json if d["group"] == {"skill": "spatial"} and d["protocol"] == "corrected")
+    shuffled = accuracy(verism("score", runs / "RS", "--json").json, skill="spatial")["value"]
+    assert shuffled < 1
+    assert spatial["difference"] == pytest.approx(shuffled - 1)
+    assert (spatial["value_a"], spatial["n_pairs"], spatial["n_unpaired"]) == (1.0, 5, 0)
+    assert verism("compare", runs / "R", runs / "RS", "--json").out == done.out
+    table = verism("compare", runs / "R", runs / "RS")
+    assert (table.code, table.err) == (0, "")
+    assert "spatial" in table.out
+
+
+def test_runs_of_other_suites_cannot_be_compared(verism, data, runs, tmp_path):
+    verism(
+        "run", "paintskills-v1", "--scenes", data / "D1", "--images", data / "D1/color/images", "--out", tmp_path / "R1"
+    )
+    done = verism("compare", runs / "R", tmp_path / "R1")
+    assert (done.code, done.out) == (2, "")
+    assert "no prompt in common" in done.err
+
+
+# --------------------------------------------------------------------------------------------------------- demo, doctor
+def test_the_demo_runs_offline_and_writes_a_report(verism, tmp_path):
+    out = tmp_path / "with, a comma"
+    done = verism("demo", "--out", out, "--limit", 3)
+    assert done.code == 0, done.err
+    assert f"report: {out / 'report.html'}" in done.out
+    assert (out / "report.html").stat().st_size > 10_000
+    assert {p.name for p in out.iterdir() if p.is_dir()} >= {"scripted", "oracle", "shuffled"}
+
+
+def test_the_doctor_names_what_is_missing(verism):
+    done = verism("doctor", "--json")
+    findings = {f["name"]: f for f in done.json}
+    assert findings["polars"]["ok"]
+    assert findings["simulator"]["ok"]
+    assert done.code == (0 if all(f["ok"] or not f["required"] for f in findings.values()) else 1)
+    assert findings["detector"]["ok"] == HAS_DETECTOR
+
+
+def test_the_doctor_takes_packages_of_another_name(monkeypatch):
+    from importlib import metadata
+
+    from verism.cli import doctor
+
+    def unknown(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", unknown)
+    found = doctor._module("onnxruntime", "onnxruntime", None, "the built-in detector")
+    assert found.ok
+    missing = doctor._module("no_such_module", "nosuch", "models", "dreams")
+    assert (missing.ok, missing.required) == (False, False)
+    assert "pip install 'verism[models]'" in missing.message
+
+
+@needs_detector
+def test_the_built_in_detector_judges_rendered_pictures(data, tmp_path):
+    command = ["run", "paintskills", "--scenes", data / "D", "--images", data / "D/spatial/images", "--json"]
+    done = CliRunner().invoke(cli, [*map(str, command), "--detector", "builtin", "--out", str(tmp_path / "R")])
+    assert done.exit_code == 0, done.output
+    assert accuracy(json.loads(done.stdout), skill="spatial")["n_used"] == 5
+
+
+@pytest.mark.parametrize("what", ["suites", "models", "judges", "protocols", "environments", "classes"])
+def test_lists(verism, what):
+    done = verism("list", what, "--json")
+    assert done.code == 0
+    names = [row["name"] for row in done.json]
+    assert names
+    assert len(set(names)) == len(names)
+    assert names[0] in verism("list", what).out
+
+
+# -------------------------------------------------------------------------------------------------------------- dry run
+def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
+    command = ("run", "paintskills", "--skill", "object", "--skill", "count", "--limit", 10, "--n-images", 2)
+    done = verism(*command, "--out", tmp_path / "new", "--dry-run", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["prompts"] == 10
+    assert done.json["pictures"] == 20
+    assert done.json["pictures_per_skill"] == {"object": 10, "count": 10}
+    assert done.json["pictures_done"] == 0
+    assert not (tmp_path / "new").exists()
+    assert "20 pictures for 10 prompts of paintskills" in verism(*command, "--dry-run").out
+    there = verism("run", "paintskills", "--scenes", data / "D", "--out", runs / "R", "--dry-run", "--json")
+    assert there.json["pictures_done"] == 5
+
+
+# ---------------------------------------------------------------------------------------------------------- wrong usage
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rnu", "paintskills"], "Did you mean run?"),
+        (["run", "paintskils", "--model", "oracle", "--out", "x"], "Did you mean paintskills"),
+        (["run", "paintskills", "--limt", "3"], "No such option"),
+        (["run", "paintskills", "--limit", "0", "--dry-run"], "--limit"),
+        (["run", "paintskills", "--model", "oracle"], "--out is missing"),
+        (["run", "paintskills", "--out", "x"], "either a model (--model) or pictures (--images)"),
+        (["run", "paintskills", "--model", "oracle", "--images", "y", "--out", "x"], "not both"),
+        (["run", "paintskills", "--model", "orcale", "--out", "x"], "Did you mean oracle?"),
+        (["run", "paintskills", "--model", "oracle", "--size", "8", "--out", "x"], "--size must be 64 to 2048"),
+        (["run", "paintskills", "--model", "oracle", "--threshold", "7", "--out", "x"], "between 0 and 1, got 7"),
+        (["run", "paintskills", "--model", "oracle", "--detector", "bultin", "--out", "x"], "Did you mean builtin?"),
+        (["run", "paintskills", "--images", "nowhere", "--out", "x"], "no such folder or manifest"),
+        (["run", "paintskills", "--scenes", "nowhere", "--dry-run"], "no PaintSkills scenes in nowhere"),
+        (["run", "paintskills", "--skill", "spatail", "--dry-run"], "no skill 'spatail'"),
+        (["run", "paintskills", "--split", "tset", "--dry-run"], "unknown split 'tset'"),
+        (["score", "nowhere"], "nowhere is not a run directory"),
+        (["report"], "RUN_DIRS"),
+        (["compare", "nowhere", "elsewhere"], "nowhere is not a run directory"),
+        (["compare", "a", "b", "--protocol", "papre"], "papre"),
+        (["scenes", "render", "paintskills"], "--out"),
+        (["scenes", "sheet", "--only", "dgo", "--out", "x.png"], "Did you mean 'dog'"),
+        (["scenes", "sheet", "--only", "dog", "--out", "x"], "name a picture file"),
+        (["list", "things"], "things"),
+    ],
+    ids=lambda a: " ".join(a) if isinstance(a, list) else "",
+)
+def test_wrong_usage_ends_in_exit_code_2_with_a_hint_and_leaves_nothing(
+    verism, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    done = verism(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_any_asked_picture_says_what_it_looked_for(verism, data, tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "cat.png").touch()
+    done = verism(
+        "run", "paintskills", "--scenes", data / "D", "--images", tmp_path / "images", "--out", tmp_path / "R"
+    )
+    assert done.code == 2
+    assert "image_spatial_val_" in done.err
+    assert "Found: cat.png" in done.err
+    assert not (tmp_path / "R").exists()
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = [path]
+    for name, command in group.commands.items():
+        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+    return found
+
+
+@pytest.mark.parametrize("path", commands(cli), ids=" ".join)
+def test_every_help_shows_an_example(path):
+    done = CliRunner().invoke(cli, [*path, "--help"])
+    assert done.exit_code == 0
+    examples = [line for line in done.output.splitlines() if "Usage:" not in line]
+    assert any(" ".join(("verism", *path)) in line for line in examples)
+
+
+# ---------------------------------------------------------------------------------------------------- real processes
+@pytest.fixture
+def process(tmp_path, data):
+    """The command in a process of its own; an entry point of another package brings the detector ``known``."""
+    info = tmp_path / "site" / "known-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: known\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[verism.judges]\nknown = fakes:scene_judge\n")
+    paths = [str(info.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        SCENES_VARIABLE: f"{data / 'D'}|paintskills",
+    }
+
+    def call(*arguments: object) -> Said:
+        script = "from verism.cli.main import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def test_in_a_process_of_its_own(process, data, tmp_path):
+    command = ("run", "paintskills", "--scenes", data / "D", "--images", data / "D", "--detector", "known")
+    done = process(*command, "--out", tmp_path / "R", "--json")
+    assert done.code == 0, done.err
+    assert accuracy(done.json, skill="spatial")["value"] == 1.0
+    assert "matched       5" in done.err
+    assert "\r" not in done.err
+    again = process("score", tmp_path / "R", "--json")
+    assert (again.code, again.out, again.err) == (0, done.out, "")
+
+
+def test_wrong_usage_in_a_process_of_its_own(process):
+    done = process("run", "paintskils", "--dry-run")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
+        "There are: paintskills, paintskills-v1\n"
+    )

@@ -1,0 +1,173 @@
+"""Pictures that exist already: matched by name or manifest, and nothing guessed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from verism.errors import UsageError
+from verism.generators.folder import FolderGenerator, match_pictures
+from verism.pipeline.local import make_requests
+from verism.records import Prompt
+
+
+def prompt(prompt_id: str, text: str = "", n_images: int = 1) -> Prompt:
+    return Prompt(prompt_id=prompt_id, suite="s", text=text or f"a photo of {prompt_id}", n_images=n_images)
+
+
+A, B, C = prompt("object_val_00001"), prompt("object_val_00002"), prompt("spatial_val_00003", n_images=3)
+
+
+@pytest.fixture
+def put(tmp_path):
+    def make(*names: str):
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"picture")
+        return tmp_path
+
+    return make
+
+
+def names(matching) -> dict[tuple[str, int], str]:
+    return {key: path.name for key, path in matching.files.items()}
+
+
+def test_a_folder_is_matched_by_name(put):
+    folder = put(
+        "image_object_val_00001.png",
+        "object_val_00002.JPG",
+        "spatial_val_00003.webp",
+        "spatial_val_00003_1.png",
+        "object_val_00009.png",
+        "object_val_00001.txt",
+        "readme.md",
+    )
+    matching = match_pictures(folder, [A, B, C])
+    assert names(matching) == {
+        (A.prompt_id, 0): "image_object_val_00001.png",
+        (B.prompt_id, 0): "object_val_00002.JPG",
+        (C.prompt_id, 0): "spatial_val_00003.webp",
+        (C.prompt_id, 1): "spatial_val_00003_1.png",
+    }
+    assert matching.missing == ((C.prompt_id, 2),)
+    assert sorted(p.name for p in matching.ignored) == ["object_val_00001.txt", "object_val_00009.png", "readme.md"]
+    table = matching.table()
+    assert "matched       4" in table
+    assert "missing       1   e.g. spatial_val_00003#2" in table
+    assert "ignored       3" in table
+
+
+def test_the_first_of_several_may_carry_its_number(put):
+    assert names(match_pictures(put("spatial_val_00003_0.png"), [C])) == {(C.prompt_id, 0): "spatial_val_00003_0.png"}
+
+
+def test_the_published_layout_is_searched(put):
+    root = put("object/images/image_object_val_00001.png", "spatial/val_images/image_spatial_val_00003.png")
+    assert set(match_pictures(root, [A, C]).files) == {(A.prompt_id, 0), (C.prompt_id, 0)}
+    assert set(match_pictures(root / "object" / "images", [A, C]).files) == {(A.prompt_id, 0)}
+
+
+@pytest.mark.parametrize("second", ["object_val_00001.jpg", "object_val_00001.png", "image_object_val_00001_0.png"])
+def test_two_files_for_one_picture_are_refused(put, second):
+    with pytest.raises(UsageError, match=r"both .* and .* are pictures of 'object_val_00001'"):
+        match_pictures(put("image_object_val_00001.png", second), [A])
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="no such folder or manifest"):
+        match_pictures(tmp_path / "nowhere", [A])
+
+
+# ------------------------------------------------------------------------------------------------------------ manifests
+def test_a_csv_by_id_counts_from_its_own_folder(put, tmp_path):
+    folder = put("pics/x.png", "y.png")
+    manifest = folder / "list.csv"
+    # With the byte-order mark that spreadsheets write.
+    manifest.write_text(
+        f"\ufeffprompt_id,path\nobject_val_00001,pics/x.png\nobject_val_00002,{folder}/y.png\nunknown,z.png\n",
+        encoding="utf-8",
+    )
+    matching = match_pictures(manifest, [A, B])
+    assert matching.files == {(A.prompt_id, 0): tmp_path / "pics/x.png", (B.prompt_id, 0): tmp_path / "y.png"}
+    assert [p.name for p in matching.ignored] == ["z.png"]
+
+
+def test_rows_of_one_prompt_are_its_pictures_in_order(tmp_path):
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("prompt_id,path\n" + "".join(f"{C.prompt_id},{k}.png\n" for k in "abcd"))
+    matching = match_pictures(manifest, [C])
+    assert names(matching) == {(C.prompt_id, 0): "a.png", (C.prompt_id, 1): "b.png", (C.prompt_id, 2): "c.png"}
+    assert [p.name for p in matching.ignored] == ["d.png"]
+    manifest.write_text(f"prompt_id,path,index\n{C.prompt_id},two.png,2\n{C.prompt_id},zero.png,0\n")
+    assert names(match_pictures(manifest, [C])) == {(C.prompt_id, 0): "zero.png", (C.prompt_id, 2): "two.png"}
+
+
+def test_pictures_of_one_text_are_dealt_out_in_order(tmp_path):
+    twins = [prompt("p1", "a dog"), prompt("p2", "a dog", n_images=2), prompt("p3", "a cat")]
+    manifest = tmp_path / "list.jsonl"
+    rows = [("a dog", "1"), ("a cat", "c"), (" a dog ", "2"), ("a dog", "3"), ("a dog", "4"), ("a bird", "b")]
+    manifest.write_text("\n".join(json.dumps({"prompt": t, "path": f"{k}.png"}) for t, k in rows) + "\n\n")
+    matching = match_pictures(manifest, twins)
+    assert names(matching) == {("p1", 0): "1.png", ("p2", 0): "2.png", ("p2", 1): "3.png", ("p3", 0): "c.png"}
+    assert sorted(p.name for p in matching.ignored) == ["4.png", "b.png"]
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\u2028separator", "form\x0cfeed", 'quotes " and, commas', "猫"])
+def test_prompts_may_hold_any_character(tmp_path, text):
+    odd = prompt("odd", text)
+    quoted = text.replace('"', '""')
+    (tmp_path / "a.csv").write_text(f'prompt,path\n"{quoted}",a.png\n', encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"prompt": text, "path": "a.png"}, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    for name in ("a.csv", "a.jsonl"):
+        assert names(match_pictures(tmp_path / name, [odd])) == {("odd", 0): "a.png"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "prompt_id,path\nobject_val_00001,\n", "row 1: no `path`"),
+        ("a.csv", "path,caption\nx.png,hello\n", "neither `prompt_id` nor `prompt`"),
+        ("a.csv", "prompt_id,path,index\nobject_val_00001,x.png,first\n", "index 'first' is not a whole number"),
+        ("a.csv", "prompt_id,path,index\nobject_val_00001,x.png,-1\n", "index -1 is negative"),
+        ("a.jsonl", '{"prompt": "a photo of object_val_00001", "path": "x.png", "index": -1}', "index -1 is negative"),
+        (
+            "a.csv",
+            "prompt_id,path,index\nobject_val_00001,x.png,0\nobject_val_00001,y.png,0\n",
+            "row 2: a second picture",
+        ),
+        ("a.jsonl", "{not json}\n", "cannot be read as a manifest"),
+        ("a.jsonl", "7\n", "cannot be read as a manifest"),
+        ("a.xlsx", "", "a manifest is .csv or .jsonl"),
+    ],
+)
+def test_manifests_that_are_wrong_say_where(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError) as err:
+        match_pictures(tmp_path / name, [A, B])
+    assert message in str(err.value)
+
+
+def test_a_manifest_that_is_no_text(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x01path")
+    with pytest.raises(UsageError, match="cannot be read as a manifest"):
+        match_pictures(tmp_path / "a.csv", [A])
+
+
+# ------------------------------------------------------------------------------------------------------------ generator
+def test_the_generator_answers_with_the_file_or_says_it_is_missing(put):
+    matching = match_pictures(put("object_val_00001.png"), [A, B])
+    generator = FolderGenerator(matching)
+    first, second = generator.generate(make_requests([A, B], 0))
+    assert (first.state, first.path, first.pixels) == ("ok", str(matching.files[A.prompt_id, 0]), None)
+    assert (second.state, second.path, second.note) == ("missing", None, "no file of that name")
+    assert [first.image_id, second.image_id] == ["object_val_00001#0", "object_val_00002#0"]
+    assert generator.name.startswith("images:/")
+
+
+def test_prompts_with_several_pictures_leave_the_missing_open(put):
+    matching = match_pictures(put("spatial_val_00003_2.png"), [C, replace(A, n_images=2)])
+    assert len(matching.missing) == 4

@@ -1,0 +1,145 @@
+"""The painter of known truth."""
+
+import numpy as np
+import pytest
+from fakes import PixelPainter
+
+from verism.errors import UsageError
+from verism.generators.scripted import MISTAKES, ScriptedGenerator, detections_of, one_hot, spoil
+from verism.pipeline.local import make_requests
+from verism.records import Painted, Prompt, Scene, SceneObject, schema
+from verism.suites.paintskills.suite import PaintSkills
+
+CLASSES = {"dog": "dog", "chair": "chair", "fire hydrant": "fireHydrant"}
+COLORS = ("red", "blue", "green")
+
+
+def scene(skill: str = "object", *objects: SceneObject, background: str = "meadow") -> Scene:
+    objects = objects or (SceneObject(shape="dog", label="dog"),)
+    return Scene(scene_id="s", skill=skill, split="val", text="", background=background, objects=objects, seed=1)
+
+
+def test_without_error_all_is_as_asked(prompts, scripted):
+    for request, result in zip(make_requests(prompts, 0), scripted().generate(make_requests(prompts, 0))):
+        assert (result.image_id, result.state, result.note) == (request.image_id, "ok", "painted as asked")
+        truth = result.truth["detections"].filter(result.truth["detections"]["query"] >= 0)
+        assert truth["label"].to_list() == list(request.prompt.spec["labels"])
+
+
+def test_mistakes_come_at_the_rate_asked_for(scripted):
+    prompts = PaintSkills.standard(skills=("object", "count", "spatial", "color"), limit=400).prompts()
+    notes = [r.note for r in scripted(0.25).generate(make_requests(prompts, 0))]
+    # 400 draws at 1/4: 100 wrong, standard deviation sqrt(400 * 3/16) = 8.7
+    assert sum(n != "painted as asked" for n in notes) == pytest.approx(100, abs=35)
+    assert {r.note for r in scripted(1.0).generate(make_requests(prompts[:40], 0))}.isdisjoint({"painted as asked"})
+
+
+def test_a_picture_depends_on_its_own_seed_alone(prompts, scripted):
+    every = {r.image_id: r for r in scripted(0.5).generate(make_requests(prompts, 7))}
+    for result in scripted(0.5).generate(make_requests(prompts[::-1][:5], 7)):
+        np.testing.assert_array_equal(result.pixels, every[result.image_id].pixels)
+        assert result.note == every[result.image_id].note
+    other = [r.pixels for r in scripted(0.5).generate(make_requests(prompts, 8))]
+    assert not any(np.array_equal(p, q.pixels) for p, q in zip(other, every.values()))
+
+
+def test_what_cannot_be_painted_failed_with_the_reason(prompts, suite):
+    painter = PixelPainter(tuple(suite.shapes), suite.colors, fails=[prompts[1].scene.scene_id])
+    results = list(
+        ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors).generate(make_requests(prompts, 0))
+    )
+    assert [r.state for r in results] == ["ok", "failed"] + ["ok"] * 10
+    assert results[1].note == f"no place in {prompts[1].scene.scene_id}"
+    assert results[1].pixels is None
+
+
+def test_a_prompt_without_a_scene_cannot_be_painted(scripted):
+    bare = Prompt(prompt_id="bare", suite="s", text="")
+    with pytest.raises(UsageError, match="'bare' has no scene"):
+        list(scripted().generate(make_requests([bare], 0)))
+
+
+def test_the_name_holds_everything_that_decides_the_pictures(scripted):
+    assert scripted(0.2).name == "scripted:error=0.2(pixels@64)"
+    assert scripted(0.2, mistakes=("class", "empty")).name == "scripted:error=0.2&mistakes=class+empty(pixels@64)"
+
+
+@pytest.mark.parametrize("error", [-0.1, 1.5, float("nan")])
+def test_error_rates_out_of_range(error, scripted):
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        scripted(error)
+
+
+def test_unknown_mistakes(scripted):
+    with pytest.raises(UsageError, match=r"unknown mistakes \['colour'\]; choose from"):
+        scripted(0.1, mistakes=("class", "colour"))
+
+
+def test_each_mistake_is_offered_only_where_it_is_one():
+    red = SceneObject(shape="dog", label="dog", color="red")
+    dog, chair = SceneObject(shape="dog", label="dog"), SceneObject(shape="chair", label="chair", relation="left_0")
+    cases = [
+        (scene("object"), {"class", "empty"}),
+        (scene("object", red), {"class", "empty"}),  # a painted object of another skill: its colour is not asked for
+        (scene("color", red), {"class", "empty", "color"}),
+        (scene("count", dog, dog), {"class", "empty", "count"}),
+        (scene("spatial", dog, chair), {"class", "empty", "relation"}),
+        (scene("color", red, background="empty"), {"class", "color"}),
+    ]
+    for given, possible in cases:
+        for mistake in MISTAKES:
+            for seed in range(4):
+                rng = np.random.default_rng(seed)
+                if mistake in possible:
+                    shown, _ = spoil(given, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+                    assert shown.objects != given.objects
+                else:
+                    with pytest.raises(UsageError, match="none of the mistakes"):
+                        spoil(given, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+
+
+def test_two_of_a_class_are_never_just_swapped():
+    dogs = (SceneObject(shape="dog", label="dog"), SceneObject(shape="dog", label="dog", relation="left_0"))
+    made = {
+        spoil(scene("spatial", *dogs), np.random.default_rng(k), classes=CLASSES, colors=(), mistakes=("relation",))[1]
+        for k in range(20)
+    }
+    assert made == {"above instead of left"}
+    cat = (dogs[0], SceneObject(shape="chair", label="chair", relation="left_0"))
+    made = {
+        spoil(scene("spatial", *cat), np.random.default_rng(k), classes=CLASSES, colors=(), mistakes=("relation",))[1]
+        for k in range(20)
+    }
+    assert made == {"above instead of left", "right instead of left"}
+
+
+def test_truth_is_what_a_perfect_detector_would_say():
+    objects = (
+        SceneObject(shape="fireHydrant", label="fire hydrant", color="blue"),
+        SceneObject(shape="teapot", label="teapot"),
+    )
+    boxes = np.array([[1, 2, 3, 4], [5, 6, 7.5, 8]], np.float32)
+    painted = Painted(pixels=np.zeros((9, 9, 3)), boxes=boxes, visible=np.ones(2), mask=np.zeros((9, 9)))
+    table = detections_of("i", scene("object", *objects), painted, tuple(CLASSES), COLORS)
+    assert table.schema == schema("detections")
+    looked, hydrant, teapot = table.iter_rows(named=True)
+    assert (looked["query"], looked["label"], looked["judge"]) == (-1, None, "truth")
+    assert [hydrant[k] for k in ("x0", "y0", "x1", "y1", "score")] == [1, 2, 3, 4, 1]
+    assert (hydrant["label"], hydrant["class_scores"]) == ("fire hydrant", [0.0, 0.0, 1.0])
+    assert (hydrant["color"], hydrant["color_scores"]) == ("blue", [0.0, 1.0, 0.0])
+    assert (teapot["label"], teapot["raw_label"], teapot["class_scores"]) == (None, "teapot", [0.0, 0.0, 0.0])
+    assert (teapot["color"], teapot["color_scores"]) == (None, [])
+    assert one_hot("b", "abc").tolist() == [0, 1, 0]
+
+
+def test_closing_reaches_the_painter(suite):
+    class Closing(PixelPainter):
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    painter = Closing((), ())
+    ScriptedGenerator(painter, classes={}, colors=()).close()
+    assert painter.closed
+    ScriptedGenerator(PixelPainter((), ()), classes=suite.shapes, colors=()).close()

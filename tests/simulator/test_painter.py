@@ -1,0 +1,258 @@
+"""Pictures with exact truth: what the scene says holds in the boxes, and the same scene is the same picture."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import trimesh
+
+from verism.errors import UsageError, VerismError
+from verism.records import Painted, Scene, SceneObject
+from verism.simulator import painter as painter_module
+from verism.simulator import user_assets
+from verism.simulator.catalogue import standard_catalogue
+from verism.simulator.model import Asset, Material, Model
+from verism.simulator.painter import MIN_VISIBLE, PAINTS, ScenePainter
+from verism.simulator.parallel import ParallelPainter
+from verism.simulator.renderer import Camera
+from verism.simulator.shapes import box
+from verism.simulator.user_assets import load_assets, load_model
+
+SIZE = 96
+
+
+def thing(label: str, **fields) -> SceneObject:
+    return SceneObject(shape=label, label=label, **fields)
+
+
+def scene(*objects: SceneObject, seed: int = 1, background: str = "empty", skill: str = "object") -> Scene:
+    return Scene(
+        scene_id=f"s{seed}", skill=skill, split="val", text="", background=background, objects=objects, seed=seed
+    )
+
+
+@cache
+def paint(asked: Scene) -> Painted:
+    return ScenePainter(SIZE).paint(asked)
+
+
+FOUR = scene(*[thing("suitcase")] * 4, seed=5, background="tiled_hall", skill="count")
+RELATED = [
+    scene(thing("chair"), thing(other, relation=f"{relation}_0"), seed=seed, background=place, skill="spatial")
+    for other, place, seed in (("dog", "beach", 3), ("chair", "empty", 4))
+    for relation in ("left", "right", "above", "below")
+]
+ALL = [FOUR, *RELATED]
+NAMES = [f"{len(s.objects)} {s.objects[1].label} {s.objects[1].relation or ''}".strip() for s in ALL]
+
+
+@pytest.mark.parametrize("asked", ALL, ids=NAMES)
+def test_boxes_are_the_extents_of_the_mask(asked):
+    painted = paint(asked)
+    assert painted.pixels.shape == (SIZE, SIZE, 3)
+    assert painted.pixels.dtype == painted.mask.dtype == np.uint8
+    assert painted.boxes.dtype == np.float32
+    assert set(np.unique(painted.mask)) == set(range(len(asked.objects) + 1))
+    for number, found in enumerate(painted.boxes):
+        ys, xs = np.nonzero(painted.mask == number + 1)
+        assert found.tolist() == [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+
+
+@pytest.mark.parametrize("asked", ALL, ids=NAMES)
+def test_every_object_is_there_and_can_be_seen(asked):
+    painted = paint(asked)
+    assert painted.visible.shape == (len(asked.objects),)
+    assert painted.visible.min() >= MIN_VISIBLE
+    assert painted.visible.max() <= 1
+    extent = painted.boxes[:, 2:] - painted.boxes[:, :2]
+    assert extent.max(axis=1).min() >= 0.1 * SIZE
+    assert painted.boxes.min() >= 0
+    assert painted.boxes.max() <= SIZE
+
+
+@pytest.mark.parametrize("asked", RELATED, ids=NAMES[1:])
+def test_relations_hold_in_the_boxes(asked):
+    a, b = (np.array([(x0 + x1) / 2, (y0 + y1) / 2]) for x0, y0, x1, y1 in paint(asked).boxes)
+    right, down = (b - a).tolist()
+    relation = asked.objects[1].relation
+    along, across = {
+        "left_0": (-right, down),
+        "right_0": (right, down),
+        "above_0": (-down, right),
+        "below_0": (down, right),
+    }[relation]
+    assert along > abs(across)
+    sides = paint(asked).boxes[:, 2:] - paint(asked).boxes[:, :2]
+    axis = 0 if relation in ("left_0", "right_0") else 1
+    assert along > 0.5 * sides[:, axis].mean()  # the corrected rule asks for a quarter
+
+
+def test_a_seed_decides_every_bit():
+    asked = RELATED[0]
+    again = ScenePainter(SIZE).paint(asked)
+    first = paint(asked)
+    for name in ("pixels", "boxes", "visible", "mask"):
+        assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
+    assert paint(replace(asked, seed=99)).pixels.tobytes() != first.pixels.tobytes()
+
+
+def test_several_painters_paint_the_same_and_in_order():
+    wrong = scene(thing("dgo"), seed=9)
+    with ParallelPainter(SIZE, processes=2) as several:
+        assert several.name == ScenePainter(SIZE).name
+        painted = list(several.paint_all([RELATED[4], wrong, RELATED[5]]))
+    assert isinstance(painted[1], VerismError)
+    assert "'dgo'" in str(painted[1])
+    for found, asked in ((painted[0], RELATED[4]), (painted[2], RELATED[5])):
+        assert found.pixels.tobytes() == paint(asked).pixels.tobytes()
+        assert found.boxes.tobytes() == paint(asked).boxes.tobytes()
+
+
+def test_a_scene_of_nothing_is_its_place():
+    painted = paint(scene(background="meadow"))
+    assert painted.boxes.shape == (0, 4)
+    assert painted.visible.shape == (0,)
+    assert not painted.mask.any()
+    assert np.ptp(painted.pixels) > 20
+    assert not paint(scene(background="empty")).pixels.any()  # the published v1 background is black
+
+
+def is_of(color: str, pixels: np.ndarray) -> np.ndarray:
+    """Which pixels (N, 3) a person would call by that colour, bright or in the shade."""
+    r, g, b = pixels.astype(float).T + 1
+    return {
+        "red": r > 1.6 * np.maximum(g, b),
+        "blue": b > 1.4 * np.maximum(r, g),
+        "yellow": np.minimum(r, g) > 1.5 * b,
+        "white": (np.max([r, g, b], axis=0) < 1.35 * np.min([r, g, b], axis=0)) & (g > 60),
+        "purple": np.minimum(r, b) > 1.4 * g,
+        "green": g > 1.4 * np.maximum(r, b),
+    }[color]
+
+
+@pytest.mark.parametrize("color", PAINTS)
+def test_paint_dominates_what_is_painted(color):
+    painted = paint(scene(thing("suitcase", color=color, texture="pure"), seed=3))
+    shown = painted.pixels[painted.mask == 1]
+    shares = {name: is_of(name, shown).mean() for name in PAINTS}
+    assert shares[color] > 0.5
+    assert max(shares, key=shares.get) == color
+
+
+# ------------------------------------------------------------------------------------------------------------- refused
+def test_unknown_classes_and_places_suggest_near_ones():
+    painter = ScenePainter(SIZE)
+    with pytest.raises(UsageError, match=r"no class 'dgo'\. Did you mean 'dog'\?.*--assets"):
+        painter.paint(scene(thing("dgo")))
+    with pytest.raises(UsageError, match=r"no environment 'medow'\. Did you mean 'meadow'"):
+        painter.paint(scene(background="medow"))
+    with pytest.raises(UsageError, match=r"no environment 'qqq'\. There are \["):
+        painter.paint(scene(background="qqq"))
+    with pytest.raises(VerismError, match=r"unknown colour 'mauve'; choose from \['blue'"):
+        painter.paint(scene(thing("dog", color="mauve")))
+    (answer,) = painter.paint_all([scene(thing("dgo"))])
+    assert isinstance(answer, UsageError)
+
+
+@pytest.mark.parametrize("size", [63, 2049, 0, -5])
+def test_sizes_out_of_range(size):
+    for make in (ScenePainter, ParallelPainter):
+        with pytest.raises(ValueError, match=f"64 to 2048 pixels, got {size}"):
+            make(size)
+
+
+def test_what_does_not_fit_is_an_error_and_no_picture(monkeypatch):
+    monkeypatch.setattr(painter_module, "LAYOUTS", 2)
+    monkeypatch.setattr(painter_module, "DRAWS", 5)
+    with pytest.raises(VerismError, match=r"scene s1: no placement .* after 2 attempts; ask for fewer"):
+        ScenePainter(SIZE).paint(scene(*[thing("stop sign", scale=3.0)] * 9))
+
+
+def test_what_takes_no_paint_is_an_error_and_not_a_crash():
+    bare = Asset(label="ghost", build=lambda *_: Model.of([(box((1, 1, 1)), Material((0.5, 0.5, 0.5)))]))
+    catalogue = replace(standard_catalogue(), assets={"ghost": bare})
+    (answer,) = ScenePainter(SIZE, catalogue).paint_all([scene(thing("ghost", color="red"))])
+    assert isinstance(answer, VerismError)
+    assert "ghost cannot be red: no part of this model is paintable" in str(answer)
+
+
+def test_the_camera_sees_along_its_rays():
+    camera = Camera(position=(1, -5, 2), target=(0, 0, 0.5), fov=40, roll=10)
+    x, y = np.array([0.2, 0.5, 0.9]), np.array([0.1, 0.5, 0.7])
+    rays = camera.rays(x, y)
+    points = np.array(camera.position) + rays * np.array([[1.0], [3.0], [8.0]])
+    np.testing.assert_allclose(camera.project(points)[:, :2], np.stack([x, y], axis=1), atol=1e-5)
+    assert camera.project(np.array([[0, 0, 0.5]]))[0, :2] == pytest.approx([0.5, 0.5])
+    level = Camera(position=(0, -5, 1), target=(0, 0, 1))
+    assert level.project(np.array([[1, 0, 1]]))[0, 0] > 0.5  # +x is to the right
+    assert level.project(np.array([[0, 0, 2]]))[0, 1] < 0.5  # +z is up
+
+
+# ----------------------------------------------------------------------------------------------------------- own models
+def export(mesh: trimesh.Trimesh, path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mesh.export(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tower = trimesh.creation.box((1, 3, 1))  # y is up in glTF and OBJ
+    tower.visual.face_colors = (230, 20, 20, 255)
+    export(tower, tmp_path / "tea_pot.glb")
+    export(trimesh.creation.icosphere(2), tmp_path / "mug" / "one.obj")
+    export(trimesh.creation.icosphere(1), tmp_path / "mug" / "two.glb")
+    return tmp_path
+
+
+def test_models_of_ones_own_are_classes(folder):
+    catalogue = standard_catalogue().with_assets(folder)
+    assert {"tea pot", "mug"} <= set(catalogue.assets)
+    assert "tea pot" not in standard_catalogue().assets
+    painted = ScenePainter(SIZE, catalogue).paint(scene(thing("tea pot"), thing("mug"), seed=2))
+    assert set(np.unique(painted.mask)) == {0, 1, 2}
+    tower = painted.pixels[painted.mask == 1]
+    assert is_of("red", tower).mean() > 0.7
+    x0, y0, x1, y1 = painted.boxes[0]
+    assert y1 - y0 > 1.4 * (x1 - x0)  # it stands
+    green = ScenePainter(SIZE, catalogue).paint(scene(thing("tea pot", color="green"), seed=2))
+    assert is_of("green", green.pixels[green.mask == 1]).mean() > 0.7
+
+
+def test_own_models_stand_on_the_ground_in_unit_size(folder):
+    low, high = load_model(folder / "tea_pot.glb").bounds
+    np.testing.assert_allclose([low, high], [(-1 / 6, -1 / 6, 0), (1 / 6, 1 / 6, 1)], atol=1e-6)
+    assets = load_assets(folder)
+    assert set(assets) == {"tea pot", "mug"}
+    faces = {len(assets["mug"].build(np.random.default_rng(k), "default").parts[0].mesh) for k in range(12)}
+    assert faces == {80, 320}  # both variants
+
+
+def test_own_files_are_part_of_the_painters_name(folder):
+    plain, own = ScenePainter(SIZE), ScenePainter(SIZE, standard_catalogue().with_assets(folder))
+    assert plain.name == "simulator-1@96"
+    assert own.name.startswith("simulator-1@96+assets-")
+    assert ParallelPainter(SIZE, folder).name == own.name
+    export(trimesh.creation.icosphere(0), folder / "mug" / "two.glb")
+    assert ScenePainter(SIZE, standard_catalogue().with_assets(folder)).name not in (plain.name, own.name)
+
+
+def test_folders_and_files_that_cannot_be_used(tmp_path, monkeypatch):
+    for make in (standard_catalogue().with_assets, lambda f: ParallelPainter(SIZE, f)):
+        with pytest.raises(UsageError, match="no such folder"):
+            make(tmp_path / "nowhere")
+        with pytest.raises(UsageError, match=r"no \.glb, \.gltf, \.obj file in it"):
+            make(tmp_path)
+    (tmp_path / "a.glb").write_bytes(b"not a model")
+    with pytest.raises(UsageError, match=r"a\.glb: cannot be read as a 3D model"):
+        load_model(tmp_path / "a.glb")
+    (tmp_path / "b.obj").write_text("v 1 2 3\n")
+    with pytest.raises(UsageError, match=r"b\.obj: (holds no triangles|cannot be read)"):
+        load_model(tmp_path / "b.obj")
+    (tmp_path / "c.obj").write_text("v 1 2 3\nv 1 2 3\nv 1 2 3\nf 1 2 3\n")
+    with pytest.raises(UsageError, match=r"c\.obj: (has no extent|holds no triangles)"):
+        load_model(tmp_path / "c.obj")
+    export(trimesh.creation.icosphere(2), tmp_path / "d.obj")
+    monkeypatch.setattr(user_assets, "MAX_TRIANGLES", 300)
+    with pytest.raises(UsageError, match=r"d\.obj: 320 triangles; simplify it to at most 300"):
+        load_model(tmp_path / "d.obj")

@@ -1,0 +1,324 @@
+"""The house around the code: what packaging, documents and the command line say of each other must be true."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import verism
+from verism.cli.main import cli
+from verism.records import TABLES
+from verism.registry import GENERATORS, JUDGES, SUITES, Spec
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TEXT = {"", ".cfg", ".cff", ".css", ".csv", ".html", ".j2", ".js", ".json", ".md", ".py", ".toml", ".txt", ".yaml"}
+
+
+def document_id(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def project_files() -> list[Path]:
+    """Every file that belongs to the project: tracked or about to be."""
+    if (ROOT / ".git").exists():
+        done = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, check=True, text=True,
+        )  # fmt: skip
+        files = [ROOT / name for name in done.stdout.split("\0") if name]
+    else:  # a source distribution
+        files = [p for top in ("src", "tests", "docs", "benchmarks", "examples") for p in (ROOT / top).rglob("*")]
+        files += list(ROOT.iterdir())
+    return sorted(p for p in files if p.is_file() and p.suffix != ".pyc")
+
+
+def source_files() -> list[Path]:
+    return sorted((ROOT / "src" / "verism").rglob("*.py"))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Packaging
+# --------------------------------------------------------------------------------------------------------------------
+def all_requirements() -> list[str]:
+    extras = [r for group in EXTRAS.values() for r in group]
+    return [r for r in (*PROJECT["project"]["dependencies"], *extras) if not r.startswith("verism")]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    wanted = [line for line in lines if line.strip() and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==\S+", line) for line in wanted), wanted
+    return {canonical(line.split("==")[0]): line.split("==")[1] for line in wanted}
+
+
+def test_extras_named_in_messages_exist():
+    named: dict[str, str] = {}
+    for path in [*source_files(), *DOCUMENTS]:
+        text = path.read_text(encoding="utf-8")
+        for pattern in (r"\bextra=\"([a-z]+)\"", r"\bEXTRA = \"([a-z]+)\"", r"(?:verism|\.)\[([a-z,]+)\]'"):
+            for found in re.findall(pattern, text):
+                named.update({extra: document_id(path) for extra in found.split(",")})
+    assert {"models", "train"} <= set(named)
+    unknown = {extra: where for extra, where in named.items() if extra not in EXTRAS}
+    assert not unknown, f"pyproject.toml has no such extra: {unknown}"
+
+
+def test_doctor_names_what_is_declared():
+    from verism.cli.doctor import MODULES
+
+    core = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in PROJECT["project"]["dependencies"]}
+    for _, package, extra, _ in MODULES:
+        declared = core if extra is None else {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in EXTRAS[extra]}
+        assert canonical(package) in declared, f"the doctor says {package} comes with {extra or 'the core'}"
+
+
+def test_nothing_brings_torchvision():
+    # A torchvision that does not fit torch makes transformers fail to import; these all depend on it.
+    forbidden = {"torchvision", "timm", "open-clip-torch", "torch-fidelity", "clean-fid", "pytorch-fid"}
+    names = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
+    assert not names & forbidden
+    assert not set(pins()) & forbidden
+
+
+def test_requirements_are_pinned_by_versions_that_satisfy_them():
+    from packaging.requirements import Requirement
+
+    for text in all_requirements():
+        requirement = Requirement(text)
+        version = pins().get(canonical(requirement.name))
+        assert version is not None, f"constraints.txt does not pin {requirement.name}"
+        assert requirement.specifier.contains(version), f"constraints.txt pins {requirement.name}=={version}: {text}"
+
+
+def test_the_makefile_installs_the_pinned_torch_first():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    rule = makefile[makefile.index("\n$(DEV):") :]
+    assert rule.index("$(TORCH)") < rule.index("'.[dev]'")
+    assert "torch" in pins()
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "Makefile", ".ci/run"])
+def test_no_package_source_is_named(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert not re.findall(r"\w+://\S+|--(?:extra-)?index-url|--find-links", text)
+
+
+def test_the_version_has_one_home():
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert "version" not in PROJECT["project"]
+    home = PROJECT["tool"]["hatch"]["version"]["path"]
+    assert f'"{verism.__version__}"' in (ROOT / home).read_text(encoding="utf-8")
+    elsewhere = [p for p in source_files() if f'"{verism.__version__}"' in p.read_text(encoding="utf-8")]
+    assert [document_id(p) for p in elsewhere] == [home]
+    # People copy the citation as it stands, so it cannot read the version from there.
+    assert f"\nversion: {verism.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_every_folder_of_code_is_a_package():
+    # Folders without __init__.py are invisible to the checker of imports.
+    folders = {p.parent for p in source_files()}
+    assert not [document_id(f) for f in folders if not (f / "__init__.py").exists()]
+
+
+def test_import_is_light():
+    heavy = ["numpy", "polars", "scipy", "PIL", "onnxruntime", "torch", "transformers", "trimesh", "embreex", "jinja2"]
+    code = f"import sys, verism, verism.cli.main; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_torchvision_is_absent():
+    assert importlib.util.find_spec("torchvision") is None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Text
+# --------------------------------------------------------------------------------------------------------------------
+def test_no_file_names_a_place_outside_the_project():
+    # Written in pieces, so that this file does not hold them itself.
+    forbidden = ["../" + "shared", "/" + "work/", "/" + "opt/", "/" + "root/", "/tmp/" + "bash"]
+    found = []
+    for path in project_files():
+        if path.suffix in TEXT:
+            text = path.read_text(encoding="utf-8")
+            found += [f"{document_id(path)}: {word}" for word in forbidden if word in text]
+            found += [
+                f"{document_id(path)}: {m}" for m in re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", text)
+            ]
+    assert not found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        there = (path.parent / name).resolve() if name else path
+        assert there.exists(), f"{document_id(path)} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+            assert anchor in anchors, f"{document_id(path)} links to {target}"
+
+
+def tables_as_markdown() -> str:
+    parts = []
+    for name, columns in TABLES.items():
+        rows = [f"| `{c.name}` | {c.dtype} | {c.meaning} |" for c in columns]
+        parts.append("\n".join([f"**{name}**", "", "| column | type | meaning |", "|---|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def test_architecture_shows_the_tables_as_they_are():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = text.partition("<!-- tables -->")[2].partition("<!-- /tables -->")[0].strip()
+    assert shown == tables_as_markdown(), f"put this between the markers:\n\n{tables_as_markdown()}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Commands
+# --------------------------------------------------------------------------------------------------------------------
+def commands_of(text: str) -> Iterator[list[str]]:
+    """``verism ...`` lines of a text as lists of words, without comments; backslashes join lines."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if re.match(r"\s*(?:\.venv/bin/)?verism\s", line):
+            line = re.sub(r"\s{2,}\(.*\)$", "", line)  # a remark in the help text of a command
+            words = shlex.split(line, comments=True)
+            yield words[1 : words.index(">")] if ">" in words else words[1:]
+
+
+def all_commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, sub in command.commands.items():
+            yield from all_commands(sub, (*path, name))
+
+
+def check_command(words: list[str]) -> None:
+    """Whether a command line would be understood: commands, options, choices, number of arguments, names of things."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="verism")
+    rest = list(words)
+    while isinstance(command, click.Group):
+        assert rest, f"verism {' '.join(words)}: which command?"
+        found = command.get_command(context, rest[0])
+        assert found is not None, f"verism {' '.join(words)}: there is no command {rest[0]!r}"
+        command = found
+        rest = rest[1:]
+    try:
+        parsed = command.make_context(command.name, rest, parent=context).params
+    except click.ClickException as err:
+        pytest.fail(f"verism {' '.join(words)}: {err.format_message()}")
+    if "suite" in parsed:
+        assert parsed["suite"] in SUITES, f"verism {' '.join(words)}"
+    for option, known in (("model", GENERATORS), ("detector", JUDGES)):
+        if parsed.get(option):
+            assert Spec.parse(parsed[option]).kind in known, f"verism {' '.join(words)}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
+def test_commands_in_documents_exist(path):
+    for block in re.findall(r"```bash\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
+        for words in commands_of(block):
+            check_command(words)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
+def test_commands_and_options_in_running_text_exist(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    commands = dict(all_commands())
+    options = {name for c in commands.values() for p in c.params for name in (*p.opts, *p.secondary_opts)}
+    for code in re.findall(r"`([^`]+)`", text):
+        words = code.split()
+        if words[:1] == ["verism"] and len(words) > 1 and words[1].islower():
+            assert (words[1],) in commands, f"{document_id(path)}: {code}"
+            if isinstance(commands[(words[1],)], click.Group) and len(words) > 2:
+                assert tuple(words[1:3]) in commands, f"{document_id(path)}: {code}"
+        for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", code):
+            assert option in options, f"{document_id(path)}: {code}"
+
+
+def test_commands_in_help_texts_exist():
+    helped = [words for _, c in all_commands() for words in commands_of(c.help or "")]
+    assert len(helped) > 10
+    for words in helped:
+        check_command(words)
+
+
+def test_a_wrong_command_is_seen():
+    with pytest.raises(pytest.fail.Exception, match="No such option"):
+        check_command(["run", "paintskills", "--imagse", "x"])
+    with pytest.raises(AssertionError, match="no command"):
+        check_command(["evaluate"])
+
+
+def test_make_targets_in_documents_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, flags=re.MULTILINE))
+    for path in DOCUMENTS:
+        named = re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert set(named) <= targets, document_id(path)
+
+
+def test_ci_runs_make_test():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "make test" in script.read_text(encoding="utf-8")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Python in documents
+# --------------------------------------------------------------------------------------------------------------------
+def python_blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
+def test_python_in_documents_names_what_exists(path):
+    for block in python_blocks(path):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("verism"):
+                module = importlib.import_module(node.module or "")
+                assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "verism":
+                assert hasattr(verism, node.attr), ast.unparse(node)
+
+
+def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
+    (block,) = [b for b in python_blocks(ROOT / "docs" / "architecture.md") if "def make_judge" in b]
+    names: dict[str, Any] = {}
+    exec(block, names)
+    run = verism.evaluate(
+        model=names["make_generator"]("", {}, None),
+        detector=names["make_judge"]("", {}, None),
+        out=tmp_path / "run",
+        skills=["object"],
+        limit=15,
+    )
+    # One prompt for each of 15 classes; the painter refuses dogs, and the judge finds nothing in the others.
+    assert sorted(run.read("images")["state"].to_list()) == ["ok"] * 14 + ["refused"]
+    (score,) = [s for s in run.scores() if s.metric == "mean_accuracy" and s.protocol == "corrected"]
+    assert (score.value, score.n_used, score.n_unusable) == (0.0, 14, 1)

@@ -1,0 +1,117 @@
+"""Names on the command line: parsed, found late, and near ones suggested."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from verism.errors import UsageError
+from verism.registry import (
+    GENERATORS,
+    JUDGES,
+    SUITES,
+    Context,
+    Spec,
+    make_generator,
+    make_judge,
+    make_painter,
+    make_suite,
+    suite_of_prompts,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "argument", "options"),
+    [
+        ("builtin", "builtin", "", {}),
+        ("builtin:detector/detector.onnx", "builtin", "detector/detector.onnx", {}),
+        ("scripted:error=0.2", "scripted", "", {"error": "0.2"}),
+        ("scripted:?error=0.2", "scripted", "", {"error": "0.2"}),
+        ("scripted:error=0.2&mistakes=count+class", "scripted", "", {"error": "0.2", "mistakes": "count class"}),
+        ("transformers:org/model", "transformers", "org/model", {}),
+        (
+            "transformers:org/model?revision=abc&alias.bike=bicycle",
+            "transformers",
+            "org/model",
+            {"revision": "abc", "alias.bike": "bicycle"},
+        ),
+        (r"detr:C:\weights.pth?classes=coco91", "detr", r"C:\weights.pth", {"classes": "coco91"}),
+        ("open-vocabulary:m?template=a photo of {}", "open-vocabulary", "m", {"template": "a photo of {}"}),
+    ],
+)
+def test_names_are_kind_argument_and_options(text, kind, argument, options):
+    assert Spec.parse(text) == Spec(kind, argument, options)
+
+
+def test_a_file_whose_name_holds_an_equals_sign_is_a_file(tmp_path):
+    path = tmp_path / "lr=0.1.onnx"
+    path.touch()
+    assert Spec.parse(f"builtin:{path}") == Spec("builtin", str(path), {})
+
+
+@pytest.mark.parametrize("text", ["scripted:error=0.2&fast", "transformers:m?revision"])
+def test_options_without_a_value_are_refused(text):
+    with pytest.raises(UsageError, match="options are written key=value&key=value"):
+        Spec.parse(text)
+
+
+def test_every_name_leads_to_a_factory():
+    for table in (GENERATORS, JUDGES):
+        for target, description in table.values():
+            module, _, name = target.partition(":")
+            assert callable(getattr(importlib.import_module(module), name))
+            assert description
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: make_judge("bultin", c), "unknown detector 'bultin'. Did you mean builtin? There are: builtin, tra"),
+        (lambda c: make_judge("zzz", c), "unknown detector 'zzz'. There are: builtin"),
+        (lambda c: make_generator("orcale", c), "unknown model 'orcale'. Did you mean oracle?"),
+        (lambda _: make_suite("paintskils"), "unknown suite 'paintskils'. Did you mean paintskills"),
+        (lambda _: suite_of_prompts("nope", ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1"),
+        (lambda _: make_suite("paintskills", skills=["spatail"]), "has no skill 'spatail'; it has ['object', 'count'"),
+        (lambda _: make_suite("paintskills", split="tset"), "unknown split 'tset'; choose train, val or test"),
+        (lambda c: make_generator("scripted:error=lots", c), "option error='lots': expected a float"),
+        (lambda c: make_generator("scripted:error=2", c), "error must lie between 0 and 1, got 2"),
+        (lambda c: make_generator("scripted:mistakes=colour", c), "unknown mistakes ['colour']"),
+        (lambda c: make_generator("oracle:error=0.1", c), "oracle: unknown option ['error']"),
+        (lambda c: make_generator("oracle:x", c), "oracle: takes no argument, got 'x'"),
+        (lambda c: make_judge("transformers", c), "transformers: name a model, for example transformers:some-id"),
+        (lambda c: make_judge("detr:f?dilation=maybe", c), "option dilation='maybe': expected true or false"),
+        (lambda _: make_painter(Context(size=32)), "--size must be 64 to 2048 pixels, got 32"),
+        (lambda _: make_painter(Context(size=4096, processes=2)), "--size must be 64 to 2048 pixels, got 4096"),
+        (lambda _: make_painter(Context(assets=Path("nowhere"))), "--assets nowhere: no such folder"),
+        (lambda _: make_painter(Context(assets=Path("nowhere"), processes=2)), "--assets nowhere: no such folder"),
+    ],
+)
+def test_what_is_wrong_is_a_usage_error_that_helps(call, message):
+    with pytest.raises(UsageError) as err:
+        call(Context())
+    assert message in str(err.value)
+
+
+def test_scripted_painters_carry_their_settings_in_their_names(suite):
+    context = Context(classes=suite.shapes, colors=suite.colors, size=64)
+    assert make_generator("oracle", context).name == "scripted:error=0(simulator-1@64)"
+    assert make_generator("scripted", context).name == "scripted:error=0.2(simulator-1@64)"
+    named = make_generator("scripted:error=0.5&mistakes=class+empty", context).name
+    assert named == "scripted:error=0.5&mistakes=class+empty(simulator-1@64)"
+
+
+def test_other_packages_add_judges_by_entry_point(tmp_path, monkeypatch):
+    info = tmp_path / "elsewhere-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[verism.judges]\nowl = elsewhere_judge:make\n")
+    (tmp_path / "elsewhere_judge.py").write_text("def make(argument, options, context): return argument, options\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make_judge("owl:night?min_score=0.3", Context()) == ("night", {"min_score": "0.3"})
+    assert "elsewhere_judge" in sys.modules
+
+
+def test_suites_are_those_listed():
+    for name in SUITES:
+        assert make_suite(name, limit=4).name == name

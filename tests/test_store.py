@@ -1,0 +1,337 @@
+"""Run directories: written whole or not at all, read the same whatever was killed, refused by name."""
+
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from verism.errors import UsageError, VerismError
+from verism.records import Prompt, Scene, SceneObject, Score, frame
+from verism.store import TRUTH, Run, SettingsChanged, score_records, slug
+
+SETTINGS = {"suite": "paintskills", "seed": 0, "generator": "images:x", "nested": {"a": 1, "b": [1, 2]}}
+
+
+def image_rows(*ids: str, state: str = "ok") -> pl.DataFrame:
+    return frame("images", [{"image_id": i, "prompt_id": i, "index": 0, "state": state, "note": ""} for i in ids])
+
+
+def boxes(*ids: str, judge: str = "j@1", n: int = 2) -> pl.DataFrame:
+    """A looked-at row and n boxes per picture, in the judge's order."""
+    return frame(
+        "detections",
+        [
+            {"image_id": i, "judge": judge, "query": q, "score": 0.9 - 0.1 * q, "class_scores": [0.1, 0.9]}
+            for i in ids
+            for q in range(-1, n)
+        ],
+    )
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    return Run.start(tmp_path / "run", SETTINGS)
+
+
+# -------------------------------------------------------------------------------------------------------------- opening
+def test_a_run_is_resumed_with_the_same_settings(run):
+    again = Run.start(run.path, dict(reversed(SETTINGS.items())))
+    assert again.manifest == run.manifest
+    assert run.manifest["schema_version"] == 1
+    assert run.manifest["environment"]["packages"]["numpy"]
+
+
+def test_other_settings_are_refused_and_each_difference_named(run):
+    changed = SETTINGS | {"seed": 3, "nested": {"a": 1, "b": [1, 5]}, "extra": True}
+    with pytest.raises(SettingsChanged) as err:
+        Run.start(run.path, changed)
+    text = str(err.value)
+    assert "seed: 0 there, 3 now" in text
+    assert "nested.b: [1, 2] there, [1, 5] now" in text
+    assert "extra: None there, True now" in text
+    assert "suite" not in text
+    assert "nested.a" not in text
+
+
+def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UsageError, match="not a run directory"):
+        Run.start(tmp_path, SETTINGS)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(UsageError, match="not a run directory"):
+        Run.start(tmp_path / "thesis.txt", SETTINGS)
+
+
+def test_an_empty_directory_and_one_killed_at_its_first_file_are_taken(tmp_path):
+    (tmp_path / ".manifest.json.17.ab.tmp").write_text('{"schema_ver')
+    assert Run.start(tmp_path, SETTINGS).manifest["settings"] == SETTINGS
+
+
+def test_opening_what_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match=r"no manifest\.json"):
+        Run.open(tmp_path)
+    with pytest.raises(UsageError, match=r"no manifest\.json"):
+        Run.open(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1, 2]", b"{}", b"\xff\xfe\x00", b'{"schema_version": 1}', b'{"schema_version": 1, "settings": 3}'],
+)
+def test_damaged_manifests_are_named(run, content):
+    (run.path / "manifest.json").write_bytes(content)
+    for use in (Run.open, lambda p: Run.start(p, SETTINGS)):
+        with pytest.raises(UsageError, match=r"manifest\.json is damaged"):
+            use(run.path)
+
+
+def test_other_schema_versions_are_refused_by_number(run):
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    (run.path / "manifest.json").write_text(json.dumps(manifest | {"schema_version": 2}))
+    with pytest.raises(UsageError, match="run schema 2; this version of verism reads schema 1"):
+        Run.open(run.path)
+
+
+def test_notes_add_up_and_do_not_enter_the_settings(run):
+    run.note(a=1)
+    run.note(b=[2])
+    again = Run.start(run.path, SETTINGS)
+    assert again.manifest["notes"] == {"a": 1, "b": [2]}
+    assert again.manifest["settings_hash"] == run.manifest["settings_hash"]
+
+
+# -------------------------------------------------------------------------------------------------------------- prompts
+def test_prompts_come_back_as_they_were(run, prompts):
+    odd = Prompt(
+        prompt_id="odd",
+        suite="paintskills",
+        text='"quoted", Ünïcode \u2028 and\nlines',
+        facets={"skill": "object", "n": 3, "share": 0.5, "none": None},
+        spec={"labels": ["a"], "deep": {"x": [1, None]}},
+        n_images=4,
+        scene=Scene(
+            scene_id="odd",
+            skill="object",
+            split="val",
+            text="t",
+            background="empty",
+            objects=(SceneObject(shape="dog", label="dog", rotation=(0.0, 1.5, -90.0), scale=0.1 + 0.2, state="up"),),
+            seed=2**63 - 1,
+        ),
+    )
+    bare = Prompt(prompt_id="bare", suite="s", text="")
+    run.write_prompts([*prompts, odd, bare])
+    assert Run.open(run.path).prompts() == [*prompts, odd, bare]
+    run.write_prompts([bare])  # a resumed run keeps what it has
+    assert len(run.prompts()) == len(prompts) + 2
+
+
+def test_a_run_stopped_before_its_prompts_says_so(run):
+    with pytest.raises(VerismError, match="stopped before its prompts"):
+        run.prompts()
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+def test_parts_are_put_together_by_picture(run):
+    assert run.read("images").height == 0
+    run.append("images", image_rows("c", "d"))
+    run.append("images", image_rows("b", "a"))
+    assert run.read("images")["image_id"].to_list() == ["a", "b", "c", "d"]
+
+
+def test_boxes_keep_the_judges_order_within_a_picture(run):
+    run.append("detections", boxes("b", "a", n=3), "j@1")
+    assert run.read("detections", "j@1").select("image_id", "query").rows() == [
+        (i, q) for i in "ab" for q in (-1, 0, 1, 2)
+    ]
+
+
+def test_leftover_temporary_files_are_no_parts(run):
+    run.append("images", image_rows("a"))
+    (run.path / "images" / ".part-0123.parquet.9.ff.tmp").write_bytes(b"PAR1 half of a fi")
+    assert run.read("images").height == 1
+
+
+def test_a_part_that_cannot_be_written_leaves_nothing(run, monkeypatch):
+    def broken(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", broken)
+    with pytest.raises(OSError, match="no space"):
+        run.append("images", image_rows("a"))
+    monkeypatch.undo()
+    assert list((run.path / "images").iterdir()) == []
+    assert run.read("images").height == 0
+
+
+def test_the_same_batch_twice_is_one_part_and_the_later_one(run):
+    first = run.append("images", image_rows("a", "b", state="failed"))
+    assert run.append("images", image_rows("b", "a")) == first
+    assert run.read("images")["state"].to_list() == ["ok", "ok"]
+    assert run.append("images", image_rows()) is None
+
+
+def test_overlapping_batches_of_two_workers_count_once(run):
+    run.append("detections", boxes("a", "b", n=2), "j@1")
+    run.append("detections", boxes("b", "c", n=2), "j@1")
+    rows = run.read("detections", "j@1")
+    assert rows.group_by("image_id").len().sort("image_id").rows() == [("a", 3), ("b", 3), ("c", 3)]
+
+
+def test_columns_of_another_table_are_refused(run):
+    with pytest.raises(ValueError, match="table 'images' has columns"):
+        run.append("images", boxes("a"))
+    with pytest.raises(ValueError, match="kept per judge"):
+        run.append("detections", boxes("a"))
+    shuffled = image_rows("a")
+    with pytest.raises(ValueError, match="has columns"):
+        run.append("images", shuffled.select(reversed(shuffled.columns)))
+
+
+def test_compacting_changes_nothing_but_the_number_of_files(run):
+    for ids in ("ab", "bc", "d"):
+        run.append("detections", boxes(*ids), "j@1")
+    before = run.read("detections", "j@1")
+    run.compact("detections", "j@1")
+    assert run.read("detections", "j@1").equals(before)
+    assert len(list((run.path / "observations").rglob("*.parquet"))) == 1
+    run.compact("detections", "j@1")
+    assert run.read("detections", "j@1").equals(before)
+
+
+def test_compacting_that_was_killed_half_way_reads_the_same(run, monkeypatch):
+    for ids in ("ab", "c", "d"):
+        run.append("detections", boxes(*ids), "j@1")
+    before = run.read("detections", "j@1")
+    monkeypatch.setattr(Run, "_replace", staticmethod(lambda *_: None))
+    run.compact("detections", "j@1")
+    monkeypatch.undo()
+    assert len(list((run.path / "observations").rglob("*.parquet"))) == 4  # the whole and its three parts
+    assert run.read("detections", "j@1").equals(before)
+    run.compact("detections", "j@1")
+    assert run.read("detections", "j@1").equals(before)
+    assert len(list((run.path / "observations").rglob("*.parquet"))) == 1
+
+
+def test_reading_while_another_worker_compacts(run, monkeypatch):
+    for ids in ("ab", "c"):
+        run.append("images", image_rows(*ids))
+    read, other = pl.read_parquet, Run.open(run.path)
+
+    def slow(path, **options):
+        monkeypatch.setattr(pl, "read_parquet", read)
+        other.compact("images")  # between the listing of the parts and their reading
+        return read(path, **options)
+
+    monkeypatch.setattr(pl, "read_parquet", slow)
+    assert run.read("images")["image_id"].to_list() == ["a", "b", "c"]
+
+
+def test_forgotten_pictures_are_gone_and_the_others_stay(run):
+    for ids in ("ab", "cd"):
+        run.append("images", image_rows(*ids))
+    run.forget("images", ["b", "c", "never seen"])
+    assert run.read("images")["image_id"].to_list() == ["a", "d"]
+    run.forget("images", ["a", "d"])
+    assert run.read("images").height == 0
+    run.forget("images", ["a"])
+
+
+def test_judges_are_told_apart_and_the_painter_is_none(run):
+    names = ["transformers:PekingU/rtdetr@abc", "transformers:PekingU-rtdetr@abc"]
+    for name in names:
+        run.append("detections", boxes("a", judge=name), name)
+    run.append("detections", boxes("a", judge="truth"), TRUTH)
+    assert sorted(run.judges("detections")) == sorted(names)
+    assert run.has_truth("detections")
+    assert run.read("detections", names[0])["judge"].unique().to_list() == names[:1]
+
+
+# ------------------------------------------------------------------------------------------------------------ pictures
+def test_pictures_lie_in_the_run_under_names_of_their_own(run):
+    path = run.write_picture("object_val_00001#0", b"png")
+    assert path.startswith("images/object_val_00001-0")
+    assert run.resolve(path).read_bytes() == b"png"
+    assert run.resolve("/elsewhere/x.png") == Path("/elsewhere/x.png")
+
+
+def test_slugs_are_file_names_and_never_shared():
+    names = ["a/b", "a-b", "a b", "a#b", "ä-b", "-a-b-", "a//b", "", ".", "..", "/", "x", "x" * 80, "x" * 81, "x" * 82]
+    names += ["猫", "犬", "con:1", "a\nb", "../../etc/passwd", ".hidden"]
+    slugs = [slug(n) for n in names]
+    assert len(set(slugs)) == len(names)
+    for s in slugs:
+        assert s
+        assert s == os.path.basename(s)
+        assert not s.startswith(".")
+        assert len(s) <= 90
+    assert slug("object_val_00001") == "object_val_00001"
+
+
+# --------------------------------------------------------------------------------------------------- verdicts, scores
+def score(**changes) -> Score:
+    plain = Score(
+        suite="s",
+        metric="accuracy",
+        protocol="paper",
+        value=0.5,
+        ci_low=0.1,
+        ci_high=0.9,
+        n_used=4,
+        n_unusable=0,
+        group={"skill": "count", "count": 2},
+    )
+    return replace(plain, **changes)
+
+
+def test_scores_come_back_and_undefined_is_null(run):
+    undefined = score(value=math.nan, ci_low=math.nan, ci_high=math.inf, n_used=0, n_unusable=4, higher_is_better=None)
+    run.write_scores([score(), undefined])
+    first, second = run.scores()
+    assert first == score()
+    assert math.isnan(second.value)
+    assert math.isnan(second.ci_high)
+    assert (second.n_used, second.n_unusable, second.higher_is_better) == (0, 4, None)
+    text = (run.path / "scores.json").read_text()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    record = json.loads(text)[1]
+    assert (record["value"], record["ci_low"], record["ci_high"]) == (None, None, None)
+    assert json.loads(text) == score_records([score(), undefined])
+    assert set(record) >= {"suite", "metric", "protocol", "group", "value", "ci_low", "ci_high", "n_used", "n_unusable"}
+    assert json.loads(text)[0]["group"] == {"skill": "count", "count": 2}
+
+
+def test_scores_that_are_not_there_say_how_to_get_them(run):
+    with pytest.raises(VerismError, match="verism run"):
+        run.scores()
+    with pytest.raises(VerismError, match="verism score"):
+        run.verdicts()
+
+
+def test_verdicts_are_sorted_so_that_equal_ones_are_equal_bytes(run):
+    rows = [
+        {"image_id": i, "prompt_id": i, "protocol": p, "rule": "accuracy", "value": None, "reason": "r"}
+        for i in "ab"
+        for p in ("paper", "released")
+    ]
+    run.write_verdicts(frame("verdicts", rows))
+    first = (run.path / "verdicts.parquet").read_bytes()
+    run.write_verdicts(frame("verdicts", rows[::-1]))
+    assert (run.path / "verdicts.parquet").read_bytes() == first
+    assert run.verdicts()["value"].null_count() == 4
+
+
+def test_nothing_in_a_run_is_a_pickle(run, prompts):
+    run.write_prompts(prompts)
+    run.append("images", image_rows("a"))
+    run.append("detections", boxes("a"), "j@1")
+    run.write_scores([score()])
+    kinds = {p.suffix for p in run.path.rglob("*") if p.is_file()}
+    assert kinds == {".json", ".parquet"}
+    for path in run.path.rglob("*.parquet"):
+        assert path.read_bytes()[:4] == b"PAR1"
