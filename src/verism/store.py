@@ -266,7 +266,7 @@ class Run:
 
     def write_scores(self, scores: Sequence[Score]) -> None:
         rows = [
-            {**asdict(s), "group": json.dumps(dict(s.group), sort_keys=True)}
+            {**asdict(s), "group": json.dumps(dict(s.group))}
             | {k: _finite(getattr(s, k)) for k in ("value", "ci_low", "ci_high")}
             for s in scores
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ def _corners(prompt: Prompt, swap: bool) -> list[tuple[int, int]]:
     return [(20 + 48 * k, 60 + 24 * (k % 2)) for k in range(n)]
 
 
+@lru_cache
+def standard(skills: tuple[str, ...], limit: int) -> PaintSkills:
+    """Choosing a few among thousands of scenes takes longer than all the rest."""
+    return PaintSkills.standard(skills=skills, limit=limit)
+
+
 def build_run(
     path: Path,
     *,
@@ -54,10 +61,10 @@ def build_run(
 ) -> Run:
     """A run whose pictures show what was asked with probability ``skill_level``, seen by a detector without error.
 
-    ``states`` gives pictures by number another state than ok; ``text`` replaces every prompt's; ``foreign`` is the share
-    of pictures with a bird of confidence 0.65, which only some rules mind.
+    ``states`` gives pictures by number another state than ok; ``text`` replaces every prompt's; ``foreign`` is the
+    share of pictures with a bird of confidence 0.65, which only some rules mind.
     """
-    suite = PaintSkills.standard(skills=skills, limit=limit)
+    suite = standard(tuple(skills), limit)
     prompts = [p if text is None else replace(p, text=text) for p in suite.prompts()]
     settings = {"suite": suite.name, "limit": limit, "seed": 0, "generator": generator}
     run = Run.start(path, settings, notes={"rules": dict(suite.settings()), "judge": judge})
@@ -141,7 +148,11 @@ def score_run(run: Run, suite: PaintSkills, prompts: Sequence[Prompt], boxes: An
     scores = list(suite.scores(prompts, verdicts))
     if errors:
         for base in [s for s in scores if s.metric == "accuracy" and set(s.group) == {"skill"}]:
-            for metric, value in (("judge_false_accept", 0.123), ("judge_false_reject", 0.045), ("true_accuracy", 0.678)):
+            for metric, value in (
+                ("judge_false_accept", 0.123),
+                ("judge_false_reject", 0.045),
+                ("true_accuracy", 0.678),
+            ):
                 made: Score = replace(base, metric=metric, value=value, ci_low=value - 0.04, ci_high=value + 0.04)
                 scores.append(made)
     run.write_scores(scores)

@@ -64,9 +64,7 @@ def test_runs_beyond_the_eighth_differ_in_shape():
 
 
 def test_bars_are_as_long_as_the_value_and_carry_their_counts():
-    bars = figures.facet_bars(
-        levels=["dog", "bus"], rows=["a"], cells=[[score(0.25)], [score(math.nan)]], label="x"
-    )
+    bars = figures.facet_bars(levels=["dog", "bus"], rows=["a"], cells=[[score(0.25)], [score(math.nan)]], label="x")
     (bar,) = parts(bars, "rect", "amount")
     assert float(bar.get("width")) == pytest.approx(0.25 * 220)
     assert [t.text for t in parts(bars, "text", "value")] == ["25.0", "–"]

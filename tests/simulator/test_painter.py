@@ -6,6 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 import trimesh
+from PIL import Image
+from trimesh.visual.material import PBRMaterial, SimpleMaterial
 
 from verism.errors import UsageError, VerismError
 from verism.records import Painted, Scene, SceneObject
@@ -217,6 +219,30 @@ def test_models_of_ones_own_are_classes(folder):
     assert y1 - y0 > 1.4 * (x1 - x0)  # it stands
     green = ScenePainter(SIZE, catalogue).paint(scene(thing("tea pot", color="green"), seed=2))
     assert is_of("green", green.pixels[green.mask == 1]).mean() > 0.7
+
+
+def test_own_models_keep_their_colours(tmp_path):
+    def color_of(name: str) -> list[int]:
+        return [round(255 * c) for c in load_model(tmp_path / name).parts[0].material.color]
+
+    ball = trimesh.creation.icosphere(0)
+    ball.export(tmp_path / "bare.obj")
+    assert color_of("bare.obj") == [178, 178, 178]  # 0.7
+    ball.visual.vertex_colors = (20, 200, 30, 255)
+    ball.export(tmp_path / "vertices.glb")
+    assert color_of("vertices.glb") == [20, 200, 30]
+    ball.visual = trimesh.visual.TextureVisuals(material=PBRMaterial(baseColorFactor=[200, 30, 10, 255]))
+    ball.export(tmp_path / "material.glb")
+    assert color_of("material.glb") == [200, 30, 10]
+    texture = SimpleMaterial(image=Image.new("RGB", (4, 4), (10, 20, 200)))
+    ball.visual = trimesh.visual.TextureVisuals(uv=np.full((len(ball.vertices), 2), 0.5), material=texture)
+    ball.export(tmp_path / "texture.glb")
+    assert color_of("texture.glb") == [10, 20, 200]
+    # Written by hand: a material without texture coordinates.
+    (tmp_path / "m.mtl").write_text("newmtl red\nKd 0.8 0.1 0.2\n")
+    corners = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
+    (tmp_path / "plain.obj").write_text(f"mtllib m.mtl\nusemtl red\n{corners}f 1 2 3\nf 1 2 4\nf 1 3 4\nf 2 3 4\n")
+    assert color_of("plain.obj") == pytest.approx([204, 26, 51], abs=1)
 
 
 def test_own_models_stand_on_the_ground_in_unit_size(folder):

@@ -73,7 +73,7 @@ DOG = Expected(labels=("dog",))
 
 
 @pytest.mark.parametrize(
-    "found, right",
+    ("found", "right"),
     [
         pytest.param([box("dog", 0.05)], 1.0, id="no threshold"),
         pytest.param([box("dog", 0.9), box("car", 0.89), box("dog", 0.8)], 1.0, id="less confident boxes are ignored"),
@@ -87,7 +87,7 @@ def test_released_object(found, right):
 
 
 # arXiv v1, Sec. 4.1: p > p_th = 0.8. float32(0.8) is 0.800000012, and yet not above 0.8.
-@pytest.mark.parametrize("score, right", [(0.79, 0.0), (0.8, 0.0), (0.81, 1.0)])
+@pytest.mark.parametrize(("score", "right"), [(0.79, 0.0), (0.8, 0.0), (0.81, 1.0)])
 @pytest.mark.parametrize("name", ["object", "color"])
 def test_paper_has_a_threshold_for_object_and_color(name, score, right):
     expected = Expected(labels=("dog",), color="red" if name == "color" else None)
@@ -114,7 +114,7 @@ def dogs(n: int) -> Expected:
 
 # Columns: what is asked, boxes (class, score, probability of dog), m right?, n right?
 @pytest.mark.parametrize(
-    "wanted, found, accuracy, right_number",
+    ("wanted", "found", "accuracy", "right_number"),
     [
         # n = 2. The two most dog-like boxes: 0.9 and 0.6, both dogs: m = 2. The car let the third box in.
         pytest.param(
@@ -169,7 +169,7 @@ def test_rules_take_probabilities_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "wanted, found, right",
+    ("wanted", "found", "right"),
     [
         pytest.param(2, [box("dog", 0.3), box("dog", 0.2), box("dog", 0.1)], 1.0, id="no threshold, extra boxes free"),
         pytest.param(2, [box("dog", 0.9), box("car", 0.8), box("dog", 0.7)], 0.0, id="a car among the first two"),
@@ -181,7 +181,7 @@ def test_paper_count(wanted, found, right):
 
 
 @pytest.mark.parametrize(
-    "found, accuracy, right_number, right_classes",
+    ("found", "accuracy", "right_number", "right_classes"),
     [
         pytest.param([box("dog", 0.9), box("dog", 0.6)], 1, 1, 1, id="two dogs"),
         pytest.param([box("dog", 0.9), box("dog", 0.6), box("dog", 0.5)], 1, 1, 1, id="0.5 is not above 0.5"),
@@ -200,7 +200,7 @@ def test_corrected_count_is_exact(found, accuracy, right_number, right_classes):
     }
 
 
-@pytest.mark.parametrize("protocol, found", [("released", 1), ("corrected", 2)])
+@pytest.mark.parametrize(("protocol", "found"), [("released", 1), ("corrected", 2)])
 def test_count_tells_how_many_it_found(protocol, found):
     boxes = seen(box("dog", 0.9), box("dog", 0.6))
     assert skill("count").decide(protocol, dogs(3), boxes, Thresholds())[0].detail == {"found": found}
@@ -219,7 +219,7 @@ def spatial(protocol: Any, relation: str, car: tuple[float, float], dog: tuple[f
 
 @pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
 @pytest.mark.parametrize(
-    "dog, relation",
+    ("dog", "relation"),
     [((0.1, 0.5), "left"), ((0.9, 0.5), "right"), ((0.5, 0.1), "above"), ((0.5, 0.9), "below")],
 )
 def test_the_relation_belongs_to_the_second_object_and_y_points_down(protocol, dog, relation):
@@ -298,7 +298,7 @@ def test_corrected_spatial_takes_the_best_box_of_each_class():
 
 
 # Mean extent along x: (40 + 24) / 2 = 32 px; a quarter is 8 px. The heights do not matter.
-@pytest.mark.parametrize("offset, right", [(7.0, 0.0), (8.0, 0.0), (8.5, 1.0)])
+@pytest.mark.parametrize(("offset", "right"), [(7.0, 0.0), (8.0, 0.0), (8.5, 1.0)])
 def test_corrected_spatial_needs_a_margin(offset, right):
     boxes = seen(
         box("car", 0.9, at=(100.0, 50.0), extent=(40.0, 90.0)),
@@ -317,7 +317,7 @@ RED_DOG = Expected(labels=("dog",), color="red")
 
 
 @pytest.mark.parametrize(
-    "found, released, corrected",
+    ("found", "released", "corrected"),
     [
         pytest.param([box("dog", 0.9, color="red")], (1, 1, 1), (1, 1, 1), id="a red dog"),
         pytest.param([box("dog", 0.9, color="blue")], (0, 1, 0), (0, 1, 0), id="a blue dog"),
@@ -344,7 +344,7 @@ def test_color(found, released, corrected):
 
 @pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
 @pytest.mark.parametrize(
-    "found, right_object",
+    ("found", "right_object"),
     [([box("dog", 0.9)], 1.0), ([box("car", 0.9)], 0.0), ([], 0.0)],
     ids=["a dog", "a car", "nothing"],
 )
@@ -365,7 +365,7 @@ def left_of_car(*, dog_x: float) -> Boxes:
 
 
 @pytest.mark.parametrize(
-    "name, protocol, expected, boxes, reason",
+    ("name", "protocol", "expected", "boxes", "reason"),
     [
         ("object", "released", DOG, seen(box(None, 0.9)), "expected a dog, most confident box: another class"),
         ("object", "released", DOG, seen(), "expected a dog, found nothing"),
@@ -415,7 +415,7 @@ def test_reasons_are_in_words(name, protocol, expected, boxes, reason):
 
 
 @pytest.mark.parametrize(
-    "labels, words",
+    ("labels", "words"),
     [
         ([], "nothing"),
         (["bus"], "1 bus"),
@@ -428,7 +428,7 @@ def test_words_for(labels, words):
 
 # --------------------------------------------------------------------------------------------------- shuffled pictures
 @pytest.mark.parametrize(
-    "name, one, other, same",
+    ("name", "one", "other", "same"),
     [
         ("object", DOG, DOG, True),
         ("count", dogs(2), dogs(3), False),
@@ -445,7 +445,9 @@ def test_truth_key_is_equal_for_prompts_that_share_a_picture(name, one, other, s
 
 
 def test_unknown_skill_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown skill 'colour'; choose from \['color', 'count', 'object', 'spatial'"):
+    with pytest.raises(
+        ValueError, match=r"unknown skill 'colour'; choose from \['color', 'count', 'object', 'spatial'"
+    ):
         skill("colour")
 
 

@@ -1,7 +1,7 @@
 """Scenes and words of PaintSkills against the published lists, sizes and orders.
 
-Sources: arXiv:2202.04053v1 (four skills, 21 classes), the ICCV 2023 version (three skills, 15 classes), and the metadata
-and configuration files released with them.
+Sources: arXiv:2202.04053v1 (four skills, 21 classes), the ICCV 2023 version (three skills, 15 classes), and the
+metadata and configuration files released with them.
 """
 
 from __future__ import annotations
@@ -153,7 +153,12 @@ def v1_val(skill: str) -> list[Scene]:
         (
             "spatial",
             2,
-            [f"a photo of {a} and {b}; {b} is {r} {a}" for r in V1_PHRASES.values() for a in V1_NOUNS for b in V1_NOUNS],
+            [
+                f"a photo of {a} and {b}; {b} is {r} {a}"
+                for r in V1_PHRASES.values()
+                for a in V1_NOUNS
+                for b in V1_NOUNS
+            ],
         ),
     ],
 )
@@ -336,7 +341,11 @@ def test_unknown_names_are_answered_with_the_known_ones():
     assert (split_of("test"), split_of("val"), split_of("train")) == ("val", "val", "train")
     with pytest.raises(ValueError, match="unknown split 'dev'; choose train, val or test"):
         split_of("dev")
-    with pytest.raises(ValueError, match=r"unknown PaintSkills version 'v3'; choose from \['paintskills', 'paintskills-v1"):
+    with pytest.raises(
+        ValueError, match=r"unknown PaintSkills version 'v3'; choose from \['paintskills', 'paintskills-v1"
+    ):
         version("v3")
-    with pytest.raises(ValueError, match=r"paintskills has no skill 'text'; it has \['object', 'count', 'spatial', 'color"):
+    with pytest.raises(
+        ValueError, match=r"paintskills has no skill 'text'; it has \['object', 'count', 'spatial', 'color"
+    ):
         build_scenes(V2, "text", "val")

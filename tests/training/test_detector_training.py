@@ -301,7 +301,7 @@ def test_an_unknown_color_teaches_nothing():
 
 
 def test_empty_pictures_teach_that_there_is_nothing():
-    sure = losses(flat_maps(2, objectness=-9), batch_targets())
+    sure = losses(flat_maps(2, objectness=-9.0), batch_targets())
     unsure = losses(flat_maps(2), batch_targets())
     assert float(sure["objectness"]) < 1e-6
     # 2 pictures of 16 cells, log(2) * 0.25 each, over 2 pictures.
@@ -310,7 +310,7 @@ def test_empty_pictures_teach_that_there_is_nothing():
 
 
 def test_perfect_maps_cost_nothing():
-    maps = flat_maps(objectness=-20)
+    maps = flat_maps(objectness=-20.0)
     maps.objectness[0, 1, 1] = 20
     maps.classes[0, 1], maps.colors[0, 0] = 30, 30
     maps.distances[:] = 4
@@ -554,6 +554,39 @@ def test_interrupted_and_resumed_is_the_same_as_whole(tmp_path: Path):
     assert all(torch.equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
+    """Training is AdamW on the mean gradient of the workers, whatever the memory layout of weights and gradients."""
+    scenes = shapes(8)
+    options = {**TINY, "width": 0.25, "workers": workers}
+    training.train_detector(scenes, out=tmp_path, steps=3, peak_lr=1e-3, augmented=False, **options)
+    came = training._under(training._read_checkpoint(tmp_path / training.CHECKPOINT)[1], "network.")
+
+    torch.manual_seed(0)
+    network = DetectorNetwork(3, 2, width=0.25)
+    before = {name: value.clone() for name, value in network.named_parameters()}
+    twin = training._replica(network)
+    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.0, fused=False)
+    for step in range(3):
+        order = np.random.default_rng([0, 8, step]).permutation(8)
+        optimizer.zero_grad()
+        for worker, copy in zip(range(workers), (network, twin), strict=False):
+            pixels, targets = plain_batch(scenes, order[worker::workers])
+            with torch.autocast("cpu", torch.bfloat16):
+                maps = copy.train()(pixels.contiguous())
+            (torch.stack(list(losses(maps, targets).values())).sum() / workers).backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+        rate = 1e-3 * (0.5 * (1 + math.cos(math.pi * step / 3)) * 0.99 + 0.01)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+    for name, expected in network.named_parameters():
+        a, b = (came[name] - before[name]).flatten(), (expected.detach() - before[name]).flatten()
+        # bfloat16 sums differ between layouts, and AdamW takes full steps along near-zero gradients too.
+        if a.norm() > 1e-4 and len(a) > 8:
+            assert torch.cosine_similarity(a, b, dim=0) > 0.8, name
+
+
 def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
     training.train_detector(shapes(8), out=tmp_path, time_limit_s=3, validation=shapes(4), **{**TINY, "width": 0.25})
     lines = log_of(tmp_path)
@@ -561,6 +594,12 @@ def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
     assert rates[-1] < 0.2 * max(rates)
     assert [line["event"] for line in lines[-2:]] == ["validate", "end"]
     assert lines[-1]["elapsed_s"] < 10
+
+
+def test_batches_without_any_object_are_trained_on(tmp_path: Path):
+    empty = shapes(9).subset([0, 3, 6])  # every third picture shows nothing
+    training.train_detector(empty, out=tmp_path, steps=2, **{**TINY, "width": 0.25, "batch_size": 2})
+    assert log_of(tmp_path)[-1]["step"] == 2
 
 
 def test_training_needs_pictures_and_a_length(tmp_path: Path):

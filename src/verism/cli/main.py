@@ -70,7 +70,7 @@ class _Group(click.Group):
         except click.UsageError as err:
             near = difflib.get_close_matches(args[0], self.commands, n=2)
             if near:
-                err.message += f" Did you mean {' or '.join(near)}?"
+                raise click.UsageError(f"{err.message} Did you mean {' or '.join(near)}?", ctx) from None
             raise
 
 
@@ -386,7 +386,7 @@ def scenes_render(
     failures = _Failures()
     painter = make_painter(context)
     try:
-        failed = render_scenes(out, the_suite.version, the_suite.scenes, painter, size, on_failure=failures)
+        failed = render_scenes(out, the_suite.version, the_suite.scenes, painter, size, seed=seed, on_failure=failures)
     finally:
         getattr(painter, "close", lambda: None)()
     if as_json:

@@ -37,6 +37,7 @@ def render_scenes(
     painter: Painter,
     size: int,
     *,
+    seed: int | None = None,
     on_failure: Callable[[str], None] | None = None,
 ) -> int:
     """Paint scenes into a folder; pictures that are there already are kept. Returns how many could not be painted.
@@ -44,10 +45,15 @@ def render_scenes(
     Boxes of finished pictures are kept in ``{skill}/.boxes-{split}.jsonl`` until the box file is written, so that a
     killed rendering goes on where it stopped.
 
+    Args:
+        size: width and height of the painter's pictures in pixels.
+        seed: what the scenes were made with, if known: other seeds choose other scenes.
+        on_failure: told of every scene that could not be painted.
+
     Raises:
         UsageError: the folder holds pictures rendered with another seed, size or version.
     """
-    _check_same(root, version, scenes, painter)
+    _check_same(root, version, scenes, painter, seed)
     write_metadata(root, version)
     failures = 0
     ordered = sorted(scenes, key=lambda s: (s.skill, s.split))
@@ -111,17 +117,18 @@ def _finished(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float3
     return done
 
 
-def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: Painter) -> None:
-    """One folder, one kind of picture: a scene of the same id must be the same scene, whatever its seed came from."""
-    now = {"version": version.name, "painter": painter.name}
+def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: Painter, seed: int | None) -> None:
+    """One folder, one kind of picture; and a scene of the same id must be the same scene."""
+    now = {"version": version.name, "painter": painter.name} | ({} if seed is None else {"seed": seed})
     path = root / ".rendering.json"
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
-        for name, value in now.items():
-            if before.get(name) != value:
+        for name in sorted(set(now) & set(before)):
+            if before[name] != now[name]:
                 raise UsageError(
-                    f"{root} was rendered with {name} {before.get(name)!r}, now {value!r}; use another --out"
+                    f"{root} was rendered with {name} {before[name]!r}, now {now[name]!r}; use another --out"
                 )
+        now = before | now
     there: dict[str, int] = {}
     for skill, split in sorted({(s.skill, s.split) for s in scenes}):
         if scenes_path(root, skill, split).exists():
@@ -129,7 +136,7 @@ def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: 
     for scene in scenes:
         if there.get(scene.scene_id, scene.seed) != scene.seed:
             raise UsageError(
-                f"{root} holds another scene {scene.scene_id!r}: rendered with another --seed; use another --out"
+                f"{root} holds another scene {scene.scene_id!r}: made with another seed; use another --out"
             )
     root.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(now) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """Figures as inline SVG, drawn by hand: small, sharp at every size, and coloured by the page's style sheet.
 
-Functions take scores (shares in [0, 1]) and give markup that is safe to insert: every text is escaped here. Colours are
-classes (``r0`` ... ``r7`` for runs), so that light, dark and printed pages each have their own. A score that is missing or
-undefined is drawn as a dash, not as zero.
+Functions take scores (shares in [0, 1]) and give markup that is safe to insert: every text is escaped here. Colours
+are classes (``r0`` ... ``r7`` for runs), so that light, dark and printed pages each have their own. A score that is
+missing or undefined is drawn as a dash, not as zero.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def interval_plot(
         if column in reference and not math.isnan(reference[column]):
             x = left + panel * reference[column]
             parts.append(
-                f'<g>{_line(x, top - 8, x, bottom + 4, "ref")}'
+                f"<g>{_line(x, top - 8, x, bottom + 4, 'ref')}"
                 f"<title>shuffled pictures: {percent(reference[column])} %</title></g>"
             )
         for i, name in enumerate(rows):

@@ -158,11 +158,15 @@ def _order(
         by_skill = groups[outcome].setdefault(str(facets.get("skill")), {})
         by_skill.setdefault(str(facets.get("object")), []).append(image_id)
     return {
-        outcome: list(
-            _turns([_turns([sorted(ids, key=_shuffled) for _, ids in sorted(by.items())]) for by in skills.values()])
-        )
+        outcome: _turns([_spread_objects(skill, by_object) for skill, by_object in skills.items()])
         for outcome, skills in groups.items()
     }
+
+
+def _spread_objects(skill: str, by_object: Mapping[str, Sequence[str]]) -> list[str]:
+    """Pictures of one skill, objects in turn. Their order is shuffled, or short galleries would hold airplanes only."""
+    names = sorted(by_object, key=lambda name: _shuffled(f"{skill}/{name}"))
+    return _turns([sorted(by_object[name], key=_shuffled) for name in names])
 
 
 def _shuffled(text: str) -> str:
@@ -216,7 +220,7 @@ def _tiles(
         prompt = prompts.get(row["prompt_id"])
         source, size, missing = _picture(run, row, embed_pixels)
         labels = tuple(prompt.spec.get("labels", ())) if prompt else ()
-        drawn = [(*corners, text, label in labels) for *corners, text, label in boxes.get(image_id, [])]
+        drawn = [(x0, y0, x1, y1, text, label in labels) for x0, y0, x1, y1, text, label in boxes.get(image_id, [])]
         width, height = row["width"] or size[0], row["height"] or size[1]
         yield Tile(
             run=number,
@@ -278,4 +282,3 @@ def _picture(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str |
     buffer = io.BytesIO()
     picture.save(buffer, format="JPEG", quality=JPEG_QUALITY, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii"), size, ""
-

@@ -1,8 +1,8 @@
 """The report as one HTML file: numbers, figures and evidence, readable without a network and by keyboard alone.
 
 The page holds everything it needs. Text that comes from runs (prompts, notes, file names, models' names) is escaped by
-the template engine; beyond that, the page forbids itself all scripts but its own, whose hash it carries. It holds no date
-of its own making, so that the same runs give the same bytes.
+the template engine; beyond that, the page forbids itself all scripts but its own, whose hash it carries. It holds no
+date of its own making, so that the same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def _render(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> str:
         protocol_rows=_protocol_rows(table),
         judge_rows=_judge_rows(table),
         judge_metrics=JUDGE_METRICS,
-        without_truth=[s for s, n in zip(sources, table.numbers) if not any(x.metric in JUDGE_METRICS for x in n.scores)],
+        without_truth=[
+            s for s, n in zip(sources, table.numbers) if not any(x.metric in JUDGE_METRICS for x in n.scores)
+        ],
         tiles=tiles,
         n_pictures=sum(sum(s.states.values()) for s in sources),
         filters=_filters(tiles),
@@ -279,8 +281,8 @@ def _cautions(sources: Sequence[_Source]) -> list[str]:
         if s.pending
     ]
     found += [
-        f"{s.name}: {s.unread:,} pictures that are in order have no usable verdict (not looked at, or the detector does "
-        "not judge what is asked)."
+        f"{s.name}: {s.unread:,} pictures that are in order have no usable verdict (not looked at, or the detector "
+        "does not judge what is asked)."
         for s in sources
         if s.unread
     ]
@@ -346,7 +348,7 @@ def _headline_plot(table: tables.Headline, protocol: str) -> Markup:
         columns=[_skill(c) for c in table.columns],
         cells=[[numbers.cell(column, protocol) for column in table.columns] for numbers in table.numbers],
         reference={_skill(c): v for c, v in table.shuffled[0][1].items()} if len(table.shuffled) == 1 else {},
-        label=f"Accuracy of every run by skill with 95 % intervals, protocol {protocol}; numbers are in the table above",
+        label=f"Accuracy of every run by skill with 95 % intervals, protocol {protocol}; numbers: table above",
     )
 
 
@@ -391,7 +393,9 @@ def _breakdowns(table: tables.Headline) -> list[tuple[str, list[_Figures]]]:
                 protocol: figures.facet_bars(
                     levels=[str(v).replace("_", " ") for v in levels],
                     rows=table.names,
-                    cells=[[n.get("accuracy", protocol, skill=skill, **{facet: v}) for n in table.numbers] for v in levels],
+                    cells=[
+                        [n.get("accuracy", protocol, skill=skill, **{facet: v}) for n in table.numbers] for v in levels
+                    ],
                     label=f"Accuracy by {FACET_NAMES.get(facet, facet)}, skill {_skill(skill)}, protocol {protocol}",
                 )
                 for protocol in PROTOCOLS

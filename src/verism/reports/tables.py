@@ -113,8 +113,8 @@ class Headline:
         names: of the runs, made different where folders share a name.
         numbers: scores of each run, in the same order.
         columns: skills in the suites' order, then ``MEAN``.
-        shuffled: rows (label, value by column) of what shuffled pictures would get under a perfect judge; one row if all
-            runs ask the same, otherwise one per run. A value is missing where the run does not give it.
+        shuffled: rows (label, value by column) of what shuffled pictures would get under a perfect judge; one row if
+            all runs ask the same, otherwise one per run. A value is missing where the run does not give it.
         mean_of: per run, the skills that its mean is over.
     """
 
@@ -140,6 +140,7 @@ def headline(runs: Sequence[Run]) -> Headline:
     mean_of = tuple(_skills_of_mean(n) for n in numbers)
     expected = [_shuffled(n, skills_of_mean) for n, skills_of_mean in zip(numbers, mean_of)]
     label = "shuffled pictures (theory)"
+    shuffled: tuple[tuple[str, Mapping[str, float]], ...]
     if all(e == expected[0] for e in expected):
         shuffled = ((label, expected[0]),) if expected[0] else ()
     else:

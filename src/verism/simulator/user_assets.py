@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from verism.simulator.shapes import Mesh
 __all__ = ["MAX_TRIANGLES", "load_assets", "load_model"]
 
 SUFFIXES = (".glb", ".gltf", ".obj")
+PLAIN = (0.7, 0.7, 0.7)  # of models that name no colour
 MAX_TRIANGLES = 200_000  # beyond this a picture would take seconds; simplify the model first
 
 
@@ -94,9 +96,18 @@ def _standing(model: Model) -> Model:
 def _color(mesh: Any) -> tuple[float, float, float]:
     """One colour for a mesh: its material's, or the mean of its texture or vertex colours."""
     visual = mesh.visual
-    try:
-        colors: NDArray[Any] = np.asarray(visual.to_color().vertex_colors, dtype=np.float64).reshape(-1, 4)
-    except Exception:  # a texture that cannot be decoded must not cost the shape
-        return (0.7, 0.7, 0.7)
-    rgb = colors[:, :3].mean(axis=0) / 255
-    return (float(rgb[0]), float(rgb[1]), float(rgb[2]))
+    if visual.kind is None:
+        return PLAIN
+    if visual.kind in ("vertex", "face"):
+        sources: tuple[Callable[[], Any], ...] = (lambda: visual.vertex_colors,)
+    else:  # without texture coordinates only the material itself has a colour
+        sources = (lambda: visual.to_color().vertex_colors, lambda: visual.material.main_color)
+    for source in sources:
+        try:
+            colors: NDArray[Any] = np.asarray(source(), dtype=np.float64).reshape(-1, 4)
+        except Exception:  # a texture that cannot be decoded must not cost the shape
+            continue
+        if len(colors):
+            r, g, b = (colors[:, :3].mean(axis=0) / 255).tolist()
+            return (r, g, b)
+    return PLAIN

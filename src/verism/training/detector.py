@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,12 +194,18 @@ def train_detector(
     warm_up = max(1, min(100, steps // 20 if steps else 100))
     for replica in replicas:
         replica.train()
+    done = share_done()
 
     def share_of_step(worker: int) -> tuple[dict[str, float], Sequence[Any]]:
         """Losses and gradients of one worker's share of the batch."""
         mine = indices[worker::workers]
         rng = np.random.default_rng([seed, 1, step, worker])
-        pixels, targets = varied_batch(arrays, mine, rng, options) if augmented else plain_batch(arrays, mine)
+        if augmented:
+            # Collages teach classes fast; towards the end pictures look like those the detector is for.
+            now = replace(options, collage=options.collage * (1 - 0.75 * done))
+            pixels, targets = varied_batch(arrays, mine, rng, now, small=done < options.small_until)
+        else:
+            pixels, targets = plain_batch(arrays, mine)
         with torch.autocast(target.type, torch.bfloat16):
             maps = replicas[worker](pixels.to(target))
         parts = losses(maps, targets.to(target))
@@ -224,9 +230,10 @@ def train_detector(
                     order, order_key = np.random.default_rng([seed, *key]).permutation(len(arrays)), key
                 indices.append(int(order[position % len(arrays)]))
             results = list(pool.map(share_of_step, range(workers)))
-            gradients = [torch.stack(same).mean(0) for same in zip(*(g for _, g in results), strict=True)]
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.grad = gradient
+            for i, parameter in enumerate(parameters):
+                # Fused AdamW walks through raw memory: a gradient laid out unlike its parameter would be applied to the
+                # wrong weights, without an error.
+                parameter.grad = torch.empty_like(parameter).copy_(sum(g[i] for _, g in results) / workers)
             norm = float(torch.nn.utils.clip_grad_norm_(parameters, 5.0))
             parts = {name: sum(p[name] for p, _ in results) / workers for name in results[0][0]}
             value = sum(parts.values())
@@ -391,10 +398,15 @@ def _load_training(
     network.load_state_dict(_under(tensors, "network."))
     for name, value in _under(tensors, "average.").items():
         average[name].copy_(value)
+    import torch
+
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
     states: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in _under(tensors, "optimizer.").items():
         number, _, key = name.partition(".")
-        states.setdefault(int(number), {})[key] = value
+        # In the memory layout of the weights, as the file holds none and fused AdamW walks through raw memory.
+        laid_out = torch.empty_like(weights[int(number)]).copy_(value) if value.ndim else value
+        states.setdefault(int(number), {})[key] = laid_out
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
     return int(meta["step"]), float(meta["elapsed_s"])
 

@@ -33,7 +33,10 @@ class AugmentOptions:
         scale: zoom range, log-uniform.
         aspect: largest change of width against height.
         cut: pictures whose outer objects may lose up to a fifth at the frame.
-        mosaic: pictures made of four at half size: more, smaller objects.
+        collage: pictures put together from objects cut out of many, each with some of what surrounds it: four to nine
+            objects to learn from for the price of one picture. Their share falls to a quarter of this by the end.
+        small_until: share of the training in which all pictures are collages of four objects at half the side, at a
+            quarter of the price: classes are learnt in many quick steps first.
         coarse: pictures scaled down (to as little as a quarter) and up again, as upscaled model outputs are.
         noise, gamma: pictures that get some. patch: pictures with a small rectangle painted over.
     """
@@ -42,9 +45,10 @@ class AugmentOptions:
     scale: tuple[float, float] = (0.75, 1.25)
     aspect: float = 1.08
     cut: float = 0.1
-    mosaic: float = 0.06
-    coarse: float = 0.25
-    noise: float = 0.3
+    collage: float = 0.8
+    small_until: float = 0.25
+    coarse: float = 0.15
+    noise: float = 0.25
     gamma: float = 0.25
     patch: float = 0.1
 
@@ -67,14 +71,24 @@ def plain_batch(arrays: SceneArrays, indices: Sequence[int]) -> tuple[Tensor, Ba
 
 
 def varied_batch(
-    arrays: SceneArrays, indices: Sequence[int], rng: np.random.Generator, options: AugmentOptions
+    arrays: SceneArrays,
+    indices: Sequence[int],
+    rng: np.random.Generator,
+    options: AugmentOptions,
+    *,
+    small: bool = False,
 ) -> tuple[Tensor, BatchTargets]:
-    """Varied pictures, (B, 3, S, S), uint8, and their objects. The same ``rng`` gives the same batch."""
+    """Varied pictures, (B, 3, S, S), uint8, and their objects. The same ``rng`` gives the same batch.
+
+    ``small``: all are collages of four objects at half the side.
+    """
     pictures, targets = [], []
     for i in indices:
         pixels, target = arrays.images[int(i)], arrays.targets[int(i)]
-        if rng.random() < options.mosaic:
-            pixels, target = _mosaic(arrays, [int(i), *rng.integers(len(arrays), size=3).tolist()])
+        if small:
+            pixels, target = _collage(arrays, int(i), rng, len(pixels) // 2, 2)
+        elif rng.random() < options.collage:
+            pixels, target = _collage(arrays, int(i), rng, len(pixels), 3 if rng.random() < 0.7 else 2)
         image, target = _moved(Image.fromarray(pixels), target, rng, options)
         if rng.random() < options.coarse:
             image = _coarser(image, rng)
@@ -84,21 +98,56 @@ def varied_batch(
     return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2), _to_targets(targets)
 
 
-def _mosaic(arrays: SceneArrays, chosen: Sequence[int]) -> tuple[np.ndarray, Target]:
-    """Four pictures at half size."""
-    size = arrays.images[chosen[0]].shape[0]
-    half = size // 2
+def _collage(
+    arrays: SceneArrays, first: int, rng: np.random.Generator, size: int, cells: int
+) -> tuple[np.ndarray, Target]:
+    """Objects of many pictures in a grid of ``cells`` x ``cells``, each cut out with some of its surroundings."""
+    edges = np.round(np.linspace(0, size, cells + 1)).astype(int)
     canvas = np.empty((size, size, 3), dtype=np.uint8)
-    parts = []
-    for place, i in enumerate(chosen):
-        top, left = (place // 2) * half, (place % 2) * half
-        canvas[top : top + half, left : left + half] = np.asarray(Image.fromarray(arrays.images[i]).reduce(2))
-        parts.append(arrays.targets[i].boxes / 2 + np.array([left, top, left, top], dtype=np.float32))
+    boxes, labels, colors = [], [], []
+    for row in range(cells):
+        for col in range(cells):
+            i = first if row == col == 0 else int(rng.integers(len(arrays)))
+            pixels, target = arrays.images[i], arrays.targets[i]
+            top, left = int(edges[row]), int(edges[col])
+            side = int(min(edges[row + 1] - top, edges[col + 1] - left))
+            window, kept = _window(target, len(pixels), rng)
+            x0, y0, x1, y1 = window
+            patch = Image.fromarray(pixels).resize(
+                (int(edges[col + 1]) - left, int(edges[row + 1]) - top),
+                Image.Resampling.BILINEAR,
+                box=(x0, y0, x1, y1),
+                reducing_gap=1.5,
+            )
+            canvas[top : edges[row + 1], left : edges[col + 1]] = np.asarray(patch)
+            scale = side / (x1 - x0)
+            shown = np.clip(target.boxes[kept], [x0, y0, x0, y0], [x1, y1, x1, y1])
+            boxes.append((shown - [x0, y0, x0, y0]) * scale + [left, top, left, top])
+            labels.append(target.labels[kept])
+            colors.append(target.colors[kept])
     return canvas, Target(
-        boxes=np.concatenate(parts),
-        labels=np.concatenate([arrays.targets[i].labels for i in chosen]),
-        colors=np.concatenate([arrays.targets[i].colors for i in chosen]),
+        boxes=np.concatenate(boxes).astype(np.float32),
+        labels=np.concatenate(labels),
+        colors=np.concatenate(colors),
     )
+
+
+def _window(
+    target: Target, size: int, rng: np.random.Generator
+) -> tuple[tuple[float, float, float, float], np.ndarray]:
+    """A square part of a picture around one of its objects, and which objects show in it by half at least."""
+    if not len(target.boxes):
+        side = size * rng.uniform(0.3, 0.6)
+        x, y = rng.uniform(0, size - side, 2).tolist()
+        return (x, y, x + side, y + side), np.zeros(0, dtype=np.int64)
+    x0, y0, x1, y1 = target.boxes[int(rng.integers(len(target.boxes)))].tolist()
+    side = min(max(x1 - x0, y1 - y0, 24.0) * rng.uniform(1.04, 1.5), float(size))
+    x = min(max(rng.uniform(x1 - side, x0), 0.0), size - side)
+    y = min(max(rng.uniform(y1 - side, y0), 0.0), size - side)
+    inside = np.clip(target.boxes, [x, y, x, y], [x + side, y + side] * 2)
+    shown = np.prod(inside[:, 2:] - inside[:, :2], axis=1)
+    share = shown / np.maximum(np.prod(target.boxes[:, 2:] - target.boxes[:, :2], axis=1), 1e-6)
+    return (x, y, x + side, y + side), np.flatnonzero(share > 0.5)
 
 
 def _moved(

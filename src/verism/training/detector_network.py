@@ -224,8 +224,9 @@ def losses(maps: Maps, targets: BatchTargets) -> dict[str, Tensor]:
     # Pictures without objects count as one, or a batch of them would weigh too much.
     parts = {"objectness": loss.sum() / max(count, batch)}
     if not len(bumps):
-        nothing = logits.sum() * 0
-        return {**parts, "box": nothing, "class": nothing, "color": nothing}
+        # Zero, but not without a gradient: every weight has one in every step.
+        nothing = {"box": maps.distances, "class": maps.classes, "color": maps.colors}
+        return {**parts, **{name: values.sum() * 0 for name, values in nothing.items()}}
 
     # A cell near two centres learns the nearer object.
     which, y, x = ((bumps >= _NEAR) & (bumps == heat[targets.picture])).nonzero(as_tuple=True)

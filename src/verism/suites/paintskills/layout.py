@@ -147,7 +147,7 @@ def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] 
             try:
                 scenes.append(_read_scene(record, known, version, skill, split))
             except ValueError as err:
-                name = record.get("id", f"number {number}") if isinstance(record, dict) else f"number {number}"
+                name = (record.get("id") if isinstance(record, dict) else None) or f"number {number}"
                 raise UsageError(f"{path}: scene {name!r}: {err}") from err
     seen: set[str] = set()
     for scene in scenes:
