@@ -137,7 +137,7 @@ class Run:
         path = self.path / "prompts.parquet"
         if not path.exists():
             raise VerismError(f"{self.path}: the run was stopped before its prompts were written; run it again")
-        return [_prompt_from(row) for row in pl.read_parquet(path).iter_rows(named=True)]
+        return [_prompt_from(row) for row in pl.read_parquet(path, glob=False).iter_rows(named=True)]
 
     # ------------------------------------------------------------------------------------------------------ parts
     def _folder(self, table: str, judge: str | None) -> Path:
@@ -223,7 +223,7 @@ class Run:
         for folder in sorted((self.path / "observations" / table).glob("*")):
             part = next(iter(sorted(folder.glob("part-*.parquet"))), None)
             if part is not None and folder.name != TRUTH:
-                names.append(str(pl.read_parquet(part, columns=["judge"], n_rows=1)["judge"][0]))
+                names.append(str(pl.read_parquet(part, glob=False, columns=["judge"], n_rows=1)["judge"][0]))
         return names
 
     def has_truth(self, table: str) -> bool:
@@ -262,7 +262,7 @@ class Run:
             raise VerismError(
                 f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
             )
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)
 
     def write_scores(self, scores: Sequence[Score]) -> None:
         rows = [
@@ -285,7 +285,7 @@ class Run:
         if not path.exists():
             raise VerismError(f"{self.path} has no scores yet; finish it with the same `verism run`, or: verism score")
         scores = []
-        for row in pl.read_parquet(path).iter_rows(named=True):
+        for row in pl.read_parquet(path, glob=False).iter_rows(named=True):
             numbers = {k: float("nan") if row[k] is None else row[k] for k in ("value", "ci_low", "ci_high")}
             scores.append(Score(**{**row, **numbers, "group": json.loads(row["group"])}))
         return scores

@@ -251,7 +251,8 @@ def test_made_pictures_are_kept_before_more_are_made(start, suite):
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_what_was_seen_of_a_lost_picture_is_forgotten(start, suite):
+@pytest.mark.parametrize("shift", [1, 2, 3])
+def test_what_was_seen_of_a_lost_picture_is_forgotten(shift, start, suite):
     # Killed between the detections and the pictures' own rows; the generator then paints something else.
     run, append = start(), Run.append
 
@@ -267,8 +268,9 @@ def test_what_was_seen_of_a_lost_picture_is_forgotten(start, suite):
     assert run.read("detections", "pixel-judge@1").height == 4
     marked = NOISE.copy()
     marked[2:9, 3:12] = 1, 0, 200
-    # In another order, so that the new parts do not replace the old ones by their names.
-    requests = make_requests(run.prompts(), 5)[::-1]
+    # In batches of other pictures, so that no new part replaces the old one by its name.
+    requests = make_requests(run.prompts(), 5)
+    requests = requests[shift:] + requests[:shift]
     judge = PixelJudge()
     run_pictures(run, requests, Answers(lambda r: replace(ok(r), pixels=marked)), [(judge, n) for n in suite.needs()])
     rows = run.read("detections", judge.name)

@@ -18,8 +18,8 @@ from PIL import Image
 
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS
-from verism.reports.gallery import _pick, collect
-from verism.reports.html import write_report
+from verism.reports.gallery import _pick, _spread_objects, collect
+from verism.reports.html import _json_in_script, write_report
 from verism.reports.tables import Numbers, json_report
 from verism.store import Run
 
@@ -105,6 +105,12 @@ def test_text_of_a_run_is_only_text(make_run, tmp_path):
     assert all(json.loads(i["data-objects"]) for i in page.all("article"))
     assert page.source.count("{{ 7*7 }}") >= 12
     assert "\u2028" not in page.source.partition('id="numbers">')[2].partition("</script>")[0]
+
+
+def test_embedded_json_cannot_leave_its_script():
+    embedded = _json_in_script({HOSTILE: [HOSTILE, "<!--", "]]>"]})
+    assert not set(embedded) & set("<>&\u2028\u2029")
+    assert json.loads(embedded) == {HOSTILE: [HOSTILE, "<!--", "]]>"]}
 
 
 def test_only_its_own_script_may_run(make_run, tmp_path):
@@ -220,6 +226,12 @@ def test_shares_of_the_outcomes(sizes, total, counts):
     order = {o: [f"{o}{i}" for i in range(n)] for o, n in zip(("wrong", "unusable", "right"), sizes)}
     picked = Counter(image.rstrip("0123456789") for image in _pick(order, total))
     assert tuple(picked[o] for o in order) == counts
+
+
+def test_the_order_of_the_draw_is_the_same_in_every_process():
+    # Written down once, because an order that depends on the process repeats itself within one.
+    drawn = _spread_objects("object", {"bus": ["1", "2", "3"], "dog": ["4"], "car": ["5", "6"]})
+    assert drawn == ["3", "4", "6", "1", "5", "2"]
 
 
 def test_runs_that_cannot_be_compared_are_called_so(make_run, tmp_path):

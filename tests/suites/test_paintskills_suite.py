@@ -197,6 +197,21 @@ def test_spatial_verdicts_of_the_mixed_run():
     assert verdict(table, "count_val_00001#0", "released", "right_number")[0] == 0.0
 
 
+def test_released_relations_are_those_of_the_picture_squashed_to_a_square():
+    # 200 x 100 pixels: 60 px to the right are 0.3 of the width, 40 px down are 0.4 of the height.
+    suite = suite_of(scene("spatial_val_00000", "dog", "bus", relation="below"))
+    run = observed(suite, {"spatial_val_00000#0": [thing("dog", 0.9, (50, 30)), thing("bus", 0.8, (110, 70))]})
+    wide = Observed(
+        prompts=run.prompts,
+        images=run.images.with_columns(width=pl.lit(200, dtype=pl.Int32)),
+        observations=run.observations,
+    )
+    table = suite.verdicts(wide)
+    assert verdict(table, "spatial_val_00000#0", "released")[0] == 1.0
+    assert verdict(table, "spatial_val_00000#0", "corrected")[0] == 0.0
+    assert verdict(suite.verdicts(run), "spatial_val_00000#0", "released")[0] == 0.0  # 100 x 100: right
+
+
 def test_a_detector_without_colors_leaves_the_skill_undefined():
     suite = suite_of(
         scene("color_val_00000", "dog", color="red"),

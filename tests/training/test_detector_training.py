@@ -609,19 +609,16 @@ def test_training_needs_pictures_and_a_length(tmp_path: Path):
         training.train_detector(shapes(8).subset([]), out=tmp_path, steps=1, **TINY)
 
 
-def test_the_command_trains_exports_and_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_training_ends_in_a_measured_detector(tmp_path: Path):
     root = write_scenes(tmp_path / "data")
     write_scenes(root, split="val")
     out = tmp_path / "out"
-    code = training.main(
-        ["--scenes", str(root), "--out", str(out), "--steps", "2", "--batch", "2", "--width", "0.25", "--threads", "1",
-         "--held-out", "0.5"]
-    )  # fmt: skip
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    assert json.loads(told.out)["val"]["pictures"] == 2
+    told: list[str] = []
+    settings: dict[str, Any] = {"batch_size": 2, "width": 0.25, "workers": 1, "held_out": 0.5, "say": told.append}
+    result = training.train_and_export([root], out, steps=2, **settings)
+    assert result["val"]["pictures"] == 2
     assert json.loads((out / "evaluation.json").read_text())["threshold"] > 0
     assert BuiltinDetector(out / "detector.onnx").card["val"]["pictures"] == 2
-    assert "step 2" in told.err
-    assert training.main(["--scenes", str(root), "--out", str(tmp_path / "none"), "--held-out", "0.5"]) == 2
-    assert "say how long" in capsys.readouterr().err
+    assert any("step 2" in line for line in told)
+    with pytest.raises(UsageError, match="say how long"):
+        training.train_and_export([root], tmp_path / "none", **settings)

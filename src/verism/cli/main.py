@@ -434,38 +434,72 @@ def train() -> None:
 
 
 @train.command("detector")
-@click.option(
-    "--suite", default="paintskills", show_default=True, help="Suite the scenes belong to (names of classes)."
-)
+@click.option("--suite", "suites", multiple=True, help="Suites whose classes to learn.  [default: both PaintSkills]")
 @click.option(
     "--scenes", "scene_dirs", multiple=True, required=True, type=click.Path(path_type=Path), help="Rendered scenes."
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoints, log and detector.onnx.")
-@click.option("--minutes", type=float, help="Stop after this long (the learning rate is planned for it).")
-@click.option("--steps", type=click.IntRange(1), help="Or after this many steps.")
-@click.option("--batch", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint, log, detector.onnx.")
+@click.option("--minutes", type=float, help="Length of the training; resumed parts count.")
+@click.option("--steps", type=click.IntRange(1), help="Or its length in steps.")
+@click.option("--batch", type=click.IntRange(2), default=16, show_default=True)
+@click.option("--width", type=float, default=0.8, show_default=True, help="Multiplies the channels of the network.")
+@click.option("--lr", type=float, default=2e-3, show_default=True, help="Highest learning rate.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True)
-def train_detector_command(
-    suite: str,
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda ...")
+@click.option("--workers", type=click.IntRange(1), help="CPU cores.  [default: all]")
+@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
+@click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
+def train_detector(
+    suites: tuple[str, ...],
     scene_dirs: tuple[Path, ...],
     out: Path,
     minutes: float | None,
     steps: int | None,
     batch: int,
+    width: float,
+    lr: float,
     seed: int,
     device: str,
+    workers: int | None,
+    fresh: bool,
+    export_only: bool,
 ) -> None:
-    """Train a compact detector on rendered train scenes and export it to ONNX. Resumes from its checkpoints.
+    """Train a compact detector on rendered train scenes and export it to ONNX. Resumes from its checkpoint.
 
     \b
     verism scenes render paintskills --split train --limit 6000 --seed 1 --out DATA
     verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
     verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
     """
-    from verism.cli.training import train_detector
+    from verism.registry import SUITES, make_suite
+    from verism.training.detector import train_and_export
 
-    train_detector(suite, scene_dirs, out, minutes=minutes, steps=steps, batch=batch, seed=seed, device=device)
+    labels = [label for name in suites or SUITES for label in make_suite(name, limit=1).labels]
+    result = train_and_export(
+        scene_dirs,
+        out,
+        classes=tuple(dict.fromkeys(labels)),
+        minutes=minutes,
+        steps=steps,
+        batch_size=batch,
+        width=width,
+        peak_lr=lr,
+        seed=seed,
+        device=device,
+        workers=workers,
+        resume=not fresh,
+        export_only=export_only,
+        say=say,
+    )
+    put_json(_without_nan(result))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(v) for v in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 # ------------------------------------------------------------------------------------------------------------ listings

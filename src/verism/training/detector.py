@@ -7,12 +7,10 @@ answers, so what is measured is what is shipped.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import math
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +46,7 @@ __all__ = [
     "evaluate_detector",
     "export_onnx",
     "fit_score_calibration",
-    "main",
+    "train_and_export",
     "train_detector",
 ]
 
@@ -667,38 +665,46 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train on the scenes of some folders, export, measure. Progress on stderr, the measured numbers on stdout."""
-    parser = argparse.ArgumentParser(prog="python -m verism.training.detector", description=main.__doc__)
-    parser.add_argument(
-        "--scenes",
-        action="append",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="data set folder; may be given again. Folders still being rendered are taken up once complete",
-    )
-    parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--cache", type=Path, help="decoded pictures [OUT/cache]")
-    parser.add_argument("--minutes", type=float, help="training time, resumed parts counted in")
-    parser.add_argument("--steps", type=int)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--width", type=float, default=1.0)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, help="cores to use [all]")
-    parser.add_argument("--held-out", type=float, default=0.04, help="share of train for calibration [0.04]")
-    parser.add_argument("--fresh", action="store_true", help="start anew even if OUT has a checkpoint")
-    parser.add_argument("--export-only", action="store_true", help="export and measure OUT's checkpoint as it is")
-    args = parser.parse_args(argv)
-    cache = args.cache or args.out / "cache"
+def train_and_export(
+    scenes: Sequence[Path],
+    out: Path,
+    *,
+    classes: Sequence[str] = PAINTSKILLS_CLASSES,
+    colors: Sequence[str] = PAINTSKILLS_COLORS,
+    cache: Path | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 16,
+    width: float = 0.8,
+    peak_lr: float = 2e-3,
+    seed: int = 0,
+    device: str = "auto",
+    workers: int | None = None,
+    held_out: float = 0.04,
+    resume: bool = True,
+    export_only: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Train on the scenes of some folders, calibrate, export to ``out/detector.onnx``, measure.
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+    Args:
+        scenes: data set folders; those still being rendered are taken up once complete.
+        cache: where decoded pictures are kept; ``out/cache`` if None.
+        minutes, steps: of the whole training, resumed parts counted in.
+        held_out: share of the train scenes kept for calibration.
+        export_only: export and measure the checkpoint of ``out`` as it is.
+        say: told of progress, a line at a time.
+    Returns:
+        What ``finish`` measured, also in ``out/evaluation.json``. Scenes of the split ``val`` in the folders are never
+        learnt from; if there are any, the result says how well the detector does on them.
+    Raises:
+        UsageError: nothing to learn from, or neither steps nor minutes.
+    """
 
     def load() -> SceneArrays:
-        return load_scene_arrays(args.scenes, cache, skip_incomplete=True, log=say)
+        return load_scene_arrays(
+            scenes, cache or out / "cache", classes=classes, colors=colors, skip_incomplete=True, log=say
+        )
 
     def progress(line: Mapping[str, Any]) -> None:
         if line["event"] == "train":
@@ -709,25 +715,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             say(json.dumps({k: v for k, v in line.items() if k not in ("classes", "colors")}))
 
-    try:
+    arrays = load()
+    learn, calibration = split_held_out(arrays.of_split("train"), held_out)
+    if not export_only:
+        train_detector(
+            learn,
+            out=out,
+            classes=classes,
+            colors=colors,
+            steps=steps,
+            time_limit_s=minutes * 60 if minutes else None,
+            batch_size=batch_size,
+            seed=seed,
+            width=width,
+            peak_lr=peak_lr,
+            resume=resume,
+            device=device,
+            workers=workers,
+            log=progress,
+            validation=calibration,
+            refresh=lambda: split_held_out(load().of_split("train"), held_out)[0],
+        )
         arrays = load()
-        learn, held_out = split_held_out(arrays.of_split("train"), args.held_out)
-        if not args.export_only:
-            train_detector(
-                learn, out=args.out, steps=args.steps, time_limit_s=args.minutes * 60 if args.minutes else None,
-                batch_size=args.batch, seed=args.seed, width=args.width, peak_lr=args.lr, resume=not args.fresh,
-                device=args.device, workers=args.threads, log=progress, validation=held_out,
-                refresh=lambda: split_held_out(load().of_split("train"), args.held_out)[0],
-            )  # fmt: skip
-            arrays = load()
-            _, held_out = split_held_out(arrays.of_split("train"), args.held_out)
-        result = finish(args.out, held_out, arrays.of_split("val"), threads=args.threads)
-    except VerismError as err:
-        say(str(err))
-        return 2 if isinstance(err, UsageError) else 1
-    print(json.dumps(result, indent=1).replace("NaN", "null"))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        _, calibration = split_held_out(arrays.of_split("train"), held_out)
+    return finish(out, calibration, arrays.of_split("val"), threads=workers)

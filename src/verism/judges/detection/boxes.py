@@ -28,9 +28,9 @@ class PictureBoxes:
     Attributes:
         image_id: the picture.
         width, height: its size in pixels.
-        boxes: (x0, y0, x1, y1) in pixels of the picture, right and lower edges exclusive, shape (Q, 4). They are kept as
-            they are where they overhang the picture: clipped, their centres would move, and with them the relations
-            that rules read from centres.
+        boxes: (x0, y0, x1, y1) in pixels of the picture, right and lower edges exclusive, shape (Q, 4). Where they
+            overhang the picture they are kept: clipped, their centres would move, and with them the relations that
+            rules read from centres.
         class_scores: confidence per class of the need, in its order, in [0, 1], shape (Q, K).
         labels: number of the need's class that is the detector's most probable one, -1 for a foreign class, shape (Q,).
         raw_labels: the detector's own name of its most probable class, Q of them.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.errors import UsageError, require
+from verism.errors import UsageError
 from verism.judges.detection.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import PictureBoxes, detection_table
 from verism.judges.detection.decode import Found, decode
@@ -102,7 +102,6 @@ class BuiltinDetector:
         card: how it was trained and how well it does, as written into the file.
     Raises:
         UsageError: there is no such file, or it is no detector of ours.
-        MissingExtra: onnxruntime is not installed.
     """
 
     def __init__(
@@ -114,7 +113,8 @@ class BuiltinDetector:
         batch_size: int = 8,
         aliases: Mapping[str, str] | None = None,
     ) -> None:
-        ort = require("onnxruntime", extra="builtin", purpose="the built-in detector")
+        import onnxruntime as ort
+
         if not 0 <= min_score <= 1:
             raise UsageError(f"min_score must lie in [0, 1], not {min_score}")
         self.batch_size = check_batch_size(batch_size)
@@ -211,8 +211,11 @@ class BuiltinDetector:
         return detection_table(pictures, judge=self.name, need=need)
 
     def _map(self, classes: tuple[str, ...]) -> LabelMap:
+        aliases = dict(self._aliases or {})
+        if {"van", "car"} <= set(self.classes) and "car" in classes and "van" not in classes:
+            aliases.setdefault("van", "car")  # a suite without vans means COCO's car, which includes them
         try:
-            return map_labels(dict(enumerate(self.classes)), classes, self._aliases)
+            return map_labels(dict(enumerate(self.classes)), classes, aliases)
         except UsageError as err:
             raise UsageError(
                 f"the built-in detector cannot judge this suite: {err} The built-in one knows "
