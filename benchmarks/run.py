@@ -4,10 +4,11 @@
     python benchmarks/run.py renderer startup     some
     python benchmarks/run.py detector --detector my/detector.onnx --pictures 256 --json
 
-``renderer``: pictures per second in one process and in two. ``detector``: the bare network in onnxruntime on prepared
-arrays, the built-in judge on decoded pictures, the pipeline from files to stored boxes, which may cost at most 20 % more
-than the bare network, and a whole run, which has a fixed part besides. ``store``: bytes per picture in a run directory, and the same boxes as JSON lines. ``startup``: seconds until
-``verism --help`` has answered, ``import verism``, and bare Python.
+``renderer``: pictures per second in one process and in two.
+``detector``: the bare network in onnxruntime on prepared arrays, the judge on decoded pictures, the pipeline from
+files to stored boxes, which may cost at most 20 % more than the bare network, and a whole run, which has a fixed part.
+``store``: bytes per picture in a run directory, and the same boxes as JSON lines.
+``startup``: seconds until ``verism --help`` has answered, ``import verism``, and bare Python.
 """
 
 from __future__ import annotations
@@ -240,11 +241,13 @@ def startup(options: argparse.Namespace) -> list[Measured]:
         "verism --help": "import sys; sys.argv = ['verism', '--help']; from verism.cli.main import main; main()",
         "import numpy, for comparison": "import numpy",
     }
-    # Compiled once beforehand; a first start also compiles.
-    jobs = [lambda code=code: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-            for code in codes.values()]  # fmt: skip
-    for job in jobs:
-        job()
+
+    def job(code: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+    jobs = [job(code) for code in codes.values()]
+    for start in jobs:  # compiled once beforehand; a first start also compiles
+        start()
     times = best_of(max(options.repeats, 5), *jobs)
     return [
         Measured("startup", what, seconds, "s", seconds / times[0], "peer" if number == 0 else "")

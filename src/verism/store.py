@@ -187,7 +187,9 @@ class Run:
 
         for attempt in range(READ_ATTEMPTS):
             try:
-                return [pl.read_parquet(p) for p in sorted(self._folder(table, judge).glob("part-*.parquet"))]
+                return [
+                    pl.read_parquet(p, glob=False) for p in sorted(self._folder(table, judge).glob("part-*.parquet"))
+                ]
             except FileNotFoundError:
                 # Another worker put the parts together in between; the whole was there before its parts went.
                 if attempt == READ_ATTEMPTS - 1:

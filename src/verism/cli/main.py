@@ -229,6 +229,34 @@ def _put_scores(finished: Any, as_json: bool) -> None:
 
 
 @cli.command()
+@click.argument("suite")
+@click.option("--scenes", type=click.Path(path_type=Path), help="Prompts from scenes on disk (published layout).")
+@_common_run_options
+@click.option("--json", "as_json", is_flag=True, help="JSON lines with all facets instead of CSV.")
+def prompts(
+    suite: str, scenes: Path | None, skills: tuple[str, ...], split: str, limit: int | None, seed: int, as_json: bool
+) -> None:
+    """The prompts of SUITE, to paint them elsewhere: save each picture as PROMPT_ID.png, then `verism run --images`.
+
+    \b
+    verism prompts paintskills --limit 300 > prompts.csv
+    verism prompts paintskills --skill count --json > prompts.jsonl
+    """
+    import csv
+
+    from verism.registry import make_suite
+
+    asked = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed).prompts()
+    if as_json:
+        for p in asked:
+            click.echo(json.dumps({"prompt_id": p.prompt_id, "prompt": p.text, **p.facets}, ensure_ascii=False))
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["prompt_id", "prompt"])
+    writer.writerows([p.prompt_id, p.text] for p in asked)
+
+
+@cli.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--threshold", type=float, help="Another confidence limit for the corrected rules.")
 @click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
@@ -356,6 +384,7 @@ def scenes() -> None:
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+@click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True)
 def scenes_render(
@@ -367,6 +396,7 @@ def scenes_render(
     size: int,
     out: Path,
     assets: Path | None,
+    empty: int,
     processes: int | None,
     as_json: bool,
 ) -> None:
@@ -380,20 +410,22 @@ def scenes_render(
 
     from verism.pipeline.scenes import render_scenes, scenes_summary
     from verism.registry import Context, make_painter, make_suite
+    from verism.suites.paintskills.scenes import empty_scenes, split_of
 
     the_suite = make_suite(suite, skills=skills or None, split=split, limit=limit, seed=seed)
+    chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split), empty, seed=seed)]
     context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
     failures = _Failures()
     painter = make_painter(context)
     try:
-        failed = render_scenes(out, the_suite.version, the_suite.scenes, painter, size, seed=seed, on_failure=failures)
+        failed = render_scenes(out, the_suite.version, chosen, painter, size, seed=seed, on_failure=failures)
     finally:
         getattr(painter, "close", lambda: None)()
     if as_json:
-        put_json({"out": str(out), "scenes": len(the_suite.scenes), "failed": failed})
+        put_json({"out": str(out), "scenes": len(chosen), "failed": failed})
     else:
-        click.echo(scenes_summary(the_suite.scenes))
-        click.echo(f"{len(the_suite.scenes) - failed:,} pictures of {size} x {size} in {out}")
+        click.echo(scenes_summary(chosen))
+        click.echo(f"{len(chosen) - failed:,} pictures of {size} x {size} in {out}")
     sys.exit(failures.report())
 
 

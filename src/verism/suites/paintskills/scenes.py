@@ -23,6 +23,7 @@ from verism.suites.paintskills.vocabulary import Version
 __all__ = [
     "Split",
     "build_scenes",
+    "empty_scenes",
     "expected_of",
     "facets_of",
     "factor_counts",
@@ -99,8 +100,33 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
     return scenes
 
 
+def empty_scenes(version: Version, split: Split, count: int, *, seed: int = 0) -> list[Scene]:
+    """Scenes of the version's backgrounds with nothing in them: what a detector must learn to find empty.
+
+    They are no skill and ask for nothing; the published data have none.
+    """
+    backgrounds = np.random.default_rng(scene_seed(version.name, f"empty_{split}", seed)).permutation(
+        np.arange(count) % len(version.backgrounds)
+    )
+    ids = [f"empty_{split}_{index:05d}" for index in range(count)]
+    return [
+        Scene(
+            scene_id=scene_id,
+            skill="empty",
+            split=split,
+            text="",
+            background=version.backgrounds[background],
+            objects=(),
+            seed=scene_seed(version.name, scene_id, seed),
+        )
+        for scene_id, background in zip(ids, backgrounds.tolist(), strict=True)
+    ]
+
+
 def facets_of(scene: Scene) -> dict[str, Any]:
     """What breakdowns group by, read off the scene itself."""
+    if not scene.objects:
+        return {"skill": scene.skill, "background": scene.background}
     facets: dict[str, Any] = {"skill": scene.skill, "object": scene.objects[0].label}
     if scene.skill == "count":
         facets["count"] = len(scene.objects)
@@ -151,7 +177,8 @@ def spread(scenes: Sequence[Scene], limit: int | None, *, seed: int = 0) -> list
         return list(scenes)
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
-    rng = np.random.default_rng([seed, 0x5BEAD])
+    # The skill is part of the stream, or every skill would draw the same numbers.
+    rng = np.random.default_rng([seed, 0x5BEAD, *scenes[0].skill.encode()])
     facets = [facets_of(scene) for scene in scenes]
     names = sorted({name for f in facets for name in f})
     codes = np.stack(
