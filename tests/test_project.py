@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -139,13 +138,6 @@ def test_every_folder_of_code_is_a_package():
     # Folders without __init__.py are invisible to the checker of imports.
     folders = {p.parent for p in source_files()}
     assert not [document_id(f) for f in folders if not (f / "__init__.py").exists()]
-
-
-def test_import_is_light():
-    heavy = ["numpy", "polars", "scipy", "PIL", "onnxruntime", "torch", "transformers", "trimesh", "embreex", "jinja2"]
-    code = f"import sys, verism, verism.cli.main; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_torchvision_is_absent():
@@ -320,5 +312,6 @@ def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
     )
     # One prompt for each of 15 classes; the painter refuses dogs, and the judge finds nothing in the others.
     assert sorted(run.read("images")["state"].to_list()) == ["ok"] * 14 + ["refused"]
-    (score,) = [s for s in run.scores() if s.metric == "mean_accuracy" and s.protocol == "corrected"]
+    scores = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "corrected"]
+    (score,) = [s for s in scores if s.group == {"skill": "object"}]
     assert (score.value, score.n_used, score.n_unusable) == (0.0, 14, 1)

@@ -26,7 +26,7 @@ def test_accuracy():
     assert math.isnan(accuracy([]))
 
 
-@pytest.mark.parametrize("values, message", [([1, math.nan], "got nan"), ([1, 2], "got 2"), ([[1]], "shape")])
+@pytest.mark.parametrize(("values", "message"), [([1, math.nan], "got nan"), ([1, 2], "got 2"), ([[1]], "shape")])
 def test_accuracy_refuses(values, message):
     with pytest.raises(ValueError, match=message):
         accuracy(values)
@@ -34,7 +34,7 @@ def test_accuracy_refuses(values, message):
 
 # Cho et al. 2023, Table 2, row "GT shuffled (random)", prints one draw: 6.3, 1.7 and 0.3 %.
 @pytest.mark.parametrize(
-    "keys, expected, printed, tolerance",
+    ("keys", "expected", "printed", "tolerance"),
     [
         pytest.param(list(range(15)) * 3, 1 / 15, 6.3, 0.5, id="object: 15 classes"),
         pytest.param(list(itertools.product(range(15), range(1, 5))) * 2, 1 / 60, 1.7, 0.05, id="count: 15 x 1-4"),
@@ -99,7 +99,7 @@ def test_count_confusion_equals_scikit_learn():
 
 
 @pytest.mark.parametrize(
-    "expected, found, max_count, message",
+    ("expected", "found", "max_count", "message"),
     [
         ([0], [1], 4, "expected must lie in 1 .. max_count=4; got 0"),
         ([5], [1], 4, "got 5 to 5"),

@@ -45,14 +45,14 @@ def ends(interval: Interval) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-@pytest.mark.parametrize("n, p", [(200, 0.5), (300, 0.8), (600, 0.1), (50, 0.3)])
+@pytest.mark.parametrize(("n", "p"), [(200, 0.5), (300, 0.8), (600, 0.1), (50, 0.3)])
 def test_wilson(n, p):
     successes = np.random.default_rng(0).binomial(n, p, size=N_RUNS)
     assert 0.93 <= coverage((ends(wilson(x, n)) for x in successes), p) <= 0.97
 
 
 @pytest.mark.parametrize(
-    "n_clusters, largest, p, correlation",
+    ("n_clusters", "largest", "p", "correlation"),
     [
         (150, 5, 0.5, 0.3),
         (150, 5, 0.7, 0.3),
@@ -72,7 +72,7 @@ def test_clustered_proportion(n_clusters, largest, p, correlation):
 
 
 @pytest.mark.parametrize(
-    "n_clusters, p, correlation", [(150, 0.99, 0.7), (40, 0.97, 0.7), (5, 0.8, 0.3), (5, 0.8, 0.9)]
+    ("n_clusters", "p", "correlation"), [(150, 0.99, 0.7), (40, 0.97, 0.7), (5, 0.8, 0.3), (5, 0.8, 0.9)]
 )
 def test_clustered_proportion_near_one_and_with_few_clusters_is_at_worst_too_wide(n_clusters, p, correlation):
     # The design effect as Rao & Scott estimate it, with Korn & Graubard's degrees of freedom, holds the truth in only
@@ -151,7 +151,7 @@ def answers_of_two_models(
 
 
 @pytest.mark.parametrize(
-    "n_clusters, largest, p_a, p_b", [(150, 5, 0.5, 0.6), (150, 5, 0.8, 0.83), (200, 1, 0.5, 0.55)]
+    ("n_clusters", "largest", "p_a", "p_b"), [(150, 5, 0.5, 0.6), (150, 5, 0.8, 0.83), (200, 1, 0.5, 0.55)]
 )
 def test_paired_difference_of_verdicts(n_clusters, largest, p_a, p_b):
     rng = np.random.default_rng(7)
@@ -204,7 +204,7 @@ def test_permutation_without_clusters_is_seen_to_fail():
 
 
 @pytest.mark.parametrize(
-    "truth, sensitivity, specificity, n_calibration",
+    ("truth", "sensitivity", "specificity", "n_calibration"),
     [(0.6, 0.9, 0.8, 200), (0.1, 0.95, 0.93, 60), (0.8, 0.75, 0.7, 400)],
 )
 def test_rogan_gladen(truth, sensitivity, specificity, n_calibration):

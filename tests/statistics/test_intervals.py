@@ -50,7 +50,7 @@ def test_wilson_of_nothing_is_undefined():
     assert all(math.isnan(number) for number in wilson(0, 0))
 
 
-@pytest.mark.parametrize("successes, n", [(-1, 5), (6, 5), (math.nan, 5), (1, math.nan), (1, math.inf)])
+@pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (math.nan, 5), (1, math.nan), (1, math.inf)])
 def test_wilson_refuses_impossible_counts(successes, n):
     with pytest.raises(ValueError, match="0 <= successes <= n"):
         wilson(successes, n)
@@ -153,7 +153,7 @@ def test_no_units_have_no_proportion():
 
 
 @pytest.mark.parametrize(
-    "values, clusters, message",
+    ("values", "clusters", "message"),
     [
         ([1, math.nan], ["a", "b"], "remove null answers first"),
         ([1, 0.5], ["a", "b"], "must hold only 0 and 1; got 0.5"),
@@ -169,7 +169,7 @@ def test_clustered_proportion_refuses(values, clusters, message):
 
 
 # --------------------------------------------------------------------------------------------------------- bootstrap
-@pytest.mark.parametrize("method, name", [("bca", "BCa"), ("percentile", "percentile")])
+@pytest.mark.parametrize(("method", "name"), [("bca", "BCa"), ("percentile", "percentile")])
 def test_bootstrap_of_single_units_equals_scipy(method, name):
     from scipy.stats import bootstrap
 
@@ -315,7 +315,7 @@ def test_bootstrap_of_nothing_is_undefined():
     assert all(math.isnan(number) for number in cluster_bootstrap(np.mean, [], clusters=[], seed=0))
 
 
-@pytest.mark.parametrize("n_usable, defined", [(40, True), (3, False)])
+@pytest.mark.parametrize(("n_usable", "defined"), [(40, True), (3, False)])
 def test_bootstrap_tolerates_few_undefined_resamples(n_usable, defined):
     # A ratio without denominator is undefined: with 3 usable clusters of 43, in (40/43)^43 = 4 % of the resamples.
     usable = np.r_[np.ones(n_usable), np.zeros(43 - n_usable)]
@@ -336,7 +336,7 @@ def test_bca_survives_a_statistic_at_the_edge_of_its_resamples():
 
 
 @pytest.mark.parametrize(
-    "call, message",
+    ("call", "message"),
     [
         (lambda: cluster_bootstrap_mean([1, math.nan], [0, 1], seed=0), "remove null answers first"),
         (lambda: cluster_bootstrap_mean([1, 2], [0, 1], seed=0, method="basic"), "'bca' or 'percentile'; got 'basic'"),
@@ -387,7 +387,7 @@ def test_mean_of_independent_stays_between_the_mean_ends(counts):
 
 
 @pytest.mark.parametrize(
-    "intervals, weights, message",
+    ("intervals", "weights", "message"),
     [
         ([], None, "at least one interval"),
         ([wilson(0, 0)], None, "interval 0 must satisfy .* Leave undefined estimates out"),

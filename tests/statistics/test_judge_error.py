@@ -75,7 +75,7 @@ def test_confusion_of_swapped_classes_is_mirrored(pairs):
 
 
 @pytest.mark.parametrize(
-    "truth, judged, clusters, message",
+    ("truth", "judged", "clusters", "message"),
     [
         ([1, 0], [1], None, "same pictures; got 2 and 1"),
         ([1, math.nan], [1, 0], None, "truth holds 1 NaN"),
@@ -144,7 +144,7 @@ def test_uncertain_judge_widens_the_interval_though_it_made_no_error():
     assert corrected.high > rate.high + 0.01
 
 
-@pytest.mark.parametrize("sensitivity, specificity", [(0.5, 0.5), (0.3, 0.6)])
+@pytest.mark.parametrize(("sensitivity", "specificity"), [(0.5, 0.5), (0.3, 0.6)])
 def test_judge_that_is_no_better_than_chance_has_no_value(sensitivity, specificity):
     corrected = rogan_gladen(exact(0.5), exact(sensitivity), exact(specificity))
     assert all(math.isnan(number) for number in (corrected.value, corrected.low, corrected.high))
@@ -163,7 +163,7 @@ def test_undefined_calibration_has_no_value():
     assert corrected.note == "specificity is undefined: no pictures to measure it on"
 
 
-@pytest.mark.parametrize("rate, cut, word", [(0.05, 0.0, "below"), (0.95, 1.0, "above")])
+@pytest.mark.parametrize(("rate", "cut", "word"), [(0.05, 0.0, "below"), (0.95, 1.0, "above")])
 def test_rate_the_judge_cannot_produce_is_cut_and_noted(rate, cut, word):
     corrected = rogan_gladen(exact(rate), exact(0.9), exact(0.9))
     assert (corrected.value, corrected.low, corrected.high) == (cut, cut, cut)

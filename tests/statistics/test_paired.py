@@ -169,7 +169,7 @@ def test_comparison_depends_on_neither_row_order_nor_names(random, binary):
 
 
 @pytest.mark.parametrize(
-    "a, b, clusters, message",
+    ("a", "b", "clusters", "message"),
     [
         ([1, 0], [1], ["x", "y"], "same units; got 2 and 1. Join the runs by id"),
         ([1, math.nan], [1, 0], ["x", "y"], "a holds 1 NaN"),
@@ -209,7 +209,7 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p_values, alpha):
     assert np.all(adjusted >= p_values)
 
 
-@pytest.mark.parametrize("p_values, message", [([0.1, 1.2], r"\[0, 1\]; got 0.1 to 1.2"), ([[0.1]], "one-dimensional")])
+@pytest.mark.parametrize(("p_values", "message"), [([0.1, 1.2], r"\[0, 1\]; got 0.1 to 1.2"), ([[0.1]], "one-dimensional")])
 def test_holm_refuses(p_values, message):
     with pytest.raises(ValueError, match=message):
         holm(p_values)

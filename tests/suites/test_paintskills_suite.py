@@ -13,8 +13,8 @@ import pytest
 from verism.errors import UsageError
 from verism.records import Observed, Scene, SceneObject, Score, frame, make_image_id
 from verism.statistics.intervals import Interval, mean_of_independent, wilson
-from verism.suites.paintskills.layout import write_scenes
-from verism.suites.paintskills.scenes import build_scenes, spread
+from verism.suites.paintskills.layout import read_scenes, write_scenes
+from verism.suites.paintskills.scenes import build_scenes, empty_scenes, spread
 from verism.suites.paintskills.suite import PaintSkills
 from verism.suites.paintskills.vocabulary import VERSIONS
 
@@ -334,6 +334,19 @@ def test_mean_leaves_out_the_optional_skill():
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0 + 0) / 4)
 
 
+def test_a_mean_over_some_of_the_skills_would_mislead():
+    suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00000", "dog"))
+    run = observed(suite, {p.prompt_id + "#0": [thing("dog")] for p in suite.prompts()})
+    mean = score(suite.scores(suite.prompts(), suite.verdicts(run)), "mean_accuracy")
+    assert math.isnan(mean.value)
+    assert mean.n_used == 2
+
+
+def test_a_limit_is_at_least_one():
+    with pytest.raises(UsageError, match="at least 1, got 0"):
+        PaintSkills.standard(limit=0)
+
+
 def test_a_skill_without_usable_pictures_is_undefined_and_so_is_the_mean():
     suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00000", "dog"))
     run = observed(suite, {"object_val_00000#0": [thing("dog")]}, {"count_val_00000#0": ("failed", "")})
@@ -510,6 +523,14 @@ def test_a_folder_and_stored_prompts_give_the_same_suite(tmp_path):
     # Specs and facets survive JSON, as they are stored.
     for prompt in suite.prompts():
         assert json.loads(json.dumps(dict(prompt.spec))) == dict(prompt.spec)
+
+
+def test_empty_scenes_of_a_folder_ask_for_nothing(tmp_path):
+    scenes = build_scenes(V2, "object", "val")[:3]
+    empty = empty_scenes(V2, "val", 2)
+    write_scenes(tmp_path, [*scenes, *empty])
+    assert read_scenes(tmp_path, V2, "val", ["empty"]) == empty  # a rendering that is resumed compares them
+    assert list(PaintSkills.from_folder(tmp_path).scenes) == scenes
 
 
 def test_a_folder_of_unknown_skills_is_refused(tmp_path):

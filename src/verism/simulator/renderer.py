@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,22 @@ OCCLUSION_REACH = 3.0  # metres; sky light is not blocked by things farther away
 SCENERY = 255  # instance number of what belongs to the surroundings
 
 
+@lru_cache(maxsize=16)
+def _camera_axes(
+    position: tuple[float, float, float], target: tuple[float, float, float], roll: float
+) -> NDArray[np.float64]:
+    """See ``Camera.axes``; kept, because placing objects asks for the same camera's hundreds of times."""
+    forward = np.subtract(target, position).astype(np.float64)
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    down = np.cross(forward, right)
+    c, s = math.cos(math.radians(roll)), math.sin(math.radians(roll))
+    axes = np.stack([c * right + s * down, c * down - s * right, forward])
+    axes.setflags(write=False)
+    return axes
+
+
 @dataclass(frozen=True)
 class Camera:
     """A pinhole camera.
@@ -48,13 +65,7 @@ class Camera:
 
     def axes(self) -> NDArray[np.float64]:
         """Rows: right, down, forward, as unit vectors, shape (3, 3)."""
-        forward = np.subtract(self.target, self.position).astype(np.float64)
-        forward /= np.linalg.norm(forward)
-        right = np.cross(forward, (0.0, 0.0, 1.0))
-        right /= np.linalg.norm(right)
-        down = np.cross(forward, right)
-        c, s = math.cos(math.radians(self.roll)), math.sin(math.radians(self.roll))
-        return np.stack([c * right + s * down, c * down - s * right, forward])
+        return _camera_axes(self.position, self.target, self.roll)
 
     def project(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
         """Positions in the picture, (N, 3) -> (N, 3): x and y in [0, 1] inside the frame, and the depth in metres."""

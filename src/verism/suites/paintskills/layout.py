@@ -232,7 +232,7 @@ def _check_skill(scene: Scene) -> None:
         ValueError: a scene that its skill cannot decide upon.
     """
     objects = scene.objects
-    if not objects:
+    if not objects and scene.skill != "empty":  # backgrounds alone, for the training of detectors
         raise ValueError("key 'objects': the list is empty")
     if scene.skill == "spatial" and (len(objects) != 2 or objects[1].relation is None):
         raise ValueError("key 'objects': a spatial scene needs two, the second with a 'relation'")

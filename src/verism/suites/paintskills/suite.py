@@ -69,8 +69,7 @@ class PaintSkills:
         chosen = tuple(dict.fromkeys(skills or v.skills))
         the_split: Split = split_of(split)
         scenes: list[Scene] = []
-        for number, skill_name in enumerate(chosen):
-            share = None if limit is None else limit // len(chosen) + (number < limit % len(chosen))
+        for skill_name, share in zip(chosen, _shares(limit, len(chosen)), strict=True):
             if share != 0:
                 scenes += spread(build_scenes(v, skill_name, the_split, seed=seed), share, seed=seed)
         return PaintSkills(version=v, scenes=tuple(scenes), n_images=n_images, seed=seed)
@@ -86,16 +85,15 @@ class PaintSkills:
         seed: int = 0,
         n_images: int = 1,
     ) -> PaintSkills:
-        """Scenes of a data set in the published layout, ours or the authors'."""
+        """Scenes of a data set in the published layout, ours or the authors'. Those without objects ask for nothing."""
         v = version(name)
-        scenes = read_scenes(root, v, split_of(split), skills)
+        scenes = [scene for scene in read_scenes(root, v, split_of(split), skills) if scene.objects]
         by_skill: dict[str, list[Scene]] = {}
         for scene in scenes:
             skill(scene.skill)  # unknown skills fail here, by name
             by_skill.setdefault(scene.skill, []).append(scene)
         kept: list[Scene] = []
-        for number, group in enumerate(by_skill.values()):
-            share = None if limit is None else limit // len(by_skill) + (number < limit % len(by_skill))
+        for group, share in zip(by_skill.values(), _shares(limit, len(by_skill)), strict=True):
             if share != 0:
                 kept += spread(group, share, seed=seed)
         return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed)
@@ -109,9 +107,9 @@ class PaintSkills:
     @property
     def shapes(self) -> Mapping[str, str]:
         """Name in scene files by label, for painters that swap one class for another."""
-        return {c.label: c.shape for c in self.version.classes} | {
-            o.label: o.shape for s in self.scenes for o in s.objects if o.label not in self.version.labels
-        }
+        known = {c.label: c.shape for c in self.version.classes}
+        known |= {o.label: o.shape for s in self.scenes for o in s.objects if o.label not in known}
+        return {label: known[label] for label in self.labels}  # in the order of the classes asked of judges
 
     @property
     def colors(self) -> tuple[str, ...]:
@@ -152,7 +150,7 @@ class PaintSkills:
         if "detections" not in observed.observations:
             raise UsageError(f"{self.name} needs detections; this run has {sorted(observed.observations)}")
         detections = observed.observations["detections"]
-        looked = set(detections.filter(pl.col("query") == -1)["image_id"].to_list())
+        looked = set(detections["image_id"].to_list())
         # A detector without a colour for any box judges none, also in pictures where it found nothing.
         colors = detections.filter(pl.col("query") >= 0)["color"]
         judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
@@ -289,8 +287,8 @@ class PaintSkills:
         return scores
 
     def _mean(self, protocol: str, per_skill: Sequence[Interval], used: int, unusable: int) -> Score:
-        """Plain mean over the published skills, as the papers print it."""
-        if per_skill and not any(math.isnan(i.value) for i in per_skill):
+        """Plain mean over the published skills, as the papers print it; undefined unless all of them were scored."""
+        if len(per_skill) == len(self.version.skills) and not any(math.isnan(i.value) for i in per_skill):
             mean = mean_of_independent(per_skill)
         else:
             mean = Interval(math.nan, math.nan, math.nan)
@@ -332,6 +330,15 @@ class PaintSkills:
                 )
             )
         return scores
+
+
+def _shares(limit: int | None, parts: int) -> list[int | None]:
+    """A limit dealt out evenly; None for no limit."""
+    if limit is None:
+        return [None] * parts
+    if limit < 1:
+        raise UsageError(f"limit must be at least 1, got {limit}")
+    return [limit // parts + (k < limit % parts) for k in range(parts)]
 
 
 def _share(values: Any, clusters: Any) -> Interval:
