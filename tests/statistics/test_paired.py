@@ -209,7 +209,9 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p_values, alpha):
     assert np.all(adjusted >= p_values)
 
 
-@pytest.mark.parametrize(("p_values", "message"), [([0.1, 1.2], r"\[0, 1\]; got 0.1 to 1.2"), ([[0.1]], "one-dimensional")])
+@pytest.mark.parametrize(
+    ("p_values", "message"), [([0.1, 1.2], r"\[0, 1\]; got 0.1 to 1.2"), ([[0.1]], "one-dimensional")]
+)
 def test_holm_refuses(p_values, message):
     with pytest.raises(ValueError, match=message):
         holm(p_values)

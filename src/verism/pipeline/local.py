@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCH", "make_requests", "observe_pictures", "picture_seed", "run_pictures"]
 
-BATCH = 64  # pictures per part; a killed run loses at most one batch
+BATCH = 32  # pictures per part; a killed run loses at most one batch
 AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
 
 
