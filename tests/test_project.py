@@ -8,9 +8,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,30 @@ def test_nothing_brings_torchvision():
     names = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
     assert not names & forbidden
     assert not set(pins()) & forbidden
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    """Top-level modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
+def test_everything_imported_is_declared(folder):
+    # Beside the standard library, and what lies in the tests' own folders.
+    local = {p.stem for p in (ROOT / folder).rglob("*.py")} | {"verism"}
+    providers = metadata.packages_distributions()
+    declared = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
+    missing = {
+        f"{document_id(path)}: {module}"
+        for path in (ROOT / folder).rglob("*.py")
+        for module in set(imported_by(path)) - set(sys.stdlib_module_names) - local
+        if not {canonical(d) for d in providers.get(module, [module])} & declared
+    }
+    assert not missing
 
 
 def test_requirements_are_pinned_by_versions_that_satisfy_them():

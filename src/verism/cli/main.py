@@ -384,6 +384,7 @@ def scenes() -> None:
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+@click.option("--scenes", type=click.Path(path_type=Path), help="Scenes of your own, in the published layout.")
 @click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True)
@@ -396,6 +397,7 @@ def scenes_render(
     size: int,
     out: Path,
     assets: Path | None,
+    scenes: Path | None,
     empty: int,
     processes: int | None,
     as_json: bool,
@@ -412,7 +414,7 @@ def scenes_render(
     from verism.registry import Context, make_painter, make_suite
     from verism.suites.paintskills.scenes import empty_scenes, split_of
 
-    the_suite = make_suite(suite, skills=skills or None, split=split, limit=limit, seed=seed)
+    the_suite = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed)
     chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split), empty, seed=seed)]
     context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
     failures = _Failures()
@@ -503,10 +505,11 @@ def train_detector(
     verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
     verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
     """
-    from verism.registry import SUITES, make_suite
+    from verism.registry import make_suite
     from verism.training.detector import train_and_export
+    from verism.training.scene_arrays import PAINTSKILLS_CLASSES
 
-    labels = [label for name in suites or SUITES for label in make_suite(name, limit=1).labels]
+    labels = [label for name in suites for label in make_suite(name, limit=1).labels] or PAINTSKILLS_CLASSES
     result = train_and_export(
         scene_dirs,
         out,

@@ -104,7 +104,7 @@ def _errors_of(
     suite: str, protocol: str, group: Mapping[str, Any], usable: pl.DataFrame, n_unusable: int
 ) -> list[Score]:
     true, judged = usable["true"].to_numpy(), usable["value"].to_numpy()
-    error = confusion(true, judged)
+    error = confusion(true, judged, clusters=usable["prompt_id"].to_numpy())
     accuracy = clustered_proportion(true, usable["prompt_id"].to_numpy())
     n_right = int(np.sum(true == 1))
     rows = (

@@ -715,6 +715,9 @@ def train_and_export(
         else:
             say(json.dumps({k: v for k, v in line.items() if k not in ("classes", "colors")}))
 
+    if export_only:
+        kept, _, _ = _read_checkpoint(out / CHECKPOINT)
+        classes, colors = kept.classes, kept.colors
     arrays = load()
     learn, calibration = split_held_out(arrays.of_split("train"), held_out)
     if not export_only:
