@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_held_out_pictures_stay_held_out_when_more_come_in():
 # --------------------------------------------------------------------------------------------------------------------
 # Varying
 # --------------------------------------------------------------------------------------------------------------------
-CALM = AugmentOptions(coarse=0, noise=0, gamma=0, patch=0, cut=0, mosaic=0)
+CALM = AugmentOptions(coarse=0, noise=0, gamma=0, patch=0, cut=0, collage=0)
 
 
 def blob(size: int = 128) -> SceneArrays:
@@ -197,26 +198,53 @@ def blob(size: int = 128) -> SceneArrays:
     return arrays_of(images, [target(((20, 40, 90, 80), 0, 1)), target()])
 
 
-@pytest.mark.parametrize("options", [CALM, AugmentOptions(coarse=0, noise=0, gamma=0, patch=0, cut=0, mosaic=1)])
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("options", [CALM, replace(CALM, collage=1)])
 @pytest.mark.parametrize("seed", range(8))
-def test_boxes_move_with_their_objects(options: AugmentOptions, seed: int):
+def test_boxes_move_with_their_objects(options: AugmentOptions, small: bool, seed: int):
     scene = blob()
-    pixels, targets = varied_batch(scene, [0, 0, 0, 0], np.random.default_rng(seed), options)
-    assert pixels.shape == (4, 3, 128, 128)
+    pixels, targets = varied_batch(scene, [0, 0, 0, 0], np.random.default_rng(seed), options, small=small)
+    side = 64 if small else 128
+    assert pixels.shape == (4, 3, side, side)
     assert pixels.dtype == torch.uint8
     for i in range(4):
-        # White stays the brightest; around mosaics and margins the ground may be any colour, so look inside each box.
+        # White stays the brightest; around collages and margins the ground may be any colour, so look inside each box.
         for box in targets.boxes[targets.picture == i].numpy():
             x0, y0, x1, y1 = np.round(box).astype(int)
             inside = pixels[i, :, y0 + 2 : y1 - 2, x0 + 2 : x1 - 2].float()
-            assert inside.shape[1] > 5
+            assert inside.shape[1] >= (2 if small else 6)
             assert inside.std() < 60
             assert inside.mean() > 120
             brightest = float(inside.mean())
             for strip in (pixels[i, :, y0 + 2 : y1 - 2, max(0, x0 - 6) : max(0, x0 - 3)],
                           pixels[i, :, y0 + 2 : y1 - 2, x1 + 3 : x1 + 6]):  # fmt: skip
-                if strip.shape[-1] == 3:
+                # In collages the next cell may show the next white rectangle there.
+                if strip.shape[-1] == 3 and not small and not options.collage:
                     assert float(strip.float().mean()) < brightest - 40
+
+
+def test_collages_show_objects_of_many_pictures_with_their_own_labels():
+    # Six pictures, each with one square of its own grey level, which is also its label and colour.
+    images = np.zeros((6, 128, 128, 3), dtype=np.uint8)
+    for k in range(6):
+        images[k, 40:90, 30:80] = 40 + 35 * k
+    scene = arrays_of(images, [target(((30, 40, 80, 90), k, k)) for k in range(6)])
+    options = replace(CALM, collage=1, flip=0)
+    seen = set()
+    for seed in range(6):
+        pixels, targets = varied_batch(scene, [seed], np.random.default_rng(seed), options, small=True)
+        assert len(targets.labels) == 4  # a grid of 2 x 2, one object in each cell
+        assert torch.equal(targets.labels, targets.colors)
+        for box, label in zip(targets.boxes.int().tolist(), targets.labels.tolist(), strict=True):
+            x, y = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2
+            # Brightness is varied per picture by up to a quarter; neighbouring levels stay in order at the centre.
+            assert pixels[0, 0, y, x] > 0
+            seen.add(label)
+        order = targets.labels.argsort()
+        centres = [((b[0] + b[2]) // 2, (b[1] + b[3]) // 2) for b in targets.boxes[order].int().tolist()]
+        levels = [float(pixels[0, 0, y, x]) for x, y in centres]
+        assert levels == sorted(levels)
+    assert len(seen) >= 4
 
 
 def test_varying_keeps_objects_inside_and_repeats_with_its_seed():

@@ -134,7 +134,7 @@ class OpenVocabularyDetector:
                 side = max(width, height)
                 scale = (side, side) if self._square else (width, height)
                 boxes = corners(shares[i][queries], width=scale[0], height=scale[1])
-                # What lies wholly in the padding is not in the picture; clipped, it would be a box without area.
+                # What lies wholly in the padding is not in the picture.
                 inside = np.flatnonzero((boxes[:, :2] < (width, height)).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1))
                 queries, boxes = queries[inside], boxes[inside]
                 of_image = scores[i][queries]
