@@ -150,7 +150,7 @@ def test_owl_agrees_with_its_own_post_processing(version: int, tmp_path: Path):
         # A 4 x 4 grid whose boxes are a quarter of the side and whose centres are at k / 4 of it. OWL-ViT stretches the
         # 80 x 40 picture: steps of 20 and 10. Query 5 has its centre at (2, 2) / 4 = (40, 20), size 20 x 10.
         pytest.param(1, {5: [30, 15, 50, 25], 12: [10, 35, 30, 45]}, id="stretched"),
-        # OWLv2 pads it to 80 x 80: centre (40, 40), size 20 x 20, cut at the picture's lower edge, 40. Query 12, the
+        # OWLv2 pads it to 80 x 80: centre (40, 40), size 20 x 20, over the picture's lower edge, 40. Query 12, the
         # first of the last row, has its centre at (20, 80): in the padding, so it is no box of this picture.
         pytest.param(2, {5: [30, 30, 50, 50], 12: None}, id="padded"),
     ],
