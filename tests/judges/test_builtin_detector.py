@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
 from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
-from verism.judges.detection.decode import box_iou, decode, greedy_nms
+from verism.judges.detection.decode import Found, box_iou, decode, greedy_nms, with_mirror_image
 from verism.records import DetectionNeed, LoadedImage, schema
 
 
@@ -349,3 +350,33 @@ def test_no_picture_gives_an_empty_table(network: Path):
     table = BuiltinDetector(network).observe([], DetectionNeed(classes=("ant",)))
     assert table.height == 0
     assert table.schema == schema("detections")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The second look
+# --------------------------------------------------------------------------------------------------------------------
+def one_box(box: tuple[float, ...], objectness: float, classes: Sequence[float], colors: Sequence[float]) -> Found:
+    return Found(
+        boxes=np.array([box], dtype=np.float32),
+        objectness=np.array([objectness], dtype=np.float32),
+        class_scores=np.array([classes], dtype=np.float32) * objectness,
+        color_scores=np.array([colors], dtype=np.float32),
+    )
+
+
+def test_the_mirror_image_is_averaged_in_and_moves_no_box():
+    # In a picture 100 wide, x 10 to 30 is x 70 to 90 of the mirror image.
+    found = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
+    mirrored = one_box((70, 5, 90, 25), 0.5, (0.15, 0.85), (0.2, 0.8))
+    merged = with_mirror_image(found, mirrored, 100)
+    np.testing.assert_allclose(merged.boxes, [[10, 5, 30, 25]])
+    np.testing.assert_allclose(merged.objectness, [0.8])
+    # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness 0.8 of the picture itself.
+    np.testing.assert_allclose(merged.class_scores, [[0.28, 0.52]], atol=1e-6)
+    np.testing.assert_allclose(merged.color_scores, [[0.4, 0.6]], atol=1e-6)
+
+
+def test_a_box_without_a_counterpart_stays_as_it_is():
+    found = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
+    elsewhere = one_box((10, 5, 30, 25), 0.5, (0.0, 1.0), (0.0, 1.0))  # mirrored back: x 70 to 90
+    np.testing.assert_allclose(with_mirror_image(found, elsewhere, 100).class_scores, found.class_scores)

@@ -20,7 +20,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.judges.detection.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import PictureBoxes, detection_table
-from verism.judges.detection.decode import Found, decode
+from verism.judges.detection.decode import Found, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels
 from verism.records import DetectionNeed
 
@@ -38,6 +38,8 @@ MIN_SCORE = 0.05
 PADDING = 127  # grey around pictures that are not square
 
 _PACKAGED = "paintskills_detector.onnx"
+LIKELY = 0.1  # objectness above which a box is worth a second look
+SURE = 0.97  # class probability above which it needs none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,22 +158,24 @@ class BuiltinDetector:
         Returns:
             Per picture; boxes in its pixels, inside it.
         """
+        squares, places = [], []
+        for picture in pictures:
+            square, place = letterbox(picture, self.size)
+            squares.append(square)
+            places.append(place)
+        found = self._look(squares)
+        unsure = [i for i, seen in enumerate(found) if _is_unsure(seen)]
+        again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
+        for i, mirrored in zip(unsure, again, strict=True):
+            found[i] = with_mirror_image(found[i], mirrored, self.size)
+        return [_inside(seen, place, picture) for seen, place, picture in zip(found, places, pictures, strict=True)]
+
+    def _look(self, squares: Sequence[np.ndarray]) -> list[Found]:
+        """All boxes of pictures of the network's own size, in their pixels."""
         found: list[Found] = []
-        for start in range(0, len(pictures), self.batch_size):
-            part = pictures[start : start + self.batch_size]
-            squares, places = zip(*(letterbox(p, self.size) for p in part), strict=True)
-            maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares)})
-            for picture, place, raw in zip(part, places, decode(*maps, min_score=self.min_score), strict=True):
-                height, width = picture.shape[:2]
-                boxes = np.clip(place.to_picture(raw.boxes), 0, np.array([width, height] * 2, dtype=np.float32))
-                inside = Found(
-                    boxes=boxes,
-                    objectness=raw.objectness,
-                    class_scores=raw.class_scores,
-                    color_scores=raw.color_scores,
-                )
-                # A box in the grey margin has no area in the picture.
-                found.append(inside.take((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])))
+        for start in range(0, len(squares), self.batch_size):
+            maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares[start : start + self.batch_size])})
+            found += decode(*maps, min_score=self.min_score)
         return found
 
     def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
@@ -221,6 +225,26 @@ class BuiltinDetector:
                 f"the built-in detector cannot judge this suite: {err} The built-in one knows "
                 f"{', '.join(self.classes)}; `verism list judges` shows others, and `verism train detector` trains one."
             ) from err
+
+
+def _is_unsure(found: Found) -> bool:
+    """Whether some likely object could well be of another class: worth a look at the mirror image."""
+    likely = found.objectness >= LIKELY
+    return bool((found.scores[likely] < SURE * found.objectness[likely]).any())
+
+
+def _inside(found: Found, place: Letterbox, picture: np.ndarray) -> Found:
+    """Boxes of the network's input in pixels of the picture, cut at its frame."""
+    height, width = picture.shape[:2]
+    boxes = np.clip(place.to_picture(found.boxes), 0, np.array([width, height] * 2, dtype=np.float32))
+    moved = Found(
+        boxes=boxes,
+        objectness=found.objectness,
+        class_scores=found.class_scores,
+        color_scores=found.color_scores,
+    )
+    # A box in the grey margin has no area in the picture.
+    return moved.take((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
 
 
 def _file_content(path: Path | str | None) -> bytes:

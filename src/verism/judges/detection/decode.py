@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Found", "box_iou", "decode", "greedy_nms"]
+__all__ = ["Found", "box_iou", "decode", "greedy_nms", "with_mirror_image"]
 
 TOP_K = 24
 NMS_IOU = 0.6  # two objects hardly ever share a box this much, while boxes from both ends of a train do
@@ -100,6 +100,35 @@ def decode(
         candidate = candidate.take(order[scores[order] >= min_score])
         found.append(candidate.take(greedy_nms(candidate.boxes, nms_iou)))
     return found
+
+
+def with_mirror_image(found: Found, mirrored: Found, width: int) -> Found:
+    """Boxes of a picture, their classes and colours averaged with those of its mirror image.
+
+    A class the network half believes in often depends on the side an object turns to it; seen from both sides the
+    errors partly cancel. Boxes and objectness stay; a box without a counterpart (IoU above one half) stays as it is.
+
+    Args:
+        mirrored: boxes of the mirror image, in its own pixels. width: of the picture, in pixels.
+    """
+    if not len(found.boxes) or not len(mirrored.boxes):
+        return found
+    back = mirrored.boxes.copy()
+    back[:, [0, 2]] = width - mirrored.boxes[:, [2, 0]]
+    overlap = box_iou(found.boxes, back)
+    twin = overlap.argmax(axis=1)
+    seen = overlap[np.arange(len(twin)), twin] > 0.5
+    classes = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
+    others = (mirrored.class_scores / np.maximum(mirrored.objectness, 1e-6)[:, None])[twin]
+    both = np.where(seen[:, None], (classes + others) / 2, classes) * found.objectness[:, None]
+    colors = np.where(seen[:, None], (found.color_scores + mirrored.color_scores[twin]) / 2, found.color_scores)
+    merged = Found(
+        boxes=found.boxes,
+        objectness=found.objectness,
+        class_scores=both.astype(np.float32),
+        color_scores=colors.astype(np.float32),
+    )
+    return merged.take(np.argsort(-merged.scores, kind="stable"))
 
 
 def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
