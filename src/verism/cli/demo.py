@@ -6,7 +6,6 @@ import csv
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -38,20 +37,14 @@ def run_demo(out: Path, *, limit: int, seed: int) -> None:
     )
     # The oracle's pictures serve again: shuffling only changes whose prompt a picture answers.
     manifest = out / "oracle-pictures.csv"
-    images = oracle.read("images").filter(_is_ok())
+    painted = [row for row in oracle.read("images").iter_rows(named=True) if row["state"] == "ok"]
     with manifest.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(("prompt_id", "path"))
-        table.writerows((r["prompt_id"], oracle.resolve(r["path"]).absolute()) for r in images.iter_rows(named=True))
+        table.writerows((row["prompt_id"], oracle.resolve(row["path"]).absolute()) for row in painted)
     shuffled = api.evaluate("paintskills", images=manifest, out=out / "shuffled", limit=limit, seed=seed, shuffle=True)
     runs = [scripted, oracle, shuffled]
     page = write_report(runs, out / "report.html")
     click.echo(terminal_table(runs))
     click.echo(f"\nreport: {page.absolute()}")
     say(f"done in {time.monotonic() - start:.0f} s; look closer with: verism compare {out}/shuffled {out}/scripted")
-
-
-def _is_ok() -> Any:
-    import polars as pl
-
-    return pl.col("state") == "ok"
