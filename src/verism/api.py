@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.scoring import score_run
-from verism.records import Generator, Judge, Prompt, Score, content_hash
-from verism.registry import Context, make_generator, make_judge, make_suite, suite_of_prompts
+from verism.records import Generator, Judge, Score, content_hash
+from verism.registry import Context, Spec, make_generator, make_judge, make_suite, suite_of_prompts
 from verism.store import Run
 
 __all__ = ["compare", "evaluate", "observe", "open_run", "plan", "score"]
@@ -44,10 +44,12 @@ def evaluate(
     processes: int = 1,
     threads: int | None = None,
     device: str | None = None,
+    base_url: str | None = None,
     threshold: float | None = None,
     retry: bool = False,
     on_failure: Callable[[str], None] | None = None,
     on_matched: Callable[[str], None] | None = None,
+    on_summary: Callable[[str], None] | None = None,
 ) -> Run:
     """Evaluate a model, or pictures you have, on a suite. Goes on where an interrupted call stopped.
 
@@ -61,10 +63,11 @@ def evaluate(
         split: ``val`` (papers: test) or ``train``. limit: prompts in all, spread evenly. n_images: pictures per prompt.
         seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
         size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
-        threads: of the detector on the CPU. device: of hub models.
+        threads: of the detector on the CPU. device: of hub models. base_url: of an OpenAI-compatible image service.
         threshold: confidence limit of the ``corrected`` rules; by default the detector's own calibrated one, or 0.5.
         retry: ask again for pictures that were missing, failed or refused.
         on_failure: told of each picture that is not ok. on_matched: told what matched among the images.
+        on_summary: told what the pictures took: requests, retries, cost.
 
     Returns:
         The finished run: ``run.scores()``, ``run.verdicts()``, ``run.read("images")``.
@@ -96,8 +99,10 @@ def evaluate(
         processes=processes,
         threads=threads,
         device=device,
+        base_url=base_url,
+        on_matched=on_matched,
     )
-    generator = _generator(model, images, prompts, context, on_matched)
+    generator = maker = _generator(model, images, context)
     try:
         if shuffle:
             from verism.generators.shuffled import ShuffledGenerator
@@ -127,10 +132,14 @@ def evaluate(
             retry=retry,
             on_failure=on_failure,
         )
+        described: Mapping[str, Any] = getattr(maker, "describe", dict)()
+        if described:
+            run.note(generator=described)
     finally:
-        close = getattr(generator, "close", None)
-        if close is not None:
-            close()
+        if on_summary is not None:
+            for line in getattr(maker, "summary", list)():
+                on_summary(line)
+        getattr(generator, "close", lambda: None)()
     limits = _thresholds(judge, threshold)
     the_suite = the_suite.with_thresholds(**limits)
     _note_rules(run, the_suite, judge.name)
@@ -148,31 +157,11 @@ def _note_rules(run: Run, suite: Any, judge: str | None) -> None:
     run.note(judge=judge, rules=rules, thresholds=limits | {judge: rules["threshold_corrected"]})
 
 
-def _generator(
-    model: str | Generator | None,
-    images: PathLike | None,
-    prompts: Sequence[Prompt],
-    context: Context,
-    on_matched: Callable[[str], None] | None,
-) -> Generator:
-    if isinstance(model, str):
-        return make_generator(model, context)
-    if model is not None:
-        return model
-    from verism.generators.folder import FolderGenerator, match_pictures
-
-    assert images is not None
-    matching = match_pictures(Path(images), prompts)
-    if on_matched is not None:
-        on_matched(matching.table())
-    if not matching.files:
-        example = prompts[0].prompt_id
-        raise UsageError(
-            f"none of the {len(prompts):,} prompts has a picture in {images}: expected names such as "
-            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
-            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
-        )
-    return FolderGenerator(matching)
+def _generator(model: str | Generator | None, images: PathLike | None, context: Context) -> Generator:
+    if images is not None:
+        return make_generator(Spec("images", str(images), {}), context)
+    assert model is not None
+    return make_generator(model, context) if isinstance(model, str) else model
 
 
 def _thresholds(judge: Any, threshold: float | None) -> dict[str, float]:
@@ -185,15 +174,29 @@ def _thresholds(judge: Any, threshold: float | None) -> dict[str, float]:
     return {"corrected": float(threshold)}
 
 
-def plan(suite: str, *, scenes: PathLike | None = None, out: PathLike | None = None, **options: Any) -> dict[str, Any]:
-    """What ``evaluate`` would ask for, and what of it is done already, without doing anything."""
+def plan(
+    suite: str,
+    *,
+    scenes: PathLike | None = None,
+    out: PathLike | None = None,
+    model: str | Generator | None = None,
+    base_url: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """What ``evaluate`` would ask for, what of it is done already, and what the rest would cost, without doing it."""
     the_suite = make_suite(suite, scenes=None if scenes is None else Path(scenes), **options)
     prompts = the_suite.prompts()
     requests = make_requests(prompts, int(options.get("seed", 0)))
-    done = 0
+    there: set[str] = set()
     if out is not None and (Path(out) / "manifest.json").exists():
         there = set(Run.open(Path(out)).read("images")["image_id"].to_list())
-        done = sum(r.image_id in there for r in requests)
+    pending = [r for r in requests if r.image_id not in there]
+    estimate: list[str] = []
+    if model is not None:
+        context = Context(prompts=prompts, classes=the_suite.shapes, colors=the_suite.colors, base_url=base_url)
+        maker = _generator(model, None, context)
+        estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
+        getattr(maker, "close", lambda: None)()
     skills: dict[str, int] = {}
     for p in prompts:
         skills[str(p.facets["skill"])] = skills.get(str(p.facets["skill"]), 0) + p.n_images
@@ -202,7 +205,8 @@ def plan(suite: str, *, scenes: PathLike | None = None, out: PathLike | None = N
         "prompts": len(prompts),
         "pictures": len(requests),
         "pictures_per_skill": skills,
-        "pictures_done": done,
+        "pictures_done": len(requests) - len(pending),
+        "estimate": estimate,
         "examples": [p.text for p in prompts[:: max(1, len(prompts) // 5)]][:5],
     }
 

@@ -111,7 +111,7 @@ def _to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """RGB pixels as PNG bytes. Light compression: half the time for a tenth more bytes."""
+    """RGB or grey (H, W) pixels as PNG bytes. Light compression: half the time for a tenth more bytes."""
     buffer = io.BytesIO()
     PilImage.fromarray(pixels).save(buffer, format="PNG", compress_level=3)
     return buffer.getvalue()

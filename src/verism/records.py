@@ -176,8 +176,9 @@ class Result:
     """What a generator answers to one request: a picture, or why there is none.
 
     Exactly one of ``pixels`` (RGB, (H, W, 3), uint8) and ``path`` (an existing file, left where it is) is set when the
-    state is ``ok``. ``truth`` holds, for painters who know what they painted, observations by table name, in the same
-    columns as a judge's: ground truth is one more judge, and a perfect one.
+    state is ``ok``. ``seeded`` is false where the model could not be given the request's seed, so that asking again
+    gives another picture. ``truth`` holds, for painters who know what they painted, observations by table name, in the
+    same columns as a judge's: ground truth is one more judge, and a perfect one.
     """
 
     image_id: str
@@ -185,6 +186,7 @@ class Result:
     pixels: np.ndarray | None = None
     path: str | None = None
     note: str = ""
+    seeded: bool = True
     truth: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
@@ -269,7 +271,20 @@ class Suite(Protocol):
 
 
 class Generator(Protocol):
-    """Turns requests into pictures, or into the reason why there is none; answers every request exactly once."""
+    """Turns requests into pictures, or into the reason why there is none.
+
+    ``name`` identifies the model and every setting that changes pictures; a run is only resumed under the same name.
+    ``generate`` answers every request exactly once, in order and as soon as it can; it may be given thousands at once,
+    and a picture depends on its own request alone. What goes wrong with one picture is a state of its result; what
+    concerns all of them is raised.
+
+    A generator may have more methods, which are used if they are there:
+
+    * ``close()``: end processes, connections, temporary files.
+    * ``describe() -> Mapping``: what the manifest keeps beside the name (revision, versions, settings); JSON.
+    * ``estimate(requests) -> Sequence[str]``: for a dry run, lines on what the requests will take and cost.
+    * ``summary() -> Sequence[str]``: after a run, lines on what they took.
+    """
 
     name: str
 
@@ -314,7 +329,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("image_id", "str", "id of the picture"),
         Column("prompt_id", "str", "prompt it was made for"),
         Column("index", "i32", "0 .. n_images - 1"),
-        Column("seed", "i64", "seed given to the generator; null for pictures that were brought"),
+        Column("seed", "i64", "seed given to the generator; null for pictures that were brought or took none"),
         Column("state", "str", "ok, refused, failed, missing or blank"),
         Column("path", "str", "file, relative to the run directory if made by the run, absolute if brought; or null"),
         Column("sha256", "str", "of the file's bytes; null without a file"),

@@ -26,6 +26,11 @@ SUITES: Mapping[str, str] = {
 }
 
 GENERATORS: Mapping[str, tuple[str, str]] = {
+    "builtin": (
+        "verism.registry:_builtin_generator",
+        "our small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
+    ),
+    "images": ("verism.registry:_images", "pictures that exist: images:FOLDER or images:list.csv; same as --images"),
     "scripted": (
         "verism.registry:_scripted",
         "rendered pictures, wrong on purpose at a known rate: scripted:error=0.2",
@@ -74,6 +79,8 @@ class Context:
     processes: int = 1
     threads: int | None = None
     device: str | None = None
+    base_url: str | None = None
+    on_matched: Callable[[str], None] | None = None
 
 
 def _resolve(kind: str, table: Mapping[str, tuple[str, str]], group: str, what: str) -> Callable[..., Any]:
@@ -90,13 +97,13 @@ def _resolve(kind: str, table: Mapping[str, tuple[str, str]], group: str, what: 
     raise UsageError(f"unknown {what} {kind!r}.{hint} There are: {', '.join(table)}")
 
 
-def make_generator(text: str, context: Context) -> Generator:
+def make_generator(text: str | Spec, context: Context) -> Generator:
     """The generator of a name.
 
     Raises:
         UsageError: unknown kind or option. MissingExtra: a library it needs is not installed.
     """
-    spec = Spec.parse(text)
+    spec = Spec.parse(text) if isinstance(text, str) else text
     generator: Generator = _resolve(spec.kind, GENERATORS, "verism.generators", "model")(
         spec.argument, dict(spec.options), context
     )
@@ -202,6 +209,37 @@ def _oracle(argument: str, options: dict[str, str], context: Context) -> Generat
 
     _done("oracle", argument, options)
     return ScriptedGenerator(make_painter(context), classes=context.classes, colors=context.colors, error=0.0)
+
+
+def _builtin_generator(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.builtin import BuiltinGenerator
+
+    settings: dict[str, Any] = {
+        "temperature": _take(options, "temperature", float, 1.0),
+        "structure_temperature": _take(options, "structure_temperature", float, 0.5),
+        "top_p": _take(options, "top_p", float, 0.95),
+        "size": _take(options, "size", int, context.size),
+    }
+    _done("builtin", "", options)
+    return BuiltinGenerator(Path(argument) if argument else None, threads=context.threads, **settings)
+
+
+def _images(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.folder import FolderGenerator, match_pictures
+
+    _done("images", argument, options, takes_argument=True)
+    prompts = context.prompts
+    matching = match_pictures(Path(argument), prompts)
+    if context.on_matched is not None:
+        context.on_matched(matching.table())
+    if not matching.files:
+        example = prompts[0].prompt_id if prompts else "count_val_00000"
+        raise UsageError(
+            f"none of the {len(prompts):,} prompts has a picture in {argument}: expected names such as "
+            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
+            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
+        )
+    return FolderGenerator(matching)
 
 
 def _builtin(argument: str, options: dict[str, str], context: Context) -> Judge:

@@ -118,6 +118,7 @@ def _common_run_options(command: F) -> F:
 @click.option("--threads", type=click.IntRange(1), help="CPU threads of the detector.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
 @click.option("--device", help="cpu, cuda, cuda:1 ... for hub models.")
+@click.option("--base-url", help="Of an OpenAI-compatible image service, for --model openai:NAME.")
 @click.option("--retry", is_flag=True, help="Ask again for pictures that were missing, failed or refused.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked for and what is done already; do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -140,6 +141,7 @@ def run(
     threads: int | None,
     processes: int | None,
     device: str | None,
+    base_url: str | None,
     retry: bool,
     dry_run: bool,
     as_json: bool,
@@ -158,7 +160,7 @@ def run(
     from verism import api
 
     if dry_run:
-        _dry_run(suite, scenes, out, skills, split, limit, seed, n_images, as_json)
+        _dry_run(suite, scenes, out, skills, split, limit, seed, n_images, model, base_url, as_json)
         return
     if out is None:
         raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
@@ -181,10 +183,12 @@ def run(
         processes=processes or os.cpu_count() or 1,
         threads=threads,
         device=device,
+        base_url=base_url,
         threshold=threshold,
         retry=retry,
         on_failure=failures,
         on_matched=say,
+        on_summary=say,
     )
     _put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {out}")
@@ -200,13 +204,16 @@ def _dry_run(
     limit: int | None,
     seed: int,
     n_images: int,
+    model: str | None,
+    base_url: str | None,
     as_json: bool,
 ) -> None:
     from verism import api
 
     planned = api.plan(
-        suite, scenes=scenes, out=out, skills=skills or None, split=split, limit=limit, seed=seed, n_images=n_images
-    )
+        suite, scenes=scenes, out=out, skills=skills or None, split=split, limit=limit, seed=seed, n_images=n_images,
+        model=model, base_url=base_url,
+    )  # fmt: skip
     if as_json:
         put_json(planned)
         return
@@ -214,6 +221,8 @@ def _dry_run(
     for skill, n in planned["pictures_per_skill"].items():
         click.echo(f"  {skill:<10} {n:>7,}")
     click.echo(f"done already: {planned['pictures_done']:,}")
+    for line in planned["estimate"]:
+        click.echo(line)
     for text in planned["examples"]:
         click.echo(f"  e.g. {text!r}")
 
@@ -386,6 +395,7 @@ def scenes() -> None:
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
 @click.option("--scenes", type=click.Path(path_type=Path), help="Scenes of your own, in the published layout.")
 @click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
+@click.option("--masks", is_flag=True, help="Also write instance masks, as the built-in generator learns from.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True)
 def scenes_render(
@@ -399,6 +409,7 @@ def scenes_render(
     assets: Path | None,
     scenes: Path | None,
     empty: int,
+    masks: bool,
     processes: int | None,
     as_json: bool,
 ) -> None:
@@ -420,7 +431,9 @@ def scenes_render(
     failures = _Failures()
     painter = make_painter(context)
     try:
-        failed = render_scenes(out, the_suite.version, chosen, painter, size, seed=seed, on_failure=failures)
+        failed = render_scenes(
+            out, the_suite.version, chosen, painter, size, seed=seed, masks=masks, on_failure=failures
+        )
     finally:
         getattr(painter, "close", lambda: None)()
     if as_json:

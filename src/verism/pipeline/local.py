@@ -8,6 +8,7 @@ Whatever was finished before is not done again, so a killed run goes on where it
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "make_requests", "observe_pictures", "picture_seed", "run_pictures"]
 
 BATCH = 32  # pictures per part; a killed run loses at most one batch
+PART_SECONDS = 30.0  # a slow generator's part ends sooner, so that no more than this is lost
 AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
 
 
@@ -111,7 +113,7 @@ def run_pictures(
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("pictures", len(requests), done=len(requests) - len(pending)) as progress,
     ):
-        for batch in _ahead(_batches(pending, BATCH), lambda b: _start(b, generator, run, pool)):
+        for batch in _ahead(_parts(pending, generator, run, pool)):
             arrived = [future.result() for future in batch.futures]
             if on_failure is not None:
                 for a in arrived:
@@ -147,7 +149,7 @@ def observe_pictures(run: Run, requests: Sequence[Request], judge: Judge, need: 
             Progress("looked at", pictures.height, done=pictures.height - len(pending)) as progress,
         ):
             started = _ahead(
-                _batches(pending, BATCH), lambda rows: _Batch([pool.submit(_reload, run, r) for r in rows], made=False)
+                _Batch([pool.submit(_reload, run, r) for r in rows], made=False) for rows in _batches(pending, BATCH)
             )
             for batch in started:
                 _judge(run, judge, need, [future.result() for future in batch.futures])
@@ -192,22 +194,39 @@ class _Batch:
     made: bool
 
 
-def _start(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> _Batch:
-    """Ask for a batch; storing and decoding go on behind while the next is asked for."""
-    futures: list[Future[Any]] = []
-    made = False
-    for result in generator.generate(requests):
-        if len(futures) == len(requests):
-            raise VerismError(f"{generator.name} answered {result.image_id!r} after all {len(requests)} requests")
-        request = requests[len(futures)]
-        if result.image_id != request.image_id:
-            raise VerismError(f"{generator.name} answered {result.image_id!r} when asked for {request.image_id!r}")
-        _check_result(generator, result)
-        made = made or result.pixels is not None
-        futures.append(pool.submit(_take_in, request, result, run))
-    if len(futures) < len(requests):
-        raise VerismError(f"{generator.name} gave no answer for {requests[len(futures)].image_id!r}")
-    return _Batch(futures, made)
+def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[_Batch]:
+    """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
+
+    Storing and decoding go on behind while it works on the next picture. If it gives up, what it made is kept first.
+    """
+    if not requests:
+        return
+    part = _Batch([], made=False)
+    answered = 0
+    began = time.monotonic()
+    try:
+        for result in generator.generate(requests):
+            if answered == len(requests):
+                raise VerismError(f"{generator.name} answered {result.image_id!r} after all {len(requests)} requests")
+            request = requests[answered]
+            if result.image_id != request.image_id:
+                raise VerismError(f"{generator.name} answered {result.image_id!r} when asked for {request.image_id!r}")
+            _check_result(generator, result)
+            part.made = part.made or result.pixels is not None
+            part.futures.append(pool.submit(_take_in, request, result, run))
+            answered += 1
+            if len(part.futures) >= BATCH or (part.made and time.monotonic() - began > PART_SECONDS):
+                yield part
+                part = _Batch([], made=False)
+                began = time.monotonic()
+    except (Exception, KeyboardInterrupt):
+        if part.futures and part.made:
+            yield part
+        raise
+    if answered < len(requests):
+        raise VerismError(f"{generator.name} gave no answer for {requests[answered].image_id!r}")
+    if part.futures:
+        yield part
 
 
 def _check_result(generator: Generator, result: Result) -> None:
@@ -247,7 +266,7 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
         row |= {
             "path": run.write_picture(request.image_id, png),
             "sha256": hashlib.sha256(png).hexdigest(),
-            "seed": request.seed,
+            "seed": request.seed if result.seeded else None,
         }
         if result.state == "ok" and is_blank(pixels):
             flat = "one flat colour, rgb({}, {}, {})".format(*pixels[0, 0].tolist())
@@ -266,14 +285,14 @@ def _batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def _ahead(batches: Iterator[list[Any]], start: Callable[[list[Any]], _Batch]) -> Iterator[_Batch]:
+def _ahead(started: Iterator[_Batch]) -> Iterator[_Batch]:
     """Start batches before they are needed, ``AHEAD`` at a time; yield them in order.
 
     Pictures that were made are kept before more are made: a killed run loses one batch of them, not several.
     """
     waiting: list[_Batch] = []
-    for batch in batches:
-        waiting.append(start(batch))
+    for batch in started:
+        waiting.append(batch)
         while waiting and (waiting[-1].made or len(waiting) > AHEAD):
             yield waiting.pop(0)
     yield from waiting

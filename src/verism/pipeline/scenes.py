@@ -18,6 +18,7 @@ from verism.pipeline.progress import Progress
 from verism.records import Painted, Painter, Scene
 from verism.suites.paintskills.layout import (
     image_path,
+    mask_path,
     read_scenes,
     scenes_path,
     write_boxes,
@@ -38,6 +39,7 @@ def render_scenes(
     size: int,
     *,
     seed: int | None = None,
+    masks: bool = False,
     on_failure: Callable[[str], None] | None = None,
 ) -> int:
     """Paint scenes into a folder; pictures that are there already are kept. Returns how many could not be painted.
@@ -48,6 +50,7 @@ def render_scenes(
     Args:
         size: width and height of the painter's pictures in pixels.
         seed: what the scenes were made with, if known: other seeds choose other scenes.
+        masks: also write each picture's instance mask, ``{skill}/masks/mask_{id}.png``: 0 background, i + 1 object i.
         on_failure: told of every scene that could not be painted.
 
     Raises:
@@ -62,10 +65,11 @@ def render_scenes(
             members = sorted(group, key=lambda s: s.scene_id)
             write_scenes(root, members)
             boxes = _finished(root, skill, split)
-            todo = [s for s in members if s.scene_id not in boxes or not image_path(root, skill, s.scene_id).exists()]
+            todo = [s for s in members if s.scene_id not in boxes or not _there(root, skill, s.scene_id, masks)]
             progress.advance(len(members) - len(todo))
             journal = _journal(root, skill, split)
-            image_path(root, skill, "x").parent.mkdir(parents=True, exist_ok=True)
+            for place in (image_path, mask_path) if masks else (image_path,):
+                place(root, skill, "x").parent.mkdir(parents=True, exist_ok=True)
             stored: list[Future[None]] = []
             with journal.open("a", encoding="utf-8") as log, ThreadPoolExecutor(1) as writer:
                 for scene, painted in zip(todo, painter.paint_all(todo), strict=True):
@@ -76,8 +80,7 @@ def render_scenes(
                             on_failure(str(painted))
                         continue
                     boxes[scene.scene_id] = painted.boxes
-                    path = image_path(root, skill, scene.scene_id)
-                    stored.append(writer.submit(_store, path, painted, log, scene.scene_id))
+                    stored.append(writer.submit(_store, root, skill, scene.scene_id, painted, masks, log))
                 for future in stored:
                     future.result()  # a full disk is an error, and not a picture less
             drawn = [s for s in members if s.scene_id in boxes]
@@ -88,10 +91,18 @@ def render_scenes(
     return failures
 
 
-def _store(path: Path, painted: Painted, log: Any, scene_id: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(encode_png(painted.pixels))
-    temporary.replace(path)
+def _there(root: Path, skill: str, scene_id: str, masks: bool) -> bool:
+    return image_path(root, skill, scene_id).exists() and (not masks or mask_path(root, skill, scene_id).exists())
+
+
+def _store(root: Path, skill: str, scene_id: str, painted: Painted, masks: bool, log: Any) -> None:
+    files = {image_path(root, skill, scene_id): painted.pixels}
+    if masks:
+        files[mask_path(root, skill, scene_id)] = painted.mask
+    for path, pixels in files.items():
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_bytes(encode_png(pixels))
+        temporary.replace(path)
     log.write(json.dumps({"id": scene_id, "boxes": painted.boxes.tolist()}) + "\n")
     log.flush()
 

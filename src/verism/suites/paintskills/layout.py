@@ -5,6 +5,7 @@
     {root}/metadata.json
     {root}/{skill}/scenes/{skill}_{train|val}.json
     {root}/{skill}/images/image_{scene_id}.png          (or train_images/, val_images/)
+    {root}/{skill}/masks/mask_{scene_id}.png            (ours, if asked for: instance masks)
     {root}/{skill}/{skill}_{train|val}_bounding_boxes.json
 
 Files of ours carry a few more keys (``seed`` of a scene; ``label`` and ``labels`` beside class names); readers of the
@@ -29,6 +30,7 @@ from verism.suites.paintskills.vocabulary import COLORS, RELATIONS, ObjectClass,
 __all__ = [
     "boxes_path",
     "image_path",
+    "mask_path",
     "read_boxes",
     "read_scenes",
     "scenes_path",
@@ -52,6 +54,11 @@ def boxes_path(root: Path, skill: str, split: str) -> Path:
 def image_path(root: Path, skill: str, scene_id: str) -> Path:
     """Where the picture of a scene is written."""
     return root / skill / "images" / f"image_{scene_id}.png"
+
+
+def mask_path(root: Path, skill: str, scene_id: str) -> Path:
+    """Where the instance mask of a scene is written, if it is: 0 background, i + 1 object i."""
+    return root / skill / "masks" / f"mask_{scene_id}.png"
 
 
 def skills_in(root: Path, split: str) -> list[str]:

@@ -1,0 +1,204 @@
+"""The text-to-image model that comes with the package: trained on rendered PaintSkills scenes, run by onnxruntime.
+
+It knows the words, classes and sceneries of PaintSkills and nothing else. It writes a description of a picture token by
+token, as DALL-E does, then paints its scenery and its objects as layers; see ``layered`` and the model card. A model
+trained with ``verism train generator --base builtin`` takes its place by the path of its folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verism.errors import UsageError
+from verism.generators.layered import Description, Language, compose
+from verism.records import Request, Result
+
+__all__ = ["FILES", "BuiltinGenerator"]
+
+FILES = ("writer.onnx", "figures.onnx", "scenery.onnx")
+_PACKAGED = "paintskills_generator"
+STRUCTURE = ("label",)  # what to show: drawn nearer to the most likely than the looks are
+SIZES = (64, 1024)
+
+
+class BuiltinGenerator:
+    """Pictures from the words of PaintSkills.
+
+    Args:
+        path: folder of a model written by ``verism train generator --base builtin``; ``None``: the packaged one.
+        size: width and height of the pictures in pixels.
+        temperature: of every token; 0 is always the most likely one.
+        structure_temperature: of the classes of objects and of where the description ends.
+        top_p: tokens are drawn from the most likely ones that make up this share (Holtzman et al. 2020).
+        threads: of onnxruntime; ``None`` leaves the choice to it.
+
+    Attributes:
+        name: ``builtin:paintskills-generator@`` and 12 hexadecimal digits of the files' SHA-256, then the settings.
+        card: how it was trained, as written into the files.
+
+    Raises:
+        UsageError: no such folder, not a model of ours, or a setting out of range.
+    """
+
+    batch_size = 8  # pictures made at once; always as many rows, so that a picture never depends on its neighbours
+
+    def __init__(
+        self,
+        path: Path | str | None = None,
+        *,
+        size: int = 256,
+        temperature: float = 1.0,
+        structure_temperature: float = 0.5,
+        top_p: float = 0.95,
+        threads: int | None = None,
+    ) -> None:
+        if not SIZES[0] <= size <= SIZES[1]:
+            raise UsageError(f"builtin: size must be {SIZES[0]} to {SIZES[1]} pixels, got {size}")
+        if temperature < 0 or structure_temperature < 0:
+            raise UsageError("builtin: temperatures must not be negative")
+        if not 0 < top_p <= 1:
+            raise UsageError(f"builtin: top_p must lie above 0 and up to 1, got {top_p}")
+        self.size = size
+        self.temperature, self.structure_temperature, self.top_p = temperature, structure_temperature, top_p
+        contents = _contents(path)
+        self._writer, self._figures, self._scenery = (_session(contents[f], f, threads) for f in FILES)
+        meta = self._writer.get_modelmeta().custom_metadata_map
+        try:
+            self.language = Language.from_json(json.loads(meta["language"]))
+            self.margin = float(meta["margin"])
+            self.card: dict[str, Any] = json.loads(meta["card"])
+        except (KeyError, ValueError, TypeError) as err:
+            raise UsageError(f"{path or 'the packaged model'}: writer.onnx is no writer of ours ({err!r})") from err
+        digest = hashlib.sha256()
+        for file in FILES:
+            digest.update(contents[file])
+        changed = {
+            "temperature": (temperature, 1.0),
+            "structure_temperature": (structure_temperature, 0.5),
+            "top_p": (top_p, 0.95),
+        }
+        options = "&".join(
+            [f"size={size}", *(f"{k}={value:g}" for k, (value, default) in changed.items() if value != default)]
+        )
+        self._digest = digest.hexdigest()
+        self.name = f"builtin:paintskills-generator@{self._digest[:12]}?{options}"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Digest of the files and how the model was trained."""
+        return {"sha256": self._digest, "card": self.card}
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        """A picture for every request; words the model does not know are named in the picture's note."""
+        iterator = iter(requests)
+        while batch := list(islice(iterator, self.batch_size)):
+            read = [self.language.read(r.prompt.text) for r in batch]
+            described = self.write([tokens for tokens, _ in read], [r.seed for r in batch])
+            for request, (_, lost), description in zip(batch, read, described, strict=True):
+                yield Result(
+                    image_id=request.image_id,
+                    state="ok",
+                    pixels=self.paint(description),
+                    note=f"words not understood: {' '.join(lost)}" if lost else "",
+                )
+
+    # ---------------------------------------------------------------------------------------------------- its two steps
+    def write(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[Description]:
+        """Descriptions for the tokens of at most ``batch_size`` prompts, each drawn with its own seed."""
+        language, rows = self.language, self.batch_size
+        draws = [np.random.default_rng([seed, 0xB111D]) for seed in seeds]
+        shape = [rows if isinstance(n, str) else n for n in self._writer.get_inputs()[2].shape]
+        memory = np.zeros(shape, dtype=np.float32)
+        tokens = np.zeros((rows, language.length), dtype=np.int64)
+        for i, prompt in enumerate(prompts):
+            tokens[i, : language.text_length] = prompt
+        ended = np.array([i >= len(prompts) for i in range(rows)])
+        for position in range(language.length - 1):
+            logits, memory = self._writer.run(
+                None, {"tokens": tokens[:, position], "position": np.array([position]), "memory": memory}
+            )
+            following = position + 1
+            if following < language.text_length:
+                continue
+            kind = language.kind_at(following)
+            low, high = language.span(kind)
+            temperature = self.structure_temperature if kind in STRUCTURE else self.temperature
+            for i, rng in enumerate(draws):
+                if not ended[i]:
+                    tokens[i, following] = low + _draw(logits[i, low:high], rng.random(), temperature, self.top_p)
+                    ended[i] = tokens[i, following] == language.end
+            if ended.all():
+                break
+        return [language.understand(tokens[i, language.text_length :].tolist()) for i in range(len(prompts))]
+
+    def paint(self, description: Description) -> np.ndarray:
+        """The picture of a description, RGB uint8, shape (size, size, 3)."""
+        language = self.language
+        (scenery,) = self._scenery.run(
+            None,
+            {
+                "codes": np.array([description.codes], dtype=np.int64),
+                "labels": np.array([language.backgrounds.index(description.background)], dtype=np.int64),
+            },
+        )
+        figures = []
+        for obj in description.objects:  # one by one: a figure must not depend on how many there are
+            (layers,) = self._figures.run(
+                None,
+                {
+                    "codes": np.array([obj.codes], dtype=np.int64),
+                    "labels": np.array([language.labels.index(obj.label)], dtype=np.int64),
+                    "sides": np.array([obj.side], dtype=np.float32),
+                },
+            )
+            figures.append(layers[0])
+        stacked = np.stack(figures) if figures else np.zeros((0, 1, 1, 5), dtype=np.float32)
+        return compose(scenery[0], stacked, description.objects, self.size, self.margin)
+
+
+def _draw(logits: np.ndarray, chance: float, temperature: float, top_p: float) -> int:
+    """A number drawn by the logits; ``chance`` in [0, 1) decides."""
+    if temperature == 0:
+        return int(np.argmax(logits))
+    scaled = logits.astype(np.float64) / temperature
+    shares = np.exp(scaled - scaled.max())
+    shares /= shares.sum()
+    order = np.argsort(-shares, kind="stable")
+    summed = np.cumsum(shares[order])
+    kept = int(np.searchsorted(summed, top_p)) + 1  # the one that crosses the share is kept
+    kept = min(kept, len(order))
+    return int(order[min(int(np.searchsorted(summed[:kept], chance * summed[kept - 1], side="right")), kept - 1)])
+
+
+def _contents(path: Path | str | None) -> dict[str, bytes]:
+    folder: Any = resources.files("verism.generators") / "data" / _PACKAGED if path is None else Path(path)
+    contents = {}
+    for file in FILES:
+        if not (folder / file).is_file():
+            raise UsageError(
+                f"builtin: {folder} has no {file}; name a folder written by `verism train generator --base builtin`"
+            )
+        contents[file] = (folder / file).read_bytes()
+    return contents
+
+
+def _session(content: bytes, file: str, threads: int | None) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.inter_op_num_threads = 1
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"threads must be at least 1, not {threads}")
+        options.intra_op_num_threads = threads
+    try:
+        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as err:  # onnxruntime's own errors share no public base class
+        raise UsageError(f"builtin: {file} cannot be read: {err}") from err
