@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from verism import api
-from verism.cli.main import say
+from verism.cli.common import say
 from verism.reports.html import write_report
 from verism.reports.tables import terminal_table
 

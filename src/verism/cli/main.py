@@ -15,66 +15,16 @@ from typing import Any, TypeVar
 import click
 
 from verism._version import __version__
+from verism.cli.common import Failures, Group, put_json, put_scores, say
+from verism.cli.train import train
 from verism.errors import UsageError, VerismError
 
 __all__ = ["cli", "main"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-FAILURES_SHOWN = 10
 
 
-class _Failures:
-    """Pictures that did not come out, told once at the end and not one by one."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def __call__(self, line: str) -> None:
-        self.lines.append(line)
-
-    def report(self) -> int:
-        """Print what failed; the exit code."""
-        if not self.lines:
-            return 0
-        say(f"{len(self.lines):,} without a usable picture:")
-        for line in self.lines[:FAILURES_SHOWN]:
-            say(f"  {line}")
-        if len(self.lines) > FAILURES_SHOWN:
-            say(f"  ... and {len(self.lines) - FAILURES_SHOWN:,} more; all are in the table `images` of the run")
-        return 1
-
-
-def say(text: str) -> None:
-    """A message for the person, on standard error."""
-    click.echo(text, err=True)
-
-
-def put_json(value: Any) -> None:
-    """A result as JSON, on standard output."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-class _Group(click.Group):
-    """Commands in the order they are used, not of the alphabet; near names for a misspelt one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        import difflib
-
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as err:
-            near = difflib.get_close_matches(args[0], self.commands, n=2)
-            if near:
-                raise click.UsageError(f"{err.message} Did you mean {' or '.join(near)}?", ctx) from None
-            raise
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="verism")
 def cli() -> None:
     """Evaluate text-to-image models: are their pictures true to the prompt, and fair to the world?
@@ -164,7 +114,7 @@ def run(
         return
     if out is None:
         raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
-    failures = _Failures()
+    failures = Failures()
     finished = api.evaluate(
         suite,
         model=model,
@@ -190,7 +140,7 @@ def run(
         on_matched=say,
         on_summary=say,
     )
-    _put_scores(finished, as_json)
+    put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {out}")
     sys.exit(failures.report())
 
@@ -225,16 +175,6 @@ def _dry_run(
         click.echo(line)
     for text in planned["examples"]:
         click.echo(f"  e.g. {text!r}")
-
-
-def _put_scores(finished: Any, as_json: bool) -> None:
-    from verism.reports.tables import terminal_table
-    from verism.store import score_records
-
-    if as_json:
-        put_json(score_records(finished.scores()))
-    else:
-        click.echo(terminal_table([finished]))
 
 
 @cli.command()
@@ -281,7 +221,7 @@ def score(run_dir: Path, threshold: float | None, detector: str | None, as_json:
 
     finished = api.open_run(run_dir)
     api.score(finished, threshold=threshold, detector=detector)
-    _put_scores(finished, as_json)
+    put_scores(finished, as_json)
 
 
 @cli.command()
@@ -300,7 +240,7 @@ def observe(run_dir: Path, detector: str, threads: int | None, device: str | Non
 
     finished = api.open_run(run_dir)
     api.observe(finished, detector, threads=threads, device=device)
-    _put_scores(finished, as_json)
+    put_scores(finished, as_json)
 
 
 @cli.command()
@@ -377,7 +317,7 @@ def demo(out: Path, limit: int, seed: int) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- scenes
-@cli.group(cls=_Group)
+@cli.group(cls=Group)
 def scenes() -> None:
     """Render PaintSkills data sets with the simulator.
 
@@ -428,7 +368,7 @@ def scenes_render(
     the_suite = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed)
     chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split), empty, seed=seed)]
     context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
-    failures = _Failures()
+    failures = Failures()
     painter = make_painter(context)
     try:
         failed = render_scenes(
@@ -470,84 +410,7 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
         click.echo(str(path))
 
 
-# --------------------------------------------------------------------------------------------------------------- train
-@cli.group(cls=_Group)
-def train() -> None:
-    """Train what verism ships, or your own.
-
-    \b
-    verism train detector --scenes DATA --out detector --minutes 60
-    """
-
-
-@train.command("detector")
-@click.option("--suite", "suites", multiple=True, help="Suites whose classes to learn.  [default: both PaintSkills]")
-@click.option(
-    "--scenes", "scene_dirs", multiple=True, required=True, type=click.Path(path_type=Path), help="Rendered scenes."
-)
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint, log, detector.onnx.")
-@click.option("--minutes", type=float, help="Length of the training; resumed parts count.")
-@click.option("--steps", type=click.IntRange(1), help="Or its length in steps.")
-@click.option("--batch", type=click.IntRange(2), default=16, show_default=True)
-@click.option("--width", type=float, default=0.8, show_default=True, help="Multiplies the channels of the network.")
-@click.option("--lr", type=float, default=2e-3, show_default=True, help="Highest learning rate.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda ...")
-@click.option("--workers", type=click.IntRange(1), help="CPU cores.  [default: all]")
-@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
-@click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
-def train_detector(
-    suites: tuple[str, ...],
-    scene_dirs: tuple[Path, ...],
-    out: Path,
-    minutes: float | None,
-    steps: int | None,
-    batch: int,
-    width: float,
-    lr: float,
-    seed: int,
-    device: str,
-    workers: int | None,
-    fresh: bool,
-    export_only: bool,
-) -> None:
-    """Train a compact detector on rendered train scenes and export it to ONNX. Resumes from its checkpoint.
-
-    \b
-    verism scenes render paintskills --split train --limit 6000 --seed 1 --out DATA
-    verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
-    verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
-    """
-    from verism.registry import make_suite
-    from verism.training.detector import train_and_export
-    from verism.training.scene_arrays import PAINTSKILLS_CLASSES
-
-    labels = [label for name in suites for label in make_suite(name, limit=1).labels] or PAINTSKILLS_CLASSES
-    result = train_and_export(
-        scene_dirs,
-        out,
-        classes=tuple(dict.fromkeys(labels)),
-        minutes=minutes,
-        steps=steps,
-        batch_size=batch,
-        width=width,
-        peak_lr=lr,
-        seed=seed,
-        device=device,
-        workers=workers,
-        resume=not fresh,
-        export_only=export_only,
-        say=say,
-    )
-    put_json(_without_nan(result))
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(v) for v in value]
-    return None if isinstance(value, float) and value != value else value
+cli.add_command(train)
 
 
 # ------------------------------------------------------------------------------------------------------------ listings

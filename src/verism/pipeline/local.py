@@ -194,6 +194,10 @@ class _Batch:
     made: bool
 
 
+class _WrongAnswerError(VerismError):
+    """A generator answered what it was not asked, or no picture."""
+
+
 def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[_Batch]:
     """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
 
@@ -207,10 +211,14 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
     try:
         for result in generator.generate(requests):
             if answered == len(requests):
-                raise VerismError(f"{generator.name} answered {result.image_id!r} after all {len(requests)} requests")
+                raise _WrongAnswerError(
+                    f"{generator.name} answered {result.image_id!r} after all {len(requests)} requests"
+                )
             request = requests[answered]
             if result.image_id != request.image_id:
-                raise VerismError(f"{generator.name} answered {result.image_id!r} when asked for {request.image_id!r}")
+                raise _WrongAnswerError(
+                    f"{generator.name} answered {result.image_id!r} when asked for {request.image_id!r}"
+                )
             _check_result(generator, result)
             part.made = part.made or result.pixels is not None
             part.futures.append(pool.submit(_take_in, request, result, run))
@@ -219,12 +227,14 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
                 yield part
                 part = _Batch([], made=False)
                 began = time.monotonic()
+    except _WrongAnswerError:
+        raise  # whose picture is whose can no longer be trusted
     except (Exception, KeyboardInterrupt):
         if part.futures and part.made:
             yield part
         raise
     if answered < len(requests):
-        raise VerismError(f"{generator.name} gave no answer for {requests[answered].image_id!r}")
+        raise _WrongAnswerError(f"{generator.name} gave no answer for {requests[answered].image_id!r}")
     if part.futures:
         yield part
 
@@ -232,11 +242,11 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
 def _check_result(generator: Generator, result: Result) -> None:
     """Refuse what would end as a wrong picture: a state without one, or numbers that are no 8-bit RGB."""
     if result.state == "ok" and (result.pixels is None) == (result.path is None):
-        raise VerismError(f"{generator.name}: {result.image_id!r} is ok, so it needs either pixels or a path")
+        raise _WrongAnswerError(f"{generator.name}: {result.image_id!r} is ok, so it needs either pixels or a path")
     if result.pixels is not None:
         shape, dtype = np.shape(result.pixels), np.asarray(result.pixels).dtype
         if len(shape) != 3 or shape[2] != 3 or 0 in shape or dtype != np.uint8:
-            raise VerismError(
+            raise _WrongAnswerError(
                 f"{generator.name}: the pixels of {result.image_id!r} have shape {shape} and type {dtype}; "
                 "expected RGB, (H, W, 3), uint8"
             )

@@ -521,6 +521,8 @@ def train_and_export(
     minutes: float | None = None,
     steps: int | None = None,
     width: float = 1.0,
+    batch_size: int = 16,
+    peak_lr: float = 1e-3,
     seed: int = 0,
     device: str = "auto",
     workers: int | None = None,
@@ -538,7 +540,8 @@ def train_and_export(
         skills: which to learn; all of the folders if not given.
         fraction: of the scenes of each skill, chosen as ``pairs.nested_share`` does: for the training-scale study.
         minutes: of the whole training; the painters get three fifths. steps: or of each part.
-        width: multiplies the channels of the painters.
+        width: multiplies the channels of the painters. batch_size: pictures per step of the painters.
+        peak_lr: highest learning rate of both parts.
         cache: folder for the pictures taken apart; ``out/cache`` if not given.
         export_only: write the checkpoints as they are.
 
@@ -578,12 +581,13 @@ def train_and_export(
             train_painter(
                 layers,
                 Budget(steps=steps, seconds=None if seconds is None else seconds * _PAINTER_SHARE),
-                out=out, width=width, seed=seed, device=device, workers=workers, resume=resume, log=log("painter"),
+                out=out, width=width, batch_size=batch_size, seed=seed, peak_lr=peak_lr, device=device,
+                workers=workers, resume=resume, log=log("painter"),
             )  # fmt: skip
             train_writer(
                 layers,
                 Budget(steps=steps, seconds=None if seconds is None else seconds * (1 - _PAINTER_SHARE)),
-                out=out, seed=seed, device=device, workers=workers, resume=resume, log=log("writer"),
+                out=out, seed=seed, peak_lr=peak_lr, device=device, workers=workers, resume=resume, log=log("writer"),
             )  # fmt: skip
     by_skill = Counter(s.skill for s in layers.scenes)
     card = {
