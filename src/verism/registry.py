@@ -30,6 +30,10 @@ GENERATORS: Mapping[str, tuple[str, str]] = {
         "verism.registry:_builtin_generator",
         "our small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
     ),
+    "diffusers": ("verism.registry:_diffusers", "any diffusers pipeline: diffusers:ID_OR_PATH?steps=50&guidance=7.5"),
+    "openai": ("verism.registry:_openai", "OpenAI's images interface, theirs or another's (--base-url): openai:MODEL"),
+    "command": ("verism.registry:_command", "a program of yours, asked by lines of JSON: command:./paint.py"),
+    "python": ("verism.registry:_python", "a function of yours: python:module:factory?key=value"),
     "images": ("verism.registry:_images", "pictures that exist: images:FOLDER or images:list.csv; same as --images"),
     "scripted": (
         "verism.registry:_scripted",
@@ -57,6 +61,8 @@ class Spec:
     @staticmethod
     def parse(text: str) -> Spec:
         kind, _, rest = text.partition(":")
+        if kind == "command":  # a command line has its own ? and =; its factory finds our options behind it
+            return Spec(kind, rest, {})
         argument, question, query = rest.partition("?")
         if not question and "=" in rest and not Path(rest).exists():
             argument, query = "", rest
@@ -222,6 +228,62 @@ def _builtin_generator(argument: str, options: dict[str, str], context: Context)
     }
     _done("builtin", "", options)
     return BuiltinGenerator(Path(argument) if argument else None, threads=context.threads, **settings)
+
+
+def _diffusers(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.diffusers_pipeline import DiffusersGenerator
+
+    settings: dict[str, Any] = {
+        name: _take(options, name, kind, default)
+        for name, kind, default in (
+            ("revision", str, None), ("variant", str, None), ("steps", int, None), ("guidance", float, None),
+            ("dtype", str, "auto"), ("scheduler", str, None), ("negative", str, None), ("width", int, None),
+            ("height", int, None), ("lora", str, None), ("lora_scale", float, 1.0), ("batch_size", int, 4),
+            ("device", str, context.device), ("offload", str, "none"), ("local_files_only", bool, False),
+            ("safety", str, "default"),
+        )
+    }  # fmt: skip
+    # What is left may be an argument of the pipeline's own; it refuses those it does not take.
+    arguments, rest = dict(options), dict[str, str]()
+    _done("diffusers", argument, rest, takes_argument=True)
+    return DiffusersGenerator(argument, arguments=arguments, **settings)
+
+
+def _openai(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.openai_images import OPENAI, OpenAIImages, parse_extra
+
+    settings: dict[str, Any] = {
+        name: _take(options, name, kind, default)
+        for name, kind, default in (
+            ("base_url", str, context.base_url or OPENAI), ("key_env", str, None), ("organization_env", str, None),
+            ("project_env", str, None), ("size", str, None), ("quality", str, None), ("style", str, None),
+            ("background", str, None), ("output_format", str, None), ("seed_field", str, None), ("price", float, None),
+            ("concurrency", int, 4), ("retries", int, 6), ("timeout", float, 180.0), ("allow_http", bool, False),
+        )
+    }  # fmt: skip
+    extra = {name: parse_extra(value) for name, value in (_renamed(options, "extra") or {}).items()}
+    _done("openai", argument, options, takes_argument=True)
+    return OpenAIImages(argument, extra=extra, **settings)
+
+
+def _command(argument: str, options: dict[str, str], context: Context) -> Generator:  # noqa: ARG001
+    from verism.generators.command import CommandGenerator, split_options
+
+    command, own = split_options(argument)
+    settings: dict[str, Any] = {
+        "ahead": _take(own, "ahead", int, 32),
+        "timeout": _take(own, "timeout", float, None),
+        "restarts": _take(own, "restarts", int, 2),
+        "cwd": _take(own, "cwd", str, None),
+    }
+    _done("command", command, own | options, takes_argument=True)
+    return CommandGenerator(command, **settings)
+
+
+def _python(argument: str, options: dict[str, str], context: Context) -> Generator:  # noqa: ARG001
+    from verism.generators.function import load_generator
+
+    return load_generator(argument, options)
 
 
 def _images(argument: str, options: dict[str, str], context: Context) -> Generator:

@@ -36,6 +36,7 @@ __all__ = [
     "LOG",
     "PAINTER",
     "WRITER",
+    "chosen_scenes",
     "describe_pictures",
     "export_generator",
     "train_and_export",
@@ -511,6 +512,17 @@ def _export(
 # --------------------------------------------------------------------------------------------------------------------
 # All of it
 # --------------------------------------------------------------------------------------------------------------------
+def chosen_scenes(
+    scenes: Sequence[Scene], *, skills: Sequence[str] | None = None, fraction: float = 1.0, seed: int = 0
+) -> list[Scene]:
+    """The scenes to learn from: of these skills (all that have prompts, if not given), a share of each."""
+    chosen: list[Scene] = []
+    for skill in dict.fromkeys(s.skill for s in scenes):
+        if skill != "empty" and (skills is None or skill in skills):
+            chosen += nested_share([s for s in scenes if s.skill == skill], fraction, seed=seed)
+    return chosen
+
+
 def train_and_export(
     scene_dirs: Sequence[Path],
     out: Path,
@@ -556,11 +568,7 @@ def train_and_export(
         raise UsageError("say how long to train: --minutes or --steps")
 
     def choose(scenes: Sequence[Scene]) -> list[Scene]:
-        chosen: list[Scene] = []
-        for skill in dict.fromkeys(s.skill for s in scenes):
-            if skill != "empty" and (skills is None or skill in skills):
-                chosen += nested_share([s for s in scenes if s.skill == skill], fraction, seed=seed)
-        return chosen
+        return chosen_scenes(scenes, skills=skills, fraction=fraction, seed=seed)
 
     layers = load_layers(scene_dirs, cache or out / "cache", suite=suite, choose=choose, log=tell)
     out.mkdir(parents=True, exist_ok=True)
