@@ -1,4 +1,4 @@
-"""The demo: pictures whose truth is known, made and judged offline."""
+"""The demo: a generative model beside pictures whose truth is known, all made and judged offline."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ ERROR = 0.3  # of the scripted painter: enough wrong pictures to see the judge t
 
 
 def run_demo(out: Path, *, limit: int, seed: int) -> None:
-    """Evaluate a painter of known error, an oracle and shuffled pictures; print the table and write the report."""
+    """Evaluate the built-in model, a painter of known error, an oracle and shuffled pictures; table and report."""
     start = time.monotonic()
     processes = os.cpu_count() or 1
-    say(f"{limit} prompts of paintskills, painted by the simulator; the scripted painter errs in about {ERROR:.0%}")
+    say(f"{limit} prompts of paintskills for the built-in text-to-image model")
+    model = api.evaluate("paintskills", model="builtin", out=out / "builtin", limit=limit, seed=seed)
+    say(f"the same prompts painted by the simulator; the scripted painter errs in about {ERROR:.0%}")
     scripted = api.evaluate(
         "paintskills",
         model=f"scripted:error={ERROR}",
@@ -43,8 +45,8 @@ def run_demo(out: Path, *, limit: int, seed: int) -> None:
         table.writerow(("prompt_id", "path"))
         table.writerows((row["prompt_id"], oracle.resolve(row["path"]).absolute()) for row in painted)
     shuffled = api.evaluate("paintskills", images=manifest, out=out / "shuffled", limit=limit, seed=seed, shuffle=True)
-    runs = [scripted, oracle, shuffled]
+    runs = [model, scripted, oracle, shuffled]
     page = write_report(runs, out / "report.html")
     click.echo(terminal_table(runs))
     click.echo(f"\nreport: {page.absolute()}")
-    say(f"done in {time.monotonic() - start:.0f} s; look closer with: verism compare {out}/shuffled {out}/scripted")
+    say(f"done in {time.monotonic() - start:.0f} s; look closer with: verism compare {out}/shuffled {out}/builtin")

@@ -22,7 +22,10 @@ MODULES = (
     ("trimesh", "trimesh", None, "your own 3D models"),
     ("torch", "torch", "models", "hub models, training"),
     ("transformers", "transformers", "models", "detectors from the hub"),
-    ("onnx", "onnx", "train", "exporting a trained detector"),
+    ("diffusers", "diffusers", "generate", "pictures by diffusers pipelines, finetuning"),
+    ("peft", "peft", "generate", "low-rank finetuning (LoRA)"),
+    ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),
+    ("onnx", "onnx", "train", "exporting a trained detector or generator"),
 )
 
 
@@ -48,7 +51,7 @@ def diagnose() -> list[Finding]:
         Finding("verism", True, True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores"),
     ]
     findings += [_module(*entry) for entry in MODULES]
-    findings += [_detector(), _simulator(), _torchvision()]
+    findings += [_detector(), _generator(), _simulator(), _torchvision()]
     return [f for f in findings if f.name]
 
 
@@ -71,6 +74,16 @@ def _detector() -> Finding:
     except Exception as err:  # whatever is wrong with it, the doctor's job is to say so
         return Finding("detector", False, True, f"the built-in detector does not load: {err}")
     return Finding("detector", True, True, judge.name)
+
+
+def _generator() -> Finding:
+    try:
+        from verism.generators.builtin import BuiltinGenerator
+
+        model = BuiltinGenerator()
+    except Exception as err:
+        return Finding("generator", False, True, f"the built-in generator does not load: {err}")
+    return Finding("generator", True, True, model.name)
 
 
 def _simulator() -> Finding:

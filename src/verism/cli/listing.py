@@ -18,7 +18,7 @@ def listing(what: str) -> list[tuple[str, str]]:
     if what == "suites":
         return list(SUITES.items())
     if what == "models":
-        return [*((name, text) for name, (_, text) in GENERATORS.items()), ("--images PATH", "pictures you have")]
+        return [(name, text) for name, (_, text) in GENERATORS.items()]
     if what == "judges":
         return [(name, text) for name, (_, text) in JUDGES.items()]
     if what == "protocols":

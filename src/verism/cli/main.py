@@ -54,7 +54,7 @@ def _common_run_options(command: F) -> F:
 
 @cli.command()
 @click.argument("suite")
-@click.option("--model", help="Generator: scripted[:error=0.2], oracle. See: verism list models")
+@click.option("--model", help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models")
 @click.option("--images", type=click.Path(path_type=Path), help="Instead: a folder, or a manifest (.csv, .jsonl).")
 @click.option("--scenes", type=click.Path(path_type=Path), help="Prompts from scenes on disk (published layout).")
 @click.option("--detector", default="builtin", show_default=True, help="Who looks. See: verism list judges")
@@ -101,6 +101,10 @@ def run(
     \b
     verism run paintskills --images my_pictures --out runs/mine
     verism run paintskills --images list.csv --skill count --out runs/count
+    verism run paintskills --model builtin --limit 24 --seed 5 --out runs/builtin
+    verism run paintskills --model "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5?steps=50" --out runs/sd15
+    verism run paintskills --model openai:gpt-image-1 --limit 60 --dry-run
+    verism run paintskills --model "command:./paint.py?ahead=8" --out runs/mine
     verism run paintskills --model scripted:error=0.2 --limit 60 --out runs/known-truth
     verism run paintskills --scenes DATA --images DATA/spatial/images --shuffle --seed 3 --out runs/shuffled
     verism run paintskills --images my_pictures --detector transformers:PekingU/rtdetr_r50vd --out runs/rtdetr
@@ -305,7 +309,7 @@ def compare(run_a: Path, run_b: Path, by: str, protocol: str | None, seed: int, 
 @click.option("--limit", type=click.IntRange(3), default=48, show_default=True, help="Prompts.")
 @click.option("--seed", type=int, default=11, show_default=True)
 def demo(out: Path, limit: int, seed: int) -> None:
-    """The whole job, offline: pictures of known truth, the built-in detector, table and report.
+    """The whole job, offline: a small generative model, pictures of known truth, detector, table and report.
 
     \b
     verism demo --out demo_run

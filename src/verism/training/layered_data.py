@@ -138,8 +138,6 @@ _PER_PICTURE = ("scenery", "hidden")
 
 def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[str], None]) -> dict[str, np.ndarray]:
     """All layers of a folder's scenes, from the cache if they were cut before."""
-    from verism.pipeline.progress import Progress
-
     pictures = [image_path(root, s.skill, s.scene_id) for s in scenes]
     masks = [mask_path(root, s.skill, s.scene_id) for s in scenes]
     if missing := [p for p in (*pictures, *masks) if not p.is_file()]:
@@ -168,15 +166,15 @@ def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[s
             for name, (shape, kind) in shapes.items()
         }
         done = 0
-        with Progress("cut", len(scenes)) as progress:
-            for number, scene in enumerate(scenes):
-                layers = _cut(pictures[number], masks[number], len(scene.objects))
-                for name in _PER_PICTURE:
-                    out[name][number] = layers[name]
-                for name in ("crops", "parts", "places"):
-                    out[name][done : done + len(scene.objects)] = layers[name]
-                done += len(scene.objects)
-                progress.advance()
+        for number, scene in enumerate(scenes):
+            if number and number % 1000 == 0:
+                tell(f"  {number:,} of {len(scenes):,}")
+            layers = _cut(pictures[number], masks[number], len(scene.objects))
+            for name in _PER_PICTURE:
+                out[name][number] = layers[name]
+            for name in ("crops", "parts", "places"):
+                out[name][done : done + len(scene.objects)] = layers[name]
+            done += len(scene.objects)
         for array in out.values():
             array.flush()
         (folder / f".done.{os.getpid()}").touch()

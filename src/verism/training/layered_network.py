@@ -149,7 +149,10 @@ class FigureCoder(nn.Module):
 
     def forward(self, codes: torch.Tensor, labels: torch.Tensor, sides: torch.Tensor) -> torch.Tensor:
         """RGB, opacity and shadow in [0, 1], (B, 96, 96, 5), from codes (B, 12): what is exported."""
-        return torch.sigmoid(self.decode(from_codes(codes), labels, sides)).permute(0, 2, 3, 1)
+        painted = torch.sigmoid(self.decode(from_codes(codes), labels, sides))
+        # The loss sees shadows at half the resolution, so a finer pattern in them is an accident.
+        shadow = F.interpolate(F.avg_pool2d(painted[:, 4:], 2), scale_factor=2.0, mode="bilinear", align_corners=False)
+        return torch.cat([painted[:, :4], shadow], dim=1).permute(0, 2, 3, 1)
 
 
 class SceneryCoder(nn.Module):
