@@ -302,7 +302,7 @@ def test_the_demo_runs_offline_and_writes_a_report(verism, tmp_path):
     assert done.code == 0, done.err
     assert f"report: {out / 'report.html'}" in done.out
     assert (out / "report.html").stat().st_size > 10_000
-    assert {p.name for p in out.iterdir() if p.is_dir()} >= {"scripted", "oracle", "shuffled"}
+    assert {p.name for p in out.iterdir() if p.is_dir()} >= {"builtin", "scripted", "oracle", "shuffled"}
 
 
 def test_the_doctor_names_what_is_missing(verism):
@@ -312,6 +312,7 @@ def test_the_doctor_names_what_is_missing(verism):
     assert findings["simulator"]["ok"]
     assert done.code == (0 if all(f["ok"] or not f["required"] for f in findings.values()) else 1)
     assert findings["detector"]["ok"] is True
+    assert findings["generator"]["ok"] is True
 
 
 def test_the_doctor_takes_packages_of_another_name(monkeypatch):

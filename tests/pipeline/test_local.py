@@ -369,6 +369,73 @@ def test_an_error_inside_a_generator_is_not_renamed(start, suite):
         finish(start(), suite, Answers(broken))
 
 
+class Steady:
+    """Answers like `ok`, and calls `before(number)` before each picture."""
+
+    name = "steady@1"
+
+    def __init__(self, before):
+        self.before = before
+
+    def generate(self, requests):
+        for number, request in enumerate(requests):
+            self.before(number)
+            yield ok(request)
+
+
+@pytest.mark.parametrize("error", [ValueError("no more"), KeyboardInterrupt()])
+def test_pictures_made_before_a_generator_breaks_are_kept(error, start, suite):
+    def before(number):
+        if number == 7:
+            raise error
+
+    run = start()
+    with pytest.raises(type(error)):
+        finish(run, suite, Steady(before))
+    assert run.read("images").height == 7
+    asked = []
+    finish(run, suite, Steady(asked.append))
+    assert asked == list(range(5))
+    assert run.read("images").height == 12
+
+
+def test_a_slow_generator_loses_little_when_it_is_killed(start, suite, monkeypatch):
+    """Parts are cut by time as well as by number."""
+    now = [0.0]
+    monkeypatch.setattr(local.time, "monotonic", lambda: now[0])
+    run = start()
+    stored = []
+
+    def before(_):
+        stored.append(run.read("images").height)
+        now[0] += local.PART_SECONDS * 0.4
+
+    finish(run, suite, Steady(before))
+    # The third picture of a part comes after 1.2 times the limit, so each part holds three.
+    assert stored == [0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9, 9]
+
+
+def test_generators_are_asked_once_for_everything(start, suite):
+    class Counting(Steady):
+        calls = 0
+
+        def generate(self, requests):
+            self.calls += 1
+            return super().generate(requests)
+
+    counting = Counting(lambda _: None)
+    finish(start(), suite, counting)
+    assert counting.calls == 1
+
+
+def test_pictures_without_their_seed_say_so(start, suite):
+    run = start()
+    finish(run, suite, Answers(lambda r: replace(ok(r), seeded=r.image_id < "d")))
+    rows = run.read("images")
+    assert rows.filter(rows["seed"].is_null())["image_id"].to_list() == [i for i in rows["image_id"] if i >= "d"]
+    assert 0 < rows["seed"].null_count() < 12
+
+
 # ---------------------------------------------------------------------------------------------------------------- seeds
 def test_seeds_do_not_depend_on_what_else_is_asked_for(prompts):
     many = {r.image_id: r.seed for r in make_requests([replace(p, n_images=3) for p in prompts], 5)}

@@ -1,0 +1,174 @@
+"""The text-to-image model of the package: what it draws, and that nothing but prompt and seed decides it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verism.errors import UsageError
+from verism.generators.builtin import _PACKAGED, FILES, BuiltinGenerator, _draw
+from verism.generators.layered import Description
+from verism.records import Prompt, Request, Result
+
+
+@pytest.fixture(scope="module")
+def model() -> BuiltinGenerator:
+    return BuiltinGenerator(size=64, threads=1)
+
+
+def request(text: str, seed: int = 1, number: int = 0) -> Request:
+    prompt = Prompt(prompt_id=f"p{number}", suite="paintskills", text=text)
+    return Request(image_id=f"p{number}#0", prompt=prompt, index=0, seed=seed)
+
+
+def pictures(model: BuiltinGenerator, *requests: Request) -> list[np.ndarray]:
+    results: list[Result] = list(model.generate(requests))
+    assert [r.image_id for r in results] == [r.image_id for r in requests]
+    assert all(r.state == "ok" and r.pixels is not None for r in results)
+    return [np.asarray(r.pixels) for r in results]
+
+
+def described(model: BuiltinGenerator, text: str, seeds: range) -> list[Description]:
+    found: list[Description] = []
+    for start in range(seeds.start, seeds.stop, model.batch_size):
+        some = range(start, min(start + model.batch_size, seeds.stop))
+        found += model.write([model.language.read(text)[0]] * len(some), list(some))
+    return found
+
+
+def test_a_picture_depends_on_its_prompt_and_seed_alone(model: BuiltinGenerator) -> None:
+    mine = request("a photo of 2 dogs", seed=5)
+    others = [
+        request(text, seed, k + 1) for k, (text, seed) in enumerate([("bus", 1), ("4 umbrellas", 2), ("red car", 3)])
+    ]
+    (alone,) = pictures(model, mine)
+    assert (pictures(model, mine, *others)[0] == alone).all()
+    assert (pictures(model, *others, *others, *others, mine)[-1] == alone).all()
+    (other_seed,) = pictures(model, request("a photo of 2 dogs", seed=6))
+    assert (other_seed != alone).any()
+    (other_text,) = pictures(model, request("a photo of 2 boats", seed=5))
+    assert (other_text != alone).any()
+
+
+def test_threads_and_loading_anew_change_nothing(model: BuiltinGenerator) -> None:
+    again = BuiltinGenerator(size=64, threads=2)
+    assert again.name == model.name
+    (one,), (other,) = pictures(model, request("a bird", 3)), pictures(again, request("a bird", 3))
+    assert abs(one.astype(int) - other).max() <= 1
+
+
+def test_temperature_zero_leaves_nothing_to_chance() -> None:
+    cold = BuiltinGenerator(size=64, temperature=0, structure_temperature=0, threads=1)
+    one, other = pictures(cold, request("a chair", 1), request("a chair", 2))
+    assert (one == other).all()
+
+
+def test_sizes() -> None:
+    for size in (65, 200):
+        (picture,) = pictures(BuiltinGenerator(size=size, threads=1), request("a dog"))
+        assert picture.shape == (size, size, 3)
+
+
+# These hold by a wide margin for the model that is shipped; one that fails them should not be.
+@pytest.mark.parametrize(
+    ("text", "label", "count"),
+    [("3 dogs", "dog", 3), ("a photo of 2 chairs", "chair", 2), ("an umbrella", "umbrella", 1)],
+)
+def test_it_writes_as_many_objects_as_asked(model: BuiltinGenerator, text: str, label: str, count: int) -> None:
+    told = Counter(tuple(sorted(o.label for o in d.objects)) for d in described(model, text, range(16)))
+    assert told[(label,) * count] >= 13, told
+
+
+@pytest.mark.parametrize("relation", ["left to", "right to", "above", "below"])
+def test_it_writes_objects_where_asked(model: BuiltinGenerator, relation: str) -> None:
+    right = 0
+    for description in described(model, f"a photo of car and bird; bird is {relation} car", range(16)):
+        at = {o.label: o for o in description.objects}
+        if set(at) == {"car", "bird"}:
+            dx, dy = at["bird"].x - at["car"].x, at["bird"].y - at["car"].y
+            side = {"left to": -dx, "right to": dx, "above": -dy, "below": dy}[relation]
+            right += side > abs(dy if relation.endswith("to") else dx)
+    assert right >= 12
+
+
+def test_unknown_words_are_named_in_the_note(model: BuiltinGenerator) -> None:
+    known, unknown, empty = model.generate([request("a dog"), request("a purple unicorn, a dog"), request("")])
+    assert known.note == ""
+    assert unknown.note == "words not understood: unicorn"
+    assert empty.state == "ok"
+
+
+def test_the_name_holds_what_changes_pictures(model: BuiltinGenerator) -> None:
+    assert model.name.startswith("builtin:paintskills-generator@")
+    assert model.name.endswith("?size=64")
+    warm = BuiltinGenerator(temperature=0.7, top_p=0.5)
+    assert warm.name.endswith("?size=256&temperature=0.7&top_p=0.5")
+    assert model.describe()["sha256"].startswith(model.name.split("@")[1][:12])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": 8}, "size must be 64 to 1024"),
+        ({"temperature": -1}, "must not be negative"),
+        ({"structure_temperature": -0.1}, "must not be negative"),
+        ({"top_p": 0}, "top_p must lie above 0"),
+        ({"threads": 0}, "threads must be at least 1"),
+    ],
+)
+def test_settings_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BuiltinGenerator(**options)  # type: ignore[arg-type]
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no writer\.onnx.*verism train generator"):
+        BuiltinGenerator(tmp_path)
+    for file in FILES:
+        (tmp_path / file).write_bytes(b"no network")
+    with pytest.raises(UsageError, match="cannot be read"):
+        BuiltinGenerator(tmp_path)
+
+
+def test_another_network_is_no_writer(tmp_path: Path) -> None:
+    from importlib import resources
+
+    packaged = Path(str(resources.files("verism.generators") / "data" / _PACKAGED))
+    for file in FILES:
+        (tmp_path / file).write_bytes((packaged / "scenery.onnx").read_bytes())
+    with pytest.raises(UsageError, match="no writer of ours"):
+        BuiltinGenerator(tmp_path)
+
+
+def test_the_model_is_small() -> None:
+    from importlib import resources
+
+    packaged = Path(str(resources.files("verism.generators") / "data" / _PACKAGED))
+    assert sum((packaged / f).stat().st_size for f in FILES) <= 80e6
+
+
+# -------------------------------------------------------------------------------------------------------------- drawing
+def drawn(logits: np.ndarray, temperature: float, top_p: float) -> np.ndarray:
+    """Shares of each number over evenly spread chances."""
+    chances = (np.arange(2000) + 0.5) / 2000
+    found = [_draw(logits, chance, temperature, top_p) for chance in chances]
+    return np.bincount(found, minlength=len(logits)) / len(found)
+
+
+def test_numbers_are_drawn_by_their_probability() -> None:
+    logits = np.log(np.array([0.1, 0.6, 0.3]))
+    assert np.abs(drawn(logits, 1.0, 1.0) - [0.1, 0.6, 0.3]).max() < 0.002
+    # At half the temperature probabilities are squared: 1, 36, 9 of 46.
+    assert np.abs(drawn(logits, 0.5, 1.0) - np.array([1, 36, 9]) / 46).max() < 0.002
+    assert _draw(logits, 0.99, 0.0, 1.0) == 1
+
+
+def test_unlikely_numbers_are_left_out() -> None:
+    logits = np.log(np.array([0.1, 0.6, 0.3]))
+    # 0.6 alone does not make 0.8; with 0.3 it does: 2 / 3 and 1 / 3.
+    assert np.abs(drawn(logits, 1.0, 0.8) - [0, 2 / 3, 1 / 3]).max() < 0.002
+    assert drawn(logits, 1.0, 0.5).tolist() == [0, 1, 0]
+    assert set(np.flatnonzero(drawn(np.zeros(4), 1.0, 1.0))) == {0, 1, 2, 3}
