@@ -15,7 +15,7 @@ from PIL import ImageOps, UnidentifiedImageError
 
 from verism.records import State
 
-__all__ = ["BLANK_RANGE", "MAX_PIXELS", "ReadPicture", "encode_png", "is_blank", "read_picture"]
+__all__ = ["BLANK_RANGE", "MAX_PIXELS", "ReadPicture", "encode_png", "is_blank", "read_picture", "to_rgb"]
 
 MAX_PIXELS = 64_000_000  # decoded: 192 MB; no text-to-image model makes larger pictures, decompression bombs do
 BLANK_RANGE = 3  # 8-bit levels; a picture whose every channel varies by no more shows nothing
@@ -68,7 +68,7 @@ def read_picture(path: Path) -> ReadPicture:
                 return ReadPicture(
                     "failed", None, digest, f"{image.width} x {image.height} pixels; the limit is {MAX_PIXELS:,}"
                 )
-            pixels, notes = _to_rgb(image)
+            pixels, notes = to_rgb(image)
     except UnidentifiedImageError:
         return ReadPicture("failed", None, digest, "not a picture file, or of a format that is not supported")
     except PilImage.DecompressionBombError:
@@ -82,7 +82,8 @@ def read_picture(path: Path) -> ReadPicture:
     return ReadPicture(state, pixels, digest, "; ".join(notes))
 
 
-def _to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
+def to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
+    """Pixels as judges see them, (H, W, 3) uint8, and what had to be done: frames, EXIF rotation, transparency, depth."""
     notes: list[str] = []
     if getattr(image, "n_frames", 1) > 1:
         notes.append(f"first of {getattr(image, 'n_frames', 1)} frames")

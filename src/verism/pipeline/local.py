@@ -230,7 +230,8 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
     except _WrongAnswerError:
         raise  # whose picture is whose can no longer be trusted
     except (Exception, KeyboardInterrupt):
-        if part.futures and part.made:
+        if part.futures:
+            part.made = True  # to be stored now, and not ahead of what never comes
             yield part
         raise
     if answered < len(requests):

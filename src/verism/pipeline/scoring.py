@@ -59,8 +59,8 @@ def _choose(run: Run, table: str, judge: str | None) -> str:
             raise UsageError(f"{run.path}: several judges looked at the pictures; name one of {there}")
     if judge is None or judge not in there:
         # Nothing to look at is no error: every picture may be missing, and the scores will say so.
-        if judge is None and not there:
-            return "none"
+        if not there:
+            return judge or "none"
         raise UsageError(f"{run.path}: no judge {judge!r}; there are {there}")
     return judge
 
