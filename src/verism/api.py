@@ -126,17 +126,19 @@ def evaluate(
         run.write_prompts(prompts)
         requests = make_requests(prompts, seed)
         known = set(run.read("images")["image_id"].to_list())
-        run_pictures(
-            run,
-            requests,
-            generator,
-            [(judge, need) for need in the_suite.needs()],
-            retry=retry,
-            on_failure=on_failure,
-        )
-        described: Mapping[str, Any] = getattr(maker, "describe", dict)()
-        if described and not {r.image_id for r in requests} <= known:  # or it would tell of a call that made nothing
-            run.note(generator=described)
+        try:
+            run_pictures(
+                run,
+                requests,
+                generator,
+                [(judge, need) for need in the_suite.needs()],
+                retry=retry,
+                on_failure=on_failure,
+            )
+        finally:  # an interrupted run, too, says what made its pictures
+            described: Mapping[str, Any] = getattr(maker, "describe", dict)()
+            if described and not {r.image_id for r in requests} <= known:  # a call that made nothing has little to tell
+                run.note(generator=described)
     finally:
         if on_summary is not None:
             for line in getattr(maker, "summary", list)():

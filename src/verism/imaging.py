@@ -83,7 +83,7 @@ def read_picture(path: Path) -> ReadPicture:
 
 
 def to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels as judges see them, (H, W, 3) uint8, and what had to be done: frames, EXIF rotation, transparency, depth."""
+    """Pixels as judges see them, (H, W, 3) uint8, and what had to be done: frames, EXIF turns, transparency ..."""
     notes: list[str] = []
     if getattr(image, "n_frames", 1) > 1:
         notes.append(f"first of {getattr(image, 'n_frames', 1)} frames")

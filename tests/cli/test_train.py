@@ -1,0 +1,122 @@
+"""``verism train generator``: from scenes to a model and its scores, with a tiny budget."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from verism.cli.main import cli, main
+
+
+@pytest.fixture
+def verism(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["verism", *map(str, arguments)])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        return int(code), *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight small train scenes with masks, rendered by the command itself."""
+    root = tmp_path_factory.mktemp("train") / "scenes"
+    options = ["--split", "train", "--limit", "8", "--seed", "2", "--size", "64", "--masks", "--processes", "1"]
+    done = CliRunner().invoke(cli, ["scenes", "render", "paintskills", *options, "--out", str(root)])
+    assert done.exit_code == 0, done.output
+    return root
+
+
+def result(out: str) -> dict[str, Any]:
+    """The JSON at the end of the output, behind the table of scores."""
+    found: dict[str, Any] = json.loads(out[out.index("{\n") :])
+    return found
+
+
+def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tmp_path):
+    out = tmp_path / "generator"
+    code, said, _ = verism(
+        "train", "generator", "--base", "builtin", "--suite", "paintskills", "--skill", "all", "--fraction", "0.5",
+        "--scenes", scenes, "--out", out, "--steps", 1, "--batch", 2, "--workers", 1, "--evaluate", 3,
+    )  # fmt: skip
+    assert code == 0
+    told = result(said)
+    assert told["name"] == f"builtin:{out / 'model'}"
+    assert (told["pictures"], told["fraction"]) == (5, 0.5)  # 3 + 3 + 2 scenes: 2 + 2 + 1
+    assert "mean_accuracy" in said or "mean" in said
+    assert json.loads((out / "evaluation" / "manifest.json").read_text())["notes"]["generator"]["card"]["pictures"] == 5
+    code, said, err = verism("run", "paintskills", "--model", told["name"], "--limit", 3, "--out", tmp_path / "again")
+    assert code == 0, err
+
+
+def test_a_diffusers_model_is_finetuned_and_evaluated(verism, scenes, tmp_path):
+    from tiny_models import tiny_pipeline
+
+    base = tiny_pipeline(tmp_path / "base")
+    common = ("--suite", "paintskills", "--scenes", scenes, "--batch", 2, "--accumulate", 1, "--device", "cpu")
+    code, said, err = verism(
+        "train", "generator", "--base", f"diffusers:{base}", *common, "--skill", "spatial", "--steps", 1,
+        "--out", tmp_path / "full", "--evaluate", 1,
+    )  # fmt: skip
+    assert code == 0, err
+    assert result(said)["name"] == f"diffusers:{tmp_path / 'full' / 'pipeline'}"
+    images = list((tmp_path / "full" / "evaluation" / "images").glob("*.png"))
+    assert len(images) == 1
+    assert "spatial" in images[0].name
+    code, said, err = verism(
+        "train", "generator", "--base", f"diffusers:{base}", *common, "--lora", 2, "--epochs", 0.5,
+        "--out", tmp_path / "lora", "--evaluate", 0,
+    )  # fmt: skip
+    assert code == 0, err
+    told = result(said)
+    assert told["name"] == f"diffusers:{base}?lora={tmp_path / 'lora' / 'lora'}"
+    assert not (tmp_path / "lora" / "evaluation").exists()
+
+
+def test_without_scenes_some_are_rendered(verism, tmp_path, monkeypatch):
+    from verism.training import generator
+
+    seen: list[Path] = []
+
+    def stop(folders, *_, **__):
+        seen.extend(folders)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generator, "train_and_export", stop)
+    code, _, err = verism("train", "generator", "--render", 2, "--skill", "object", "--out", tmp_path, "--steps", 1)
+    assert code == 130
+    assert seen == [tmp_path / "scenes"]
+    assert len(list((tmp_path / "scenes" / "object" / "masks").glob("*.png"))) == 2
+    assert "rendering 2 train scenes" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--base", "dalle"), "--base is builtin or diffusers:ID_OR_PATH, got 'dalle'"),
+        (("--base", "diffusers"), "--base is builtin or diffusers:ID_OR_PATH"),
+        (("--base", "builtin:folder"), "--base is builtin or diffusers:ID_OR_PATH"),
+        (("--lora", "4"), "--lora, --epochs, --resolution and --revision are for --base diffusers"),
+        (("--base", "diffusers:x", "--workers", "2"), "--export-only and --workers are for --base builtin"),
+        ((), "say how long to train: --minutes or --steps"),
+        (("--fraction", "1.5"), "1.5 is not in the range"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(verism, scenes, tmp_path, options, message):
+    code, _, err = verism("train", "generator", "--scenes", scenes, "--out", tmp_path, *options)
+    assert code == 2
+    assert message in err
