@@ -64,7 +64,7 @@ def request(text: str, seed: int = 1, name: str = "p") -> Request:
     return Request(image_id=f"{name}#0", prompt=Prompt(prompt_id=name, suite="s", text=text), index=0, seed=seed)
 
 
-# ---------------------------------------------------------------------------------------------------------------- layers
+# --------------------------------------------------------------------------------------------------------------- layers
 def test_scenes_are_taken_apart(layers: Layers) -> None:
     assert len(layers) == 12
     assert layers.scenery.shape == (12, SCENERY, SCENERY, 3)

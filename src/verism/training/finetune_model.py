@@ -232,7 +232,7 @@ def encode_pictures(vae: Any, pixels: torch.Tensor, noise: torch.Tensor) -> torc
 
     with torch.no_grad():
         posterior = vae.encode(pixels.to(vae.dtype)).latent_dist
-        latents = posterior.mean.float() + posterior.std.float() * noise
+        latents: torch.Tensor = posterior.mean.float() + posterior.std.float() * noise
         return latents * float(vae.config.scaling_factor)
 
 
@@ -264,11 +264,11 @@ def denoising_loss(
     else:
         target = latents
     prediction = predict(scheduler.add_noise(latents, noise, timesteps), timesteps)
-    errors = (prediction.float() - target.float()).square().mean(dim=(1, 2, 3))
+    errors: torch.Tensor = (prediction.float() - target.float()).square().mean(dim=(1, 2, 3))
     if snr_gamma is None:
         return errors
     kept = scheduler.alphas_cumprod.to(latents.device)[timesteps].float()
-    snr = kept / (1 - kept)
+    snr: torch.Tensor = kept / (1 - kept)
     limited = snr.clamp(max=snr_gamma)
     if kind == "epsilon":
         # Schedules that end in pure noise have a ratio of 0 there, where the weight tends to 1.
