@@ -111,7 +111,7 @@ def test_without_scenes_some_are_rendered(verism, tmp_path, monkeypatch):
         (("--base", "diffusers"), "--base is builtin or diffusers:ID_OR_PATH"),
         (("--base", "builtin:folder"), "--base is builtin or diffusers:ID_OR_PATH"),
         (("--lora", "4"), "--lora, --epochs, --resolution and --revision are for --base diffusers"),
-        (("--base", "diffusers:x", "--workers", "2"), "--export-only and --workers are for --base builtin"),
+        (("--base", "diffusers:x", "--workers", "2"), "--export-only, --workers and --cache are for --base builtin"),
         ((), "say how long to train: --minutes or --steps"),
         (("--fraction", "1.5"), "1.5 is not in the range"),
     ],

@@ -116,6 +116,13 @@ def test_the_longest_row_fits() -> None:
     assert LANGUAGE.text_length + len(LANGUAGE.write(most)) == LANGUAGE.length
 
 
+def test_tokens_that_say_numbers_tell_them() -> None:
+    levels = LANGUAGE.levels()
+    assert set(levels) == {"x", "y", "side", "scenery", "look_0", "look_1", "look_2"}
+    assert levels["x"][[0, -1], 0].tolist() == [0.5 / PLACES, 1 - 0.5 / PLACES]
+    assert levels["look_0"][[0, 9, 63]].tolist() == [[0, 0], [1 / 7, 1 / 7], [1, 1]]  # 9 = 1 * 8 + 1
+
+
 def test_a_language_survives_json() -> None:
     assert Language.from_json(json.loads(json.dumps(asdict(LANGUAGE)))) == LANGUAGE
 

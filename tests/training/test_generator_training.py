@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from verism.errors import UsageError, VerismError
 from verism.generators.builtin import FILES, BuiltinGenerator
-from verism.generators.layered import MOST_OBJECTS, mirrored_text
+from verism.generators.layered import MOST_OBJECTS, Description, Language, Placed, mirrored_text
 from verism.pipeline.scenes import render_scenes
 from verism.records import Prompt, Request
 from verism.simulator.painter import ScenePainter
@@ -35,6 +36,10 @@ from verism.training.layered_network import (  # noqa: E402
     from_codes,
     quantise,
     to_codes,
+)
+
+LANGUAGE = Language(
+    words=("a", "dog"), labels=("bus", "dog"), backgrounds=("b",), text_length=3, scenery_codes=2, figure_codes=2
 )
 
 
@@ -154,7 +159,7 @@ def test_quantised_numbers_are_whole_steps_and_pass_gradients() -> None:
 
 def test_one_step_at_a_time_says_the_same_as_all_at_once() -> None:
     torch.manual_seed(0)
-    writer = Writer(vocabulary=20, length=7, width=16, layers=2, heads=2).eval()
+    writer = Writer(torch.rand(20, 3), length=7, width=16, layers=2, heads=2).eval()
     tokens = torch.randint(0, 20, (3, 7))
     memory = torch.zeros(2, 2, 3, 2, 7, 8)
     step = WriterStep(writer).eval()
@@ -163,6 +168,55 @@ def test_one_step_at_a_time_says_the_same_as_all_at_once() -> None:
         for position in range(7):
             logits, memory = step(tokens[:, position], torch.tensor([position]), memory)
             assert torch.allclose(logits, at_once[:, position], atol=1e-5)
+
+
+def test_tokens_of_near_numbers_are_alike() -> None:
+    features = training.token_features(LANGUAGE)
+    low, high = LANGUAGE.span("x")
+    of_x = features[low:high]
+    apart = np.linalg.norm(of_x - of_x[40], axis=1)
+    assert apart[41] < min(apart[50], apart[90])
+    # What says a place across says nothing of a place down.
+    other = features[slice(*LANGUAGE.span("y"))]
+    assert (of_x * other).any() == np.False_
+    assert not features[slice(*LANGUAGE.span("label"))].any()
+    assert len(np.unique(features[slice(*LANGUAGE.span("look_1"))], axis=0)) == 64
+
+
+def test_a_neighbour_is_nearly_right_and_another_kind_never() -> None:
+    expected = training._nearly_right(LANGUAGE)
+    assert np.allclose(expected.sum(axis=1), 1, atol=1e-6)
+    low, high = LANGUAGE.span("y")
+    row = expected[low + 30]
+    assert row.argmax() == low + 30
+    assert row[low + 29] == pytest.approx(row[low + 30] * np.exp(-0.5), rel=1e-4)
+    assert row[low:high].sum() == pytest.approx(1)
+    label = LANGUAGE.span("label")[0]
+    assert expected[label, label] == 1
+    # Code 9 has the levels (1, 1): 1, 8, 10 and 17 are one step beside it, 18 is two.
+    codes = expected[LANGUAGE.span("scenery")[0] + 9][slice(*LANGUAGE.span("scenery"))]
+    assert set(np.argsort(-codes)[1:5]) == {1, 8, 10, 17}
+    assert codes[18] < codes[10]
+
+
+def test_objects_are_moved_together_and_stay_inside() -> None:
+    dogs = tuple(Placed(label="dog", x=x, y=0.5, side=0.2, codes=(1, 2)) for x in (0.3, 0.7))
+    row = LANGUAGE.read("a dog")[0] + LANGUAGE.write(Description(background="b", codes=(1, 2), objects=dogs))
+    row += [0] * (LANGUAGE.length - len(row))
+    before = LANGUAGE.understand(row[LANGUAGE.text_length :])
+    seen = set()
+    for seed in range(60):
+        moved = training._moved(row, LANGUAGE, np.random.default_rng(seed))
+        after = LANGUAGE.understand(moved[LANGUAGE.text_length :])
+        by = [b.x - a.x for a, b in zip(before.objects, after.objects, strict=True)]
+        assert by[0] == pytest.approx(by[1])
+        assert all(0.09 <= o.x <= 0.91 for o in after.objects)
+        assert [replace(o, x=0) for o in after.objects] == [replace(o, x=0) for o in before.objects]
+        seen.add(round(by[0], 3))
+    assert min(seen) < -0.1
+    assert max(seen) > 0.1
+    nothing = LANGUAGE.read("a")[0] + LANGUAGE.write(Description(background="b", codes=(1, 2), objects=()))
+    assert training._moved(nothing, LANGUAGE, np.random.default_rng(0)) == nothing
 
 
 def test_painters_paint_squares_of_the_right_size() -> None:

@@ -127,6 +127,7 @@ def train_detector(
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda ...")
 @click.option("--workers", type=click.IntRange(1), help="CPU cores (builtin).  [default: all]")
+@click.option("--cache", type=click.Path(path_type=Path), help="Where pictures taken apart are kept (builtin).")
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")
 @click.option(
@@ -157,6 +158,7 @@ def train_generator(
     seed: int,
     device: str,
     workers: int | None,
+    cache: Path | None,
     fresh: bool,
     export_only: bool,
     n_prompts: int,
@@ -183,12 +185,12 @@ def train_generator(
         result = train_and_export(
             folders, out, suite=suite, skills=wanted, fraction=fraction, minutes=minutes, steps=steps,
             batch_size=batch or 16, peak_lr=lr or 1e-3, seed=seed, device=device, workers=workers,
-            resume=not fresh, export_only=export_only, say=say,
+            cache=cache, resume=not fresh, export_only=export_only, say=say,
         )  # fmt: skip
         model = f"builtin:{result['model']}"
     else:
-        if export_only or workers:
-            raise UsageError("--export-only and --workers are for --base builtin")
+        if export_only or workers or cache:
+            raise UsageError("--export-only, --workers and --cache are for --base builtin")
         from verism.training.finetune import finetune_diffusers
         from verism.training.pairs import picture_text_pairs
 

@@ -112,6 +112,17 @@ class Language:
         """Tokens of the longest row, its end included."""
         return self.text_length + 1 + self.scenery_codes + MOST_OBJECTS * (4 + self.figure_codes) + 1
 
+    def levels(self) -> dict[str, np.ndarray]:
+        """What the tokens of each kind say as numbers in [0, 1], shape (tokens of the kind, numbers).
+
+        Kinds whose tokens are nothing but names are left out. A code has two numbers, its two levels.
+        """
+        side = math.isqrt(CODES)
+        codes = np.stack(np.divmod(np.arange(CODES), side), axis=1) / (side - 1)
+        steps = {"x": PLACES, "y": PLACES, "side": SIDES}
+        numbers = {kind: (np.arange(n)[:, None] + 0.5) / n for kind, n in steps.items()}
+        return numbers | {"scenery": codes} | {f"look_{k}": codes for k in range(self.figure_codes)}
+
     def kind_at(self, position: int) -> str:
         """Kind of the token at a position of a row."""
         position -= self.text_length

@@ -8,6 +8,7 @@ Prompts, pictures, masks and boxes of *train* scenes are all they see.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import zlib
@@ -21,7 +22,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError, require
-from verism.generators.layered import MOST_OBJECTS, Description, Language, Placed, mirrored_text, words_of
+from verism.generators.layered import (
+    LOG_SIDES,
+    MOST_OBJECTS,
+    PLACES,
+    Description,
+    Language,
+    Placed,
+    mirrored_text,
+    words_of,
+)
 from verism.records import Scene
 from verism.training.fitting import Budget, Log, averaged_weights, fit, read_checkpoint
 from verism.training.layered_data import BESIDE, MARGIN, OTHER, OWN, Layers, load_layers
@@ -49,6 +59,7 @@ WRITER = "writer.safetensors"
 LOG = "log.jsonl"
 
 _PURPOSE = "training of the built-in generator"
+_FURTHEST = PLACES // 6  # steps that objects are moved for variety
 _PAINTER_SHARE = 0.6  # of the time goes to the painters; the writer needs less
 _NOT_MIRRORED = ("stop sign",)  # its letters would be
 
@@ -362,11 +373,12 @@ def train_writer(
     check = [i for i in range(len(rows)) if rows[i] and held_out[i]]
     settings = {"language": asdict(language), "width": width, "depth": depth, "batch_size": batch_size, "seed": seed}
     torch.manual_seed(seed)
-    network = Writer(language.vocabulary, language.length, width=width, layers=depth)
+    network = Writer(torch.from_numpy(token_features(language)), language.length, width=width, layers=depth)
+    nearly = torch.from_numpy(_nearly_right(language))
     names = sorted(set(kinds))
     kind_of = torch.tensor([names.index(k) for k in kinds[language.text_length :]])
-    # What things are and where decides whether a picture is right: one such token counts as much as three of looks.
-    weights = torch.tensor([3.0 if n in ("label", "x", "y", "side") else 1.0 for n in names])[kind_of]
+    # What things are and where decides whether a picture is right: one such token counts as much as five of looks.
+    weights = torch.tensor([5.0 if n in ("label", "x", "y", "side") else 1.0 for n in names])[kind_of]
     spans = [language.span(k) for k in kinds[language.text_length :]]
     outside = torch.ones(len(spans), language.vocabulary, dtype=torch.bool)
     for position, (low, high) in enumerate(spans):
@@ -377,11 +389,15 @@ def train_writer(
             logits = net(tokens[:, :-1])
         logits = logits[:, language.text_length - 1 :].float().masked_fill(outside.to(logits.device), -1e9)
         truth = tokens[:, language.text_length :]
-        each = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none").view_as(truth)
+        shares = F.log_softmax(logits, dim=-1)
+        if net.training:
+            each = -(nearly.to(shares.device)[truth] * shares).sum(dim=-1)
+        else:
+            each = -shares.gather(2, truth[..., None])[..., 0]
         return each, (truth != 0).float()
 
     def loss(net: Any, numbers: np.ndarray, rng: np.random.Generator, _done: float) -> Mapping[str, torch.Tensor]:
-        some = [rows[learn[i]][int(rng.integers(len(rows[learn[i]])))] for i in numbers]
+        some = [_moved(rows[learn[i]][int(rng.integers(len(rows[learn[i]])))], language, rng) for i in numbers]
         tokens = torch.tensor(some, device=next(net.parameters()).device)
         each, there = token_losses(net, tokens)
         heavy = there * weights.to(each.device)
@@ -406,6 +422,61 @@ def train_writer(
         validate=validate, validate_every_s=120.0,
     )  # fmt: skip
     return checkpoint
+
+
+def token_features(language: Language) -> np.ndarray:
+    """Features of the number that a token says, shape (vocabulary, F), float32: cosines, from coarse to fine.
+
+    Places across, places down, sizes and codes have features of their own, which stay zero for all other tokens.
+    """
+    blocks = {"x": 0, "y": 1, "side": 2}
+    waves = 16
+    out = np.zeros((language.vocabulary, (len(blocks) + 1) * waves), dtype=np.float32)
+    for kind, numbers in language.levels().items():
+        low, high = language.span(kind)
+        start = blocks.get(kind, len(blocks)) * waves
+        each = waves // numbers.shape[1]
+        cosines = np.cos(np.pi * numbers[:, :, None] * np.arange(each))  # (tokens, numbers, waves)
+        out[low:high, start : start + waves] = cosines.reshape(len(numbers), -1)
+    return out
+
+
+def _nearly_right(language: Language) -> np.ndarray:
+    """Per true token, what the writer shall expect, shape (vocabulary, vocabulary): mostly it, a little its neighbours.
+
+    A place one step beside is as good; a level of a code one step beside looks much the same.
+    """
+    out = np.eye(language.vocabulary, dtype=np.float32)
+    for kind, numbers in language.levels().items():
+        low, high = language.span(kind)
+        steps = len(np.unique(numbers[:, 0])) - 1
+        apart = np.square((numbers[:, None] - numbers[None]) * (steps if numbers.shape[1] == 2 else high - low)).sum(-1)
+        shares = np.exp(-apart / (2 * (0.4 if numbers.shape[1] == 2 else 1.0) ** 2))
+        out[low:high, low:high] = shares / shares.sum(axis=1, keepdims=True)
+    return out
+
+
+def _moved(row: Sequence[int], language: Language, rng: np.random.Generator) -> list[int]:
+    """The row of a picture whose objects are all moved to the left or right, as far as they stay inside."""
+    (x_low, _), (side_low, side_high) = language.span("x"), language.span("side")
+    start, stride = language.text_length + 1 + language.scenery_codes, 4 + language.figure_codes
+    at = [p for p in range(start, len(row) - stride, stride) if row[p] not in (0, language.end)]
+    if not at:
+        return list(row)
+    x = np.array([row[p + 1] - x_low for p in at])
+    low, high = LOG_SIDES
+    sides = np.array(
+        [math.exp(low + (row[p + 3] - side_low + 0.5) / (side_high - side_low) * (high - low)) for p in at]
+    )
+    half = np.ceil(sides * PLACES / 2)
+    least, most = int((half - x).max()), int((PLACES - 1 - half - x).min())
+    least, most = max(least, -_FURTHEST), min(most, _FURTHEST)
+    moved = list(row)
+    if least < most:
+        by = int(rng.integers(min(least, 0), max(most, 0) + 1))
+        for p in at:
+            moved[p + 1] += by
+    return moved
 
 
 def _rows(
@@ -441,7 +512,8 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
     language = Language.from_json(raw["language"])
     if (language.labels, language.backgrounds) != (settings.labels, settings.backgrounds):
         raise UsageError(f"{folder}: {WRITER} and {PAINTER} know other classes; train the writer anew")
-    writer = Writer(language.vocabulary, language.length, width=raw["width"], layers=raw["depth"])
+    features = torch.from_numpy(token_features(language))
+    writer = Writer(features, language.length, width=raw["width"], layers=raw["depth"])
     writer.load_state_dict(averaged_weights(folder / WRITER))
     writer.eval()
     painter_meta = read_checkpoint(folder / PAINTER)[2]
@@ -553,7 +625,7 @@ def train_and_export(
         fraction: of the scenes of each skill, chosen as ``pairs.nested_share`` does: for the training-scale study.
         minutes: of the whole training; the painters get three fifths. steps: or of each part.
         width: multiplies the channels of the painters. batch_size: pictures per step of the painters.
-        peak_lr: highest learning rate of both parts.
+        peak_lr: highest learning rate of the painters; the writer's is half as much again.
         cache: folder for the pictures taken apart; ``out/cache`` if not given.
         export_only: write the checkpoints as they are.
 
@@ -595,7 +667,8 @@ def train_and_export(
             train_writer(
                 layers,
                 Budget(steps=steps, seconds=None if seconds is None else seconds * (1 - _PAINTER_SHARE)),
-                out=out, seed=seed, peak_lr=peak_lr, device=device, workers=workers, resume=resume, log=log("writer"),
+                out=out, seed=seed, peak_lr=1.5 * peak_lr, device=device, workers=workers, resume=resume,
+                log=log("writer"),
             )  # fmt: skip
     by_skill = Counter(s.skill for s in layers.scenes)
     card = {

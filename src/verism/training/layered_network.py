@@ -251,30 +251,56 @@ class _Block(nn.Module):
 class Writer(nn.Module):
     """Logits of the next token after each token of a sequence.
 
+    Many tokens are steps of a number (a place, a size, a level of a code). Told as bare names they would have to be
+    learnt one by one; told with features of their number, what is learnt of one holds for its neighbours.
+
     Args:
-        vocabulary: number of tokens. length: longest sequence.
+        features: fixed numbers of each token, shape (vocabulary, F); zeros where a token is nothing but a name.
+        length: longest sequence.
     """
 
     def __init__(
-        self, vocabulary: int, length: int, width: int = 256, layers: int = 5, heads: int = 8, dropout: float = 0.1
+        self,
+        features: torch.Tensor,
+        length: int,
+        width: int = 192,
+        layers: int = 4,
+        heads: int = 8,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
+        vocabulary, numbers = features.shape
+        self.features: torch.Tensor
+        self.register_buffer("features", features.float())
         self.tokens = nn.Embedding(vocabulary, width)
+        self.numbers = nn.Linear(numbers, width, bias=False)
         self.positions = nn.Parameter(torch.randn(length, width) * 0.02)
         nn.init.normal_(self.tokens.weight, std=0.05)
+        nn.init.normal_(self.numbers.weight, std=0.05)
         self.blocks = nn.ModuleList(_Block(width, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary)
+        self.head_numbers = nn.Linear(width, numbers)
         self.dropout = nn.Dropout(dropout)
         self.heads, self.width = heads, width
 
+    def embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Vectors of tokens, without their places."""
+        out: torch.Tensor = self.tokens(tokens) + self.numbers(self.features[tokens])
+        return out
+
+    def told(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of what follows."""
+        x = self.norm(x)
+        out: torch.Tensor = self.head(x) + self.head_numbers(x) @ self.features.T
+        return out
+
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Logits (B, T, vocabulary) from tokens (B, T)."""
-        x = self.dropout(self.tokens(tokens) + self.positions[: tokens.shape[1]])
+        x = self.dropout(self.embed(tokens) + self.positions[: tokens.shape[1]])
         for block in self.blocks:
             x = block(x)
-        out: torch.Tensor = self.head(self.norm(x))
-        return out
+        return self.told(x)
 
 
 class WriterStep(nn.Module):
@@ -294,7 +320,7 @@ class WriterStep(nn.Module):
         w = self.writer
         places = torch.arange(w.positions.shape[0])
         here, seen = places == position, places <= position
-        x = w.tokens(tokens) + w.positions[position]
+        x = w.embed(tokens) + w.positions[position]
         kept = []
         for number, block in enumerate(w.blocks):
             assert isinstance(block, _Block)
@@ -304,4 +330,4 @@ class WriterStep(nn.Module):
             x = x + mixed
             x = x + block.mlp(block.norm_2(x))
             kept.append(torch.stack([keys, values]))
-        return w.head(w.norm(x)), torch.stack(kept)
+        return w.told(x), torch.stack(kept)
