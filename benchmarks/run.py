@@ -7,6 +7,8 @@
 ``renderer``: pictures per second in one process and in two.
 ``detector``: the bare network in onnxruntime on prepared arrays, the judge on decoded pictures, the pipeline from
 files to stored boxes, which may cost at most 20 % more than the bare network, and a whole run, which has a fixed part.
+``generator``: seconds a picture of the built-in text-to-image model, its writing and its painting; the simulator's
+rendering of the same scenes is the peer. It may take 1.5 s a picture on two cores.
 ``store``: bytes per picture in a run directory, and the same boxes as JSON lines.
 ``startup``: seconds until ``verism --help`` has answered, ``import verism``, and bare Python.
 """
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 SIZE = 256
 BATCH = 8
 LIMIT_PIPELINE = 1.2
+LIMIT_GENERATOR = 1.5  # seconds
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,35 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     ]
 
 
+def generator(options: argparse.Namespace) -> list[Measured]:
+    from verism.generators.builtin import BuiltinGenerator
+    from verism.pipeline.local import make_requests
+    from verism.simulator.painter import ScenePainter
+    from verism.suites.paintskills.suite import PaintSkills
+
+    model = BuiltinGenerator(options.generator, size=SIZE, threads=options.threads)
+    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    asked = make_requests(suite.prompts(), 5)
+    painter = ScenePainter(SIZE)
+    n, rows = len(asked), model.batch_size
+    prompts = [model.language.read(r.prompt.text)[0] for r in asked]
+    described = [
+        d for k in range(0, n, rows) for d in model.write(prompts[k : k + rows], [r.seed for r in asked[k : k + rows]])
+    ]
+    rendered, whole, painted = best_of(
+        options.repeats,
+        lambda: list(painter.paint_all(suite.scenes)),
+        lambda: list(model.generate(asked)),
+        lambda: [model.paint(d) for d in described],
+    )
+    note = "" if whole / n <= LIMIT_GENERATOR else f"OVER the {LIMIT_GENERATOR} s allowed"
+    return [
+        Measured("generator", "simulator, 1 process", rendered / n, "s/picture", 1.0, "peer"),
+        Measured("generator", "built-in model", whole / n, "s/picture", whole / rendered, note),
+        Measured("generator", "of which painting", painted / n, "s/picture", painted / rendered),
+    ]
+
+
 def bare_session(path: Path | None, threads: int | None) -> Any:
     """The judge's own network, loaded as plain onnxruntime would."""
     from importlib import resources
@@ -258,6 +290,7 @@ def startup(options: argparse.Namespace) -> list[Measured]:
 SECTIONS: dict[str, Callable[[argparse.Namespace], list[Measured]]] = {
     "renderer": renderer,
     "detector": detector,
+    "generator": generator,
     "store": store,
     "startup": startup,
 }
@@ -269,6 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pictures", type=int, default=96, help="pictures per measurement (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the best counts (%(default)s)")
     parser.add_argument("--detector", type=Path, help="an ONNX file of `verism train detector`; the packaged one")
+    parser.add_argument("--generator", type=Path, help="a folder of `verism train generator`; the packaged one")
     parser.add_argument("--threads", type=int, help="of onnxruntime; one per core")
     parser.add_argument("--json", action="store_true", help="JSON instead of lines")
     options = parser.parse_args(argv)

@@ -218,16 +218,12 @@ def _oracle(argument: str, options: dict[str, str], context: Context) -> Generat
 
 
 def _builtin_generator(argument: str, options: dict[str, str], context: Context) -> Generator:
-    from verism.generators.builtin import BuiltinGenerator
+    from verism.generators.builtin import DEFAULTS, BuiltinGenerator
 
-    settings: dict[str, Any] = {
-        "temperature": _take(options, "temperature", float, 1.0),
-        "structure_temperature": _take(options, "structure_temperature", float, 0.5),
-        "top_p": _take(options, "top_p", float, 0.95),
-        "size": _take(options, "size", int, context.size),
-    }
+    settings = {name: _take(options, name, float, default) for name, default in DEFAULTS.items()}
+    size = _take(options, "size", int, context.size)
     _done("builtin", "", options)
-    return BuiltinGenerator(Path(argument) if argument else None, threads=context.threads, **settings)
+    return BuiltinGenerator(Path(argument) if argument else None, size=size, threads=context.threads, **settings)
 
 
 def _diffusers(argument: str, options: dict[str, str], context: Context) -> Generator:

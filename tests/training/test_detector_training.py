@@ -20,6 +20,7 @@ from verism.judges.detection.decode import Found
 from verism.training import detector as training
 from verism.training.detector_augment import AugmentOptions, plain_batch, varied_batch
 from verism.training.detector_network import BatchTargets, DetectorNetwork, Exported, Maps, gaussians, losses
+from verism.training.fitting import replica_of, under
 from verism.training.scene_arrays import (
     IncompleteScenesError,
     SceneArrays,
@@ -347,7 +348,7 @@ def test_perfect_maps_cost_nothing():
 
 def test_replicas_share_parameters_and_not_statistics():
     network = DetectorNetwork(2, 2, width=0.25)
-    twin = training._replica(network)
+    twin = replica_of(network)
     assert all(a is b for a, b in zip(network.parameters(), twin.parameters(), strict=True))
     assert not any(a is b for a, b in zip(network.buffers(), twin.buffers(), strict=True))
 
@@ -510,7 +511,7 @@ def test_onnx_and_pytorch_agree(trained: tuple[Path, SceneArrays, BuiltinDetecto
     out, scenes, detector = trained
     settings, tensors, _ = training._read_checkpoint(out / training.CHECKPOINT)
     network = DetectorNetwork(3, 2, width=settings.width)
-    network.load_state_dict(training._under(tensors, "average."))
+    network.load_state_dict(under(tensors, "average."))
     pixels, _ = plain_batch(scenes, range(8))
     nhwc = pixels.permute(0, 2, 3, 1).contiguous()
     with torch.inference_mode():
@@ -588,12 +589,12 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
     scenes = shapes(8)
     options = {**TINY, "width": 0.25, "workers": workers}
     training.train_detector(scenes, out=tmp_path, steps=3, peak_lr=1e-3, augmented=False, **options)
-    came = training._under(training._read_checkpoint(tmp_path / training.CHECKPOINT)[1], "network.")
+    came = under(training._read_checkpoint(tmp_path / training.CHECKPOINT)[1], "network.")
 
     torch.manual_seed(0)
     network = DetectorNetwork(3, 2, width=0.25)
     before = {name: value.clone() for name, value in network.named_parameters()}
-    twin = training._replica(network)
+    twin = replica_of(network)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.0, fused=False)
     for step in range(3):
         order = np.random.default_rng([0, 8, step]).permutation(8)

@@ -7,7 +7,6 @@ answers, so what is measured is what is shipped.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -24,6 +23,7 @@ import numpy as np
 from verism.errors import UsageError, VerismError, require
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
 from verism.judges.detection.decode import Found, box_iou, decode
+from verism.training.fitting import channels_last, lerp, replica_of, restore_optimizer, state_tensors, under
 from verism.training.scene_arrays import (
     PAINTSKILLS_CLASSES,
     PAINTSKILLS_COLORS,
@@ -149,7 +149,7 @@ def train_detector(
 
     torch.manual_seed(seed)
     network = DetectorNetwork(len(classes), len(colors), width=width)
-    network = _channels_last(network).to(target)
+    network = channels_last(network).to(target)
     decayed = [p for p in network.parameters() if p.ndim > 1]
     others = [p for p in network.parameters() if p.ndim <= 1]
     optimizer = torch.optim.AdamW(
@@ -160,7 +160,7 @@ def train_detector(
     if resume and checkpoint.is_file():
         step, elapsed_before = _load_training(checkpoint, settings, network, average, optimizer)
 
-    replicas = [network, *(_replica(network) for _ in range(workers - 1))]
+    replicas = [network, *(replica_of(network) for _ in range(workers - 1))]
     parameters = list(network.parameters())
 
     start = time.monotonic()
@@ -245,7 +245,7 @@ def train_detector(
                 if bad >= 20:
                     raise VerismError(f"the loss is not finite for 20 steps, at step {step}; lower peak_lr")
             # Early averages forget fast, or the random start would linger.
-            _lerp(average, network.state_dict(), 1 - min(_EMA, (1 + step) / (10 + step)))
+            lerp(average, network.state_dict(), 1 - min(_EMA, (1 + step) / (10 + step)))
             step += 1
 
             now = used()
@@ -284,36 +284,6 @@ def train_detector(
     return checkpoint
 
 
-def _replica(network: DetectorNetwork) -> DetectorNetwork:
-    """The same parameters, with statistics of its own, so that two threads never write to one tensor."""
-    twin = copy.deepcopy(network)
-    for mine, theirs in zip(network.modules(), twin.modules(), strict=True):
-        theirs._parameters.update(mine._parameters)
-    return twin
-
-
-def _channels_last(network: DetectorNetwork) -> DetectorNetwork:
-    """Weights laid out as convolutions in bfloat16 want them."""
-    import torch
-
-    for parameter in network.parameters():
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return network
-
-
-def _lerp(average: dict[str, torch.Tensor], new: Mapping[str, torch.Tensor], share: float) -> None:
-    """Move the averaged weights a share of the way to the new ones; whole numbers (counters) are copied."""
-    import torch
-
-    with torch.no_grad():
-        floating = [name for name, value in average.items() if value.is_floating_point()]
-        torch._foreach_lerp_([average[n] for n in floating], [new[n] for n in floating], share)
-        for name, value in average.items():
-            if not value.is_floating_point():
-                value.copy_(new[name])
-
-
 def _try_average(average: Mapping[str, torch.Tensor], settings: _Settings, arrays: SceneArrays) -> dict[str, Any]:
     """A few numbers of the averaged weights on some pictures, at the best threshold of these very pictures."""
     import torch
@@ -323,7 +293,7 @@ def _try_average(average: Mapping[str, torch.Tensor], settings: _Settings, array
 
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
     network.load_state_dict({name: value.cpu() for name, value in average.items()})
-    model = Exported(_channels_last(network)).eval()
+    model = Exported(channels_last(network)).eval()
     arrays = arrays.subset(range(min(256, len(arrays))))
     found: list[Found] = []
     with torch.inference_mode():
@@ -351,13 +321,9 @@ def _save_training(
 ) -> None:
     from safetensors.torch import save_file
 
-    tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
-    tensors |= {f"average.{k}": v for k, v in average.items()}
-    for i, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
     meta = {"settings": json.dumps(asdict(settings)), "step": str(step), "elapsed_s": str(elapsed_s)}
     partial = path.with_suffix(f".{os.getpid()}.part")
-    save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, partial, metadata=meta)
+    save_file(state_tensors(network, average, optimizer), partial, metadata=meta)
     os.replace(partial, path)
 
 
@@ -376,10 +342,6 @@ def _read_checkpoint(path: Path) -> tuple[_Settings, dict[str, torch.Tensor], di
     return _Settings(**{**raw, "classes": tuple(raw["classes"]), "colors": tuple(raw["colors"])}), tensors, meta
 
 
-def _under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
 def _load_training(
     path: Path,
     settings: _Settings,
@@ -393,19 +355,10 @@ def _load_training(
         old, new = asdict(saved), asdict(settings)
         changed = "; ".join(f"{k} was {old[k]}, now {new[k]}" for k in old if old[k] != new[k])
         raise UsageError(f"{path} was trained with other settings ({changed}); use another folder, or resume=False")
-    network.load_state_dict(_under(tensors, "network."))
-    for name, value in _under(tensors, "average.").items():
+    network.load_state_dict(under(tensors, "network."))
+    for name, value in under(tensors, "average.").items():
         average[name].copy_(value)
-    import torch
-
-    weights = [p for group in optimizer.param_groups for p in group["params"]]
-    states: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in _under(tensors, "optimizer.").items():
-        number, _, key = name.partition(".")
-        # In the memory layout of the weights, as the file holds none and fused AdamW walks through raw memory.
-        laid_out = torch.empty_like(weights[int(number)]).copy_(value) if value.ndim else value
-        states.setdefault(int(number), {})[key] = laid_out
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    restore_optimizer(optimizer, tensors)
     return int(meta["step"]), float(meta["elapsed_s"])
 
 
@@ -435,7 +388,7 @@ def export_onnx(
 
     settings, tensors, meta = _read_checkpoint(checkpoint)
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
-    network.load_state_dict(_under(tensors, "average."))
+    network.load_state_dict(under(tensors, "average."))
     model = Exported(network, scale=score_scale, shift=score_shift).eval()
     example = torch.zeros((2, settings.size, settings.size, 3), dtype=torch.uint8)
     batch = torch.export.Dim("batch", min=1, max=4096)

@@ -24,7 +24,18 @@ from verism.errors import UsageError, VerismError, require
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Budget", "averaged_weights", "fit", "read_checkpoint"]
+__all__ = [
+    "Budget",
+    "averaged_weights",
+    "channels_last",
+    "fit",
+    "lerp",
+    "read_checkpoint",
+    "replica_of",
+    "restore_optimizer",
+    "state_tensors",
+    "under",
+]
 
 _EMA = 0.998  # weights are averaged over about 500 steps
 _PURPOSE = "training"
@@ -102,7 +113,7 @@ def fit(
     if workers is None:
         workers = torch.get_num_threads() if target.type == "cpu" else 1
     workers = max(1, min(workers, batch_size))
-    _channels_last(network).to(target)
+    channels_last(network).to(target)
     parameters = list(network.parameters())
     optimizer = torch.optim.AdamW(
         [
@@ -118,7 +129,7 @@ def fit(
     step, before = 0, 0.0
     if resume and checkpoint.is_file():
         step, before = _load(checkpoint, settings, network, average, optimizer)
-    replicas = [network, *(_replica(network) for _ in range(workers - 1))]
+    replicas = [network, *(replica_of(network) for _ in range(workers - 1))]
     start = time.monotonic()
 
     def used() -> float:
@@ -189,7 +200,7 @@ def fit(
                 if bad >= 20:
                     raise VerismError(f"the loss is not finite for 20 steps, at step {step}; lower the learning rate")
             # Early averages forget fast, or the random start would linger.
-            _lerp(average, network.state_dict(), 1 - min(_EMA, (1 + step) / (10 + step)))
+            lerp(average, network.state_dict(), 1 - min(_EMA, (1 + step) / (10 + step)))
             step += 1
             now = used()
             if now - last["log"] >= log_every_s or budget.share(step, now) >= 1:
@@ -219,7 +230,7 @@ def fit(
     return used()
 
 
-def _replica(network: Any) -> Any:
+def replica_of(network: Any) -> Any:
     """The same parameters, with buffers of its own, so that two threads never write to one tensor."""
     twin = copy.deepcopy(network)
     for mine, theirs in zip(network.modules(), twin.modules(), strict=True):
@@ -227,7 +238,7 @@ def _replica(network: Any) -> Any:
     return twin
 
 
-def _channels_last(network: Any) -> Any:
+def channels_last(network: Any) -> Any:
     """Weights laid out as convolutions in bfloat16 want them."""
     import torch
 
@@ -237,7 +248,7 @@ def _channels_last(network: Any) -> Any:
     return network
 
 
-def _lerp(average: dict[str, torch.Tensor], new: Mapping[str, torch.Tensor], share: float) -> None:
+def lerp(average: dict[str, torch.Tensor], new: Mapping[str, torch.Tensor], share: float) -> None:
     """Move the averaged weights a share of the way to the new ones; whole numbers are copied."""
     import torch
 
@@ -264,15 +275,11 @@ def _save(
 ) -> None:
     from safetensors.torch import save_file
 
-    tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
-    tensors |= {f"average.{k}": v for k, v in average.items()}
-    for i, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
     meta = {"settings": json.dumps(settings), "step": str(step), "seconds": str(seconds)}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.part")
     try:
-        save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, partial, metadata=meta)
+        save_file(state_tensors(network, average, optimizer), partial, metadata=meta)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -299,10 +306,36 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]
 
 def averaged_weights(path: Path) -> dict[str, torch.Tensor]:
     """The averaged weights of a checkpoint: what is to be used."""
-    return _under(read_checkpoint(path)[1], "average.")
+    return under(read_checkpoint(path)[1], "average.")
 
 
-def _under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+def state_tensors(
+    network: torch.nn.Module, average: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
+) -> dict[str, torch.Tensor]:
+    """What a checkpoint holds: ``network.*``, ``average.*`` and ``optimizer.*``."""
+    tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
+    tensors |= {f"average.{k}": v for k, v in average.items()}
+    for i, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{i}.{k}": v for k, v in state.items()}
+    return {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Put the ``optimizer.*`` tensors of a checkpoint back."""
+    import torch
+
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    states: dict[int, dict[str, torch.Tensor]] = {}
+    for name, value in under(tensors, "optimizer.").items():
+        number, _, key = name.partition(".")
+        # In the memory layout of the weights, as the file holds none and fused AdamW walks through raw memory.
+        laid_out = torch.empty_like(weights[int(number)]).copy_(value) if value.ndim else value
+        states.setdefault(int(number), {})[key] = laid_out
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Those tensors whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -314,22 +347,13 @@ def _load(
     optimizer: torch.optim.Optimizer,
 ) -> tuple[int, float]:
     """Put everything back in place; returns the step and the seconds used so far."""
-    import torch
-
     saved, tensors, meta = read_checkpoint(path)
     if saved != settings:
         keys = sorted(k for k in {*saved, *settings} if saved.get(k) != settings.get(k))
         changed = "; ".join(f"{k} was {saved.get(k)}, now {settings.get(k)}" for k in keys)
         raise UsageError(f"{path} was trained with other settings ({changed}); use another folder, or start anew")
-    network.load_state_dict(_under(tensors, "network."))
-    for name, value in _under(tensors, "average.").items():
+    network.load_state_dict(under(tensors, "network."))
+    for name, value in under(tensors, "average.").items():
         average[name].copy_(value)
-    weights = [p for group in optimizer.param_groups for p in group["params"]]
-    states: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in _under(tensors, "optimizer.").items():
-        number, _, key = name.partition(".")
-        # In the memory layout of the weights, as the file holds none and fused AdamW walks through raw memory.
-        laid_out = torch.empty_like(weights[int(number)]).copy_(value) if value.ndim else value
-        states.setdefault(int(number), {})[key] = laid_out
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    restore_optimizer(optimizer, tensors)
     return int(meta["step"]), float(meta["seconds"])
