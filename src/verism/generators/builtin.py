@@ -25,7 +25,7 @@ __all__ = ["DEFAULTS", "FILES", "BuiltinGenerator"]
 
 FILES = ("writer.onnx", "figures.onnx", "scenery.onnx")
 _PACKAGED = "paintskills_generator"
-DEFAULTS = {"temperature": 0.6, "structure_temperature": 0.5, "top_p": 0.95}  # picked on train prompts: model card
+DEFAULTS = {"temperature": 0.8, "structure_temperature": 0.5, "top_p": 0.95}  # picked on train prompts: model card
 STRUCTURE = ("label",)  # what to show: drawn nearer to the most likely than the looks are
 SIZES = (64, 1024)
 
