@@ -306,7 +306,7 @@ def compare(run_a: Path, run_b: Path, by: str, protocol: str | None, seed: int, 
 
 @cli.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo_run"), show_default=True)
-@click.option("--limit", type=click.IntRange(3), default=48, show_default=True, help="Prompts.")
+@click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Prompts.")
 @click.option("--seed", type=int, default=11, show_default=True)
 def demo(out: Path, limit: int, seed: int) -> None:
     """The whole job, offline: a small generative model, pictures of known truth, detector, table and report.
