@@ -130,3 +130,24 @@ def test_other_packages_add_judges_by_entry_point(tmp_path, monkeypatch):
 def test_suites_are_those_listed():
     for name in SUITES:
         assert make_suite(name, limit=4).name == name
+
+
+def test_the_address_of_an_image_service_comes_from_the_context_or_the_name():
+    from verism.generators.openai_images import OpenAIImages
+
+    here = Context(base_url="http://127.0.0.1:9/v1")
+    made = make_generator("openai:mine?size=64x64&extra.steps=4", here)
+    assert isinstance(made, OpenAIImages)
+    assert "127.0.0.1" in made.name
+    assert "64x64" in made.name
+    assert "steps" in made.name
+    named = make_generator("openai:mine?base_url=http://127.0.0.2:9/v1", here)
+    assert "127.0.0.2" in named.name
+
+
+def test_options_of_a_command_are_told_from_its_own():
+    made = make_generator(f"command:{sys.executable} -c x=1?ahead=3&timeout=9", Context())
+    assert made.name.startswith(f"command:{sys.executable} -c x=1")
+    assert "ahead" not in made.name
+    with pytest.raises(UsageError, match="option ahead='some'"):
+        make_generator(f"command:{sys.executable}?ahead=some", Context())

@@ -477,3 +477,15 @@ def test_wrong_usage_in_a_process_of_its_own(process):
         "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
         "There are: paintskills, paintskills-v1\n"
     )
+
+
+def test_a_dry_run_says_what_pictures_will_cost(verism, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = verism("run", "paintskills", "--model", "openai:mine?price=0.5", "--limit", 6, "--dry-run")
+    assert done.code == 0, done.err
+    assert "6 requests" in done.out
+    assert "3.00" in done.out
+    told = verism("run", "paintskills", "--model", "openai:mine?price=0.5", "--limit", 6, "--dry-run", "--json").json
+    assert any("3.00" in line for line in told["estimate"])
+    there = verism("run", "paintskills", "--limit", 6, "--dry-run", "--json").json
+    assert there["estimate"] == []
