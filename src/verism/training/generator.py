@@ -124,13 +124,16 @@ def train_painter(
     def loss(net: Any, pictures: np.ndarray, rng: np.random.Generator, _done: float) -> Mapping[str, torch.Tensor]:
         turn = (rng.random(len(pictures)) < 0.5) & turnable[pictures]
         batch = _painter_batch(layers, pictures, turn)
+        figures = batch.pop("figures")
+        batch |= {
+            "labels": labels[figures],
+            "grounds": grounds[pictures],
+            "places": _turned_places(places[figures], turn[batch["owners"]]),
+        }
+        target = next(net.parameters()).device
         return _painter_losses(
-            net["figures"], net["scenery"],
-            **{k: torch.from_numpy(v) for k, v in batch.items()},
-            labels=torch.from_numpy(labels[batch["figures"]]),
-            grounds=torch.from_numpy(grounds[pictures]),
-            places=torch.from_numpy(_turned_places(places[batch["figures"]], turn[batch["owners"]])),
-        )  # fmt: skip
+            net["figures"], net["scenery"], **{k: torch.from_numpy(v).to(target) for k, v in batch.items()}
+        )
 
     checkpoint = out / PAINTER
     fit(
@@ -147,7 +150,10 @@ def _turned_places(places: np.ndarray, turn: np.ndarray) -> np.ndarray:
 
 
 def _painter_batch(layers: Layers, pictures: np.ndarray, turn: np.ndarray) -> dict[str, np.ndarray]:
-    """Arrays of some pictures; those of ``turn`` are mirrored left to right."""
+    """Arrays of some pictures and of their figures, whose numbers are ``figures`` and whose pictures ``owners``.
+
+    Pictures of ``turn`` are mirrored left to right.
+    """
     figures = np.array([f for p in pictures for f in layers.of_picture[p]], dtype=np.int64)
     owners = np.array([i for i, p in enumerate(pictures) for _ in layers.of_picture[p]], dtype=np.int64)
 
@@ -178,6 +184,7 @@ def _figure_input(crops: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
 
 
 def _scenery_input(scenery: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """Sceneries (N, 128, 128, 3) and where they are hidden as the encoder reads them: (N, 4, 128, 128)."""
     import torch
 
     seen = (~hidden).float()[:, None]
@@ -192,16 +199,16 @@ def _painter_losses(
     hidden: torch.Tensor,
     crops: torch.Tensor,
     parts: torch.Tensor,
-    figures: torch.Tensor,  # noqa: ARG001  # numbers, for the caller
     owners: torch.Tensor,
     labels: torch.Tensor,
     grounds: torch.Tensor,
     places: torch.Tensor,
 ) -> Mapping[str, torch.Tensor]:
+    """Parts of the loss; the tensors are those of ``_painter_batch``, classes, and x, y, side of the figures."""
     import torch
     import torch.nn.functional as F
 
-    with torch.autocast("cpu" if scenery.device.type == "cpu" else scenery.device.type, torch.bfloat16):
+    with torch.autocast(scenery.device.type, torch.bfloat16):
         q = scenery_coder.encode(_scenery_input(scenery, hidden).contiguous(memory_format=torch.channels_last), grounds)
         ground = torch.sigmoid(scenery_coder.decode(q, grounds).float())
     true_ground = scenery.permute(0, 3, 1, 2).float() / 255
@@ -210,7 +217,7 @@ def _painter_losses(
     losses["scenery_edges"] = 0.5 * _edge_loss(ground, true_ground, seen)
     if len(owners) == 0:
         return losses
-    with torch.autocast("cpu" if scenery.device.type == "cpu" else scenery.device.type, torch.bfloat16):
+    with torch.autocast(scenery.device.type, torch.bfloat16):
         inputs = _figure_input(crops, parts).contiguous(memory_format=torch.channels_last)
         q = figure_coder.encode(inputs, labels, places[:, 2])
         painted = figure_coder.decode(q, labels, places[:, 2]).float()
@@ -226,7 +233,7 @@ def _painter_losses(
     losses["outline"] = outline / free.sum().clamp(min=1)
     # A shadow darkens the scenery around the object; the scenery is what the other network paints there.
     half = crops.shape[1] // 2
-    steps = (torch.arange(half) + 0.5) / half * 2 - 1
+    steps = (torch.arange(half, device=places.device) + 0.5) / half * 2 - 1
     reach = places[:, 2] * MARGIN
     x = (places[:, 0, None] * 2 - 1) + steps * reach[:, None]
     y = (places[:, 1, None] * 2 - 1) + steps * reach[:, None]
