@@ -1250,14 +1250,15 @@ def test_closing_ends_everything_at_once(make, service):
         assert time.monotonic() - began < 5
         service.released.set()
         for thread in before:
-            thread.join(5)
+            thread.join(20)
             assert not thread.is_alive()
         service.released.clear()
 
 
 def test_workers_end_with_the_last_picture(make):
-    list(make(concurrency=4).generate(requests_of(*"abcdefgh")))
+    assert len(list(make(concurrency=4).generate(requests_of(*"abcdefgh")))) == 8
     wait_until(lambda: not any(t.name.startswith("verism-openai") for t in threading.enumerate()))
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("verism-openai")]
 
 
 def test_waiting_for_the_gate_ends_when_halted():

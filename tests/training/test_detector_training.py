@@ -651,3 +651,12 @@ def test_training_ends_in_a_measured_detector(tmp_path: Path):
     assert any("step 2" in line for line in told)
     with pytest.raises(UsageError, match="say how long"):
         training.train_and_export([root], tmp_path / "none", **settings)
+
+
+def test_the_checkpoint_of_another_training_is_refused(tmp_path):
+    from verism.training.fitting import write_checkpoint
+
+    path = tmp_path / training.CHECKPOINT
+    write_checkpoint(path, {"labels": ["dog"], "width": 1.0}, {"a": torch.zeros(1)}, step=1, seconds=2.0)
+    with pytest.raises(UsageError, match="not a checkpoint of detector training"):
+        training._read_checkpoint(path)

@@ -19,6 +19,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.generators.layered import Description, Language, compose
+from verism.inference import onnx_session
 from verism.records import Request, Result
 
 __all__ = ["DEFAULTS", "FILES", "BuiltinGenerator"]
@@ -186,15 +187,9 @@ def _contents(path: Path | str | None) -> dict[str, bytes]:
 
 
 def _session(content: bytes, file: str, threads: int | None) -> Any:
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.inter_op_num_threads = 1
-    if threads is not None:
-        if threads < 1:
-            raise UsageError(f"threads must be at least 1, not {threads}")
-        options.intra_op_num_threads = threads
     try:
-        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return onnx_session(content, threads)
+    except UsageError:
+        raise
     except Exception as err:  # onnxruntime's own errors share no public base class
         raise UsageError(f"builtin: {file} cannot be read: {err}") from err

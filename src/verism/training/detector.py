@@ -23,7 +23,16 @@ import numpy as np
 from verism.errors import UsageError, VerismError, require
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
 from verism.judges.detection.decode import Found, box_iou, decode
-from verism.training.fitting import channels_last, lerp, replica_of, restore_optimizer, state_tensors, under
+from verism.training.fitting import (
+    channels_last,
+    lerp,
+    read_checkpoint,
+    replica_of,
+    restore_optimizer,
+    state_tensors,
+    under,
+    write_checkpoint,
+)
 from verism.training.scene_arrays import (
     PAINTSKILLS_CLASSES,
     PAINTSKILLS_COLORS,
@@ -181,7 +190,9 @@ def train_detector(
         return min(1.0, max(by_steps, by_time))
 
     def save() -> None:
-        _save_training(checkpoint, settings, network, average, optimizer, step=step, elapsed_s=used())
+        write_checkpoint(
+            checkpoint, asdict(settings), state_tensors(network, average, optimizer), step=step, elapsed_s=used()
+        )
 
     last = {"log": used(), "save": used(), "validate": used(), "refresh": used()}
     last_step = step
@@ -309,37 +320,13 @@ def _try_average(average: Mapping[str, torch.Tensor], settings: _Settings, array
 # --------------------------------------------------------------------------------------------------------------------
 # Checkpoints: safetensors, written whole or not at all
 # --------------------------------------------------------------------------------------------------------------------
-def _save_training(
-    path: Path,
-    settings: _Settings,
-    network: DetectorNetwork,
-    average: Mapping[str, torch.Tensor],
-    optimizer: torch.optim.Optimizer,
-    *,
-    step: int,
-    elapsed_s: float,
-) -> None:
-    from safetensors.torch import save_file
-
-    meta = {"settings": json.dumps(asdict(settings)), "step": str(step), "elapsed_s": str(elapsed_s)}
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    save_file(state_tensors(network, average, optimizer), partial, metadata=meta)
-    os.replace(partial, path)
-
-
 def _read_checkpoint(path: Path) -> tuple[_Settings, dict[str, torch.Tensor], dict[str, str]]:
-    require("safetensors", extra="train", purpose=_PURPOSE)
-    from safetensors import safe_open
-
-    if not path.is_file():
-        raise UsageError(f"there is no checkpoint {path}; train one first")
-    with safe_open(path, framework="pt") as file:
-        meta = file.metadata() or {}
-        if "settings" not in meta:
-            raise UsageError(f"{path} is not a checkpoint of detector training")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
-    raw = json.loads(meta["settings"])
-    return _Settings(**{**raw, "classes": tuple(raw["classes"]), "colors": tuple(raw["colors"])}), tensors, meta
+    raw, tensors, meta = read_checkpoint(path)
+    try:
+        settings = _Settings(**{**raw, "classes": tuple(raw["classes"]), "colors": tuple(raw["colors"])})
+    except (KeyError, TypeError):
+        raise UsageError(f"{path} is not a checkpoint of detector training") from None
+    return settings, tensors, meta
 
 
 def _load_training(

@@ -35,6 +35,7 @@ __all__ = [
     "restore_optimizer",
     "state_tensors",
     "under",
+    "write_checkpoint",
 ]
 
 _EMA = 0.998  # weights are averaged over about 500 steps
@@ -136,7 +137,7 @@ def fit(
         return before + time.monotonic() - start
 
     def save() -> None:
-        _save(checkpoint, settings, network, average, optimizer, step=step, seconds=used())
+        write_checkpoint(checkpoint, settings, state_tensors(network, average, optimizer), step=step, seconds=used())
 
     def tell(**line: Any) -> None:
         if log is not None:
@@ -263,30 +264,24 @@ def lerp(average: dict[str, torch.Tensor], new: Mapping[str, torch.Tensor], shar
 # --------------------------------------------------------------------------------------------------------------------
 # Checkpoints: safetensors, written whole or not at all
 # --------------------------------------------------------------------------------------------------------------------
-def _save(
-    path: Path,
-    settings: Mapping[str, Any],
-    network: torch.nn.Module,
-    average: Mapping[str, torch.Tensor],
-    optimizer: torch.optim.Optimizer,
-    *,
-    step: int,
-    seconds: float,
+def write_checkpoint(
+    path: Path, settings: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], **numbers: float
 ) -> None:
+    """A safetensors file with settings (JSON) and numbers in its metadata."""
     from safetensors.torch import save_file
 
-    meta = {"settings": json.dumps(settings), "step": str(step), "seconds": str(seconds)}
+    meta = {"settings": json.dumps(settings)} | {name: str(number) for name, number in numbers.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.part")
     try:
-        save_file(state_tensors(network, average, optimizer), partial, metadata=meta)
+        save_file(dict(tensors), partial, metadata=meta)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], dict[str, str]]:
-    """Settings, tensors and metadata (``step``, ``seconds``) of a checkpoint.
+    """Settings, tensors and metadata (``step``, seconds) of a checkpoint.
 
     Raises:
         UsageError: there is none, or it is none of ours.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError
+from verism.inference import onnx_session
 from verism.judges.detection.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import PictureBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
@@ -115,27 +116,21 @@ class BuiltinDetector:
         batch_size: int = 8,
         aliases: Mapping[str, str] | None = None,
     ) -> None:
-        import onnxruntime as ort
-
         if not 0 <= min_score <= 1:
             raise UsageError(f"min_score must lie in [0, 1], not {min_score}")
         self.batch_size = check_batch_size(batch_size)
         self.min_score = min_score
         content = _file_content(path)
-        options = ort.SessionOptions()
-        options.inter_op_num_threads = 1
-        if threads is not None:
-            if threads < 1:
-                raise UsageError(f"threads must be at least 1, not {threads}")
-            options.intra_op_num_threads = threads
         try:
-            self._session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            self._session = onnx_session(content, threads)
             meta = self._session.get_modelmeta().custom_metadata_map
             self.classes: tuple[str, ...] = tuple(json.loads(meta["classes"]))
             self.colors: tuple[str, ...] = tuple(json.loads(meta["colors"]))
             self.size = int(meta["input_size"])
             self.threshold = float(meta["threshold"])
             self.card: dict[str, Any] = json.loads(meta["card"])
+        except UsageError:
+            raise
         except Exception as err:  # onnxruntime's own errors share no public base class
             raise UsageError(
                 f"{path or _PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
