@@ -25,5 +25,5 @@ def test_no_thread_is_too_few():
 
 
 def test_what_is_no_network_is_an_error():
-    with pytest.raises(Exception, match="(?i)protobuf|model|parse"):
+    with pytest.raises(Exception, match=r"(?i)protobuf|model|parse"):
         onnx_session(b"no network", None)
