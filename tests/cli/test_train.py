@@ -63,6 +63,19 @@ def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tm
     assert code == 0, err
 
 
+def test_a_model_that_was_trained_on_is_evaluated_beside_the_old_one(tmp_path, monkeypatch):
+    from verism import api
+    from verism.cli import train
+    from verism.store import Run
+
+    def evaluate(suite, *, out, model):
+        return Run.start(out, {"suite": suite, "generator": model})
+
+    monkeypatch.setattr(api, "evaluate", evaluate)
+    found = [train._evaluate("paintskills", tmp_path, model=name).path.name for name in ("a", "b", "b", "a", "c")]
+    assert found == ["evaluation", "evaluation-2", "evaluation-2", "evaluation", "evaluation-3"]
+
+
 def test_a_diffusers_model_is_finetuned_and_evaluated(verism, scenes, tmp_path):
     from tiny_models import tiny_pipeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -208,17 +209,28 @@ def train_generator(
         result = {"model": str(folder), "pictures": len(pairs), "fraction": fraction}
     say(f"model: {model}")
     if n_prompts:
-        from verism import api
-
         failures = Failures()
-        finished = api.evaluate(
-            suite, model=model, out=out / "evaluation", skills=wanted, limit=n_prompts, seed=seed,
+        finished = _evaluate(
+            suite, out, model=model, skills=wanted, limit=n_prompts, seed=seed,
             device=None if device == "auto" else device, on_failure=failures, on_summary=say,
         )  # fmt: skip
         put_scores(finished, as_json=False)
         failures.report()
-        say(f"run: {out / 'evaluation'}")
+        say(f"run: {finished.path}")
     put_json(without_nan(result | {"name": model}))
+
+
+def _evaluate(suite: str, out: Path, **options: Any) -> Any:
+    """The model's run in ``out/evaluation``; a model that was trained on is another one, and gets ``evaluation-2`` ..."""
+    from verism import api
+    from verism.store import SettingsChanged
+
+    for number in itertools.count(1):
+        try:
+            return api.evaluate(suite, out=out / ("evaluation" if number == 1 else f"evaluation-{number}"), **options)
+        except SettingsChanged:
+            continue
+    raise AssertionError("unreachable")
 
 
 def _render_train_scenes(suite: str, skills: list[str] | None, count: int, out: Path, seed: int) -> Path:
