@@ -221,7 +221,7 @@ def train_generator(
 
 
 def _evaluate(suite: str, out: Path, **options: Any) -> Any:
-    """The model's run in ``out/evaluation``; a model that was trained on is another one, and gets ``evaluation-2`` ..."""
+    """The model's run in ``out/evaluation``; trained on, it is another model, and gets ``evaluation-2`` and so on."""
     from verism import api
     from verism.store import SettingsChanged
 

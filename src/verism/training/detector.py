@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from verism.training.fitting import (
     under,
     write_checkpoint,
 )
+from verism.training.onnx_export import write_onnx
 from verism.training.scene_arrays import (
     PAINTSKILLS_CLASSES,
     PAINTSKILLS_COLORS,
@@ -369,8 +369,6 @@ def export_onnx(
         score_scale, score_shift: see ``fit_score_calibration``.
     """
     torch = require("torch", extra="train", purpose=_PURPOSE)
-    onnx = require("onnx", extra="train", purpose="writing the detector as ONNX")
-    require("onnxscript", extra="train", purpose="writing the detector as ONNX")
     from verism.training.detector_network import DetectorNetwork, Exported
 
     settings, tensors, meta = _read_checkpoint(checkpoint)
@@ -379,26 +377,17 @@ def export_onnx(
     model = Exported(network, scale=score_scale, shift=score_shift).eval()
     example = torch.zeros((2, settings.size, settings.size, 3), dtype=torch.uint8)
     batch = torch.export.Dim("batch", min=1, max=4096)
-    program = torch.onnx.export(
-        model, (example,), dynamo=True, input_names=["pixels"], output_names=list(OUTPUTS),
-        dynamic_shapes={"pixels": {0: batch}}, external_data=False, verbose=False,
-    )  # fmt: skip
-    proto = program.model_proto
     card = {"steps": int(meta["step"]), "trained_s": round(float(meta["elapsed_s"])), **(metadata or {})}
-    for key, value in {
+    told = {
         "classes": json.dumps(settings.classes),
         "colors": json.dumps(settings.colors),
         "input_size": str(settings.size),
         "threshold": str(threshold),
         "card": json.dumps(card),
-    }.items():
-        proto.metadata_props.add(key=key, value=value)
-    onnx.checker.check_model(proto)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_bytes(proto.SerializeToString())
-    os.replace(partial, path)
-    return path
+    }
+    return write_onnx(
+        path, model, (example,), inputs=["pixels"], outputs=list(OUTPUTS), shapes={"pixels": {0: batch}}, told=told
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------

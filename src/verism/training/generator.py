@@ -35,6 +35,7 @@ from verism.generators.layered import (
 from verism.records import Scene
 from verism.training.fitting import Budget, Log, averaged_weights, fit, read_checkpoint
 from verism.training.layered_data import BESIDE, MARGIN, OTHER, OWN, Layers, load_layers
+from verism.training.onnx_export import write_onnx
 from verism.training.pairs import nested_share
 
 if TYPE_CHECKING:
@@ -510,8 +511,6 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
         card: anything JSON-serialisable worth knowing about the training; written into ``writer.onnx``.
     """
     torch = require("torch", extra="train", purpose=_PURPOSE)
-    require("onnx", extra="train", purpose="writing the generator as ONNX")
-    require("onnxscript", extra="train", purpose="writing the generator as ONNX")
     from verism.training.layered_network import Writer, WriterStep
 
     settings, painter = load_painter(folder / PAINTER)
@@ -539,53 +538,25 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
     }
     some = torch.export.Dim("some", min=1, max=4096)
     memory = torch.zeros(raw["depth"], 2, 2, writer.heads, language.length, writer.width // writer.heads)
-    out.mkdir(parents=True, exist_ok=True)
-    _export(
+    write_onnx(
         out / "writer.onnx", WriterStep(writer).eval(),
         (torch.zeros(2, dtype=torch.long), torch.tensor([3]), memory),
         inputs=["tokens", "position", "memory"], outputs=["logits", "memory_out"],
         shapes={"tokens": {0: some}, "position": None, "memory": {2: some}}, told=told,
     )  # fmt: skip
-    _export(
+    write_onnx(
         out / "figures.onnx", painter["figures"],
         (torch.zeros(2, language.figure_codes, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.ones(2)),
         inputs=["codes", "labels", "sides"], outputs=["layers"],
         shapes={"codes": {0: some}, "labels": {0: some}, "sides": {0: some}}, told={},
     )  # fmt: skip
-    _export(
+    write_onnx(
         out / "scenery.onnx", painter["scenery"],
         (torch.zeros(2, language.scenery_codes, dtype=torch.long), torch.zeros(2, dtype=torch.long)),
         inputs=["codes", "labels"], outputs=["picture"],
         shapes={"codes": {0: some}, "labels": {0: some}}, told={},
     )  # fmt: skip
     return out
-
-
-def _export(
-    path: Path,
-    model: torch.nn.Module,
-    example: tuple[torch.Tensor, ...],
-    *,
-    inputs: list[str],
-    outputs: list[str],
-    shapes: dict[str, Any],
-    told: Mapping[str, str],
-) -> None:
-    import onnx
-    import torch
-
-    program = torch.onnx.export(
-        model, example, dynamo=True, input_names=inputs, output_names=outputs, dynamic_shapes=shapes,
-        external_data=False, verbose=False,
-    )  # fmt: skip
-    assert program is not None
-    proto = program.model_proto
-    for key, value in told.items():
-        proto.metadata_props.add(key=key, value=value)
-    onnx.checker.check_model(proto)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_bytes(proto.SerializeToString())
-    os.replace(partial, path)
 
 
 # --------------------------------------------------------------------------------------------------------------------
