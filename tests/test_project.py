@@ -22,7 +22,7 @@ import pytest
 import verism
 from verism.cli.main import cli
 from verism.records import TABLES
-from verism.registry import GENERATORS, JUDGES, SUITES, Spec
+from verism.registry import BARE, GENERATORS, JUDGES, SUITES, Spec
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -252,8 +252,8 @@ def check_command(words: list[str]) -> None:
         pytest.fail(f"verism {' '.join(words)}: {err.format_message()}")
     if "suite" in parsed:
         assert parsed["suite"] in SUITES, f"verism {' '.join(words)}"
-    for option, known in (("model", GENERATORS), ("detector", JUDGES)):
-        if parsed.get(option):
+    for option, known in (("model", GENERATORS), *JUDGES.items()):
+        if parsed.get(option) and option not in BARE:
             assert Spec.parse(parsed[option]).kind in known, f"verism {' '.join(words)}"
 
 

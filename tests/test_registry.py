@@ -17,7 +17,7 @@ from verism.registry import (
     make_judge,
     make_painter,
     make_suite,
-    suite_of_prompts,
+    stored_suite,
 )
 
 
@@ -60,7 +60,7 @@ def test_options_without_a_value_are_refused(text):
 
 
 def test_every_name_leads_to_a_factory():
-    for table in (GENERATORS, JUDGES):
+    for table in (GENERATORS, *JUDGES.values()):
         for target, description in table.values():
             module, _, name = target.partition(":")
             assert callable(getattr(importlib.import_module(module), name))
@@ -74,7 +74,7 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_judge("zzz", c), "unknown detector 'zzz'. There are: builtin"),
         (lambda c: make_generator("orcale", c), "unknown model 'orcale'. Did you mean oracle?"),
         (lambda _: make_suite("paintskils"), "unknown suite 'paintskils'. Did you mean paintskills"),
-        (lambda _: suite_of_prompts("nope", ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1"),
+        (lambda _: stored_suite("nope", {}, ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1, geography"),
         (lambda _: make_suite("paintskills", skills=["spatail"]), "has no skill 'spatail'; it has ['object', 'count'"),
         (lambda _: make_suite("paintskills", split="tset"), "unknown split 'tset'; choose train, val or test"),
         (lambda c: make_generator("scripted:error=lots", c), "option error='lots': expected a float"),

@@ -9,20 +9,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
+from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import score_run
-from verism.records import Generator, Judge, Score, content_hash
-from verism.registry import Context, Spec, make_generator, make_judge, make_suite, suite_of_prompts
+from verism.records import (
+    ROLES,
+    FeatureNeed,
+    Generator,
+    Judge,
+    Need,
+    Prompt,
+    ReferenceSet,
+    Score,
+    content_hash,
+)
+from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
 from verism.store import Run
 
-__all__ = ["compare", "evaluate", "observe", "open_run", "plan", "score"]
+__all__ = ["compare", "evaluate", "make_reference", "observe", "open_run", "plan", "score"]
 
 PathLike = str | os.PathLike[str]
+Tell = Callable[[str], None]
 
 
 def evaluate(
@@ -31,12 +44,13 @@ def evaluate(
     out: PathLike,
     model: str | Generator | None = None,
     images: PathLike | None = None,
-    scenes: PathLike | None = None,
     detector: str | Judge = "builtin",
-    skills: Sequence[str] | None = None,
-    split: str = "val",
+    features: str | Judge | None = None,
+    clip: str | Judge | None = None,
+    captioner: str | Judge | None = None,
+    vqa: str | Judge | None = None,
     limit: int | None = None,
-    n_images: int = 1,
+    n_images: int | None = None,
     seed: int = 0,
     shuffle: bool = False,
     size: int = 256,
@@ -45,29 +59,35 @@ def evaluate(
     threads: int | None = None,
     device: str | None = None,
     base_url: str | None = None,
+    cache: PathLike | None = None,
     threshold: float | None = None,
+    rules: Mapping[str, Any] | None = None,
     retry: bool = False,
-    on_failure: Callable[[str], None] | None = None,
-    on_matched: Callable[[str], None] | None = None,
-    on_summary: Callable[[str], None] | None = None,
+    on_failure: Tell | None = None,
+    on_matched: Tell | None = None,
+    on_summary: Tell | None = None,
+    **options: Any,
 ) -> Run:
     """Evaluate a model, or pictures you have, on a suite. Goes on where an interrupted call stopped.
 
     Args:
-        suite: ``paintskills`` or ``paintskills-v1``.
+        suite: ``paintskills``, ``geography``, ``quality``, ``alignment`` ... (``verism list suites``).
         out: the run directory, new or to be resumed.
         model: a generator or its name (``scripted:error=0.2``). images: instead, a folder or manifest of pictures.
-        scenes: take prompts from scenes on disk (published layout) instead of our own.
-        detector: a judge or its name (``builtin``, ``transformers:ID``, ``detr:FILE``, ``open-vocabulary:ID``).
-        skills: some of the suite's skills; with ``paintskills`` also the optional ``color``.
-        split: ``val`` (papers: test) or ``train``. limit: prompts in all, spread evenly. n_images: pictures per prompt.
+        detector, features, clip, captioner, vqa: judges or their names (``verism list judges``); a suite asks those it
+            needs, and leaves out what rests on a judge that is not named, if the rest makes sense without.
+        limit: prompts in all, spread evenly. n_images: pictures per prompt, by default the suite's own number.
         seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
         size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
-        threads: of the detector on the CPU. device: of hub models. base_url: of an OpenAI-compatible image service.
-        threshold: confidence limit of the ``corrected`` rules; by default the detector's own calibrated one, or 0.5.
+        threads: of judges on the CPU. device: of hub models. base_url: of an OpenAI-compatible image service.
+        cache: folder where judges keep vectors of pictures by content, to be shared between runs.
+        threshold: confidence limit of the ``corrected`` rules of a suite that rests on a detector; by default the
+            detector's own calibrated one, or 0.5. rules: other rules of the suite, by name.
         retry: ask again for pictures that were missing, failed or refused.
         on_failure: told of each picture that is not ok. on_matched: told what matched among the images.
         on_summary: told what the pictures took: requests, retries, cost.
+        options: of the suite: ``skills``, ``split``, ``scenes`` (PaintSkills); ``reference``, ``regions`` ...
+            (``registry.suite_options``). Paths as text or ``Path``.
 
     Returns:
         The finished run: ``run.scores()``, ``run.verdicts()``, ``run.read("images")``.
@@ -77,138 +97,187 @@ def evaluate(
     """
     if (model is None) == (images is None):
         raise UsageError("give either a model (--model) or pictures (--images), not both and not neither")
-    the_suite = make_suite(
-        suite,
-        scenes=None if scenes is None else Path(scenes),
-        skills=skills,
-        split=split,
-        limit=limit,
-        seed=seed,
-        n_images=n_images,
-    )
-    _thresholds(None, threshold)  # refused now and not after the last picture
+    the_suite = _suite(suite, images, {"limit": limit, "n_images": n_images, "seed": seed, **options})
+    the_suite = _with_rules(the_suite, None, threshold, rules)  # refused now and not after the last picture
     prompts = the_suite.prompts()
     if not prompts:
-        raise UsageError(f"{suite} asks no prompt with these settings; check --limit, --skill and --scenes")
-    context = Context(
-        prompts=prompts,
-        classes=the_suite.shapes,
-        colors=the_suite.colors,
+        raise UsageError(f"{suite} asks no prompt with these settings; check --limit and what else narrows it down")
+    context = _context(
+        the_suite,
+        prompts,
         size=size,
         assets=None if assets is None else Path(assets),
         processes=processes,
         threads=threads,
         device=device,
         base_url=base_url,
+        cache=None if cache is None else Path(cache),
         on_matched=on_matched,
     )
-    generator = maker = _generator(model, images, context)
-    try:
+    with ExitStack() as at_end:
+        generator = maker = _generator(model, images, the_suite, context)
+        at_end.callback(_tell_and_close, maker, on_summary)
         if shuffle:
             from verism.generators.shuffled import ShuffledGenerator
 
             generator = ShuffledGenerator(generator, prompts, seed=seed)
-        judge = make_judge(detector, context) if isinstance(detector, str) else detector
+        named = {"detector": detector, "features": features, "clip": clip, "captioner": captioner, "vqa": vqa}
+        judged = _judges(the_suite, named, context)
+        reference: ReferenceSet | None = getattr(the_suite, "reference", None)
         run = Run.start(
             Path(out),
             {
                 "suite": suite,
-                "split": split,
-                "skills": sorted({str(p.facets["skill"]) for p in prompts}),
-                "limit": limit,
-                "n_images": n_images,
                 "seed": seed,
+                **the_suite.settings(),
                 "prompts": content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
                 "generator": generator.name,
-                "detector": judge.name,
+                **({} if reference is None else {"reference": reference.identity()[:16]}),
+                **{need.role: judge.name for judge, need in judged},
             },
         )
         run.write_prompts(prompts)
         requests = make_requests(prompts, seed)
-        known = set(run.read("images")["image_id"].to_list())
+        known = run.keys("images")
+        if reference is not None:
+            unusable = take_in_reference(run, reference, _judge_of(judged, FeatureNeed))
+            if on_failure is not None:
+                for line in unusable:
+                    on_failure(line)
         try:
-            run_pictures(
-                run,
-                requests,
-                generator,
-                [(judge, need) for need in the_suite.needs()],
-                retry=retry,
-                on_failure=on_failure,
-            )
+            run_pictures(run, requests, generator, judged, retry=retry, on_failure=on_failure)
         finally:  # an interrupted run, too, says what made its pictures
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
             if described and not {r.image_id for r in requests} <= known:  # a call that made nothing has little to tell
                 run.note(generator=described)
-    finally:
-        if on_summary is not None:
-            for line in getattr(maker, "summary", list)():
-                on_summary(line)
-        getattr(generator, "close", lambda: None)()
-    limits = _thresholds(judge, threshold)
-    the_suite = the_suite.with_thresholds(**limits)
-    _note_rules(run, the_suite, judge.name)
-    score_run(run, the_suite, judge=judge.name)
+    for judge, _ in judged:
+        _tell_and_close(judge, on_summary)
+    names = {need.role: judge.name for judge, need in judged}
+    the_suite = _with_rules(the_suite, judged, threshold, rules)
+    _note_rules(run, the_suite, names)
+    score_run(run, the_suite, judges=names)
     return run
 
 
-def _note_rules(run: Run, suite: Any, judge: str | None) -> None:
-    """Keep the rules last applied, and each judge's own limit: it is calibrated for that judge alone."""
-    rules = dict(suite.settings())
-    if judge is None:
-        run.note(rules=rules)
-        return
-    limits = run.manifest.get("notes", {}).get("thresholds", {})
-    run.note(judge=judge, rules=rules, thresholds=limits | {judge: rules["threshold_corrected"]})
+def _suite(name: str, images: PathLike | None, options: Mapping[str, Any]) -> Any:
+    """The suite; it reads the list of brought pictures itself if it can make prompts from it."""
+    given = {key: Path(value) if key in PATHS and value is not None else value for key, value in options.items()}
+    if images is not None and "images" in suite_options(name):
+        given["images"] = Path(images)
+    return make_suite(name, **given)
 
 
-def _generator(model: str | Generator | None, images: PathLike | None, context: Context) -> Generator:
+PATHS = ("scenes", "reference", "world", "annotations", "questions", "prompts")  # options that name files
+
+
+def _context(suite: Any, prompts: Sequence[Prompt], **more: Any) -> Context:
+    return Context(prompts=prompts, classes=getattr(suite, "shapes", {}), colors=getattr(suite, "colors", ()), **more)
+
+
+def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Context) -> list[tuple[Judge, Need]]:
+    """Who fills which need; needs that may stay open do, if nobody is named for them."""
+    judged: list[tuple[Judge, Need]] = []
+    needs: Sequence[Need] = suite.needs()
+    for need in needs:
+        judge = named.get(need.role)
+        if judge is not None:
+            judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
+        elif not need.optional:
+            raise UsageError(f"{suite.name} needs a judge: name one with --{need.role}. See: verism list judges")
+    if not judged:
+        roles = " or ".join(f"--{need.role}" for need in needs)
+        raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
+    return judged
+
+
+def _judge_of(judged: Sequence[tuple[Judge, Need]], kind: type) -> Judge | None:
+    return next((judge for judge, need in judged if isinstance(need, kind)), None)
+
+
+def _tell_and_close(maker: Any, on_summary: Tell | None) -> None:
+    """What a generator or judge has to say at the end; then it may go."""
+    if on_summary is not None:
+        for line in getattr(maker, "summary", list)():
+            on_summary(line)
+    getattr(maker, "close", lambda: None)()
+
+
+def _with_rules(
+    suite: Any,
+    judged: Sequence[tuple[Judge, Need]] | None,
+    threshold: float | None,
+    rules: Mapping[str, Any] | None,
+) -> Any:
+    """The suite with the detector's own calibrated limit, or the one that was asked for, and other rules."""
+    asked = dict(rules or {})
+    if threshold is None and judged is not None and "threshold_corrected" in suite.rules():
+        threshold = next((t for judge, _ in judged if (t := getattr(judge, "threshold", None)) is not None), None)
+    if threshold is not None:
+        asked.setdefault("threshold_corrected", threshold)
+    if not asked:
+        return suite
+    if not hasattr(suite, "with_rules"):
+        raise UsageError(f"{suite.name} has no rules that could be changed; asked for {asked}")
+    return suite.with_rules(**asked)
+
+
+def _note_rules(run: Run, suite: Any, judges: Mapping[str, str]) -> None:
+    """Keep the rules last applied, and each detector's own limit: it is calibrated for that detector alone."""
+    rules = dict(suite.rules())
+    notes: dict[str, Any] = {"judges": dict(judges), "rules": rules}
+    if "threshold_corrected" in rules and "detector" in judges:
+        limits = run.manifest.get("notes", {}).get("thresholds", {})
+        notes["thresholds"] = limits | {judges["detector"]: rules["threshold_corrected"]}
+    run.note(**notes)
+
+
+def _generator(model: str | Generator | None, images: PathLike | None, suite: Any, context: Context) -> Generator:
     if images is not None:
+        brought = getattr(suite, "brought", None)
+        if brought is not None:
+            from verism.generators.folder import FolderGenerator, brought_pictures
+
+            matching = brought_pictures(Path(images), context.prompts, brought)
+            if context.on_matched is not None:
+                context.on_matched(matching.table())
+            return FolderGenerator(matching)
         return make_generator(Spec("images", str(images), {}), context)
     assert model is not None
     return make_generator(model, context) if isinstance(model, str) else model
 
 
-def _thresholds(judge: Any, threshold: float | None) -> dict[str, float]:
-    if threshold is None:
-        threshold = getattr(judge, "threshold", None)
-    if threshold is None:
-        return {}
-    if not 0 <= threshold <= 1:
-        raise UsageError(f"threshold must lie between 0 and 1, got {threshold}")
-    return {"corrected": float(threshold)}
-
-
 def plan(
     suite: str,
     *,
-    scenes: PathLike | None = None,
     out: PathLike | None = None,
     model: str | Generator | None = None,
+    images: PathLike | None = None,
     base_url: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """What ``evaluate`` would ask for, what of it is done already, and what the rest would cost, without doing it."""
-    the_suite = make_suite(suite, scenes=None if scenes is None else Path(scenes), **options)
+    the_suite = _suite(suite, images, options)
     prompts = the_suite.prompts()
     requests = make_requests(prompts, int(options.get("seed", 0)))
     there: set[str] = set()
     if out is not None and (Path(out) / "manifest.json").exists():
-        there = set(Run.open(Path(out)).read("images")["image_id"].to_list())
+        there = Run.open(Path(out)).keys("images")
     pending = [r for r in requests if r.image_id not in there]
     estimate: list[str] = []
     if model is not None:
-        context = Context(prompts=prompts, classes=the_suite.shapes, colors=the_suite.colors, base_url=base_url)
-        maker = _generator(model, None, context)
+        maker = _generator(model, None, the_suite, _context(the_suite, prompts, base_url=base_url))
         estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
         getattr(maker, "close", lambda: None)()
-    skills: dict[str, int] = {}
+    part = next(iter(prompts[0].facets), "suite") if prompts else "suite"
+    counts: dict[str, int] = {}
     for p in prompts:
-        skills[str(p.facets["skill"])] = skills.get(str(p.facets["skill"]), 0) + p.n_images
+        name = str(p.facets.get(part, suite))
+        counts[name] = counts.get(name, 0) + p.n_images
     return {
         "suite": suite,
         "prompts": len(prompts),
         "pictures": len(requests),
-        "pictures_per_skill": skills,
+        f"pictures_per_{part}": counts,
         "pictures_done": len(requests) - len(pending),
         "estimate": estimate,
         "examples": [p.text for p in prompts[:: max(1, len(prompts) // 5)]][:5],
@@ -224,42 +293,119 @@ def open_run(path: PathLike) -> Run:
     return Run.open(Path(path))
 
 
-def score(run: Run | PathLike, *, threshold: float | None = None, detector: str | None = None) -> list[Score]:
+def _stored(run: Run) -> Any:
+    return stored_suite(run.manifest["settings"]["suite"], run.manifest["settings"], run.prompts())
+
+
+def score(
+    run: Run | PathLike,
+    *,
+    threshold: float | None = None,
+    judges: Mapping[str, str] | None = None,
+    rules: Mapping[str, Any] | None = None,
+) -> list[Score]:
     """Apply the rules of a run's suite again; no picture is made or looked at.
 
     Args:
-        threshold: another confidence limit for the ``corrected`` rules. detector: whose boxes count, if several looked.
+        threshold: another confidence limit for the ``corrected`` rules. rules: other rules of the suite, by name.
+        judges: by role (``detector`` ...), the full name of whose observations count, if several looked.
     """
     run = run if isinstance(run, Run) else open_run(run)
-    suite = suite_of_prompts(run.manifest["settings"]["suite"], run.prompts())
     notes = run.manifest.get("notes", {})
-    judge = detector or notes.get("judge")
-    limits = {"corrected": notes["rules"]["threshold_corrected"]} if "rules" in notes else {}
-    if judge in notes.get("thresholds", {}):
-        limits = {"corrected": notes["thresholds"][judge]}
+    names = {role: name for role in ROLES if (name := (judges or {}).get(role) or run.judge(role)) is not None}
+    asked = dict(notes.get("rules", {}))
+    own = notes.get("thresholds", {}).get(names.get("detector"))
+    if own is not None:
+        asked["threshold_corrected"] = own
     if threshold is not None:
-        limits = _thresholds(None, threshold)
-    suite = suite.with_thresholds(**limits)
-    scores = score_run(run, suite, judge=detector)
-    _note_rules(run, suite, judge)
+        asked["threshold_corrected"] = threshold
+    suite = _with_rules(_stored(run), None, None, asked | dict(rules or {}))
+    scores = score_run(run, suite, judges=names)
+    _note_rules(run, suite, names)
     return scores
 
 
 def observe(
-    run: Run | PathLike, detector: str, *, threads: int | None = None, device: str | None = None
+    run: Run | PathLike,
+    detector: str | Judge | None = None,
+    *,
+    features: str | Judge | None = None,
+    clip: str | Judge | None = None,
+    captioner: str | Judge | None = None,
+    vqa: str | Judge | None = None,
+    threads: int | None = None,
+    device: str | None = None,
+    cache: PathLike | None = None,
 ) -> list[Score]:
-    """Let another detector look at the pictures of a run, and score by it; no picture is made."""
+    """Let other judges look at the pictures of a run, and score by them; no picture is made.
+
+    Raises:
+        UsageError: nobody was named, or the suite has no use for a judge.
+    """
     run = run if isinstance(run, Run) else open_run(run)
+    suite = _stored(run)
     prompts = run.prompts()
-    suite = suite_of_prompts(run.manifest["settings"]["suite"], prompts)
-    context = Context(prompts=prompts, classes=suite.shapes, colors=suite.colors, threads=threads, device=device)
-    judge = make_judge(detector, context)
+    context = _context(suite, prompts, threads=threads, device=device, cache=None if cache is None else Path(cache))
+    given = {"detector": detector, "features": features, "clip": clip, "captioner": captioner, "vqa": vqa}
+    named = {role: judge for role, judge in given.items() if judge is not None}
+    needs = {need.role: need for need in suite.needs()}
+    if not named or set(named) - set(needs):
+        raise UsageError(f"name who shall look, by {' or '.join(f'--{role}' for role in needs)}")
     requests = make_requests(prompts, int(run.manifest["settings"]["seed"]))
-    for need in suite.needs():
-        observe_pictures(run, requests, judge, need)
-    suite = suite.with_thresholds(**_thresholds(judge, None))
-    _note_rules(run, suite, judge.name)
-    return score_run(run, suite, judge=judge.name)
+    judged: list[tuple[Judge, Need]] = []
+    for role, who in named.items():
+        judge = make_judge(who, context, role) if isinstance(who, str) else who
+        observe_pictures(run, requests, judge, needs[role])
+        if isinstance(needs[role], FeatureNeed) and not run.read("reference").is_empty():
+            observe_reference(run, judge)
+        judged.append((judge, needs[role]))
+    names = {role: name for role in needs if (name := run.judge(role)) is not None}
+    names |= {need.role: judge.name for judge, need in judged}
+    stored_rules = run.manifest.get("notes", {}).get("rules", {})
+    suite = _with_rules(_with_rules(suite, None, None, stored_rules), judged, None, None)
+    _note_rules(run, suite, names)
+    return score_run(run, suite, judges=names)
+
+
+def make_reference(
+    suite: str,
+    reference: PathLike,
+    *,
+    features: str | Judge,
+    out: PathLike,
+    work: PathLike,
+    threads: int | None = None,
+    device: str | None = None,
+    cache: PathLike | None = None,
+    on_failure: Tell | None = None,
+    **options: Any,
+) -> ReferenceSet:
+    """Compute the features of a reference set once, and write them to a file that ``reference=`` takes.
+
+    Args:
+        suite: whose reading of the data counts (``geography``, ``quality``). reference: CSV, folder ...
+        features: the judge. out: the ``.npz`` file. work: folder where an interrupted call goes on.
+        options: of the suite.
+
+    Raises:
+        UsageError: no such pictures, or none that can be used.
+    """
+    from verism.references import write_reference
+
+    the_suite = _suite(suite, None, {"reference": reference, **options})
+    pictures: ReferenceSet = the_suite.reference
+    context = Context(threads=threads, device=device, cache=None if cache is None else Path(cache))
+    judge = make_judge(features, context, "features") if isinstance(features, str) else features
+    run = Run.start(Path(work), {"suite": suite, "reference": pictures.identity()[:16], "features": judge.name})
+    for line in take_in_reference(run, pictures, judge):
+        if on_failure is not None:
+            on_failure(line)
+    finished = reference_set(run, judge.name, pictures.source)
+    if not finished.pictures:
+        raise UsageError(f"{reference}: no picture of it can be used")
+    provenance = {"suite": suite, "judge": judge.name, "source": pictures.source, "pictures": len(finished.pictures)}
+    write_reference(Path(out), finished, provenance | {"environment": run.manifest["environment"]})
+    return finished
 
 
 def compare(a: Run | PathLike, b: Run | PathLike, **options: Any) -> list[Difference]:

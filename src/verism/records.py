@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROTOCOLS",
+    "ROLES",
     "STATES",
     "TABLES",
+    "AnswerNeed",
+    "BroughtPicture",
+    "CaptionNeed",
     "Column",
     "DetectionNeed",
+    "EmbeddingNeed",
+    "FeatureNeed",
     "Generator",
     "Judge",
     "LoadedImage",
@@ -36,6 +42,9 @@ __all__ = [
     "Painter",
     "Prompt",
     "ProtocolName",
+    "Question",
+    "ReferencePicture",
+    "ReferenceSet",
     "Request",
     "Result",
     "Scene",
@@ -213,10 +222,113 @@ class DetectionNeed:
 
     classes: tuple[str, ...]
     colors: tuple[str, ...] = ()
-    table: Literal["detections"] = "detections"
+    optional: bool = False
+    table: ClassVar[str] = "detections"
+    role: ClassVar[str] = "detector"
 
 
-Need = DetectionNeed
+@dataclass(frozen=True, kw_only=True)
+class FeatureNeed:
+    """A feature vector of each picture; and of each picture of the suite's reference set, if ``reference``."""
+
+    reference: bool = True
+    optional: bool = False
+    table: ClassVar[str] = "features"
+    role: ClassVar[str] = "features"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingNeed:
+    """Vectors of pictures and of these texts in one space, as the model gives them: not normalised.
+
+    A judge that fills it also has ``embed_texts(texts) -> pl.DataFrame``, table ``text_embeddings``, one row per text.
+    """
+
+    texts: tuple[str, ...]
+    optional: bool = False
+    table: ClassVar[str] = "embeddings"
+    role: ClassVar[str] = "clip"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionNeed:
+    """One sentence that says what a picture shows."""
+
+    optional: bool = False
+    table: ClassVar[str] = "captions"
+    role: ClassVar[str] = "captioner"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question to be asked of a picture. Without ``choices`` it is to be answered yes or no."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerNeed:
+    """Answers to questions about each picture: ``questions`` by prompt id."""
+
+    questions: Mapping[str, tuple[Question, ...]]
+    optional: bool = False
+    table: ClassVar[str] = "answers"
+    role: ClassVar[str] = "vqa"
+
+
+# Each kind of need has a table for its observations, and a role: the option by which the command line names who fills
+# it. An ``optional`` need is left out where nobody is named.
+Need = DetectionNeed | FeatureNeed | EmbeddingNeed | CaptionNeed | AnswerNeed
+ROLES: tuple[str, ...] = tuple(kind.role for kind in get_args(Need))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferencePicture:
+    """A real picture to compare with.
+
+    Attributes:
+        image_id: unique in its set; ``real/`` and a name.
+        path: the file, absolute; None where only its features are known.
+        sha256: of the file's bytes, if known beforehand.
+        facets: what groups are made of (object, region ...).
+    """
+
+    image_id: str
+    path: str | None
+    sha256: str | None = None
+    facets: Mapping[str, FacetValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReferenceSet:
+    """The real pictures a suite compares with, and their features if somebody computed them before.
+
+    Attributes:
+        source: where it comes from, for people. pictures: in order.
+        judge: who made ``features``, None if they are still to be made. features: shape (N, D), float32, row i of
+            picture i.
+    """
+
+    source: str
+    pictures: tuple[ReferencePicture, ...]
+    judge: str | None = None
+    features: np.ndarray | None = None
+
+    def identity(self) -> str:
+        """A hash of which pictures it holds: enters the settings of a run."""
+        return content_hash(
+            [[p.image_id, p.path if p.sha256 is None else p.sha256, dict(p.facets)] for p in self.pictures]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroughtPicture:
+    """A picture that exists already and the request it answers."""
+
+    prompt_id: str
+    index: int
+    path: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,12 +338,15 @@ class Observed:
     Attributes:
         prompts: the suite's prompts by id.
         images: table ``images``.
-        observations: by table name (``detections`` ...), the observations of one judge each.
+        observations: by table name (``detections``, ``features`` ...), the observations of one judge each. A need that
+            nobody filled has no table here.
+        reference: table ``reference``, for suites with a reference set; its vectors are ``reference_features``.
     """
 
     prompts: Mapping[str, Prompt]
     images: pl.DataFrame
     observations: Mapping[str, pl.DataFrame]
+    reference: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +372,15 @@ class Score:
 
 
 class Suite(Protocol):
-    """A published benchmark: prompts, needs, rules. It never opens a picture and never loads a model."""
+    """A published benchmark: prompts, needs, rules. It never opens a picture and never loads a model.
+
+    A suite is made by its module's ``build(name, **options)``, and for a stored run by
+    ``rebuild(name, settings, prompts)``. It may have more members, which are used if they are there:
+
+    * ``reference: ReferenceSet | None``: real pictures that judges look at, too.
+    * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
+    * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
+    """
 
     name: str
 
@@ -265,9 +388,13 @@ class Suite(Protocol):
 
     def needs(self) -> Sequence[Need]: ...
 
+    def settings(self) -> Mapping[str, Any]: ...  # what decides prompts and needs; enters the manifest
+
+    def rules(self) -> Mapping[str, Any]: ...  # what changes verdicts or scores without new pictures or observations
+
     def verdicts(self, observed: Observed) -> pl.DataFrame: ...
 
-    def scores(self, prompts: Sequence[Prompt], verdicts: pl.DataFrame) -> Sequence[Score]: ...
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]: ...
 
 
 class Generator(Protocol):
@@ -300,7 +427,7 @@ class Judge(Protocol):
 
     name: str
 
-    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame: ...
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame: ...
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -356,6 +483,43 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("color", "str", "most probable colour of the need, or null"),
         Column("color_scores", "list[f32]", "per colour of the need, in its order; empty if not judged"),
     ),
+    "features": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "network, weights, preprocessing"),
+        Column("vector", "list[f32]", "the features, as the network gives them"),
+    ),
+    "embeddings": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "model, weights, preprocessing"),
+        Column("vector", "list[f32]", "its vector in the space shared with texts, not normalised"),
+    ),
+    "text_embeddings": (
+        Column("text", "str", "the text"),
+        Column("judge", "str", "model, weights"),
+        Column("vector", "list[f32]", "its vector in the space shared with pictures, not normalised"),
+    ),
+    "captions": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "captioner and its settings"),
+        Column("text", "str", "the sentence; null if it gave none"),
+        Column("note", "str", "why there is none, or null"),
+    ),
+    "answers": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "model and its settings"),
+        Column("question", "str", "the question, as the suite asks it"),
+        Column("answer", "str", "the reply, as the model gave it"),
+        Column("value", "str", "yes, no, or one of the choices; null where the reply is none of these"),
+        Column("probability", "f64", "of yes, or of the choice, in [0, 1]; null where the model tells none"),
+    ),
+    "reference": (
+        Column("image_id", "str", "id of the real picture"),
+        Column("state", "str", "ok, or why it cannot be used: missing, failed or blank"),
+        Column("path", "str", "file, absolute; null where only its features are known"),
+        Column("sha256", "str", "of the file's bytes, if known"),
+        Column("facets", "str", "JSON object: object, region ..."),
+        Column("note", "str", "why the state is not ok"),
+    ),
     "verdicts": (
         Column("image_id", "str", "picture decided upon"),
         Column("prompt_id", "str", "its prompt"),
@@ -379,6 +543,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("higher_is_better", "bool", "direction, or null"),
     ),
 }
+
+
+# Vectors of reference pictures, kept beside those of the run's own.
+TABLES["reference_features"] = TABLES["features"]
 
 
 def _dtype(name: str) -> Any:

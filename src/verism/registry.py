@@ -2,12 +2,14 @@
 
 A name is ``kind:argument?key=value&key=value``. Other packages add kinds by entry points in the groups
 ``verism.generators`` and ``verism.judges``: a callable ``(argument, options, context) -> Generator`` or ``Judge``.
+Judges serve in a role (``records.ROLES``): what kind of question they can answer about a picture.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -18,11 +20,45 @@ from urllib.parse import parse_qsl
 from verism.errors import UsageError
 from verism.records import Generator, Judge, Painter, Prompt
 
-__all__ = ["GENERATORS", "JUDGES", "SUITES", "Context", "Spec", "make_generator", "make_judge", "make_suite"]
+__all__ = [
+    "GENERATORS",
+    "JUDGES",
+    "SUITES",
+    "Context",
+    "Spec",
+    "make_generator",
+    "make_judge",
+    "make_suite",
+    "stored_suite",
+    "suite_options",
+]
 
-SUITES: Mapping[str, str] = {
-    "paintskills": "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
-    "paintskills-v1": "object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
+# Name of a suite: the module that has its ``build`` and ``rebuild``, and what it asks.
+SUITES: Mapping[str, tuple[str, str]] = {
+    "paintskills": (
+        "verism.suites.paintskills.suite",
+        "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+    ),
+    "paintskills-v1": (
+        "verism.suites.paintskills.suite",
+        "object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
+    ),
+    "geography": (
+        "verism.suites.geography.suite",
+        "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+    ),
+    "geography-dollarstreet": (
+        "verism.suites.geography.suite",
+        "the same with DollarStreet: 109 topics, 4 regions",
+    ),
+    "quality": (
+        "verism.suites.quality.suite",
+        "FID, KID, precision, recall, density, coverage against real pictures or published statistics",
+    ),
+    "alignment": (
+        "verism.suites.alignment.suite",
+        "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
+    ),
 }
 
 GENERATORS: Mapping[str, tuple[str, str]] = {
@@ -42,12 +78,16 @@ GENERATORS: Mapping[str, tuple[str, str]] = {
     "oracle": ("verism.registry:_oracle", "rendered pictures of the very scenes: the upper bound of a judge"),
 }
 
-JUDGES: Mapping[str, tuple[str, str]] = {
-    "builtin": ("verism.registry:_builtin", "our detector, trained on rendered scenes; no extra needed"),
-    "transformers": ("verism.registry:_transformers", "closed-set detectors: transformers:ID_OR_PATH"),
-    "detr": ("verism.registry:_detr", "original-format DETR checkpoints: detr:FILE?classes=coco91"),
-    "open-vocabulary": ("verism.registry:_open_vocabulary", "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH"),
+# By role, then by kind.
+JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "detector": {
+        "builtin": ("verism.registry:_builtin", "our detector, trained on rendered scenes; no extra needed"),
+        "transformers": ("verism.registry:_transformers", "closed-set detectors: transformers:ID_OR_PATH"),
+        "detr": ("verism.registry:_detr", "original-format DETR checkpoints: detr:FILE?classes=coco91"),
+        "open-vocabulary": ("verism.registry:_open_vocabulary", "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH"),
+    },
 }
+BARE: Mapping[str, str] = {"clip": "clip"}  # roles of one kind, whose name may be left out: --clip ID_OR_PATH
 
 
 @dataclass(frozen=True)
@@ -86,6 +126,7 @@ class Context:
     threads: int | None = None
     device: str | None = None
     base_url: str | None = None
+    cache: Path | None = None  # folder of vectors by content, shared between runs
     on_matched: Callable[[str], None] | None = None
 
 
@@ -116,47 +157,53 @@ def make_generator(text: str | Spec, context: Context) -> Generator:
     return generator
 
 
-def make_judge(text: str, context: Context) -> Judge:
-    """The detector of a name (see ``make_generator``)."""
+def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
+    """The judge of a name, for a role (see ``make_generator``)."""
+    kinds = JUDGES[role]
+    if role in BARE and text.partition(":")[0].partition("?")[0] not in kinds:
+        text = f"{BARE[role]}:{text}"
     spec = Spec.parse(text)
-    judge: Judge = _resolve(spec.kind, JUDGES, "verism.judges", "detector")(spec.argument, dict(spec.options), context)
+    judge: Judge = _resolve(spec.kind, kinds, "verism.judges", role)(spec.argument, dict(spec.options), context)
     return judge
 
 
-def make_suite(name: str, *, scenes: Path | None = None, **options: Any) -> Any:
-    """The suite of a name; ``scenes`` takes its scenes from a folder in the published layout.
+def make_suite(name: str, **options: Any) -> Any:
+    """The suite of a name; options that are None are the suite's defaults.
 
     Raises:
         UsageError: unknown suite, or an option it does not have.
     """
-    _check_suite(name)
-    from verism.suites.paintskills.suite import PaintSkills
-
+    build = _suite_module(name).build
+    given = {key: value for key, value in options.items() if value is not None}
+    takes = suite_options(name)
+    if foreign := sorted(set(given) - set(takes)):
+        raise UsageError(f"suite {name} does not take {', '.join(foreign)}; its options are {', '.join(takes)}")
     try:
-        if scenes is not None:
-            return PaintSkills.from_folder(scenes, name, **options)
-        return PaintSkills.standard(name, **options)
+        return build(name, **given)
     except ValueError as err:
         raise UsageError(str(err)) from err
 
 
-def suite_of_prompts(name: str, prompts: Sequence[Prompt]) -> Any:
-    """The suite that asked these prompts: to score a stored run again.
+def suite_options(name: str) -> list[str]:
+    """What ``make_suite`` takes for a suite."""
+    return [p.name for p in inspect.signature(_suite_module(name).build).parameters.values() if p.name != "name"]
+
+
+def stored_suite(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Any:
+    """The suite of a stored run, to score it again: by the settings and prompts it keeps.
 
     Raises:
         UsageError: unknown suite.
     """
-    _check_suite(name)
-    from verism.suites.paintskills.suite import PaintSkills
-
-    return PaintSkills.from_prompts(name, prompts)
+    return _suite_module(name).rebuild(name, settings, prompts)
 
 
-def _check_suite(name: str) -> None:
+def _suite_module(name: str) -> Any:
     if name not in SUITES:
         near = difflib.get_close_matches(name, SUITES, n=2)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(f"unknown suite {name!r}.{hint} There are: {', '.join(SUITES)}")
+    return importlib.import_module(SUITES[name][0])
 
 
 def make_painter(context: Context) -> Painter:

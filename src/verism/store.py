@@ -7,6 +7,7 @@
       prompts.parquet
       images/              pictures the run made; pictures that were brought stay where they are
       images/part-*.parquet
+      reference/part-*.parquet   the real pictures compared with, if any; they stay where they are
       observations/<table>/<judge>/part-*.parquet
       verdicts.parquet  scores.parquet  scores.json
 
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, VerismError
-from verism.records import Prompt, Scene, SceneObject, Score, content_hash, empty_table, frame, schema
+from verism.records import TABLES, Prompt, Scene, SceneObject, Score, content_hash, empty_table, frame, schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -141,8 +142,8 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------------ parts
     def _folder(self, table: str, judge: str | None) -> Path:
-        if table == "images":
-            return self.path / "images"
+        if table in ("images", "reference"):
+            return self.path / table
         if judge is None:
             raise ValueError(f"table {table!r} is kept per judge")
         return self.path / "observations" / table / slug(judge)
@@ -150,7 +151,7 @@ class Run:
     def append(self, table: str, rows: pl.DataFrame, judge: str | None = None) -> Path | None:
         """Add one part, and return it (None for no rows).
 
-        Its name comes from its picture ids, so writing the same batch again replaces it.
+        Its name comes from its keys (picture ids, or texts), so writing the same batch again replaces it.
 
         Raises:
             ValueError: columns other than the table's.
@@ -159,16 +160,17 @@ class Run:
             raise ValueError(f"table {table!r} has columns {schema(table)}, got {dict(rows.schema)}")
         if rows.height == 0:
             return None
-        ids = sorted(set(rows["image_id"].to_list()))
-        digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+        keys = sorted(set(rows[key_of(table)].to_list()))
+        digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
         path = self._folder(table, judge) / f"part-{digest}.parquet"
         self._write_table(path, rows)
         return path
 
     def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
-        """A whole table, sorted by picture; ``images`` or the observations of one judge."""
+        """A whole table, sorted by its key (picture or text); ``images`` or the observations of one judge."""
         import polars as pl
 
+        key = key_of(table)
         tables = self._read_parts(table, judge)
         if not tables:
             return empty_table(table)
@@ -176,20 +178,24 @@ class Run:
         seen: pl.Series | None = None
         for rows in tables:
             if seen is not None:
-                rows = rows.filter(~pl.col("image_id").is_in(seen.implode()))
-            seen = rows["image_id"].unique() if seen is None else pl.concat([seen, rows["image_id"].unique()])
+                rows = rows.filter(~pl.col(key).is_in(seen.implode()))
+            seen = rows[key].unique() if seen is None else pl.concat([seen, rows[key].unique()])
             frames.append(rows)
         # Stable within a picture: parts keep the judge's order of boxes.
-        return pl.concat(frames).sort("image_id", maintain_order=True)
+        return pl.concat(frames).sort(key, maintain_order=True)
 
-    def _read_parts(self, table: str, judge: str | None) -> list[pl.DataFrame]:
+    def keys(self, table: str, judge: str | None = None) -> set[str]:
+        """The pictures (or texts) a table has rows of, without reading what it says of them."""
+        key = key_of(table)
+        return {value for part in self._read_parts(table, judge, [key]) for value in part[key].to_list()}
+
+    def _read_parts(self, table: str, judge: str | None, columns: list[str] | None = None) -> list[pl.DataFrame]:
         import polars as pl
 
         for attempt in range(READ_ATTEMPTS):
             try:
-                return [
-                    pl.read_parquet(p, glob=False) for p in sorted(self._folder(table, judge).glob("part-*.parquet"))
-                ]
+                parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
+                return [pl.read_parquet(p, glob=False, columns=columns) for p in parts]
             except FileNotFoundError:
                 # Another worker put the parts together in between; the whole was there before its parts went.
                 if attempt == READ_ATTEMPTS - 1:
@@ -202,12 +208,12 @@ class Run:
         if len(parts) > 1:
             self._replace(parts, self.append(table, self.read(table, judge), judge))
 
-    def forget(self, table: str, image_ids: Sequence[str], judge: str | None = None) -> None:
-        """Drop the rows of these pictures, so that they are done again."""
+    def forget(self, table: str, keys: Sequence[str], judge: str | None = None) -> None:
+        """Drop the rows of these pictures (or texts), so that they are done again."""
         import polars as pl
 
         parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
-        kept = self.read(table, judge).filter(~pl.col("image_id").is_in(list(image_ids)))
+        kept = self.read(table, judge).filter(~pl.col(key_of(table)).is_in(list(keys)))
         if parts:
             self._replace(parts, self.append(table, kept, judge))
 
@@ -227,6 +233,13 @@ class Run:
             if part is not None and folder.name != TRUTH:
                 names.append(str(pl.read_parquet(part, glob=False, columns=["judge"], n_rows=1)["judge"][0]))
         return names
+
+    def judge(self, role: str) -> str | None:
+        """Whose observations the scores were made from, for a role such as ``detector``; None if nobody's."""
+        notes = self.manifest.get("notes", {})
+        judges = notes.get("judges")
+        named = judges.get(role) if isinstance(judges, Mapping) else None
+        return named if isinstance(named, str) else None
 
     def has_truth(self, table: str) -> bool:
         """Whether the painter's ground truth was kept."""
@@ -318,6 +331,11 @@ def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
         }
         for s in scores
     ]
+
+
+def key_of(table: str) -> str:
+    """The column that says whose row it is: a picture's id, or a text."""
+    return TABLES[table][0].name
 
 
 def slug(name: str) -> str:

@@ -35,7 +35,7 @@ class Said:
 def verism(monkeypatch, capfd, data):
     """The command line in this process, with a detector that knows the rendered pictures under the name ``builtin``."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setitem(registry.JUDGES, "builtin", ("fakes:scene_judge", "knows the truth"))
+    monkeypatch.setitem(registry.JUDGES["detector"], "builtin", ("fakes:scene_judge", "knows the truth"))
     monkeypatch.setenv(SCENES_VARIABLE, f"{data / 'D'}|paintskills;{data / 'D1'}|paintskills-v1")
 
     def call(*arguments: object) -> Said:
@@ -73,7 +73,7 @@ def runs(data, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     scenes = ["--scenes", str(data / "D"), "--images", str(data / "D" / "spatial" / "images"), "--detector", "builtin"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry.JUDGES, "builtin", ("fakes:scene_judge", "knows the truth"))
+        patch.setitem(registry.JUDGES["detector"], "builtin", ("fakes:scene_judge", "knows the truth"))
         patch.setenv(SCENES_VARIABLE, f"{data / 'D'}|paintskills")
         for name, more in (("R", []), ("RS", ["--shuffle", "--seed", "3"])):
             done = CliRunner().invoke(cli, ["run", "paintskills", *scenes, *more, "--out", str(root / name)])
@@ -250,7 +250,7 @@ def test_painted_runs_know_their_truth(verism, tmp_path):
 
 def test_another_detector_looks_at_the_same_pictures(verism, runs, tmp_path, monkeypatch):
     shutil.copytree(runs / "R", tmp_path / "R")
-    monkeypatch.setitem(registry.JUDGES, "blind", ("fakes:blind_judge", "sees nothing"))
+    monkeypatch.setitem(registry.JUDGES["detector"], "blind", ("fakes:blind_judge", "sees nothing"))
     done = verism("observe", tmp_path / "R", "--detector", "blind", "--json")
     assert accuracy(done.json, skill="spatial")["value"] == 0.0
     # Each judge keeps its own limit, 0.5 and 0.95 here: the boxes of the first have confidence 0.9.
@@ -475,7 +475,7 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
-        "There are: paintskills, paintskills-v1\n"
+        "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, alignment\n"
     )
 
 

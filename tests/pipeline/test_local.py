@@ -63,7 +63,7 @@ def finish(run: Run, suite: PaintSkills, generator, judge=None, **options) -> Ru
     judge = judge or PixelJudge()
     needs = [(judge, need) for need in suite.needs()]
     run_pictures(run, make_requests(run.prompts(), 5), generator, needs, **options)
-    score_run(run, suite, judge=judge.name if judge.seen or run.judges("detections") else None)
+    score_run(run, suite, judges={"detector": judge.name} if judge.seen or run.judges("detections") else None)
     return run
 
 

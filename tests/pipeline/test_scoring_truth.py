@@ -26,7 +26,7 @@ def judged(path, suite, generator, judge) -> Run:
     run = Run.start(path, {"suite": suite.name})
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, n) for n in suite.needs()])
-    score_run(run, suite, judge=judge.name)
+    score_run(run, suite, judges={"detector": judge.name})
     return run
 
 
@@ -67,7 +67,7 @@ def test_known_errors_of_a_judge_come_out_as_rates(tmp_path, objects, scripted):
 def test_the_truth_does_not_move_with_the_judges_limit(tmp_path, suite, scripted):
     run = judged(tmp_path / "run", suite, scripted(0.5), PixelJudge())
     before = numbers(run, skill="object")["true_accuracy"]
-    score_run(run, suite.with_thresholds(corrected=1.0))
+    score_run(run, suite.with_rules(threshold_corrected=1.0))
     after = numbers(run, skill="object")
     assert after["true_accuracy"] == before
     assert after["accuracy"][0] == 0.0
@@ -94,8 +94,8 @@ def test_scoring_needs_to_know_whose_boxes_count(tmp_path, suite, scripted):
     with pytest.raises(UsageError, match=r"several judges .* \['pixel-judge@1', 'second@1'\]"):
         score_run(run, suite)
     with pytest.raises(UsageError, match=r"no judge 'third'; there are"):
-        score_run(run, suite, judge="third")
-    assert score_run(run, suite, judge="second@1")
+        score_run(run, suite, judges={"detector": "third"})
+    assert score_run(run, suite, judges={"detector": "second@1"})
 
 
 def test_scoring_again_gives_the_same_bytes(tmp_path, suite, scripted):

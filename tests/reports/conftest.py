@@ -67,7 +67,7 @@ def build_run(
     suite = standard(tuple(skills), limit)
     prompts = [p if text is None else replace(p, text=text) for p in suite.prompts()]
     settings = {"suite": suite.name, "limit": limit, "seed": 0, "generator": generator}
-    run = Run.start(path, settings, notes={"rules": dict(suite.settings()), "judge": judge})
+    run = Run.start(path, settings, notes={"rules": dict(suite.rules()), "judges": {"detector": judge}})
     run.write_prompts(prompts)
     images, boxes = [], []
     for number, prompt in enumerate(prompts):
@@ -145,7 +145,7 @@ def score_run(run: Run, suite: PaintSkills, prompts: Sequence[Prompt], boxes: An
     observed = Observed(prompts={p.prompt_id: p for p in prompts}, images=images, observations={"detections": boxes})
     verdicts = suite.verdicts(observed)
     run.write_verdicts(verdicts)
-    scores = list(suite.scores(prompts, verdicts))
+    scores = list(suite.scores(observed, verdicts))
     if errors:
         for base in [s for s in scores if s.metric == "accuracy" and set(s.group) == {"skill"}]:
             for metric, value in (

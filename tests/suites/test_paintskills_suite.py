@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
-from verism.records import Observed, Scene, SceneObject, Score, frame, make_image_id
+from verism.records import Prompt, Observed, Scene, SceneObject, Score, frame, make_image_id
 from verism.statistics.intervals import Interval, mean_of_independent, wilson
 from verism.suites.paintskills.layout import read_scenes, write_scenes
 from verism.suites.paintskills.scenes import build_scenes, empty_scenes, spread
@@ -50,6 +50,11 @@ def scene(scene_id: str, *labels: str, relation: str | None = None, color: str =
 
 def suite_of(*scenes: Scene, name: str = "paintskills", n_images: int = 1) -> PaintSkills:
     return PaintSkills(version=VERSIONS[name], scenes=scenes, n_images=n_images)
+
+
+def asking(prompts: Sequence[Prompt]) -> Observed:
+    """A run that asks these prompts; scores need no more of it."""
+    return Observed(prompts={p.prompt_id: p for p in prompts}, images=frame("images", []), observations={})
 
 
 def observed(
@@ -168,7 +173,7 @@ def mixed_run() -> tuple[PaintSkills, Observed]:
 def test_rows_are_joined_by_id_and_never_by_position():
     suite, run = mixed_run()
     verdicts = suite.verdicts(run)
-    scores = suite.scores(suite.prompts(), verdicts)
+    scores = suite.scores(asking(suite.prompts()), verdicts)
     assert {p for (p,) in verdicts.select("protocol").unique().iter_rows()} == {"released", "paper", "corrected"}
     by_id = ["image_id", "protocol", "rule"]
     for seed in (1, 2):
@@ -183,7 +188,7 @@ def test_rows_are_joined_by_id_and_never_by_position():
         assert again.sort(by_id).equals(verdicts.sort(by_id))
         # The same bytes, too: reports are compared.
         mixed = again.sample(fraction=1.0, shuffle=True, seed=seed)
-        assert repr(suite.scores(suite.prompts()[::-1], mixed)) == repr(scores)
+        assert repr(suite.scores(asking(suite.prompts()[::-1]), mixed)) == repr(scores)
 
 
 def test_spatial_verdicts_of_the_mixed_run():
@@ -226,7 +231,7 @@ def test_a_detector_without_colors_leaves_the_skill_undefined():
             assert value is None
             assert "judged no colour" in reason
             assert verdict(table, image_id, protocol, "right_object")[0] == there
-    color = score(suite.scores(suite.prompts(), table), "accuracy", skill="color")
+    color = score(suite.scores(asking(suite.prompts()), table), "accuracy", skill="color")
     assert math.isnan(color.value)
     assert (color.n_used, color.n_unusable) == (0, 2)
     # With colours judged, the empty picture is wrong. So it is if nothing was found in any picture.
@@ -251,9 +256,9 @@ def test_thresholds_reach_the_rules():
     suite = suite_of(scene("object_val_00000", "dog"))
     run = observed(suite, {"object_val_00000#0": [thing("dog", 0.6)]})
     assert verdict(suite.verdicts(run), "object_val_00000#0")[0] == 1.0
-    stricter = suite.with_thresholds(corrected=0.6)
+    stricter = suite.with_rules(threshold_corrected=0.6)
     assert verdict(stricter.verdicts(run), "object_val_00000#0")[0] == 0.0
-    assert stricter.settings() == {
+    assert stricter.rules() == {
         "threshold_corrected": 0.6,
         "threshold_released_count": 0.7,
         "threshold_paper": 0.8,
@@ -264,7 +269,7 @@ def test_thresholds_reach_the_rules():
 # ------------------------------------------------------------------------------------------------------------- scores
 def scores_of_mixed_run() -> Sequence[Score]:
     suite, run = mixed_run()
-    return suite.scores(suite.prompts(), suite.verdicts(run))
+    return suite.scores(asking(suite.prompts()), suite.verdicts(run))
 
 
 def test_scores_of_the_mixed_run():
@@ -324,20 +329,20 @@ def test_mean_leaves_out_the_optional_skill():
         scene("color_val_00000", "dog", color="red"),
     )
     found = {p.prompt_id + "#0": [thing("dog", color="blue")] for p in suite.prompts()}
-    scores = suite.scores(suite.prompts(), suite.verdicts(observed(suite, found)))
+    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
     assert score(scores, "accuracy", skill="color").value == 0.0
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0) / 3)
     assert score(scores, "mean_accuracy").n_used == 3
     # In v1 colour is a skill like the others.
     v1 = suite_of(*suite.scenes, name="paintskills-v1")
-    scores = v1.scores(v1.prompts(), v1.verdicts(observed(v1, found)))
+    scores = v1.scores(asking(v1.prompts()), v1.verdicts(observed(v1, found)))
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0 + 0) / 4)
 
 
 def test_a_mean_over_some_of_the_skills_would_mislead():
     suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00000", "dog"))
     run = observed(suite, {p.prompt_id + "#0": [thing("dog")] for p in suite.prompts()})
-    mean = score(suite.scores(suite.prompts(), suite.verdicts(run)), "mean_accuracy")
+    mean = score(suite.scores(asking(suite.prompts()), suite.verdicts(run)), "mean_accuracy")
     assert math.isnan(mean.value)
     assert mean.n_used == 2
 
@@ -350,7 +355,7 @@ def test_a_limit_is_at_least_one():
 def test_a_skill_without_usable_pictures_is_undefined_and_so_is_the_mean():
     suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00000", "dog"))
     run = observed(suite, {"object_val_00000#0": [thing("dog")]}, {"count_val_00000#0": ("failed", "")})
-    scores = suite.scores(suite.prompts(), suite.verdicts(run))
+    scores = suite.scores(asking(suite.prompts()), suite.verdicts(run))
     assert score(scores, "accuracy", skill="object").value == 1.0
     count = score(scores, "accuracy", skill="count")
     assert all(math.isnan(x) for x in (count.value, count.ci_low, count.ci_high))
@@ -372,7 +377,7 @@ def test_intervals_are_wilsons_for_one_picture_per_prompt_and_wider_for_several(
             for s in scenes
             for k in range(n_images)
         }
-        return score(suite.scores(suite.prompts(), suite.verdicts(observed(suite, found))), "accuracy", skill="object")
+        return score(suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found))), "accuracy", skill="object")
 
     one, three = accuracy(1), accuracy(3)
     expected = wilson(29, 40)
@@ -385,7 +390,7 @@ def test_intervals_are_wilsons_for_one_picture_per_prompt_and_wider_for_several(
 
 def test_scores_of_an_empty_run_are_undefined():
     suite = PaintSkills.standard(limit=6)
-    scores = suite.scores(suite.prompts(), frame("verdicts", []))
+    scores = suite.scores(asking(suite.prompts()), frame("verdicts", []))
     for s in scores:
         assert s.metric == "shuffled_expectation" or math.isnan(s.value)
     assert {s.metric for s in scores} >= {"accuracy", "mean_accuracy"}
@@ -395,7 +400,7 @@ def test_scores_of_an_empty_run_are_undefined():
 def test_shuffled_expectation_of_the_full_set_is_exact():
     suite = PaintSkills.standard()
     assert len(suite.scenes) == 2_325 + 2_160 + 2_700
-    scores = suite.scores(suite.prompts(), frame("verdicts", []))
+    scores = suite.scores(asking(suite.prompts()), frame("verdicts", []))
     expected = {s.group["skill"]: s for s in scores if s.metric == "shuffled_expectation"}
     # 15 classes, 155 prompts each; 60 pairs of class and number, 36 each.
     assert expected["object"].value == pytest.approx(1 / 15, rel=1e-12)
@@ -489,7 +494,7 @@ def test_the_suites_mean_is_the_plain_mean_of_the_skills():
             pair = [thing("bus", 0.9, (10, 50)), thing("dog", 0.8, (90, 50))]
             found[f"{one.scene_id}#0"] = [] if i >= right else pair if name == "spatial" else [thing("dog")]
     suite = suite_of(*scenes)
-    scores = suite.scores(suite.prompts(), suite.verdicts(observed(suite, found)))
+    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
     for protocol in ("released", "paper", "corrected"):
         printed = {k: round(100 * score(scores, "accuracy", protocol, skill=k).value, 1) for k in counts}
         assert printed == {"object": 96.2, "count": 37.8, "spatial": 7.9}

@@ -16,11 +16,11 @@ PROTOCOLS = (
 def listing(what: str) -> list[tuple[str, str]]:
     """Names and descriptions of one kind of thing."""
     if what == "suites":
-        return list(SUITES.items())
+        return [(name, text) for name, (_, text) in SUITES.items()]
     if what == "models":
         return [(name, text) for name, (_, text) in GENERATORS.items()]
     if what == "judges":
-        return [(name, text) for name, (_, text) in JUDGES.items()]
+        return [(f"--{role} {kind}", text) for role, kinds in JUDGES.items() for kind, (_, text) in kinds.items()]
     if what == "protocols":
         return list(PROTOCOLS)
     from verism.simulator.catalogue import standard_catalogue

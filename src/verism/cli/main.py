@@ -37,37 +37,86 @@ def cli() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- options
-def _common_run_options(command: F) -> F:
-    for option in reversed(
-        (
-            click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times."),
-            click.option("--split", default="val", show_default=True, help="val (papers: test) or train."),
-            click.option(
-                "--limit", type=click.IntRange(1), help="Prompts in all, spread evenly over skills and factors."
-            ),
-            click.option("--seed", type=int, default=0, show_default=True, help="Of scenes, sampling and generation."),
-        )
-    ):
-        command = option(command)
-    return command
+def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order they are given."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_scene_options = _together(
+    click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times."),
+    click.option("--split", help="PaintSkills: val (papers: test; the default) or train."),
+    click.option("--limit", type=click.IntRange(1), help="Prompts in all, spread evenly over skills and factors."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of scenes, sampling and generation."),
+)
+
+# What suites may be asked, by the names of their own options; those a suite does not have are refused by name.
+_suite_options = _together(
+    click.option("--scenes", type=click.Path(path_type=Path), help="PaintSkills: scenes on disk (published layout)."),
+    _scene_options,
+    click.option("--n-images", type=click.IntRange(1), help="Pictures per prompt.  [default: the suite's number]"),
+    click.option(
+        "--reference", type=click.Path(path_type=Path), help="Real pictures: a folder, .csv, .jsonl, or a .npz of them."
+    ),
+    click.option("--family", "families", multiple=True, help="geography: object, region or country; several times."),
+    click.option("--object", "objects", multiple=True, help="geography: only this object; several times."),
+    click.option("--region", "regions", multiple=True, help="geography: only this region; several times."),
+    click.option("--per-cell", type=click.IntRange(1), help="geography: pictures per object and region."),
+    click.option("--world", type=click.Path(path_type=Path), help="geography: your own regions, objects, templates."),
+    click.option("--annotations", type=click.Path(path_type=Path), help="alignment: COCO captions, or a prompt list."),
+    click.option("--questions", type=click.Path(path_type=Path), help="alignment: questions as TIFA or DSG has them."),
+    click.option("--prompts", type=click.Path(path_type=Path), help="quality: a list of prompts (.txt, .csv, .jsonl)."),
+    click.option("--group-by", help="A column by which to compare group by group."),
+)
+_judge_options = _together(
+    click.option("--detector", help="Who finds objects.  [default: builtin]"),
+    click.option("--features", help="Who gives image features: inception:FILE, fid-inception:FILE, builtin ..."),
+    click.option("--clip", help="Who compares pictures with texts: ID_OR_PATH, ViT-B/32, ViT-L/14."),
+    click.option("--captioner", help="Who describes pictures: transformers:ID, results:FILE."),
+    click.option("--vqa", help="Who answers questions: transformers:ID, results:FILE."),
+    click.option("--threads", type=click.IntRange(1), help="CPU threads of the judges."),
+    click.option("--device", help="cpu, cuda, cuda:1 ... for hub models."),
+    click.option("--cache", type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."),
+)
+
+
+def _suite_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The options a user gave, as ``api`` takes them: those left out are left to the suite."""
+    return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def _rules(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``--rule k=5`` options."""
+    rules: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--rule {pair}: expected NAME=VALUE, for example --rule k=5")
+        try:
+            rules[name] = json.loads(value)
+        except json.JSONDecodeError:
+            rules[name] = value
+    return rules
 
 
 @cli.command()
 @click.argument("suite")
 @click.option("--model", help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models")
 @click.option("--images", type=click.Path(path_type=Path), help="Instead: a folder, or a manifest (.csv, .jsonl).")
-@click.option("--scenes", type=click.Path(path_type=Path), help="Prompts from scenes on disk (published layout).")
-@click.option("--detector", default="builtin", show_default=True, help="Who looks. See: verism list judges")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory, new or to be resumed.")
-@_common_run_options
-@click.option("--n-images", type=click.IntRange(1), default=1, show_default=True, help="Pictures per prompt.")
+@_suite_options
+@_judge_options
 @click.option("--shuffle", is_flag=True, help="Give each prompt the picture of a random other one (with --seed).")
 @click.option("--size", type=int, default=256, show_default=True, help="Pixels of rendered pictures.")
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
 @click.option("--threshold", type=float, help="Confidence limit of the corrected rules.  [default: the detector's]")
-@click.option("--threads", type=click.IntRange(1), help="CPU threads of the detector.")
+@click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
-@click.option("--device", help="cpu, cuda, cuda:1 ... for hub models.")
 @click.option("--base-url", help="Of an OpenAI-compatible image service, for --model openai:NAME.")
 @click.option("--retry", is_flag=True, help="Ask again for pictures that were missing, failed or refused.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked for and what is done already; do nothing.")
@@ -76,25 +125,14 @@ def run(
     suite: str,
     model: str | None,
     images: Path | None,
-    scenes: Path | None,
-    detector: str,
     out: Path | None,
-    skills: tuple[str, ...],
-    split: str,
-    limit: int | None,
-    seed: int,
-    n_images: int,
-    shuffle: bool,
-    size: int,
-    assets: Path | None,
-    threshold: float | None,
-    threads: int | None,
+    detector: str | None,
     processes: int | None,
-    device: str | None,
     base_url: str | None,
-    retry: bool,
+    rules: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Evaluate a model, or pictures you have, on SUITE. Resumes where it stopped.
 
@@ -108,13 +146,18 @@ def run(
     verism run paintskills --model scripted:error=0.2 --limit 60 --out runs/known-truth
     verism run paintskills --scenes DATA --images DATA/spatial/images --shuffle --seed 3 --out runs/shuffled
     verism run paintskills --images my_pictures --detector transformers:PekingU/rtdetr_r50vd --out runs/rtdetr
+    verism run geography --reference geode.csv --images mine.csv --features inception:inception.pth \\
+        --clip ViT-B/32 --out runs/geography
+    verism run quality --images my_pictures --reference real_pictures --features builtin --out runs/quality
+    verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
     """
     import os
 
     from verism import api
 
+    given = _suite_settings(options)
     if dry_run:
-        _dry_run(suite, scenes, out, skills, split, limit, seed, n_images, model, base_url, as_json)
+        _dry_run(suite, out, model, images, base_url, as_json, given)
         return
     if out is None:
         raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
@@ -123,57 +166,45 @@ def run(
         suite,
         model=model,
         images=images,
-        scenes=scenes,
-        detector=detector,
         out=out,
-        skills=skills or None,
-        split=split,
-        limit=limit,
-        n_images=n_images,
-        seed=seed,
-        shuffle=shuffle,
-        size=size,
-        assets=assets,
+        detector=detector or "builtin",
         processes=processes or os.cpu_count() or 1,
-        threads=threads,
-        device=device,
         base_url=base_url,
-        threshold=threshold,
-        retry=retry,
+        rules=_rules(rules),
         on_failure=failures,
         on_matched=say,
         on_summary=say,
+        **given,
     )
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {out}")
     sys.exit(failures.report())
 
 
+RUN_ONLY = ("features", "clip", "captioner", "vqa", "threads", "device", "cache", "shuffle", "size", "assets",
+            "threshold", "retry")  # fmt: skip
+
+
 def _dry_run(
     suite: str,
-    scenes: Path | None,
     out: Path | None,
-    skills: tuple[str, ...],
-    split: str,
-    limit: int | None,
-    seed: int,
-    n_images: int,
     model: str | None,
+    images: Path | None,
     base_url: str | None,
     as_json: bool,
+    given: dict[str, Any],
 ) -> None:
     from verism import api
 
-    planned = api.plan(
-        suite, scenes=scenes, out=out, skills=skills or None, split=split, limit=limit, seed=seed, n_images=n_images,
-        model=model, base_url=base_url,
-    )  # fmt: skip
+    asked = {name: value for name, value in given.items() if name not in RUN_ONLY}
+    planned = api.plan(suite, out=out, model=model, images=images, base_url=base_url, **asked)
     if as_json:
         put_json(planned)
         return
     click.echo(f"{planned['pictures']:,} pictures for {planned['prompts']:,} prompts of {suite}")
-    for skill, n in planned["pictures_per_skill"].items():
-        click.echo(f"  {skill:<10} {n:>7,}")
+    parts = next(value for name, value in planned.items() if name.startswith("pictures_per_"))
+    for part, n in parts.items():
+        click.echo(f"  {part:<10} {n:>7,}")
     click.echo(f"done already: {planned['pictures_done']:,}")
     for line in planned["estimate"]:
         click.echo(line)
@@ -183,67 +214,85 @@ def _dry_run(
 
 @cli.command()
 @click.argument("suite")
-@click.option("--scenes", type=click.Path(path_type=Path), help="Prompts from scenes on disk (published layout).")
-@_common_run_options
+@_suite_options
 @click.option("--json", "as_json", is_flag=True, help="JSON lines with all facets instead of CSV.")
-def prompts(
-    suite: str, scenes: Path | None, skills: tuple[str, ...], split: str, limit: int | None, seed: int, as_json: bool
-) -> None:
+def prompts(suite: str, as_json: bool, **options: Any) -> None:
     """The prompts of SUITE, to paint them elsewhere: save each picture as PROMPT_ID.png, then `verism run --images`.
 
     \b
     verism prompts paintskills --limit 300 > prompts.csv
     verism prompts paintskills --skill count --json > prompts.jsonl
+    verism prompts geography --family region --per-cell 20 > prompts.csv
+
+    Of a prompt with several pictures the second and later are PROMPT_ID_1.png, PROMPT_ID_2.png ...; the column
+    n_images says how many. A prompt_id may have slashes: then name the files in a manifest.
     """
     import csv
 
     from verism.registry import make_suite
 
-    asked = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed).prompts()
+    asked = make_suite(suite, **_suite_settings(options)).prompts()
+    several = any(p.n_images > 1 for p in asked)
     if as_json:
         for p in asked:
-            click.echo(json.dumps({"prompt_id": p.prompt_id, "prompt": p.text, **p.facets}, ensure_ascii=False))
+            row = {"prompt_id": p.prompt_id, "prompt": p.text, **p.facets}
+            click.echo(json.dumps(row | ({"n_images": p.n_images} if several else {}), ensure_ascii=False))
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["prompt_id", "prompt"])
-    writer.writerows([p.prompt_id, p.text] for p in asked)
+    writer.writerow(["prompt_id", "prompt"] + ["n_images"] * several)
+    writer.writerows([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
 
 
 @cli.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--threshold", type=float, help="Another confidence limit for the corrected rules.")
+@click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
+@click.option("--judge", "judges", multiple=True, help="The same for any role: ROLE=NAME, e.g. clip=NAME.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
-def score(run_dir: Path, threshold: float | None, detector: str | None, as_json: bool) -> None:
+def score(
+    run_dir: Path,
+    threshold: float | None,
+    rules: tuple[str, ...],
+    detector: str | None,
+    judges: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Apply rules and metrics of a run again. No picture is made or looked at.
 
     \b
     verism score runs/mine --json > scores.json
     verism score runs/mine --threshold 0.4
+    verism score runs/geography --rule k=5
     """
     from verism import api
 
+    named = {} if detector is None else {"detector": detector}
+    for pair in judges:
+        role, equals, name = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--judge {pair}: expected ROLE=NAME")
+        named[role] = name
     finished = api.open_run(run_dir)
-    api.score(finished, threshold=threshold, detector=detector)
+    api.score(finished, threshold=threshold, judges=named, rules=_rules(rules))
     put_scores(finished, as_json)
 
 
 @cli.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@click.option("--detector", required=True, help="See: verism list judges")
-@click.option("--threads", type=click.IntRange(1))
-@click.option("--device", help="cpu, cuda ...")
+@_judge_options
 @click.option("--json", "as_json", is_flag=True)
-def observe(run_dir: Path, detector: str, threads: int | None, device: str | None, as_json: bool) -> None:
-    """Let another detector look at the pictures of a run, and score by it. No picture is made.
+def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
+    """Let another judge look at the pictures of a run, and score by it. No picture is made.
 
     \b
     verism observe runs/mine --detector open-vocabulary:google/owlv2-base-patch16-ensemble
+    verism observe runs/geography --clip ViT-L/14
     """
     from verism import api
 
     finished = api.open_run(run_dir)
-    api.observe(finished, detector, threads=threads, device=device)
+    api.observe(finished, **judges)
     put_scores(finished, as_json)
 
 
@@ -333,7 +382,7 @@ def scenes() -> None:
 
 @scenes.command("render")
 @click.argument("suite")
-@_common_run_options
+@_scene_options
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
@@ -345,7 +394,7 @@ def scenes() -> None:
 def scenes_render(
     suite: str,
     skills: tuple[str, ...],
-    split: str,
+    split: str | None,
     limit: int | None,
     seed: int,
     size: int,
@@ -370,7 +419,7 @@ def scenes_render(
     from verism.suites.paintskills.scenes import empty_scenes, split_of
 
     the_suite = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed)
-    chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split), empty, seed=seed)]
+    chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split or "val"), empty, seed=seed)]
     context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
     failures = Failures()
     painter = make_painter(context)

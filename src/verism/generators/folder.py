@@ -8,20 +8,17 @@ pictures of all skills are searched. A manifest is CSV (with a header) or JSON l
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from verism.errors import UsageError
-from verism.records import Prompt, Request, Result
+from verism.manifests import PICTURE_SUFFIXES, read_rows
+from verism.records import BroughtPicture, Prompt, Request, Result
 
-__all__ = ["SUFFIXES", "FolderGenerator", "Matching", "match_pictures"]
+__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures"]
 
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,16 @@ def match_pictures(source: Path, prompts: Sequence[Prompt]) -> Matching:
     return Matching(source, files, missing, tuple(ignored))
 
 
+def brought_pictures(source: Path, prompts: Sequence[Prompt], brought: Sequence[BroughtPicture]) -> Matching:
+    """The matching a suite made itself, from a list that says what each picture shows."""
+    files = {(b.prompt_id, b.index): Path(b.path) for b in brought}
+    wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
+    ignored = tuple(path for key, path in files.items() if key not in wanted)
+    return Matching(
+        source, {k: p for k, p in files.items() if k in wanted}, tuple(sorted(wanted - set(files))), ignored
+    )
+
+
 def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple[str, int], Path], list[Path]]:
     names: dict[str, tuple[str, int]] = {}
     for prompt_id, index in wanted:
@@ -84,7 +91,7 @@ def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple
     ignored = []
     folders = [folder, *(f for name in IMAGE_FOLDERS for f in sorted(folder.glob(f"*/{name}")) if f.is_dir())]
     for path in sorted(p for f in folders for p in f.iterdir() if p.is_file()):
-        key = names.get(path.stem) if path.suffix.lower() in SUFFIXES else None
+        key = names.get(path.stem) if path.suffix.lower() in PICTURE_SUFFIXES else None
         if key is None:
             ignored.append(path)
         elif key in files:
@@ -105,7 +112,7 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
     files: dict[tuple[str, int], Path] = {}
     ignored: list[Path] = []
     served: dict[str, int] = {}  # per prompt text, pictures dealt out so far
-    for number, row in enumerate(_rows(manifest), start=1):
+    for number, row in enumerate(read_rows(manifest), start=1):
         where = f"{manifest}, row {number}"
         if not row.get("path"):
             raise UsageError(f"{where}: no `path`; a manifest has columns path and prompt_id or prompt")
@@ -143,19 +150,6 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
 
 def _next_index(files: Mapping[tuple[str, int], Path], prompt: Prompt) -> int:
     return next(i for i in range(len(files) + 1) if (prompt.prompt_id, i) not in files)
-
-
-def _rows(manifest: Path) -> list[dict[str, str]]:
-    try:
-        text = manifest.read_text(encoding="utf-8-sig")
-        if manifest.suffix.lower() == ".csv":
-            # Not by splitlines: a prompt may hold quoted line ends, and characters that only it takes for line ends.
-            return list(csv.DictReader(io.StringIO(text, newline="")))
-        if manifest.suffix.lower() in (".jsonl", ".ndjson", ".json"):
-            return [dict(json.loads(line)) for line in text.split("\n") if line.strip()]
-    except (UnicodeDecodeError, json.JSONDecodeError, ValueError, TypeError, csv.Error) as err:
-        raise UsageError(f"{manifest} cannot be read as a manifest: {err}") from err
-    raise UsageError(f"--images {manifest}: a manifest is .csv or .jsonl, or give a folder of pictures")
 
 
 class FolderGenerator:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,9 @@ import numpy as np
 from verism.errors import VerismError
 from verism.imaging import encode_png, is_blank, read_picture
 from verism.pipeline.progress import Progress
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
 from verism.records import (
+    EmbeddingNeed,
     Generator,
     Judge,
     LoadedImage,
@@ -36,11 +38,16 @@ from verism.store import TRUTH, Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BATCH", "make_requests", "observe_pictures", "picture_seed", "run_pictures"]
+__all__ = [
+    "make_requests",
+    "observe_pictures",
+    "observe_texts",
+    "picture_seed",
+    "run_pictures",
+]
 
-BATCH = 32  # pictures per part; a killed run loses at most one batch
 PART_SECONDS = 30.0  # a slow generator's part ends sooner, so that no more than this is lost
-AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
+TEXTS = 1024  # texts per part
 
 
 def picture_seed(seed: int, image_id: str) -> int:
@@ -101,27 +108,27 @@ def run_pictures(
     pending = [r for r in requests if r.image_id not in have]
     for judge, need in judges:
         # Rows of a batch cut off before its pictures' own rows: these pictures come anew, and may come otherwise.
-        stale = sorted(set(run.read(need.table, judge.name)["image_id"].to_list()) - have)
+        stale = sorted(run.keys(need.table, judge.name) - have)
         if stale:
             run.forget(need.table, stale, judge.name)
     if on_failure is not None:
         wanted = {r.image_id for r in requests}
         for row in known.filter(pl.col("state") != "ok").iter_rows(named=True):
             if row["image_id"] in wanted:
-                on_failure(_failure(row))
+                on_failure(failure(row))
     with (
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("pictures", len(requests), done=len(requests) - len(pending)) as progress,
     ):
-        for batch in _ahead(_parts(pending, generator, run, pool)):
+        for batch in ahead(_parts(pending, generator, run, pool)):
             arrived = [future.result() for future in batch.futures]
             if on_failure is not None:
                 for a in arrived:
                     if a.row["state"] != "ok":
-                        on_failure(_failure(a.row))
+                        on_failure(failure(a.row))
             looked_at = [a.image for a in arrived if a.image is not None]
             for judge, need in judges:
-                _judge(run, judge, need, looked_at)
+                ask(run, judge, need, looked_at)
             for table in sorted({name for a in arrived for name in a.truth}):
                 run.append(table, pl.concat([a.truth[table] for a in arrived if table in a.truth]), TRUTH)
             # The pictures' own rows come last: a picture is done once it is in this table.
@@ -138,8 +145,7 @@ def observe_pictures(run: Run, requests: Sequence[Request], judge: Judge, need: 
     """Let a judge look at the run's pictures it has not seen yet, without asking for any picture again."""
     import polars as pl
 
-    seen = run.read(need.table, judge.name)
-    done = set(seen["image_id"].to_list())
+    done = run.keys(need.table, judge.name)
     pictures = run.read("images").filter(pl.col("state") == "ok")
     wanted = {r.image_id for r in requests}
     pending = [r for r in pictures.iter_rows(named=True) if r["image_id"] in wanted - done]
@@ -148,64 +154,47 @@ def observe_pictures(run: Run, requests: Sequence[Request], judge: Judge, need: 
             ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
             Progress("looked at", pictures.height, done=pictures.height - len(pending)) as progress,
         ):
-            started = _ahead(
-                _Batch([pool.submit(_reload, run, r) for r in rows], made=False) for rows in _batches(pending, BATCH)
+            started = ahead(
+                Batch([pool.submit(reload_picture, run, r) for r in rows], made=False)
+                for rows in batches(pending, BATCH)
             )
             for batch in started:
-                _judge(run, judge, need, [future.result() for future in batch.futures])
+                ask(run, judge, need, [future.result() for future in batch.futures])
                 progress.advance(len(batch.futures))
     run.compact(need.table, judge.name)
+    if isinstance(need, EmbeddingNeed):
+        observe_texts(run, need.texts, judge)
 
 
-def _failure(row: Mapping[str, Any]) -> str:
-    return f"{row['image_id']}: {row['state']}: {row['note']}"
-
-
-def _judge(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage]) -> None:
-    if not images:
-        return
-    rows = judge.observe(images, need)
-    shown, answered = {i.image_id for i in images}, set(rows["image_id"].to_list())
-    if silent := sorted(shown - answered):
-        raise VerismError(f"judge {judge.name} said nothing about {silent[:3]}; every picture needs a row")
-    if foreign := sorted(answered - shown):
-        raise VerismError(f"judge {judge.name} spoke of {foreign[:3]}, which it was not shown")
-    if others := sorted(set(rows["judge"].to_list()) - {judge.name}, key=str):
-        raise VerismError(f"judge {judge.name} signed its rows as {others[:3]}; every row bears the judge's own name")
-    run.append(need.table, rows, judge.name)
-
-
-def _reload(run: Run, row: Mapping[str, Any]) -> LoadedImage:
-    picture = read_picture(run.resolve(row["path"]))
-    if picture.pixels is None or picture.sha256 != row["sha256"]:
-        why = picture.note if picture.pixels is None else "its content changed"
-        raise VerismError(
-            f"picture {row['image_id']} ({row['path']}) is not what it was when the run took it in: {why}. "
-            "Restore the file, or start a new run with another --out"
-        )
-    return LoadedImage(image_id=row["image_id"], prompt_id=row["prompt_id"], pixels=picture.pixels)
-
-
-@dataclass(eq=False)
-class _Batch:
-    """A batch under way. ``made``: its pictures were made and not found, so losing them would cost."""
-
-    futures: list[Future[Any]]
-    made: bool
+def observe_texts(run: Run, texts: Sequence[str], judge: Any) -> None:
+    """Let a judge embed the texts it has not embedded yet."""
+    done = run.keys("text_embeddings", judge.name)
+    pending = [text for text in dict.fromkeys(texts) if text not in done]
+    if pending:
+        with Progress("texts", len(pending)) as progress:
+            for batch in batches(pending, TEXTS):
+                rows = judge.embed_texts(batch)
+                if set(rows["text"].to_list()) != set(batch):
+                    raise VerismError(
+                        f"judge {judge.name} did not embed the texts it was given; every text needs a row"
+                    )
+                run.append("text_embeddings", rows, judge.name)
+                progress.advance(len(batch))
+    run.compact("text_embeddings", judge.name)
 
 
 class _WrongAnswerError(VerismError):
     """A generator answered what it was not asked, or no picture."""
 
 
-def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[_Batch]:
+def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[Batch]:
     """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
 
     Storing and decoding go on behind while it works on the next picture. If it gives up, what it made is kept first.
     """
     if not requests:
         return
-    part = _Batch([], made=False)
+    part = Batch([], made=False)
     answered = 0
     began = time.monotonic()
     try:
@@ -225,7 +214,7 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
             answered += 1
             if len(part.futures) >= BATCH or (part.made and time.monotonic() - began > PART_SECONDS):
                 yield part
-                part = _Batch([], made=False)
+                part = Batch([], made=False)
                 began = time.monotonic()
     except _WrongAnswerError:
         raise  # whose picture is whose can no longer be trusted
@@ -264,8 +253,6 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
     }
     pixels = None
     if result.path is not None:
-        from pathlib import Path
-
         picture = read_picture(Path(result.path))
         pixels = picture.pixels
         note = "; ".join(n for n in (result.note, picture.note) if n)
@@ -288,22 +275,3 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
         if row["state"] == "ok":
             image = LoadedImage(image_id=request.image_id, prompt_id=request.prompt.prompt_id, pixels=pixels)
     return _Arrived(row, image, result.truth)
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
-
-
-def _ahead(started: Iterator[_Batch]) -> Iterator[_Batch]:
-    """Start batches before they are needed, ``AHEAD`` at a time; yield them in order.
-
-    Pictures that were made are kept before more are made: a killed run loses one batch of them, not several.
-    """
-    waiting: list[_Batch] = []
-    for batch in started:
-        waiting.append(batch)
-        while waiting and (waiting[-1].made or len(waiting) > AHEAD):
-            yield waiting.pop(0)
-    yield from waiting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError
-from verism.records import Observed, Prompt, Score
+from verism.records import Need, Observed, Prompt, Score
 from verism.statistics.intervals import clustered_proportion
 from verism.statistics.judge_error import confusion
 from verism.store import TRUTH, Run
@@ -19,30 +19,45 @@ if TYPE_CHECKING:
 __all__ = ["judge_error_scores", "score_run"]
 
 
-def score_run(run: Run, suite: Any, *, judge: str | None = None) -> list[Score]:
+# Tables a judge fills beside the one of its need: what else it was shown.
+BESIDE: Mapping[str, tuple[str, ...]] = {"features": ("reference_features",), "embeddings": ("text_embeddings",)}
+
+
+def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) -> list[Score]:
     """Apply a suite's rules to a run's observations and write verdicts and scores.
 
     Args:
-        judge: whose observations count; needed only if several judges looked.
+        judges: by role, whose observations count; needed only where several judges of a role looked.
 
     Raises:
-        UsageError: no judge looked at the pictures, or several did and none was named.
+        UsageError: a judge that did not look was named, or several looked and none was named.
     """
     prompts = run.prompts()
     observations: dict[str, pl.DataFrame] = {}
     truth: dict[str, pl.DataFrame] = {}
     for need in suite.needs():
-        name = _choose(run, need.table, judge)
+        name = _choose(run, need, (judges or {}).get(need.role))
+        if name is None:
+            continue
         observations[need.table] = run.read(need.table, name)
+        for beside in BESIDE.get(need.table, ()):
+            observations[beside] = run.read(beside, name)
         if run.has_truth(need.table):
             truth[need.table] = run.read(need.table, TRUTH)
     images = run.read("images")
     by_id = {p.prompt_id: p for p in prompts}
-    verdicts = suite.verdicts(Observed(prompts=by_id, images=images, observations=observations))
-    scores = list(suite.scores(prompts, verdicts))
+    reference = run.read("reference")
+    observed = Observed(
+        prompts=by_id,
+        images=images,
+        observations=observations,
+        reference=None if reference.is_empty() else reference,
+    )
+    verdicts = suite.verdicts(observed)
+    scores = list(suite.scores(observed, verdicts))
     if truth:
         # What was painted is there with confidence 1, and 1 is never above a limit of 1.
-        sure = suite.with_thresholds(corrected=0.5)
+        sure = suite.with_rules(threshold_corrected=0.5)
         true = sure.verdicts(Observed(prompts=by_id, images=images, observations=truth))
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
     run.write_verdicts(verdicts)
@@ -50,17 +65,18 @@ def score_run(run: Run, suite: Any, *, judge: str | None = None) -> list[Score]:
     return scores
 
 
-def _choose(run: Run, table: str, judge: str | None) -> str:
-    there = run.judges(table)
+def _choose(run: Run, need: Need, judge: str | None) -> str | None:
+    """Whose observations fill a need; None for an optional need that nobody fills."""
+    there = run.judges(need.table)
     if judge is None:
-        preferred = run.manifest.get("notes", {}).get("judge")
+        preferred = run.judge(need.role)
         judge = preferred if preferred in there else there[0] if len(there) == 1 else None
         if judge is None and there:
             raise UsageError(f"{run.path}: several judges looked at the pictures; name one of {there}")
     if judge is None or judge not in there:
         # Nothing to look at is no error: every picture may be missing, and the scores will say so.
         if not there:
-            return judge or "none"
+            return judge or (None if need.optional else "none")
         raise UsageError(f"{run.path}: no judge {judge!r}; there are {there}")
     return judge
 

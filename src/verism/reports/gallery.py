@@ -87,11 +87,9 @@ def judge_of(run: Run) -> str | None:
     A run may hold several detectors' observations: its notes name the one that was scored with.
     """
     names = run.judges("detections")
-    notes = run.manifest.get("notes", {})
-    rules = notes.get("rules") if isinstance(notes.get("rules"), Mapping) else {}
-    for named in (notes.get("judge"), (rules or {}).get("judge")):
-        if named in names:
-            return str(named)
+    named = run.judge("detector")
+    if named in names:
+        return named
     if names:
         return names[0]
     return TRUTH if run.has_truth("detections") else None

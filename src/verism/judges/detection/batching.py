@@ -1,4 +1,4 @@
-"""What detectors that run on PyTorch share: device and precision, preprocessing, batches, and the identity of weights.
+"""What judges that run on PyTorch share: device and precision, preprocessing, batches, and the identity of weights.
 
 Only pictures whose network input has the same size share a batch, so nothing is ever padded for a neighbour's sake and
 the result for a picture does not depend on the pictures beside it.
@@ -17,8 +17,6 @@ from verism.errors import UsageError, VerismError, require
 
 if TYPE_CHECKING:
     import torch
-
-    from verism.records import LoadedImage
 
 __all__ = [
     "EXTRA",
@@ -44,12 +42,13 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 RELEASED_SIZE_PX = 800  # both sides, whatever the aspect: the authors' PaintSkills evaluation does so
 
+T = TypeVar("T")  # what is judged: pictures, or texts
 R = TypeVar("R")
 
 
 def pick_device(device: str | None) -> torch.device:
     """The named device, or the GPU if there is one, or else the processor."""
-    require("torch", extra=EXTRA, purpose="a detector from a hub")
+    require("torch", extra=EXTRA, purpose="a model from a hub")
     import torch
 
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -57,7 +56,7 @@ def pick_device(device: str | None) -> torch.device:
 
 def pick_dtype(dtype: str) -> torch.dtype:
     """The torch type of ``float32``, ``float16`` or ``bfloat16``."""
-    require("torch", extra=EXTRA, purpose="a detector from a hub")
+    require("torch", extra=EXTRA, purpose="a model from a hub")
     import torch
 
     known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -135,7 +134,7 @@ def shortest_side_size(width: int, height: int, *, shortest: int, longest: int |
 # Batches
 # --------------------------------------------------------------------------------------------------------------------
 class Batches:
-    """Runs a model over pictures in batches of equal input size; out of memory on the GPU, the batch is halved.
+    """Runs a model over pictures (or texts) in batches of equal input size; out of memory, the batch is halved.
 
     ``size`` is the largest batch; once halved it stays so, as the next pictures would fail again.
     """
@@ -146,9 +145,9 @@ class Batches:
 
     def run(
         self,
-        images: Sequence[LoadedImage],
-        prepare: Callable[[LoadedImage], Mapping[str, torch.Tensor]],
-        step: Callable[[Sequence[LoadedImage], dict[str, torch.Tensor]], Sequence[R]],
+        images: Sequence[T],
+        prepare: Callable[[T], Mapping[str, torch.Tensor]],
+        step: Callable[[Sequence[T], dict[str, torch.Tensor]], Sequence[R]],
     ) -> list[R]:
         """One result per picture, in the order of the pictures.
 
@@ -171,9 +170,9 @@ class Batches:
 
     def _flush(
         self,
-        images: Sequence[LoadedImage],
+        images: Sequence[T],
         queue: Sequence[tuple[int, Mapping[str, torch.Tensor]]],
-        step: Callable[[Sequence[LoadedImage], dict[str, torch.Tensor]], Sequence[R]],
+        step: Callable[[Sequence[T], dict[str, torch.Tensor]], Sequence[R]],
         results: dict[int, R],
     ) -> None:
         import torch
@@ -194,7 +193,7 @@ class Batches:
                 if len(part) == 1:
                     raise VerismError(
                         "the GPU's memory does not hold a single picture. Use dtype='bfloat16', device='cpu', or a "
-                        f"smaller detector. PyTorch says: {out_of_memory}"
+                        f"smaller model. PyTorch says: {out_of_memory}"
                     )
                 self.size = len(part) // 2
                 torch.cuda.empty_cache()
@@ -209,7 +208,7 @@ class Batches:
 def content_id(path: Path) -> str:
     """Twelve hexadecimal digits that stand for a file, or for a folder's weights and settings, by content."""
     if path.is_dir():
-        kinds = {".safetensors", ".bin", ".json", ".txt"}
+        kinds = {".safetensors", ".bin", ".json", ".txt", ".model"}  # .model: vocabularies of SentencePiece
         files = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in kinds)
     else:
         files = [path]
@@ -223,6 +222,6 @@ def content_id(path: Path) -> str:
 
 
 def judge_name(kind: str, source: str, identity: str, **options: Any) -> str:
-    """Name of a detector: its kind, weights, their revision, and every option that changes the result."""
+    """Name of a judge: its kind, weights, their revision, and every option that changes the result."""
     told = "".join(f" {name}={value}" for name, value in options.items() if value is not None)
     return f"{kind}:{source}@{identity}{told}"

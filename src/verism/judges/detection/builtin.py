@@ -28,7 +28,7 @@ from verism.records import DetectionNeed
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import LoadedImage, Need
+    from verism.records import LoadedImage
 
 __all__ = ["MIN_SCORE", "OUTPUTS", "BuiltinDetector", "Letterbox", "letterbox"]
 
@@ -173,7 +173,7 @@ class BuiltinDetector:
             found += decode(*maps, min_score=self.min_score)
         return found
 
-    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """The table ``detections`` of some pictures.
 
         A class of the detector that the need does not ask for is foreign: its boxes have no label but a score.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import torch
 
     from verism.judges.detection.detr_network import Detr, DetrShape
-    from verism.records import LoadedImage, Need
+    from verism.records import DetectionNeed, LoadedImage
 
 __all__ = ["CLASS_SETS", "OriginalDetr", "load_detr", "read_checkpoint"]
 
@@ -252,7 +252,7 @@ class OriginalDetr:
             aliases=",".join(f"{a}={b}" for a, b in sorted(self._aliases.items())) or None,
         )
 
-    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all pictures, as table ``detections``, with colours if the checkpoint has the head for them.
 
         Confidences are a softmax over classes and "no object" (colours and "none"), the last column dropped without

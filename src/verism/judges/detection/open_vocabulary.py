@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from verism.records import LoadedImage, Need
+    from verism.records import DetectionNeed, LoadedImage
 
 __all__ = ["OpenVocabularyDetector", "Sentence", "sentences"]
 
@@ -108,7 +108,7 @@ class OpenVocabularyDetector:
             min_score=min_score,
         )
 
-    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """Boxes of the need's classes, as table ``detections``; colours are not judged.
 
         Raises:

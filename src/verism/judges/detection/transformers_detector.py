@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from verism.records import LoadedImage, Need
+    from verism.records import DetectionNeed, LoadedImage
 
 __all__ = ["TransformersDetector", "class_probabilities", "mask_boxes"]
 
@@ -122,7 +122,7 @@ class TransformersDetector:
             aliases=",".join(f"{a}={b}" for a, b in sorted(self._aliases.items())) or None,
         )
 
-    def observe(self, images: Sequence[LoadedImage], need: Need) -> pl.DataFrame:
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all pictures, as table ``detections``; colours are not judged.
 
         Raises:
@@ -404,8 +404,8 @@ def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torc
     if missing or mismatched:
         raise UsageError(
             f"the weights of {id_or_path!r} are incomplete: {len(missing)} missing ({', '.join(missing[:5])}), "
-            f"{len(mismatched)} of another shape ({', '.join(mismatched[:5])}). Use a checkpoint trained for "
-            "detection, not a pretrained trunk."
+            f"{len(mismatched)} of another shape ({', '.join(mismatched[:5])}). Use a checkpoint trained for this "
+            "use (for detection: not a pretrained trunk)."
         )
     return model.to(device).eval()
 

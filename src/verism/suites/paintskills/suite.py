@@ -34,7 +34,14 @@ from verism.suites.paintskills.vocabulary import COLORS, Version, version
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PaintSkills"]
+__all__ = ["PaintSkills", "build", "rebuild"]
+
+RULES = {  # names of the limits as runs keep them, and as ``Thresholds`` calls them
+    "threshold_corrected": "corrected",
+    "threshold_released_count": "released_count",
+    "threshold_paper": "paper",
+    "spatial_margin": "margin",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +56,8 @@ class PaintSkills:
     thresholds: Thresholds = field(default_factory=Thresholds)
     n_images: int = 1
     seed: int = 0
+    split: str = "val"
+    limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -72,7 +81,7 @@ class PaintSkills:
         for skill_name, share in zip(chosen, _shares(limit, len(chosen)), strict=True):
             if share != 0:
                 scenes += spread(build_scenes(v, skill_name, the_split, seed=seed), share, seed=seed)
-        return PaintSkills(version=v, scenes=tuple(scenes), n_images=n_images, seed=seed)
+        return PaintSkills(version=v, scenes=tuple(scenes), n_images=n_images, seed=seed, split=split, limit=limit)
 
     @staticmethod
     def from_folder(
@@ -96,7 +105,7 @@ class PaintSkills:
         for group, share in zip(by_skill.values(), _shares(limit, len(by_skill)), strict=True):
             if share != 0:
                 kept += spread(group, share, seed=seed)
-        return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed)
+        return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed, split=split, limit=limit)
 
     @staticmethod
     def from_prompts(name: str, prompts: Sequence[Prompt]) -> PaintSkills:
@@ -116,19 +125,32 @@ class PaintSkills:
         """Colours the prompts ask for; none if no skill asks for one."""
         return COLORS if any(s.skill == "color" for s in self.scenes) else ()
 
-    def with_thresholds(self, **limits: float) -> PaintSkills:
-        """The same suite with other limits (see ``Thresholds``)."""
-        return replace(self, thresholds=replace(self.thresholds, **limits))
-
     def settings(self) -> Mapping[str, Any]:
-        """What changes verdicts without changing pictures or observations."""
-        t = self.thresholds
+        """What decides the prompts."""
         return {
-            "threshold_corrected": t.corrected,
-            "threshold_released_count": t.released_count,
-            "threshold_paper": t.paper,
-            "spatial_margin": t.margin,
+            "split": self.split,
+            "skills": sorted({scene.skill for scene in self.scenes}),
+            "limit": self.limit,
+            "n_images": self.n_images,
         }
+
+    def rules(self) -> Mapping[str, Any]:
+        """What changes verdicts without changing pictures or observations."""
+        return {name: getattr(self.thresholds, limit) for name, limit in RULES.items()}
+
+    def with_rules(self, **rules: float) -> PaintSkills:
+        """The same suite with other limits, by the names of ``rules``.
+
+        Raises:
+            UsageError: no such rule, or a limit outside [0, 1].
+        """
+        for name, value in rules.items():
+            if name not in RULES:
+                raise UsageError(f"{self.name} has no rule {name!r}; it has {list(RULES)}")
+            if not 0 <= float(value) <= 1:
+                raise UsageError(f"{name.partition('_')[0]} must lie between 0 and 1, got {value}")
+        limits = {RULES[name]: float(value) for name, value in rules.items()}
+        return replace(self, thresholds=replace(self.thresholds, **limits))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -177,10 +199,11 @@ class PaintSkills:
         return frame("verdicts", rows)
 
     # -------------------------------------------------------------------------------------------------------- scores
-    def scores(self, prompts: Sequence[Prompt], verdicts: pl.DataFrame) -> Sequence[Score]:
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite; order is fixed, so that equal verdicts give equal bytes."""
         import polars as pl
 
+        prompts = list(observed.prompts.values())
         facet_names = ("skill", "object", "object_b", "count", "color", "relation", "background")
         facets = pl.DataFrame(
             {"prompt_id": [p.prompt_id for p in prompts]}
@@ -330,6 +353,33 @@ class PaintSkills:
                 )
             )
         return scores
+
+
+def build(
+    name: str,
+    *,
+    scenes: Path | None = None,
+    skills: Sequence[str] | None = None,
+    split: str = "val",
+    limit: int | None = None,
+    seed: int = 0,
+    n_images: int = 1,
+) -> PaintSkills:
+    """The suite of a name, over our own scenes or over ``scenes`` on disk.
+
+    Raises:
+        UsageError, ValueError: a version, skill, split or folder that does not exist.
+    """
+    if scenes is not None:
+        return PaintSkills.from_folder(
+            scenes, name, skills=skills, split=split, limit=limit, seed=seed, n_images=n_images
+        )
+    return PaintSkills.standard(name, skills=skills, split=split, limit=limit, seed=seed, n_images=n_images)
+
+
+def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> PaintSkills:  # noqa: ARG001
+    """The suite whose prompts a run stored; they hold all it needs to know."""
+    return PaintSkills.from_prompts(name, prompts)
 
 
 def _shares(limit: int | None, parts: int) -> list[int | None]:
