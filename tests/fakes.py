@@ -184,3 +184,49 @@ def blind_judge(argument: str, options: Mapping[str, str], context: Any) -> Scen
     judge = SceneJudge((), "paintskills", name="blind@1")
     judge.threshold = 0.95
     return judge
+
+
+class ColourFeatures:
+    """A picture's features are its mean colour, in [0, 1]; counts the pictures it was shown."""
+
+    def __init__(self, name: str = "mean-colour@1") -> None:
+        self.name = name
+        self.seen: list[str] = []
+
+    def vector(self, pixels: np.ndarray) -> list[float]:
+        return (pixels.reshape(-1, 3).mean(axis=0) / 255).astype(np.float32).tolist()
+
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> Any:
+        self.seen += [image.image_id for image in images]
+        rows = [{"image_id": i.image_id, "judge": self.name, "vector": self.vector(i.pixels)} for i in images]
+        return frame(need.table, rows)
+
+
+class ColourWords(ColourFeatures):
+    """Pictures and words in one space of three colours: ``red`` is red, other words are what their letters give."""
+
+    COLOURS: Mapping[str, Sequence[float]] = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
+
+    def __init__(self, name: str = "colour-words@1") -> None:
+        super().__init__(name)
+        self.read: list[str] = []
+
+    def embed_texts(self, texts: Sequence[str]) -> Any:
+        self.read += texts
+        rows = []
+        for text in texts:
+            known = [self.COLOURS[word] for word in text.split() if word in self.COLOURS]
+            letters = hashlib.sha256(text.encode()).digest()[:3]
+            vector = np.mean(known, axis=0) if known else np.array(list(letters)) / 255
+            rows.append({"text": text, "judge": self.name, "vector": vector.tolist()})
+        return frame("text_embeddings", rows)
+
+
+def colour_features(argument: str, options: Mapping[str, str], context: Any) -> ColourFeatures:  # noqa: ARG001
+    """A factory for the role ``features``."""
+    return ColourFeatures()
+
+
+def colour_words(argument: str, options: Mapping[str, str], context: Any) -> ColourWords:  # noqa: ARG001
+    """A factory for the role ``clip``."""
+    return ColourWords()

@@ -57,6 +57,8 @@ __all__ = [
     "frame",
     "make_image_id",
     "schema",
+    "vector_rows",
+    "vectors_of",
 ]
 
 State = Literal["ok", "refused", "failed", "missing", "blank"]
@@ -589,6 +591,46 @@ def frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         if unknown := sorted(set(row) - set(columns)):
             raise ValueError(f"table {table!r} has no column {unknown}; its columns are {list(columns)}")
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in columns}, schema=columns)
+
+
+def vector_rows(table: str, keys: Sequence[str], judge: str, vectors: np.ndarray) -> pl.DataFrame:
+    """Rows of a table of vectors (``features``, ``embeddings``, ``text_embeddings`` ...), one for each key.
+
+    Args:
+        keys: picture ids, or texts. vectors: shape (N, D), row i for key i; kept as float32.
+
+    Raises:
+        ValueError: another number of vectors than of keys.
+    """
+    import numpy as np
+    import polars as pl
+
+    if vectors.ndim != 2 or len(vectors) != len(keys):
+        raise ValueError(
+            f"{len(keys)} rows of table {table!r} need vectors of shape ({len(keys)}, D), got {vectors.shape}"
+        )
+    columns = schema(table)
+    values = pl.Series(np.ascontiguousarray(vectors, dtype=np.float32)).cast(columns["vector"])
+    if not keys:
+        return empty_table(table)
+    first = next(iter(columns))
+    return pl.DataFrame({first: list(keys), "judge": [judge] * len(keys), "vector": values}, schema=columns)
+
+
+def vectors_of(column: pl.Series) -> np.ndarray:
+    """The column ``vector`` of a table as an array of shape (N, D), float32; (0, 0) for no rows.
+
+    Raises:
+        ValueError: vectors that are missing or of several lengths.
+    """
+    import numpy as np
+
+    if column.is_empty():
+        return np.zeros((0, 0), dtype=np.float32)
+    lengths = column.list.len().unique().to_list()
+    if len(lengths) != 1 or lengths[0] is None:
+        raise ValueError(f"vectors of one judge must be equally long; got lengths {sorted(lengths, key=str)}")
+    return column.explode().to_numpy().reshape(len(column), lengths[0])
 
 
 def content_hash(value: Any) -> str:

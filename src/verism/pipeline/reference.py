@@ -7,13 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from verism.errors import UsageError
 from verism.imaging import read_picture
 from verism.pipeline.progress import Progress
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
-from verism.records import FeatureNeed, Judge, LoadedImage, ReferencePicture, ReferenceSet, frame
+from verism.records import (
+    FeatureNeed,
+    Judge,
+    LoadedImage,
+    ReferencePicture,
+    ReferenceSet,
+    frame,
+    vector_rows,
+    vectors_of,
+)
 from verism.store import Run
 
 if TYPE_CHECKING:
@@ -99,7 +106,7 @@ def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:
             for row in rows.drop("vector").iter_rows(named=True)
         ),
         judge=judge,
-        features=np.array(rows["vector"].to_list(), dtype=np.float32),
+        features=vectors_of(rows["vector"]),
     )
 
 
@@ -123,8 +130,6 @@ def _read(picture: ReferencePicture) -> tuple[dict[str, Any], LoadedImage | None
 
 def _take_in_features(run: Run, reference: ReferenceSet, judge: Judge | None) -> None:
     """Features that somebody computed before, from a reference file."""
-    import polars as pl
-
     assert reference.features is not None
     if judge is not None and reference.judge is not None and reference.judge != judge.name:
         raise UsageError(
@@ -134,12 +139,8 @@ def _take_in_features(run: Run, reference: ReferenceSet, judge: Judge | None) ->
     if {p.image_id for p in reference.pictures} - run.keys("reference"):
         run.append("reference", frame("reference", [_unread(p) for p in reference.pictures]))
     if judge is not None and {p.image_id for p in reference.pictures} - run.keys(TABLE, judge.name):
-        columns = {
-            "image_id": pl.Series([p.image_id for p in reference.pictures], dtype=pl.String),
-            "judge": pl.Series([judge.name] * len(reference.pictures), dtype=pl.String),
-            "vector": pl.Series(list(reference.features.astype(np.float32)), dtype=pl.List(pl.Float32)),
-        }
-        run.append(TABLE, pl.DataFrame(columns), judge.name)
+        ids = [p.image_id for p in reference.pictures]
+        run.append(TABLE, vector_rows(TABLE, ids, judge.name, reference.features), judge.name)
 
 
 def _unread(picture: ReferencePicture) -> dict[str, Any]:
