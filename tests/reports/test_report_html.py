@@ -19,7 +19,8 @@ from PIL import Image
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS
 from verism.reports.gallery import _pick, _spread_objects, collect
-from verism.reports.html import _json_in_script, write_report
+from verism.reports.html import write_report
+from verism.reports.page import json_in_script
 from verism.reports.tables import Numbers, json_report
 from verism.store import Run
 
@@ -108,7 +109,7 @@ def test_text_of_a_run_is_only_text(make_run, tmp_path):
 
 
 def test_embedded_json_cannot_leave_its_script():
-    embedded = _json_in_script({HOSTILE: [HOSTILE, "<!--", "]]>"]})
+    embedded = json_in_script({HOSTILE: [HOSTILE, "<!--", "]]>"]})
     assert not set(embedded) & set("<>&\u2028\u2029")
     assert json.loads(embedded) == {HOSTILE: [HOSTILE, "<!--", "]]>"]}
 

@@ -35,10 +35,14 @@ __all__ = [
     "markdown_table",
     "percent",
     "run_names",
+    "skills_based",
     "terminal_table",
 ]
 
 UNDEFINED = "–"
+MEASURES_NOTE = (
+    "Value, 95 % interval and, in brackets, the pictures it rests on. Objects one by one: verism report RUN, or --csv."
+)
 MEAN = "mean"  # name of the column of the mean over skills
 
 GroupKey = frozenset[tuple[str, FacetValue]]
@@ -180,6 +184,11 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     return unlike
 
 
+def skills_based(run: Run) -> bool:
+    """Whether a run's suite is made of skills (PaintSkills), or of measures by group (all others)."""
+    return str(run.manifest["settings"].get("suite", "paintskills")).startswith("paintskills")
+
+
 # --------------------------------------------------------------------------------------------------------------------
 # Numbers in words
 # --------------------------------------------------------------------------------------------------------------------
@@ -243,6 +252,8 @@ def markdown_table(runs: Sequence[Run], *, protocol: str = "corrected") -> str:
         VerismError: a run has no scores yet.
     """
     _check_protocol(protocol)
+    if runs and not any(map(skills_based, runs)):
+        return _measures_markdown(runs, protocol)
     table = headline(runs)
     header, body = _rows(table, protocol)
     suites = ", ".join(dict.fromkeys(suite for n in table.numbers for suite in n.suites))
@@ -255,6 +266,21 @@ def markdown_table(runs: Sequence[Run], *, protocol: str = "corrected") -> str:
             f"Accuracy in per cent with 95 % intervals clustered by prompt; suite {suites}, protocol {protocol}. "
             "Unusable pictures are not part of the values."
         ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _measures_markdown(runs: Sequence[Run], protocol: str) -> str:
+    from verism.reports.measures import headline_rows
+
+    header, body = headline_rows(runs, protocol)
+    suites = ", ".join(dict.fromkeys(str(run.manifest["settings"]["suite"]) for run in runs))
+    lines = [
+        "| " + " | ".join(map(_markdown, header)) + " |",
+        "|" + "|".join([":--", ":--", ":--", *["--:"] * (len(header) - 3)]) + "|",
+        *("| " + " | ".join([*map(_markdown, row[:3]), *row[3:]]) + " |" for row in body),
+        "",
+        _markdown(f"Suite {suites}, protocol {protocol}. {MEASURES_NOTE}"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -316,19 +342,27 @@ def terminal_table(runs: Sequence[Run], protocol: str = "corrected") -> str:
         VerismError: a run has no scores yet.
     """
     _check_protocol(protocol)
-    header, body = _rows(headline(runs), protocol)
+    left = 1  # columns of words
+    if runs and not any(map(skills_based, runs)):
+        from verism.reports.measures import headline_rows
+
+        header, body = headline_rows(runs, protocol)
+        left, note = 3, f"protocol {protocol}; {MEASURES_NOTE[0].lower()}{MEASURES_NOTE[1:]}"
+    else:
+        header, body = _rows(headline(runs), protocol)
+        note = f"accuracy in % [95 % interval], protocol {protocol}; unusable pictures are not part of the values"
     rows = [[_ascii(cell) for cell in row] for row in (header, *body)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
+        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
         return "  ".join(cells).rstrip()
 
     lines = [
         line(rows[0]),
         "  ".join("-" * width for width in widths),
         *map(line, rows[1:]),
-        f"accuracy in % [95 % interval], protocol {protocol}; unusable pictures are not part of the values",
+        note,
     ]
     return "\n".join(lines) + "\n"
 
