@@ -208,7 +208,8 @@ class Batches:
 def content_id(path: Path) -> str:
     """Twelve hexadecimal digits that stand for a file, or for a folder's weights and settings, by content."""
     if path.is_dir():
-        kinds = {".safetensors", ".bin", ".json", ".txt", ".model"}  # .model: vocabularies of SentencePiece
+        # .model: vocabularies of SentencePiece; .jinja: how chat models word a question
+        kinds = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
         files = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in kinds)
     else:
         files = [path]

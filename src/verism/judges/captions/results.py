@@ -1,0 +1,90 @@
+"""Captions made elsewhere, in COCO's results format: ``[{"image_id": 391895, "caption": "a dog on a bed"}, ...]``.
+
+For captioners that no library loads any more, such as the VL-T5 of DALL-Eval::
+
+    verism run alignment --images DIR --captioner results:vlt5_captions.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import UsageError
+from verism.judges.detection.batching import content_id
+from verism.judges.result_files import PictureNames, picture_name, read_records
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import CaptionNeed, LoadedImage
+
+__all__ = ["CaptionResults"]
+
+
+class CaptionResults:
+    """The sentences of a results file, as if its captioner looked at the pictures now.
+
+    Args:
+        path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is the id of a picture of the
+            run, of its prompt, the name of a file, or COCO's number (see ``PictureNames``).
+    Raises:
+        UsageError: no such file, another format, an entry without picture or caption, or a picture named twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        rows = read_records(path, kind="image_id and caption of every picture")
+        self._captions: dict[str, str] = {}
+        for number, row in enumerate(rows, start=1):
+            where = f"{path}, entry {number}"
+            name = picture_name(row, ("image_id",), where)
+            caption = row.get("caption")
+            if not isinstance(caption, str):
+                raise UsageError(f"{where}: expected a caption in words for image_id {name}, got {caption!r}")
+            if name in self._captions:
+                raise UsageError(f"{where}: a second caption for image_id {name}; give one per picture")
+            self._captions[name] = " ".join(caption.split())
+        if not self._captions:
+            raise UsageError(f"{path} holds no captions")
+        self._names = PictureNames(self._captions)
+        self._used: set[str] = set()
+        self._missing = 0
+        self._path = path
+        self.name = f"results:{path.name}@{content_id(path)}"
+
+    def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
+        """One row per picture, as table ``captions``; without a text where the file has none."""
+        from verism.records import frame
+
+        rows: list[dict[str, Any]] = []
+        for image in images:
+            found = self._names.find(image)
+            text, note = None, f"{self._path.name} has no caption of this picture"
+            if found is None:
+                self._missing += 1
+            else:
+                self._used.add(found)
+                text, note = self._captions[found], "the caption is empty"
+            rows.append(
+                {
+                    "image_id": image.image_id,
+                    "judge": self.name,
+                    "text": text or None,
+                    "note": None if text else note,
+                }
+            )
+        return frame(need.table, rows)
+
+    def summary(self) -> Sequence[str]:
+        """After a run: captions that belong to no picture seen, and pictures without one.
+
+        The released captioning code of DALL-Eval fills its last batch up with empty pictures, so its files may have
+        entries to spare.
+        """
+        lines = []
+        if spare := len(self._captions) - len(self._used):
+            lines.append(f"{self._path.name}: {spare:,} of {len(self._captions):,} captions belong to no picture seen")
+        if self._missing:
+            lines.append(f"{self._path.name}: no caption for {self._missing:,} pictures")
+        return lines

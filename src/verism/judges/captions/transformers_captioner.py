@@ -1,0 +1,96 @@
+"""Captioners from the Hugging Face hub or a local folder.
+
+BLIP, BLIP-2, InstructBLIP, GIT, ViT-GPT2 and other encoder-decoders, and chat models such as LLaVA and Qwen-VL::
+
+    verism run alignment --images DIR --captioner transformers:Salesforce/blip-image-captioning-large
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import UsageError
+from verism.judges.detection.batching import judge_name
+from verism.judges.vision_language import Ask, VisionLanguageModel, check_count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import CaptionNeed, LoadedImage
+
+__all__ = ["TransformersCaptioner"]
+
+# Most captioners write unasked. InstructBLIP was trained with this request, and a chat model has to be asked.
+_PROMPTS = {"instructblip": "A short image caption:"}
+_CHAT_PROMPT = "Describe this picture in one short sentence."
+
+
+class TransformersCaptioner:
+    """Writes one sentence about each picture, with a model loaded by ``transformers``.
+
+    Args:
+        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
+        prompt: text the model is given: a beginning to go on with (``a photo of``), a task word (``caption:``) or a
+            request. It is not part of the caption. By default what the family was trained with: nothing for BLIP,
+            BLIP-2, GIT and encoder-decoders, a request for InstructBLIP and chat models.
+        beams: of the beam search. 5, as in the released alignment evaluation of DALL-Eval (VL-T5).
+        max_new_tokens: length of a caption in tokens. 20, as there.
+        revision, device, dtype, batch_size, local_files_only: as in ``VisionLanguageModel``.
+    Raises:
+        UsageError: no such model, no captioner, incomplete weights, or a prompt for a model that reads none.
+        MissingExtra: ``torch`` or ``transformers`` is not installed.
+    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and its released captioning code.
+    """
+
+    def __init__(
+        self,
+        id_or_path: str,
+        *,
+        prompt: str | None = None,
+        beams: int = 5,
+        max_new_tokens: int = 20,
+        revision: str | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        batch_size: int = 8,
+        local_files_only: bool = False,
+    ) -> None:
+        self._beams = check_count("beams", beams)
+        self._length = check_count("max_new_tokens", max_new_tokens)
+        self._model = VisionLanguageModel(
+            id_or_path,
+            task="captions",
+            revision=revision,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            local_files_only=local_files_only,
+        )
+        if prompt and self._model.family == "vision-encoder-decoder":
+            raise UsageError(f"{id_or_path!r} is an encoder-decoder that reads no text; leave prompt={prompt!r} out")
+        usual = _CHAT_PROMPT if self._model.chat else _PROMPTS.get(self._model.family, "")
+        self._prompt = usual if prompt is None else prompt
+        self.name = judge_name(
+            "transformers",
+            self._model.source,
+            self._model.identity,
+            prompt=repr(self._prompt) if self._prompt else None,
+            beams=beams,
+            max_new_tokens=max_new_tokens,
+            dtype=None if dtype == "float32" else dtype,
+        )
+
+    def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
+        """One row per picture, as table ``captions``."""
+        from verism.records import frame
+
+        told = self._model.replies(
+            images, lambda _: (Ask(self._prompt),), beams=self._beams, max_new_tokens=self._length
+        )
+        rows: list[dict[str, Any]] = []
+        for image, (reply,) in zip(images, told, strict=True):
+            text = " ".join(reply.text.split())
+            note = None if text else "the captioner wrote nothing"
+            rows.append({"image_id": image.image_id, "judge": self.name, "text": text or None, "note": note})
+        return frame(need.table, rows)

@@ -1,0 +1,590 @@
+"""Models of the hub that read a picture and a text and write a text: what captioners and question answerers share.
+
+BLIP, BLIP-2, InstructBLIP, GIT, encoder-decoders such as ViT-GPT2, and chat models (LLaVA, Qwen-VL and their kind)
+through their own chat templates. Pictures are prepared by the checkpoint's image processor in its Pillow edition:
+``torchvision`` is neither needed nor used, not even where a processor asks for it on behalf of videos.
+
+Nothing is ever padded: only texts of equal length share a batch, and only pictures of equal input size. So a reply
+does not depend on the pictures and questions beside it but for rounding, and padding sides do not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from verism.errors import UsageError, require
+from verism.judges.detection.batching import EXTRA, Batches, pick_device, pick_dtype
+from verism.judges.detection.transformers_detector import identity, load_config, source_name
+from verism.records import content_hash
+
+if TYPE_CHECKING:
+    import torch
+
+    from verism.records import LoadedImage
+
+__all__ = ["Ask", "Reply", "VisionLanguageModel", "check_count"]
+
+Task = Literal["captions", "answers"]
+
+# Where the vision network lies whose output is the same for every question about a picture.
+_TOWERS = {
+    "blip": "vision_model",
+    "blip-2": "vision_model",
+    "instructblip": "vision_model",
+    "llava": "model.vision_tower",
+    "vipllava": "model.vision_tower",
+    "paligemma": "model.vision_tower",
+}
+_PLAIN = ("blip", "blip-2", "instructblip", "git", "vision-encoder-decoder")  # never asked through a chat template
+# Left out of checkpoints without loss: counters and tables that follow from the configuration.
+_DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index", "inv_freq")
+_WORD_MARKS = "▁Ġ "  # how vocabularies write the space before a word
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A text to put to a model, and replies whose probability is wanted, each as a tuple of its spellings."""
+
+    text: str
+    candidates: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered.
+
+    Attributes:
+        text: without the prompt and without special tokens, stripped.
+        yes: probability that the first token of the reply is the word yes, under the softmax over the whole vocabulary;
+            None if the vocabulary has no such token.
+        candidates: per candidate of the question, the probability that the whole reply is one of its spellings.
+    """
+
+    text: str
+    yes: float | None
+    candidates: tuple[float, ...] = ()
+
+
+def check_count(name: str, value: int) -> int:
+    """The value, or UsageError if it is not positive."""
+    if value < 1:
+        raise UsageError(f"{name} must be at least 1, not {value}")
+    return value
+
+
+class VisionLanguageModel:
+    """A model that writes a text about a picture, loaded with ``transformers``.
+
+    Args:
+        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
+        task: what it is to be loaded for; BLIP has a network for each.
+        revision: branch, tag or commit on the hub.
+        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
+        dtype: ``float32``, ``float16`` or ``bfloat16``.
+        batch_size: pictures at once, and texts at once; halved when the GPU's memory runs out.
+        local_files_only: never ask the hub.
+    Attributes:
+        family: ``model_type`` of its configuration.
+        chat: whether texts reach it through a chat template.
+        source, identity: what enters the name of a judge.
+    Raises:
+        UsageError: no such model, a model that writes no text, or incomplete weights.
+        MissingExtra: ``torch`` or ``transformers`` is not installed.
+    """
+
+    def __init__(
+        self,
+        id_or_path: str,
+        *,
+        task: Task,
+        revision: str | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        batch_size: int = 8,
+        local_files_only: bool = False,
+    ) -> None:
+        purpose = "a captioner" if task == "captions" else "a model that answers questions about pictures"
+        for module in ("torch", "transformers"):
+            require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
+        self._device = pick_device(device)
+        self._dtype = pick_dtype(dtype)
+        self._batches = Batches(batch_size, self._device)
+        self._texts_at_once = batch_size
+        hub = {"revision": revision, "local_files_only": local_files_only}
+
+        config = load_config(id_or_path, hub)
+        self.family: str = config.model_type
+        loader = _loader(id_or_path, config, task)
+        self._model = _load_model(loader, id_or_path, hub, self._dtype, self._device, purpose)
+        self._images = _ImageProcessor(_load_image_processor(id_or_path, hub))
+        self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, hub)
+        self.chat = self.family not in _PLAIN and bool(getattr(self._processor, "chat_template", None))
+        self._image_token: int | None = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
+        self._yes = _tokens_of_word(self._tokenizer, "yes")
+        self._end = _end_tokens(self._model, self._tokenizer)
+        self.source = source_name(id_or_path)
+        self.identity = identity(self._model, id_or_path)
+        if self.chat and Path(id_or_path).is_dir():  # whose template lies in a file that its hash may not cover
+            self.identity = content_hash([self.identity, self._processor.chat_template])[:12]
+
+    def replies(
+        self,
+        images: Sequence[LoadedImage],
+        asks: Callable[[LoadedImage], Sequence[Ask]],
+        *,
+        beams: int = 1,
+        max_new_tokens: int = 20,
+    ) -> list[list[Reply]]:
+        """The replies to all texts about all pictures, without sampling.
+
+        Args:
+            images: RGB uint8, of any size.
+            asks: the texts for a picture.
+            beams: of the search; 1 takes the most probable token each time.
+            max_new_tokens: length of a reply.
+        Returns:
+            Per picture, in order, a reply per text.
+        """
+        import torch
+
+        texts: dict[int, list[dict[str, torch.Tensor]]] = {}  # prepared, by id() of the picture
+
+        def prepare(image: LoadedImage) -> Mapping[str, torch.Tensor]:
+            vision, texts[id(image)] = self._encode(image.pixels, [ask.text for ask in asks(image)])
+            return vision
+
+        def answer(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+            vision = {k: v.to(self._dtype) if v.is_floating_point() else v for k, v in vision.items()}
+            pairs = [
+                _Pair(picture=i, ask=ask, text=text)
+                for i, picture in enumerate(pictures)
+                for ask, text in zip(asks(picture), texts[id(picture)], strict=True)
+            ]
+            with _vision_once(self._model, self.family, vision) as show:
+                found = iter(self._answer(pairs, vision, show, beams=beams, max_new_tokens=max_new_tokens))
+            return [[next(found) for _ in texts[id(picture)]] for picture in pictures]
+
+        def step(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+            while True:
+                try:
+                    return answer(pictures, vision)
+                except torch.OutOfMemoryError:
+                    # Fewer texts at once, for good; several pictures are shared out anew by whoever called.
+                    single = self._texts_at_once == 1
+                    self._texts_at_once = max(1, self._texts_at_once // 2)
+                    if single or len(pictures) > 1:
+                        raise
+                torch.cuda.empty_cache()
+
+        wanted = [image for image in images if asks(image)]
+        found = dict(zip(map(id, wanted), self._batches.run(wanted, prepare, step), strict=True))
+        return [found.get(id(image), []) for image in images]
+
+    # ---------------------------------------------------------------------------------------------------- inputs
+    def _encode(
+        self, pixels: np.ndarray, texts: Sequence[str]
+    ) -> tuple[dict[str, torch.Tensor], list[dict[str, torch.Tensor]]]:
+        """The network inputs of a picture, and those of each text about it."""
+        from PIL import Image
+
+        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
+        picture = Image.fromarray(np.ascontiguousarray(pixels))
+        self._images.forget()
+        if self._processor is None:
+            return dict(self._images([picture], return_tensors="pt")), [{} for _ in texts]
+        vision: dict[str, torch.Tensor] = {}
+        prepared = []
+        for text in texts:
+            # BLIP and GIT write a caption without being asked; the others have their place for the picture in the text.
+            silent = not text and self.family in ("blip", "git")
+            wording = None if silent else self._wording(text)
+            try:
+                batch = self._processor(images=[picture], text=wording, return_tensors="pt")
+            except ValueError as err:  # some processors count the places for pictures themselves
+                raise UsageError(f"{self._no_place()} The processor says: {' '.join(str(err).split())[:300]}") from err
+            vision = {name: batch[name] for name in batch if name in self._images.names}
+            prepared.append({name: batch[name] for name in batch if name not in vision})
+        for inputs in prepared:
+            self._check_text(inputs)
+        return vision, prepared
+
+    def _wording(self, text: str) -> str:
+        if not self.chat:
+            return text
+        content = [{"type": "image"}, *([{"type": "text", "text": text}] if text else [])]
+        wording: str = self._processor.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+        return wording
+
+    def _check_text(self, inputs: dict[str, torch.Tensor]) -> None:
+        """Fit a text's inputs to the model.
+
+        Raises:
+            UsageError: the text has no place for the picture, which would be ignored.
+        """
+        ids = inputs.get("input_ids")
+        if self.family == "git" and ids is not None:
+            # A text to go on with must not be closed by [SEP], at which GIT ends its sentences.
+            for name in inputs:
+                inputs[name] = inputs[name][:, :-1]
+        if self._image_token is not None and ids is not None and not bool((ids == self._image_token).any()):
+            raise UsageError(self._no_place())
+
+    def _no_place(self) -> str:
+        return (
+            f"{self.source!r} ({self.family}) marks the picture's place in a text by a token of its own, and it has to "
+            "stand there once. It does not: the checkpoint has neither a chat template nor a processor that sees to "
+            "it, or the text has the token already. Write it into the prompt (often '<image>'), or add the chat "
+            "template of the model the checkpoint was made from."
+        )
+
+    # --------------------------------------------------------------------------------------------------- answers
+    def _answer(
+        self,
+        pairs: Sequence[_Pair],
+        vision: Mapping[str, torch.Tensor],
+        show: Callable[[torch.Tensor], None],
+        *,
+        beams: int,
+        max_new_tokens: int,
+    ) -> list[Reply]:
+        texts: list[str] = [""] * len(pairs)
+        yes: list[float | None] = [None] * len(pairs)
+        for part in self._parts(pairs, range(len(pairs))):
+            recorder = _Recorder()
+            output = self._generate(
+                [pairs[i] for i in part], vision, show, recorder, num_beams=beams, max_new_tokens=max_new_tokens
+            )
+            for i, tokens in zip(part, output.sequences[:, recorder.start :], strict=True):
+                texts[i] = str(self._tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+            if self._yes:
+                first = output.logits[0][::beams].double().softmax(-1)[:, self._yes].sum(-1)
+                for i, value in zip(part, first.tolist(), strict=True):
+                    yes[i] = value
+        candidates = self._candidates(pairs, vision, show)
+        return [Reply(*told) for told in zip(texts, yes, candidates, strict=True)]
+
+    def _candidates(
+        self,
+        pairs: Sequence[_Pair],
+        vision: Mapping[str, torch.Tensor],
+        show: Callable[[torch.Tensor], None],
+    ) -> list[tuple[float, ...]]:
+        """Per pair and candidate, the probability that the reply is one of its spellings and ends there."""
+        asked: list[tuple[int, int, tuple[int, ...]]] = []  # pair, candidate, tokens
+        for i, pair in enumerate(pairs):
+            for k, spellings in enumerate(pair.ask.candidates):
+                asked += [(i, k, tokens) for tokens in self._spelled(spellings)]
+        sums = [[0.0] * len(pair.ask.candidates) for pair in pairs]
+        repeated = [pairs[i] for i, _, _ in asked]
+        for part in self._parts(repeated, range(len(asked))):
+            targets = [asked[j][2] for j in part]
+            force = _Forced(targets, self._end[0])
+            output = self._generate(
+                [repeated[j] for j in part], vision, show, force, num_beams=1, max_new_tokens=force.length
+            )
+            told = [logits.double().log_softmax(-1) for logits in output.logits]
+            for row, j in enumerate(part):
+                i, k, tokens = asked[j]
+                value = sum(float(told[t][row, token]) for t, token in enumerate(tokens))
+                value += float(told[len(tokens)][row, self._end].logsumexp(-1))
+                sums[i][k] += math.exp(value)
+        return [tuple(values) for values in sums]
+
+    def _spelled(self, spellings: Sequence[str]) -> list[tuple[int, ...]]:
+        """The tokens of each spelling, with and without a space before it, each sequence once."""
+        found: dict[tuple[int, ...], None] = {}
+        for spelling in spellings:
+            for text in (spelling, f" {spelling}"):
+                tokens = tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+                if tokens:
+                    found[tokens] = None
+        return list(found)
+
+    def _parts(self, pairs: Sequence[_Pair], numbers: Sequence[int]) -> Iterator[list[int]]:
+        """Numbers of pairs whose texts have equal shapes, at most a batch at a time."""
+        groups: dict[tuple[tuple[str, tuple[int, ...]], ...], list[int]] = {}
+        for i in numbers:
+            shapes = tuple((name, tuple(value.shape)) for name, value in pairs[i].text.items())
+            groups.setdefault(shapes, []).append(i)
+        for members in groups.values():
+            for start in range(0, len(members), self._texts_at_once):
+                yield members[start : start + self._texts_at_once]
+
+    def _generate(
+        self,
+        pairs: Sequence[_Pair],
+        vision: Mapping[str, torch.Tensor],
+        show: Callable[[torch.Tensor], None],
+        processor: Any,
+        **options: int,
+    ) -> Any:
+        import torch
+
+        rows = torch.tensor([pair.picture for pair in pairs], device=self._device)
+        show(rows)
+        # Stacked by picture; its own first axis, if the model packs pictures of different sizes, is joined again.
+        shown = {name: value[rows].flatten(0, 1) for name, value in vision.items()}
+        asked = {name: torch.cat([pair.text[name] for pair in pairs]).to(self._device) for name in pairs[0].text}
+        return self._model.generate(
+            **shown,
+            **asked,
+            **options,
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_logits=True,
+            logits_processor=[processor],
+        )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One text about one picture of a batch."""
+
+    picture: int
+    ask: Ask
+    text: dict[str, torch.Tensor]
+
+
+class _Recorder:
+    """Notes how many tokens the decoder had before its first own: these are the prompt, where it repeats it."""
+
+    def __init__(self) -> None:
+        self.start = -1
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if self.start < 0:
+            self.start = input_ids.shape[1]
+        return scores
+
+
+class _Forced:
+    """Makes the decoder write given tokens, so that its own probabilities of them can be read from its outputs."""
+
+    def __init__(self, targets: Sequence[Sequence[int]], end: int) -> None:
+        self.length = max(map(len, targets)) + 1
+        self._targets = [[*target, *[end] * (self.length - len(target))] for target in targets]
+        self._steps = 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        import torch
+
+        forced = torch.full_like(scores, -torch.inf)
+        tokens = torch.tensor([target[self._steps] for target in self._targets], device=scores.device)
+        forced[torch.arange(len(tokens), device=scores.device), tokens] = 0
+        self._steps += 1
+        return forced
+
+
+@contextmanager
+def _vision_once(
+    model: Any, family: str, vision: Mapping[str, torch.Tensor]
+) -> Iterator[Callable[[torch.Tensor], None]]:
+    """Let the vision network look at each picture of a batch once, however many texts there are about it.
+
+    Within the context its ``forward`` computes the whole batch at the first call and hands out rows of that result
+    afterwards; the function the context gives says which. Other calls (a beam search repeats rows) are left alone.
+    """
+    rows: list[torch.Tensor] = []
+
+    def show(wanted: torch.Tensor) -> None:
+        rows[:] = [wanted]
+
+    path = _TOWERS.get(family)
+    if path is None:
+        yield show
+        return
+    tower = model.get_submodule(path)
+    own = tower.forward
+    results: dict[str, Any] = {}
+
+    def forward(pixel_values: torch.Tensor, **options: Any) -> Any:
+        if not rows or len(pixel_values) != len(rows[0]):
+            return own(pixel_values, **options)
+        key = repr(sorted(options.items()))
+        if key not in results:
+            results[key] = own(vision["pixel_values"].flatten(0, 1), **options)
+        return _take_rows(results[key], rows[0])
+
+    tower.forward = forward
+    try:
+        yield show
+    finally:
+        del tower.forward  # the class's own shows again
+
+
+def _take_rows(value: Any, rows: torch.Tensor) -> Any:
+    """Rows of every tensor of a network's output, in the same structure."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return type(value)(**{name: _take_rows(part, rows) for name, part in value.items()})
+    if isinstance(value, tuple):
+        return tuple(_take_rows(part, rows) for part in value)
+    return value[rows]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Loading
+# --------------------------------------------------------------------------------------------------------------------
+class _ImageProcessor:
+    """An image processor that prepares a picture once for all texts about it."""
+
+    def __init__(self, processor: Any) -> None:
+        self.own = processor
+        self._kept: dict[str, Any] | None = None
+        self.names: tuple[str, ...] = ()
+
+    def forget(self) -> None:
+        """The next picture is another one."""
+        self._kept = None
+
+    def __call__(self, images: Any, **options: Any) -> Any:
+        from transformers import BatchFeature
+
+        if self._kept is None:
+            self._kept = dict(self.own(images, **{**options, "return_tensors": "pt"}))
+            self.names = tuple(self._kept)
+        return BatchFeature(dict(self._kept))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "own":  # asked for before it is set: by whoever copies the object
+            raise AttributeError(name)
+        return getattr(self.own, name)
+
+
+def _loader(id_or_path: str, config: Any, task: Task) -> Any:
+    """The class that loads a model for a task.
+
+    Raises:
+        UsageError: it has none.
+    """
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    answers = "BlipForQuestionAnswering" in (config.architectures or ())
+    if config.model_type == "blip":
+        if answers != (task == "answers"):
+            made, option = ("answers", "--vqa") if answers else ("captions", "--captioner")
+            raise UsageError(
+                f"{id_or_path!r} is a BLIP that writes {made} only: name it as {option}, or take another one"
+            )
+        return transformers.BlipForQuestionAnswering if answers else transformers.BlipForConditionalGeneration
+    if config.model_type == "vision-encoder-decoder" and task == "answers":
+        raise UsageError(f"{id_or_path!r} is a captioner that reads no questions; name it as --captioner")
+    if config.model_type not in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        raise UsageError(
+            f"{id_or_path!r} is a model of type {config.model_type!r}, which writes no text about pictures. Wanted is, "
+            "for example, BLIP, BLIP-2, InstructBLIP, GIT, LLaVA or Qwen-VL."
+        )
+    return transformers.AutoModelForImageTextToText
+
+
+def _load_model(
+    loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torch.dtype, device: torch.device, purpose: str
+) -> Any:
+    try:
+        model, told = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
+    except (OSError, ValueError, ImportError) as err:
+        raise UsageError(f"cannot load the weights of {id_or_path!r}: {' '.join(str(err).split())[:400]}") from err
+    # transformers fills what is missing with random numbers and only logs it; replies would be noise that looks real.
+    missing = sorted(key for key in told["missing_keys"] if not key.endswith(_DERIVED))
+    mismatched = sorted(str(key) for key in told["mismatched_keys"])
+    if missing or mismatched:
+        raise UsageError(
+            f"the weights of {id_or_path!r} are incomplete: {len(missing)} missing ({', '.join(missing[:5])}), "
+            f"{len(mismatched)} of another shape ({', '.join(mismatched[:5])}). Use a checkpoint trained as {purpose}."
+        )
+    return model.to(device).eval()
+
+
+def _load_image_processor(id_or_path: str, hub: Mapping[str, Any]) -> Any:
+    from transformers import AutoImageProcessor
+    from transformers.image_processing_backends import PilBackend
+
+    auto: Any = AutoImageProcessor  # not annotated in every version
+    why = "it exists for torchvision only"
+    try:
+        processor = auto.from_pretrained(id_or_path, backend="pil", **hub)
+    except (OSError, ValueError, ImportError) as err:
+        processor, why = None, " ".join(str(err).split())[:300]
+    if not isinstance(processor, PilBackend):
+        raise UsageError(f"{id_or_path!r} has no image processor that works without torchvision: {why}")
+    return processor
+
+
+def _load_processor(id_or_path: str, config: Any, images: Any, hub: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The processor with our image processor in it, None if the model reads no text; and its tokenizer."""
+    from transformers import AutoProcessor, AutoTokenizer
+
+    if config.model_type == "vision-encoder-decoder":
+        return None, AutoTokenizer.from_pretrained(id_or_path, **hub)
+    try:
+        try:
+            processor = AutoProcessor.from_pretrained(id_or_path, **hub)
+        except ImportError:
+            processor = _without_video(id_or_path, config, images.own, hub)
+    except (OSError, ValueError, TypeError, ImportError) as err:
+        raise UsageError(f"cannot load the processor of {id_or_path!r}: {' '.join(str(err).split())[:400]}") from err
+    if not hasattr(processor, "tokenizer"):
+        raise UsageError(f"{id_or_path!r} comes without a processor for pictures and texts; add its files")
+    processor.image_processor = images
+    # Older checkpoints of the BLIP-2 family do not say how many places the picture takes; the text would have none.
+    if getattr(processor, "num_query_tokens", 0) is None:
+        processor.num_query_tokens = config.num_query_tokens
+    if getattr(processor, "chat_template", None) is None and hasattr(processor, "chat_template"):
+        processor.chat_template = getattr(processor.tokenizer, "chat_template", None)
+    return processor, processor.tokenizer
+
+
+def _without_video(id_or_path: str, config: Any, images: Any, hub: Mapping[str, Any]) -> Any:
+    """A processor for pictures and texts where the checkpoint's own cannot be made for want of one for videos."""
+    import transformers
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
+
+    name = PROCESSOR_MAPPING_NAMES.get(config.model_type)
+    base: Any = getattr(transformers, str(name), None)
+    if base is None or "video_processor" not in base.get_attributes():
+        raise UsageError(f"{id_or_path!r} ({config.model_type}) prepares pictures with torchvision only")
+
+    class PicturesOnly(base):  # type: ignore[misc]
+        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+            if argument_name in ("image_processor", "video_processor"):
+                return type(argument)
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+    parts = {
+        "image_processor": images,
+        "tokenizer": transformers.AutoTokenizer.from_pretrained(id_or_path, **hub),
+        "video_processor": None,
+    }
+    unknown = [part for part in base.get_attributes() if part not in parts]
+    if unknown:
+        raise UsageError(f"{id_or_path!r} ({config.model_type}) needs {unknown} beside pictures and texts")
+    settings, _ = base.get_processor_dict(id_or_path, **hub)
+    return PicturesOnly.from_args_and_dict([parts[part] for part in base.get_attributes()], settings)
+
+
+def _tokens_of_word(tokenizer: Any, word: str) -> list[int]:
+    """All tokens that are exactly this word, in any case, with or without the space before it."""
+    vocabulary: Mapping[str, int] = tokenizer.get_vocab()
+    return sorted(i for token, i in vocabulary.items() if token.lstrip(_WORD_MARKS).lower() == word)
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens at which the model ends a reply."""
+    if model.config.model_type == "blip":  # it is told so at every call
+        return [int(model.config.text_config.sep_token_id)]
+    for part in (getattr(model, "language_model", None), model):
+        ends = getattr(getattr(part, "generation_config", None), "eos_token_id", None)
+        if ends is not None:
+            return [int(end) for end in (ends if isinstance(ends, list | tuple) else [ends])]
+    return [int(tokenizer.eos_token_id)]

@@ -1,0 +1,130 @@
+"""Answers made elsewhere: a table of picture, question and answer.
+
+verism run alignment --images DIR --vqa results:answers.csv
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import UsageError
+from verism.judges.detection.batching import content_id
+from verism.judges.result_files import PictureNames, picture_name, read_records
+from verism.judges.vqa.replies import value_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import AnswerNeed, LoadedImage
+
+__all__ = ["AnswerResults"]
+
+
+class AnswerResults:
+    """The answers of a file, as if its model looked at the pictures now.
+
+    Args:
+        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``), ``question``, ``answer`` and, if known,
+            ``probability`` (of yes, or of the answer, in [0, 1]). Questions are written as the suite asks them; case
+            and spaces do not matter. An empty answer is none.
+    Raises:
+        UsageError: no such file, another format, an entry without picture or question, an answer that is no text, a
+            probability outside [0, 1], or a question answered twice for a picture.
+    """
+
+    def __init__(self, path: Path) -> None:
+        rows = read_records(path, kind="image_id, question and answer")
+        self._answers: dict[str, dict[str, tuple[str | None, float | None]]] = {}
+        for number, row in enumerate(rows, start=1):
+            where = f"{path}, entry {number}"
+            name = picture_name(row, ("image_id", "prompt_id"), where)
+            question = row.get("question")
+            if not isinstance(question, str) or not question.strip():
+                raise UsageError(f"{where}: expected a question in words, got {question!r}")
+            of_picture = self._answers.setdefault(name, {})
+            if _key(question) in of_picture:
+                raise UsageError(f"{where}: a second answer to {question!r} for {name}; give one per question")
+            of_picture[_key(question)] = (_answer(row, where), _probability(row, where))
+        if not self._answers:
+            raise UsageError(f"{path} holds no answers")
+        self._names = PictureNames(self._answers)
+        self._used: set[tuple[str, str]] = set()
+        self._missing = 0
+        self._path = path
+        self.name = f"results:{path.name}@{content_id(path)}"
+
+    def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
+        """One row per picture and question, as table ``answers``; null where the file has no answer.
+
+        A picture about which nothing is asked has one row without a question.
+        """
+        from verism.records import frame
+
+        rows: list[dict[str, Any]] = []
+        for image in images:
+            name = self._names.find(image)
+            told = {} if name is None else self._answers[name]
+            questions = need.questions.get(image.prompt_id, ())
+            if not questions:
+                rows.append({"image_id": image.image_id, "judge": self.name})
+            for question in questions:
+                key = _key(question.text)
+                answer, probability = told.get(key, (None, None))
+                if name is not None and key in told:
+                    self._used.add((name, key))
+                else:
+                    self._missing += 1
+                rows.append(
+                    {
+                        "image_id": image.image_id,
+                        "judge": self.name,
+                        "question": question.text,
+                        "answer": answer,
+                        "value": None if answer is None else value_of(answer, question),
+                        "probability": probability,
+                    }
+                )
+        return frame(need.table, rows)
+
+    def summary(self) -> Sequence[str]:
+        """After a run: answers to what was not asked, and questions without one."""
+        lines = []
+        given = sum(map(len, self._answers.values()))
+        if spare := given - len(self._used):
+            lines.append(f"{self._path.name}: {spare:,} of {given:,} answers belong to no picture and question seen")
+        if self._missing:
+            lines.append(f"{self._path.name}: no answer to {self._missing:,} questions")
+        return lines
+
+
+def _key(question: str) -> str:
+    return " ".join(question.split()).casefold()
+
+
+def _answer(row: Mapping[str, Any], where: str) -> str | None:
+    if "answer" not in row:
+        raise UsageError(f"{where}: expected an answer; it has {sorted(row, key=str)}")
+    answer = row["answer"]
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    if isinstance(answer, int | float):
+        return str(answer)
+    if answer is not None and not isinstance(answer, str):
+        raise UsageError(f"{where}: expected an answer in words, got {answer!r}")
+    return (answer or "").strip() or None
+
+
+def _probability(row: Mapping[str, Any], where: str) -> float | None:
+    value = row.get("probability")
+    if value is None or value == "":
+        return None
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= 1:
+        raise UsageError(f"{where}: probability must be a number in [0, 1], got {value!r}")
+    return number

@@ -1,0 +1,447 @@
+"""Models that answer questions, on tiny ones with random weights; what replies mean; and answers made elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny_vision_language as tiny  # noqa: E402
+from PIL import Image  # noqa: E402
+
+from verism.errors import MissingExtra, UsageError  # noqa: E402
+from verism.judges.vqa.replies import is_yes_no, value_of  # noqa: E402
+from verism.judges.vqa.results import AnswerResults  # noqa: E402
+from verism.judges.vqa.transformers_vqa import TransformersVqa  # noqa: E402
+from verism.records import AnswerNeed, LoadedImage, Question, schema  # noqa: E402
+
+FAMILIES: dict[str, Callable[[Path], Path]] = {
+    "blip": tiny.blip_vqa,
+    "blip-2": tiny.blip2,
+    "blip-2-t5": lambda folder: tiny.blip2(folder, encoder_decoder=True),
+    "instructblip": tiny.instruct_blip,
+    "git": tiny.git,
+    "llava": tiny.llava,
+    "qwen2.5-vl": tiny.qwen2_5_vl,
+}
+DOG = Question(text="is there a dog ?")
+RED = Question(text="is there red ?")  # one word shorter
+COLOR = Question(text="what color", choices=("red", "green dog", "blue"))
+
+
+def picture(name: str, height: int, width: int, seed: int) -> LoadedImage:
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    pixels[: height // 2] = (seed * 37 % 256, 200, seed * 91 % 256)
+    return LoadedImage(image_id=f"{name}#0", prompt_id=name, pixels=pixels)
+
+
+PICTURES = [picture("a", 40, 60, 1), picture("b", 30, 30, 2), picture("c", 64, 48, 3), picture("d", 40, 60, 4)]
+NEED = AnswerNeed(questions={"a": (DOG, COLOR, RED), "b": (DOG,), "d": (COLOR, RED), "elsewhere": (DOG,)})
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Folders of the families' models, each made once."""
+    root = tmp_path_factory.mktemp("vqa")
+
+    def folder(family: str) -> str:
+        path = root / family
+        if not path.exists():
+            FAMILIES[family](path)
+        return str(path)
+
+    return folder
+
+
+def vqa(path: str, **options: Any) -> TransformersVqa:
+    settings: dict[str, Any] = {"device": "cpu", "max_new_tokens": 4, "local_files_only": True}
+    return TransformersVqa(path, **(settings | options))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_row_per_picture_and_question_whatever_the_batch(family: str, models: Callable[[str], str]):
+    single = vqa(models(family), batch_size=1, choose="likelihood").observe(PICTURES, NEED)
+    batched = vqa(models(family), batch_size=5, choose="likelihood").observe(PICTURES, NEED)
+    assert dict(single.schema) == schema("answers")
+    assert list(zip(single["image_id"], single["question"], strict=True)) == [
+        ("a#0", DOG.text),
+        ("a#0", COLOR.text),
+        ("a#0", RED.text),
+        ("b#0", DOG.text),
+        ("c#0", None),  # nothing is asked: the row that says it was looked at
+        ("d#0", COLOR.text),
+        ("d#0", RED.text),
+    ]
+    assert single.drop("probability").equals(batched.drop("probability"))
+    np.testing.assert_allclose(
+        single["probability"].drop_nulls(), batched["probability"].drop_nulls(), rtol=1e-5, atol=1e-9
+    )
+    of_yes = single.filter(single["question"].is_in([DOG.text, RED.text]))["probability"]
+    assert of_yes.null_count() == 0
+    assert ((of_yes > 0) & (of_yes < 1)).all()
+    # Among three choices the most probable has a third at least.
+    chosen = single.filter(single["question"] == COLOR.text)
+    assert set(chosen["value"]) <= set(COLOR.choices)
+    assert (chosen["probability"] >= 1 / 3).all()
+
+
+def by_hand(family: str, path: str, text: str, pixels: np.ndarray, answer: tuple[int, ...] = ()) -> Any:
+    """Logits after the prompt and after each token of an answer, by a single plain call; shape (len(answer) + 1, V)."""
+    image = Image.fromarray(pixels)
+    if family == "blip":
+        model = transformers.BlipForQuestionAnswering.from_pretrained(path).eval()
+        inputs = transformers.AutoProcessor.from_pretrained(path)(images=image, text=text, return_tensors="pt")
+        seen = model.vision_model(inputs["pixel_values"])[0]
+        read = model.text_encoder(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], encoder_hidden_states=seen
+        )[0]
+        start = [model.config.text_config.bos_token_id, *answer]
+        return model.text_decoder(input_ids=torch.tensor([start]), encoder_hidden_states=read).logits[0]
+    model = transformers.AutoModelForImageTextToText.from_pretrained(path).eval()
+    processor = transformers.AutoProcessor.from_pretrained(path)
+    inputs = processor(images=image, text=text, return_tensors="pt")
+    if family == "git":
+        inputs = {k: v[:, :-1] if k != "pixel_values" else v for k, v in inputs.items()}
+    if family in ("blip-2-t5", "instructblip"):
+        return model(**inputs, decoder_input_ids=torch.tensor([[1, *answer]])).logits[0]
+    n = len(inputs["input_ids"][0])
+    inputs["input_ids"] = torch.cat([inputs["input_ids"], torch.tensor([answer], dtype=torch.long)], dim=1)
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    logits = model(**inputs).logits[0]
+    # GIT puts the picture in front of the text.
+    first = len(logits) - len(answer) - 1 if family == "git" else n - 1
+    return logits[first:]
+
+
+WORDINGS = {
+    "blip": "{}",
+    "blip-2": "Question: {} Answer:",
+    "blip-2-t5": "Question: {} Answer:",
+    "instructblip": "Question: {} Short answer:",
+    "git": "{}",
+    "llava": "USER : <image> {} Answer with yes or no only. ASSISTANT :",
+}
+
+
+@pytest.mark.parametrize("family", WORDINGS)
+@torch.inference_mode()
+def test_probability_of_yes_is_that_of_the_first_token(family: str, models: Callable[[str], str]):
+    told = vqa(models(family)).observe(PICTURES[:2], NEED)["probability"].to_list()
+    words = transformers.AutoTokenizer.from_pretrained(models(family)).get_vocab()
+    for shown, probability in zip(PICTURES[:2], (told[0], told[3]), strict=True):
+        logits = by_hand(family, models(family), WORDINGS[family].format(DOG.text), shown.pixels)
+        shares = logits[0].double().softmax(-1)
+        # Full softmax over the vocabulary, both spellings, nothing normalised over yes and no.
+        assert probability == pytest.approx(float(shares[words["yes"]] + shares[words["Yes"]]), rel=1e-5)
+
+
+@pytest.mark.parametrize("family", ["blip", "blip-2", "blip-2-t5", "llava"])
+@torch.inference_mode()
+def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: Callable[[str], str]):
+    path = models(family)
+    prompt = "{question}" if family == "blip" else "Question: {question} Answer:"
+    wording = prompt.replace("{question}", COLOR.text)
+    if family == "llava":
+        wording = f"USER : <image> {wording} ASSISTANT :"
+    judge = vqa(path, choose="likelihood", choice_prompt=prompt)
+    row = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (COLOR,)})).row(0, named=True)
+    words = transformers.AutoTokenizer.from_pretrained(path).get_vocab()
+    sums = {}
+    for choice in COLOR.choices:
+        sums[choice] = 0.0
+        # As given and with a capital; words the vocabulary lacks are its unknown word, so their spelling counts too.
+        for spelling in (choice, choice.capitalize()):
+            tokens = tuple(words.get(word, words["[UNK]"]) for word in spelling.split())
+            logs = by_hand(family, path, wording, PICTURES[0].pixels, tokens).double().log_softmax(-1)
+            value = sum(float(logs[t, token]) for t, token in enumerate((*tokens, 2)))  # 2 ends a reply
+            sums[choice] += float(np.exp(value))
+    best = max(sums, key=sums.__getitem__)
+    assert row["value"] == best
+    assert row["probability"] == pytest.approx(sums[best] / sum(sums.values()), rel=1e-4)
+
+
+def test_free_replies_are_those_of_the_model_called_by_hand(models: Callable[[str], str]):
+    path = models("blip")
+    told = vqa(path).observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, COLOR)}))
+    model = transformers.BlipForQuestionAnswering.from_pretrained(path).eval()
+    processor = transformers.AutoProcessor.from_pretrained(path)
+    for question, answer in zip((DOG, COLOR), told["answer"], strict=True):
+        inputs = processor(images=Image.fromarray(PICTURES[0].pixels), text=question.text, return_tensors="pt")
+        tokens = model.generate(**inputs, max_new_tokens=4, do_sample=False)
+        assert answer == processor.decode(tokens[0], skip_special_tokens=True).strip()
+    assert told["value"].to_list() == [None, None]  # random words answer nothing, and are kept
+    assert told["probability"].null_count() == 1  # a free reply has none for a choice
+
+
+@pytest.mark.parametrize("family", ["blip", "blip-2", "instructblip", "llava"])
+def test_a_picture_is_looked_at_once_for_all_its_questions(family: str, models: Callable[[str], str]):
+    judge = vqa(models(family), batch_size=2, choose="likelihood")
+    model = judge._model._model
+    tower = model.get_submodule("model.vision_tower" if family == "llava" else "vision_model")
+    seen = []
+    tower.embeddings.register_forward_pre_hook(lambda _, args, options: seen.append(len((*args, *options.values())[0])),
+                                               with_kwargs=True)  # fmt: skip
+    judge.observe(PICTURES, NEED)
+    assert sum(seen) == 3  # of four pictures, one is not asked about
+    assert "forward" not in vars(tower)  # left as it was
+
+
+def test_texts_are_fewer_at_once_when_memory_runs_out(models: Callable[[str], str]):
+    judge = vqa(models("blip-2"), batch_size=4)
+    questions = (DOG, Question(text="is there a cat ?"), Question(text="is there the dog ?"))  # equal lengths
+    need = AnswerNeed(questions={p.prompt_id: questions for p in PICTURES})
+    expected = judge.observe(PICTURES, need)
+    generate, sizes = judge._model._model.generate, []
+
+    def small(**options: Any) -> Any:
+        sizes.append(len(options["pixel_values"]))
+        if sizes[-1] > 1:
+            raise torch.OutOfMemoryError("no room")
+        return generate(**options)
+
+    judge._model._model.generate = small
+    halved = judge.observe(PICTURES, need)
+    assert halved.drop("probability").equals(expected.drop("probability"))
+    assert sizes[0] == 4
+    assert sizes[-12:] == [1] * 12
+
+
+def test_the_wording_of_a_question(models: Callable[[str], str]):
+    asked = []
+    judge = vqa(models("llava"), choice_prompt="{question} choices : {choices} .", prompt="{question} yes or no ?")
+    inner = judge._model._processor.apply_chat_template
+
+    def spied(messages: Any, **options: Any) -> Any:
+        asked.append(messages[0]["content"][1]["text"])
+        return inner(messages, **options)
+
+    judge._model._processor.apply_chat_template = spied
+    braces = Question(text="is {choices} or {x} there ?")  # braces of a question are not the template's
+    judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, COLOR, braces)}))
+    assert asked == [
+        "is there a dog ? yes or no ?",
+        "what color choices : red, green dog, blue .",
+        "is {choices} or {x} there ? yes or no ?",
+    ]
+
+
+def test_a_chat_model_is_asked_for_yes_or_no_once(models: Callable[[str], str]):
+    asked = []
+    judge = vqa(models("llava"))
+    judge._model._processor.apply_chat_template = lambda messages, **_: asked.append(messages) or "<image> red"
+    own = Question(text='Does this figure show "a dog"? Please answer yes or no.')
+    judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, own, COLOR)}))
+    assert [messages[0]["content"][1]["text"] for messages in asked] == [
+        "is there a dog ? Answer with yes or no only.",
+        own.text,
+        "what color Answer with one of these, and nothing else: red, green dog, blue.",
+    ]
+
+
+def test_the_chat_template_is_part_of_the_name(tmp_path: Path):
+    first = vqa(str(tiny.llava(tmp_path / "one" / "m"))).name
+    assert vqa(str(tiny.llava(tmp_path / "two" / "m"))).name == first
+    other = tiny.llava(tmp_path / "three" / "m", chat_template=tiny.CHAT.replace("ASSISTANT", "Answer"))
+    assert vqa(str(other)).name != first
+
+
+def test_beams_and_sixteen_bits(models: Callable[[str], str]):
+    for family in ("blip", "blip-2", "llava"):
+        greedy = vqa(models(family)).observe(PICTURES, NEED)
+        beams = vqa(models(family), beams=3).observe(PICTURES, NEED)
+        # The first token's probability does not depend on the search.
+        np.testing.assert_allclose(
+            beams["probability"].drop_nulls(), greedy["probability"].drop_nulls(), rtol=1e-5, atol=1e-9
+        )
+    half = vqa(models("blip-2"), dtype="bfloat16").observe(PICTURES, NEED)["probability"].drop_nulls()
+    assert ((half > 0) & (half < 1)).all()
+
+
+def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
+    judge = vqa(models("blip-2"), batch_size=3)
+    assert judge.name.startswith("transformers:blip-2@")
+    assert judge.name.endswith(" prompt='Question: {question} Answer:' choose=reply beams=1 max_new_tokens=4")
+    assert vqa(models("blip-2"), batch_size=1).name == judge.name
+    for options in ({"choose": "likelihood"}, {"choice_prompt": "{question}"}, {"beams": 5}, {"dtype": "float16"}):
+        assert vqa(models("blip-2"), **options).name != judge.name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt": "is it?"}, r"prompt must contain {question}, where the question goes, but is 'is it\?'"),
+        ({"choice_prompt": "{choices}"}, "choice_prompt must contain {question}"),
+        ({"choose": "best"}, "choose must be one of reply, likelihood, not 'best'"),
+        ({"beams": -1}, "beams must be at least 1"),
+        ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
+        ({"dtype": "float8"}, "dtype must be one of"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str, models: Callable[[str], str]):
+    with pytest.raises(UsageError, match=message):
+        vqa(models("blip"), **options)
+
+
+def test_models_that_read_no_questions_are_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="writes captions only: name it as --captioner"):
+        vqa(str(tiny.blip_captioner(tmp_path / "blip")))
+    with pytest.raises(UsageError, match="a captioner that reads no questions"):
+        vqa(str(tiny.vision_encoder_decoder(tmp_path / "vit")))
+
+
+def test_missing_libraries_name_the_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match=r"answers questions about pictures .* needs 'torch'.*verism\[models\]"):
+        TransformersVqa("any")
+
+
+# -------------------------------------------------------------------------------------------------------- replies
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("yes", "yes"),
+        ("Yes", "yes"),
+        ("YES.", "yes"),
+        (" no\n", "no"),
+        ("No!", "no"),
+        ("'Yes'", "yes"),
+        ("**No.**", "no"),
+        ("Yes, there is a dog.", "yes"),
+        ("No, it is a cat; nothing else.", "no"),
+        ("yes .", "yes"),
+        ("no\nQuestion: is it red? Answer: yes", "no"),  # the model goes on with another question
+        ("\n\nyes", "yes"),
+        ("yes and no", None),
+        ("yes, no", None),
+        ("no, yes", None),
+        ("No, there is no dog but yes a cat", None),
+        ("yes it is", None),  # strict
+        ("no dog", None),
+        ("No idea", None),
+        ("not sure", None),
+        ("nope", None),
+        ("yesterday", None),
+        ("yeah", None),
+        ("there is a dog", None),
+        ("the answer is yes", None),
+        ("1", None),
+        ("true", None),
+        ("", None),
+        ("  \n ", None),
+        ("?", None),
+    ],
+)
+def test_replies_to_a_question_of_yes_or_no(reply: str, value: str | None):
+    assert value_of(reply, DOG) == value
+    assert value_of(reply, Question(text="?", choices=("yes", "no"))) == value
+    assert value_of(reply, Question(text="?", choices=("No", "Yes"))) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "choices", "value"),
+    [
+        ("red", ("red", "green"), "red"),
+        ("Red.", ("red", "green"), "red"),
+        ("the red", ("red", "green"), "red"),
+        ("two", ("1", "2", "3"), "2"),
+        ("2", ("one", "two"), "two"),
+        ("A fire-hydrant", ("fire hydrant", "dog"), "fire hydrant"),
+        ("green\nQuestion: and the hat?", ("red", "green"), "green"),
+        ("a", ("a", "b"), "a"),
+        ("2.5", ("2", "5", "2.5"), "2.5"),
+        ("It is red", ("red", "green"), None),  # strict
+        ("red and green", ("red", "green"), None),
+        ("reddish", ("red", "green"), None),
+        ("scarlet", ("red", "green"), None),
+        ("", ("red", "green"), None),
+        ("...", ("!", "green"), None),
+        ("two", ("two", "2"), None),  # which of them is not plain
+        ("yes", ("yes", "no", "maybe"), "yes"),
+        ("Yes, a dog", ("yes", "no", "maybe"), None),
+    ],
+)
+def test_replies_to_a_question_with_choices(reply: str, choices: tuple[str, ...], value: str | None):
+    assert value_of(reply, Question(text="?", choices=choices)) == value
+
+
+def test_which_questions_are_of_yes_or_no():
+    assert is_yes_no(Question(text="?"))
+    assert is_yes_no(Question(text="?", choices=("No.", "yes")))
+    assert not is_yes_no(Question(text="?", choices=("yes",)))
+    assert not is_yes_no(Question(text="?", choices=("yes", "yes")))
+
+
+# ------------------------------------------------------------------------------------------------- made elsewhere
+def answers(path: Path, rows: Any) -> AnswerResults:
+    path.write_text(json.dumps(rows))
+    return AnswerResults(path)
+
+
+def test_answers_made_elsewhere(tmp_path: Path):
+    rows = [
+        {"image_id": "a#0", "question": "Is there a  DOG ?", "answer": "Yes.", "probability": 0.75},
+        {"prompt_id": "a", "question": "what color", "answer": "Scarlet"},
+        {"image_id": "a#0", "question": RED.text, "answer": False},
+        {"image_id": "z", "question": RED.text, "answer": "no"},
+    ]
+    judge = answers(tmp_path / "r.json", rows[:1] + rows[2:])
+    table = judge.observe(PICTURES[:3], NEED)
+    assert dict(table.schema) == schema("answers")
+    assert table.select("image_id", "question", "answer", "value", "probability").rows() == [
+        ("a#0", DOG.text, "Yes.", "yes", 0.75),
+        ("a#0", COLOR.text, None, None, None),
+        ("a#0", RED.text, "no", "no", None),
+        ("b#0", DOG.text, None, None, None),
+        ("c#0", None, None, None, None),
+    ]
+    assert judge.name.startswith("results:r.json@")
+    assert judge.summary() == [
+        "r.json: 1 of 3 answers belong to no picture and question seen",
+        "r.json: no answer to 2 questions",
+    ]
+    by_prompt = answers(tmp_path / "p.json", rows[1:2]).observe(PICTURES[:1], NEED)
+    assert by_prompt["answer"].to_list() == [None, "Scarlet", None]  # kept, though it is none of the choices
+    assert by_prompt["value"].to_list() == [None, None, None]
+
+
+def test_answers_in_a_csv(tmp_path: Path):
+    (tmp_path / "r.csv").write_text(
+        "prompt_id,question,answer,probability\na,is there a dog ?,no,0.25\na,what color,Blue,\nd,what color,,\n"
+    )
+    judge = AnswerResults(tmp_path / "r.csv")
+    table = judge.observe([PICTURES[0], PICTURES[3]], NEED)
+    assert table["value"].to_list() == ["no", "blue", None, None, None]
+    assert table["probability"].to_list() == [0.25, None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"question": "q", "answer": "yes"}, "entry 1: expected image_id or prompt_id, which names the picture"),
+        ({"image_id": "a", "answer": "yes"}, "expected a question in words, got None"),
+        ({"image_id": "a", "question": "q"}, "expected an answer; it has"),
+        ({"image_id": "a", "question": "q", "answer": ["yes"]}, "expected an answer in words"),
+        ({"image_id": "a", "question": "q", "answer": "yes", "probability": 75}, r"a number in \[0, 1\], got 75"),
+        ({"image_id": "a", "question": "q", "answer": "yes", "probability": "high"}, "got 'high'"),
+        ({"image_id": "a", "question": "q", "answer": "yes", "probability": float("nan")}, "got nan"),
+    ],
+)
+def test_bad_answer_files_are_refused(row: dict[str, Any], message: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=message):
+        answers(tmp_path / "r.json", [row])
+
+
+def test_a_question_answered_twice_is_refused(tmp_path: Path):
+    row = {"image_id": "a", "question": "q", "answer": "yes"}
+    with pytest.raises(UsageError, match="entry 2: a second answer to ' Q' for a"):
+        answers(tmp_path / "r.json", [row, row | {"question": " Q"}])
+    with pytest.raises(UsageError, match="holds no answers"):
+        answers(tmp_path / "r.json", [])
