@@ -382,6 +382,7 @@ class Suite(Protocol):
     * ``reference: ReferenceSet | None``: real pictures that judges look at, too.
     * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
     * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
+    * ``remarks(observed) -> Sequence[str]``: lines without which the scores could be misread (sets too small ...).
     """
 
     name: str

@@ -86,6 +86,28 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "detr": ("verism.registry:_detr", "original-format DETR checkpoints: detr:FILE?classes=coco91"),
         "open-vocabulary": ("verism.registry:_open_vocabulary", "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH"),
     },
+    "features": {
+        "builtin": ("verism.registry:_builtin_features", "of our detector: offline, for demonstrations and dry runs"),
+        "inception": ("verism.registry:_inception", "ImageNet Inception-v3, torchvision's weights (DIG In): FILE"),
+        "fid-inception": (
+            "verism.registry:_fid_inception",
+            "the FID network's port (pytorch-fid, torch-fidelity): FILE",
+        ),
+        "torchscript": ("verism.registry:_torchscript", "the FID network as a program: FILE?sha256=..."),
+        "clip": ("verism.registry:_clip_features", "image vectors of CLIP-like models: ID_OR_PATH"),
+        "dinov2": ("verism.registry:_dinov2", "class token of DINOv2: ID_OR_PATH"),
+    },
+    "clip": {
+        "clip": ("verism.registry:_clip", "CLIP, SigLIP ...: ID_OR_PATH, ViT-B/32, ViT-L/14, ViT-L/14-DataComp.XL"),
+    },
+    "captioner": {
+        "transformers": ("verism.registry:_captioner", "BLIP, BLIP-2, GIT, LLaVA ...: transformers:ID_OR_PATH"),
+        "results": ("verism.registry:_caption_results", "captions made elsewhere, COCO results: results:FILE.json"),
+    },
+    "vqa": {
+        "transformers": ("verism.registry:_vqa", "BLIP, BLIP-2, InstructBLIP, LLaVA ...: transformers:ID_OR_PATH"),
+        "results": ("verism.registry:_answer_results", "answers given elsewhere: results:FILE.csv or .jsonl"),
+    },
 }
 BARE: Mapping[str, str] = {"clip": "clip"}  # roles of one kind, whose name may be left out: --clip ID_OR_PATH
 
@@ -395,12 +417,132 @@ def _open_vocabulary(argument: str, options: dict[str, str], context: Context) -
     return OpenVocabularyDetector(argument, **settings)
 
 
-def _hub_options(options: dict[str, str], context: Context) -> dict[str, Any]:
+def _builtin_features(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.builtin import BuiltinFeatures
+
+    batch_size = _take(options, "batch_size", int, 8)
+    _done("builtin", "", options)
+    return BuiltinFeatures(argument or None, threads=context.threads, batch_size=batch_size, cache=context.cache)
+
+
+def _inception(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.inception import inception_features
+
+    settings = _inception_options(options, context, preprocessing="digin")
+    _done("inception", argument, options, takes_argument=True)
+    return inception_features(argument, **settings)
+
+
+def _fid_inception(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.inception import fid_features
+
+    settings = _inception_options(options, context, preprocessing="fid")
+    _done("fid-inception", argument, options, takes_argument=True)
+    return fid_features(argument, **settings)
+
+
+def _inception_options(options: dict[str, str], context: Context, *, preprocessing: str) -> dict[str, Any]:
+    return {
+        "preprocessing": _take(options, "preprocessing", str, preprocessing),
+        "layer": _take(options, "layer", str, "pool"),
+        "sha256": _take(options, "sha256", str, None),
+        "device": _take(options, "device", str, context.device),
+        "dtype": _take(options, "dtype", str, "float32"),
+        "batch_size": _take(options, "batch_size", int, 16),
+        "cache": context.cache,
+    }
+
+
+def _torchscript(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.torchscript import TorchScriptFeatures
+
+    settings: dict[str, Any] = {
+        "sha256": _take(options, "sha256", str, None),
+        "device": _take(options, "device", str, context.device),
+        "batch_size": _take(options, "batch_size", int, 16),
+        "cache": context.cache,
+    }
+    _done("torchscript", argument, options, takes_argument=True)
+    return TorchScriptFeatures(argument, **settings)
+
+
+def _clip_features(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.hub import clip_features
+
+    settings = _vector_options(options, context) | {"layer": _take(options, "layer", str, None)}
+    _done("clip", argument, options, takes_argument=True)
+    return clip_features(argument, **settings)
+
+
+def _dinov2(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.features.hub import dinov2_features
+
+    settings = _vector_options(options, context) | {"layer": _take(options, "layer", str, None)}
+    _done("dinov2", argument, options, takes_argument=True)
+    return dinov2_features(argument, **settings)
+
+
+def _clip(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.embedding.clip import ClipJudge
+
+    settings = _vector_options(options, context)
+    _done("clip", argument, options, takes_argument=True)
+    return ClipJudge(argument, **settings)
+
+
+def _captioner(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.captions.transformers_captioner import TransformersCaptioner
+
+    settings = _hub_options(options, context) | {
+        "prompt": _take(options, "prompt", str, None),
+        "beams": _take(options, "beams", int, 5),
+        "max_new_tokens": _take(options, "max_new_tokens", int, 20),
+    }
+    _done("transformers", argument, options, takes_argument=True)
+    return TransformersCaptioner(argument, **settings)
+
+
+def _caption_results(argument: str, options: dict[str, str], context: Context) -> Judge:  # noqa: ARG001
+    from verism.judges.captions.results import CaptionResults
+
+    _done("results", argument, options, takes_argument=True)
+    return CaptionResults(Path(argument))
+
+
+def _vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.vqa.transformers_vqa import TransformersVqa
+
+    settings = _hub_options(options, context) | {
+        "prompt": _take(options, "prompt", str, None),
+        "choice_prompt": _take(options, "choice_prompt", str, None),
+        "choose": _take(options, "choose", str, "reply"),
+        "beams": _take(options, "beams", int, 1),
+        "max_new_tokens": _take(options, "max_new_tokens", int, 10),
+    }
+    _done("transformers", argument, options, takes_argument=True)
+    return TransformersVqa(argument, **settings)
+
+
+def _answer_results(argument: str, options: dict[str, str], context: Context) -> Judge:  # noqa: ARG001
+    from verism.judges.vqa.results import AnswerResults
+
+    _done("results", argument, options, takes_argument=True)
+    return AnswerResults(Path(argument))
+
+
+def _vector_options(options: dict[str, str], context: Context) -> dict[str, Any]:
+    return _hub_options(options, context, batch_size=32) | {
+        "preprocessing": _take(options, "preprocessing", str, "model"),
+        "cache": context.cache,
+    }
+
+
+def _hub_options(options: dict[str, str], context: Context, *, batch_size: int = 8) -> dict[str, Any]:
     return {
         "revision": _take(options, "revision", str, None),
         "device": _take(options, "device", str, context.device),
         "dtype": _take(options, "dtype", str, "float32"),
-        "batch_size": _take(options, "batch_size", int, 8),
+        "batch_size": _take(options, "batch_size", int, batch_size),
         "local_files_only": _take(options, "local_files_only", bool, False),
     }
 

@@ -72,6 +72,8 @@ def put_scores(finished: Any, as_json: bool) -> None:
         put_json(score_records(finished.scores()))
     else:
         click.echo(terminal_table([finished]))
+    for line in finished.manifest.get("notes", {}).get("remarks", ()):
+        say(f"note: {line}")
 
 
 def without_nan(value: Any) -> Any:

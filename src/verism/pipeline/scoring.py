@@ -62,6 +62,7 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
     run.write_verdicts(verdicts)
     run.write_scores(scores)
+    run.note(remarks=list(getattr(suite, "remarks", lambda _: ())(observed)))
     return scores
 
 

@@ -13,40 +13,10 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup, escape
 
 from verism.records import Score
+from verism.reports.svg import GLYPH_WIDTH, RUN_COLORS, cut, line, mark, svg, text, trimmed
 from verism.reports.tables import UNDEFINED, interval, percent
 
-__all__ = ["RUN_COLORS", "count_heat_map", "facet_bars", "interval_plot", "picture_boxes"]
-
-RUN_COLORS = 8  # classes r0 ... r7; further runs begin again, told apart by the shape of their marks
-GLYPH_WIDTH = 0.56  # of the font size: mean width of a character in the usual sans-serif fonts
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _text(x: float, y: float, text: str, css: str = "", anchor: str = "start") -> str:
-    end = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    style = f' class="{css}"' if css else ""
-    return f'<text x="{_number(x)}" y="{_number(y)}"{style}{end}>{escape(text)}</text>'
-
-
-def _line(x0: float, y0: float, x1: float, y1: float, css: str) -> str:
-    return f'<path class="{css}" d="M{_number(x0)} {_number(y0)}L{_number(x1)} {_number(y1)}"/>'
-
-
-def _svg(width: float, height: float, label: str, parts: Sequence[str], css: str) -> Markup:
-    # A group and not an image: the numbers written in the figure stay readable to screen readers.
-    return Markup(
-        f'<svg class="fig {css}" viewBox="0 0 {_number(width)} {_number(height)}" '
-        f'style="--w:{_number(width)}px" role="group" aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
-
-
-def _cut(text: str, width: float, size: float) -> str:
-    """As much of a text as fits, with an ellipsis."""
-    room = max(3, int(width / (size * GLYPH_WIDTH)))
-    return text if len(text) <= room else text[: room - 1] + "…"
+__all__ = ["count_heat_map", "facet_bars", "interval_plot", "picture_boxes"]
 
 
 def _described(name: str, score: Score) -> str:
@@ -61,17 +31,6 @@ def _counted(score: Score) -> str:
 def _widest(cells: Sequence[Sequence[Score | None]]) -> int:
     """Characters of the longest remark on numbers of pictures."""
     return max((len(_counted(score)) for row in cells for score in row if score is not None), default=0)
-
-
-def _mark(run: int, x: float, y: float) -> str:
-    """The dot of a run: colours repeat after eight runs, shapes change with every round."""
-    a, b = _number(x), _number(y)
-    shape = (run // RUN_COLORS) % 3
-    if shape == 0:
-        return f'<circle class="dot" cx="{a}" cy="{b}" r="4.5"/>'
-    if shape == 1:
-        return f'<rect class="dot" x="{_number(x - 4)}" y="{_number(y - 4)}" width="8" height="8"/>'
-    return f'<path class="dot" d="M{a} {_number(y - 5.5)}l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>'
 
 
 def interval_plot(
@@ -97,38 +56,38 @@ def interval_plot(
     parts: list[str] = []
     for k, column in enumerate(columns):
         left = names_width + k * (panel + gap) + gap / 2
-        parts.append(_text(left, 16, column, "head"))
+        parts.append(text(left, 16, column, "head"))
         for tick in (0, 25, 50, 75, 100):
             x = left + panel * tick / 100
-            parts.append(_line(x, top - 8, x, bottom + 4, "axis" if tick == 0 else "rule"))
+            parts.append(line(x, top - 8, x, bottom + 4, "axis" if tick == 0 else "rule"))
             if tick % 50 == 0:
-                parts.append(_text(x, bottom + 19, str(tick), "tick", "middle"))
+                parts.append(text(x, bottom + 19, str(tick), "tick", "middle"))
         if column in reference and not math.isnan(reference[column]):
             x = left + panel * reference[column]
             parts.append(
-                f"<g>{_line(x, top - 8, x, bottom + 4, 'ref')}"
+                f"<g>{line(x, top - 8, x, bottom + 4, 'ref')}"
                 f"<title>shuffled pictures: {percent(reference[column])} %</title></g>"
             )
         for i, name in enumerate(rows):
             y = top + (i + 0.5) * row_height
             if k == 0:
-                shown = escape(_cut(name, names_width - 16, 12.5))
+                shown = escape(cut(name, names_width - 16, 12.5))
                 parts.append(
-                    f'<g class="r{i % RUN_COLORS}">{_mark(i, 6, y)}</g>'
-                    f'<text x="18" y="{_number(y + 4)}">{shown}<title>{escape(name)}</title></text>'
+                    f'<g class="r{i % RUN_COLORS}">{mark(i, 6, y)}</g>'
+                    f'<text x="18" y="{trimmed(y + 4)}">{shown}<title>{escape(name)}</title></text>'
                 )
             score = cells[i][k]
             if score is None or math.isnan(score.value):
-                parts.append(_text(left + panel / 2, y + 4, UNDEFINED, "none", "middle"))
+                parts.append(text(left + panel / 2, y + 4, UNDEFINED, "none", "middle"))
                 continue
             whisker = ""
             if not math.isnan(score.ci_low):
-                whisker = _line(left + panel * score.ci_low, y, left + panel * score.ci_high, y, "whisker")
+                whisker = line(left + panel * score.ci_low, y, left + panel * score.ci_high, y, "whisker")
             parts.append(
-                f'<g class="r{i % RUN_COLORS}">{whisker}{_mark(i, left + panel * score.value, y)}'
+                f'<g class="r{i % RUN_COLORS}">{whisker}{mark(i, left + panel * score.value, y)}'
                 f"<title>{escape(_described(name, score))}</title></g>"
             )
-    return _svg(width, bottom + 26, label, parts, "wide")
+    return svg(width, bottom + 26, label, parts, "wide")
 
 
 def facet_bars(
@@ -151,15 +110,15 @@ def facet_bars(
     parts: list[str] = []
     for tick in (0, 25, 50, 75, 100):
         x = left + bars * tick / 100
-        parts.append(_line(x, top, x, bottom, "axis" if tick == 0 else "rule"))
+        parts.append(line(x, top, x, bottom, "axis" if tick == 0 else "rule"))
         if tick % 50 == 0:
-            parts.append(_text(x, bottom + 15, str(tick), "tick", "middle"))
+            parts.append(text(x, bottom + 15, str(tick), "tick", "middle"))
     for k, level in enumerate(levels):
         start = top + k * block + 4.5
         middle = start + len(rows) * pitch / 2
-        shown = escape(_cut(level, names_width - 8, 12.5))
+        shown = escape(cut(level, names_width - 8, 12.5))
         parts.append(
-            f'<text x="{_number(left - 8)}" y="{_number(middle + 4)}" text-anchor="end">{shown}'
+            f'<text x="{trimmed(left - 8)}" y="{trimmed(middle + 4)}" text-anchor="end">{shown}'
             f"<title>{escape(level)}</title></text>"
         )
         for i, name in enumerate(rows):
@@ -167,21 +126,21 @@ def facet_bars(
             middle = y + thick / 2
             score = cells[k][i]
             if score is None or math.isnan(score.value):
-                parts.append(_text(left + bars + 44, middle + 3.5, UNDEFINED, "value", "end"))
+                parts.append(text(left + bars + 44, middle + 3.5, UNDEFINED, "value", "end"))
                 if score is not None:
-                    parts.append(_text(left + bars + 52, middle + 3.5, _counted(score), "count"))
+                    parts.append(text(left + bars + 52, middle + 3.5, _counted(score), "count"))
                 continue
             whisker = ""
             if not math.isnan(score.ci_low):
-                whisker = _line(left + bars * score.ci_low, middle, left + bars * score.ci_high, middle, "whisker")
+                whisker = line(left + bars * score.ci_low, middle, left + bars * score.ci_high, middle, "whisker")
             parts.append(
-                f'<g class="r{i % RUN_COLORS}"><rect class="amount" x="{_number(left)}" y="{_number(y)}" '
-                f'width="{_number(bars * score.value)}" height="{_number(thick)}"/>{whisker}'
+                f'<g class="r{i % RUN_COLORS}"><rect class="amount" x="{trimmed(left)}" y="{trimmed(y)}" '
+                f'width="{trimmed(bars * score.value)}" height="{trimmed(thick)}"/>{whisker}'
                 f"<title>{escape(f'{level}, {_described(name, score)}')}</title></g>"
-                + _text(left + bars + 44, middle + 3.5, percent(score.value), "value", "end")
-                + _text(left + bars + 52, middle + 3.5, _counted(score), "count")
+                + text(left + bars + 44, middle + 3.5, percent(score.value), "value", "end")
+                + text(left + bars + 52, middle + 3.5, _counted(score), "count")
             )
-    return _svg(left + bars + numbers, bottom + 22, label, parts, "bars")
+    return svg(left + bars + numbers, bottom + 22, label, parts, "bars")
 
 
 def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
@@ -198,17 +157,17 @@ def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
     cap = min(last, max([*asked, 0]) + 4)
     cell, left, top = 46.0, 62.0, 44.0
     parts = [
-        _text(left + (cap + 1) * cell / 2, 14, "found", "head", "middle"),
+        text(left + (cap + 1) * cell / 2, 14, "found", "head", "middle"),
         *(
-            _text(left + (f + 0.5) * cell, top - 10, f"{f}+" if f == cap < last else str(f), "tick", "middle")
+            text(left + (f + 0.5) * cell, top - 10, f"{f}+" if f == cap < last else str(f), "tick", "middle")
             for f in range(cap + 1)
         ),
     ]
     for i, count in enumerate(asked):
         y = top + i * cell
         n_used = next(s.n_used for (c, _), s in shares.items() if c == count)
-        parts.append(_text(left - 12, y + cell / 2 + 4, f"asked {count}" if i == 0 else str(count), "tick", "end"))
-        parts.append(_text(left + (cap + 1) * cell + 8, y + cell / 2 + 4, f"n {n_used:,}", "tick"))
+        parts.append(text(left - 12, y + cell / 2 + 4, f"asked {count}" if i == 0 else str(count), "tick", "end"))
+        parts.append(text(left + (cap + 1) * cell + 8, y + cell / 2 + 4, f"n {n_used:,}", "tick"))
         for found in range(cap + 1):
             x = left + found * cell
             pooled = [s for (c, f), s in shares.items() if c == count and min(f, cap) == found]
@@ -220,13 +179,13 @@ def count_heat_map(*, scores: Sequence[Score], label: str) -> Markup:
             if len(pooled) == 1:
                 words += f" {interval(pooled[0])}".rstrip()
             parts.append(
-                f'<g class="cell{strong}{diagonal}"><rect x="{_number(x + 1)}" y="{_number(y + 1)}" '
-                f'width="{_number(cell - 2)}" height="{_number(cell - 2)}" rx="3" '
+                f'<g class="cell{strong}{diagonal}"><rect x="{trimmed(x + 1)}" y="{trimmed(y + 1)}" '
+                f'width="{trimmed(cell - 2)}" height="{trimmed(cell - 2)}" rx="3" '
                 f'style="--share:{share:.3f}"/>'
-                + _text(x + cell / 2, y + cell / 2 + 4, shown, "", "middle")
+                + text(x + cell / 2, y + cell / 2 + 4, shown, "", "middle")
                 + f"<title>{escape(words)}, {n_used} pictures</title></g>"
             )
-    return _svg(left + (cap + 1) * cell + 52, top + len(asked) * cell + 6, label, parts, "heat")
+    return svg(left + (cap + 1) * cell + 52, top + len(asked) * cell + 6, label, parts, "heat")
 
 
 def picture_boxes(
@@ -242,27 +201,27 @@ def picture_boxes(
         return None
     size = max(width, height) / 20
     outlines, tags = [], []
-    for x0, y0, x1, y1, text, wanted in boxes:
+    for x0, y0, x1, y1, words, wanted in boxes:
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             continue
         a, b = min(max(x0, 0.0), width), min(max(y0, 0.0), height)
         c, d = min(max(x1, a), width), min(max(y1, b), height)
-        tag_width = len(text) * size * GLYPH_WIDTH + size * 0.5
+        tag_width = len(words) * size * GLYPH_WIDTH + size * 0.5
         # The tag sits on the box, or inside it at the upper edge of the picture; never beyond the right edge.
         tag_x = max(0.0, min(a, width - tag_width))
         tag_y = b - size * 1.25 if b >= size * 1.25 else b
         css = "wanted" if wanted else "other"
         outlines.append(
-            f'<rect class="outline {css}" x="{_number(a)}" y="{_number(b)}" '
-            f'width="{_number(c - a)}" height="{_number(d - b)}"/>'
+            f'<rect class="outline {css}" x="{trimmed(a)}" y="{trimmed(b)}" '
+            f'width="{trimmed(c - a)}" height="{trimmed(d - b)}"/>'
         )
         tags.append(
-            f'<g class="tag {css}"><rect x="{_number(tag_x)}" y="{_number(tag_y)}" width="{_number(tag_width)}" '
-            f'height="{_number(size * 1.25)}"/>'
-            f'<text x="{_number(tag_x + size * 0.25)}" y="{_number(tag_y + size * 0.94)}">{escape(text)}</text></g>'
+            f'<g class="tag {css}"><rect x="{trimmed(tag_x)}" y="{trimmed(tag_y)}" width="{trimmed(tag_width)}" '
+            f'height="{trimmed(size * 1.25)}"/>'
+            f'<text x="{trimmed(tag_x + size * 0.25)}" y="{trimmed(tag_y + size * 0.94)}">{escape(words)}</text></g>'
         )
     parts = [*outlines, *reversed(tags)]  # where tags overlap, the most confident one stays readable
     return Markup(
-        f'<svg class="boxes" viewBox="0 0 {width} {height}" style="font-size:{_number(size)}px" '
+        f'<svg class="boxes" viewBox="0 0 {width} {height}" style="font-size:{trimmed(size)}px" '
         f'aria-hidden="true">{"".join(parts)}</svg>'
     )

@@ -118,8 +118,8 @@ def collect(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> list[Til
     verdicts = [_verdicts(run) for run in runs]
     orders = [_order(*parts) for parts in zip(images, prompts, verdicts)]
     tiles: list[Tile] = []
-    for number, share in enumerate(_even_shares([sum(map(len, order.values())) for order in orders], gallery)):
-        chosen = _pick(orders[number], share)
+    for number, share in enumerate(even_shares([sum(map(len, order.values())) for order in orders], gallery)):
+        chosen = pick(orders[number], share)
         tiles += _tiles(
             number, runs[number], images[number], chosen, prompts[number], verdicts[number], embed_pixels=embed_pixels
         )
@@ -156,29 +156,29 @@ def _order(
         by_skill = groups[outcome].setdefault(str(facets.get("skill")), {})
         by_skill.setdefault(str(facets.get("object")), []).append(image_id)
     return {
-        outcome: _turns([_spread_objects(skill, by_object) for skill, by_object in skills.items()])
+        outcome: turns([_spread_objects(skill, by_object) for skill, by_object in skills.items()])
         for outcome, skills in groups.items()
     }
 
 
 def _spread_objects(skill: str, by_object: Mapping[str, Sequence[str]]) -> list[str]:
     """Pictures of one skill, objects in turn. Their order is shuffled, or short galleries would hold airplanes only."""
-    names = sorted(by_object, key=lambda name: _shuffled(f"{skill}/{name}"))
-    return _turns([sorted(by_object[name], key=_shuffled) for name in names])
+    names = sorted(by_object, key=lambda name: shuffled(f"{skill}/{name}"))
+    return turns([sorted(by_object[name], key=shuffled) for name in names])
 
 
-def _shuffled(text: str) -> str:
+def shuffled(text: str) -> str:
     """Sorting by this is a shuffle that is the same everywhere; equal ids of two runs keep equal places."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _turns(queues: Sequence[Sequence[str]]) -> list[str]:
+def turns(queues: Sequence[Sequence[str]]) -> list[str]:
     """One of each in turn until all are empty."""
     longest = max(map(len, queues), default=0)
     return [queue[k] for k in range(longest) for queue in queues if k < len(queue)]
 
 
-def _even_shares(sizes: Sequence[int], total: int) -> list[int]:
+def even_shares(sizes: Sequence[int], total: int) -> list[int]:
     """``total`` dealt out evenly, none getting more than it can use."""
     shares = [0] * len(sizes)
     order = sorted(range(len(sizes)), key=lambda k: (sizes[k], k))  # the smallest first: what they leave, others get
@@ -188,7 +188,7 @@ def _even_shares(sizes: Sequence[int], total: int) -> list[int]:
     return shares
 
 
-def _pick(order: Mapping[Outcome, Sequence[str]], total: int) -> list[str]:
+def pick(order: Mapping[Outcome, Sequence[str]], total: int) -> list[str]:
     """The first pictures of every outcome, by ``SHARES``; what one outcome cannot use goes to the others in turn."""
     wanted = {outcome: min(math.ceil(SHARES[outcome] * total), len(order[outcome])) for outcome in OUTCOMES}
     for outcome in reversed(OUTCOMES):  # rounding up may have promised a picture or two too many
@@ -216,7 +216,7 @@ def _tiles(
     for image_id in chosen:
         row = rows[image_id]
         prompt = prompts.get(row["prompt_id"])
-        source, size, missing = _picture(run, row, embed_pixels)
+        source, size, missing = picture_data(run, row, embed_pixels)
         labels = tuple(prompt.spec.get("labels", ())) if prompt else ()
         drawn = [(x0, y0, x1, y1, text, label in labels) for x0, y0, x1, y1, text, label in boxes.get(image_id, [])]
         width, height = row["width"] or size[0], row["height"] or size[1]
@@ -259,7 +259,7 @@ def _boxes(run: Run, chosen: Sequence[str]) -> dict[str, list[tuple[float, float
     return found
 
 
-def _picture(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str | None, tuple[int, int], str]:
+def picture_data(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str | None, tuple[int, int], str]:
     """Data URI, its size, and why there is none."""
     from verism.imaging import read_picture
 

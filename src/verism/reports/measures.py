@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from verism.errors import UsageError
-from verism.records import Score
+from verism.records import FacetValue, Score
 from verism.reports.tables import UNDEFINED, run_names
 from verism.store import Run
 
-__all__ = ["DETAIL", "cell", "group_name", "headline_rows", "number"]
+__all__ = ["DETAIL", "Key", "by_measure", "cell", "group_name", "headline_rows", "key_of", "number", "prompt_form"]
+
+Key = tuple[str, tuple[tuple[str, FacetValue], ...]]
 
 DETAIL = ("object", "element_type", "category")  # facets too many to be in the first table; reports and CSV have them
+
+
+def key_of(score: Score) -> Key:
+    """What tells a score from the others of its run and protocol."""
+    return score.metric, tuple(score.group.items())
 
 
 def number(value: float, unit: str) -> str:
@@ -21,7 +28,13 @@ def number(value: float, unit: str) -> str:
         return UNDEFINED
     if unit == "share":
         return f"{100 * value:.1f}"
-    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    if unit == "p":
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return f"{value:.4g}" if abs(value) >= 1 and unit != "ratio" and abs(value) < 10_000 else _short(value)
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
 
 
 def cell(score: Score | None) -> str:
@@ -37,7 +50,20 @@ def cell(score: Score | None) -> str:
 
 def group_name(score: Score) -> str:
     """The group a score is restricted to, in words; ``all`` for none."""
-    return ", ".join(f"{value}" for value in score.group.values()) or "all"
+    words = [prompt_form(str(v)) if k == "family" else str(v) for k, v in score.group.items()]
+    return ", ".join(words) or "all"
+
+
+def prompt_form(family: str) -> str:
+    """What the prompts of a family look like."""
+    return "{object}" if family == "object" else f"{{object}} in {{{family}}}"
+
+
+def by_measure(keys: Iterable[Key]) -> list[Key]:
+    """Scores of one measure together, measures and groups in the order they first appear."""
+    kept = list(dict.fromkeys(keys))
+    order = {metric: n for n, metric in enumerate(dict.fromkeys(metric for metric, _ in kept))}
+    return sorted(kept, key=lambda key: order[key[0]])
 
 
 def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[list[str]]]:
@@ -52,8 +78,8 @@ def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[l
     columns = []
     for run in runs:
         shown = [s for s in run.scores() if s.protocol == protocol and not set(s.group) & set(DETAIL)]
-        columns.append({(s.metric, tuple(s.group.items())): s for s in shown})
-    keys = list(dict.fromkeys(key for column in columns for key in column))
+        columns.append({key_of(s): s for s in shown})
+    keys = by_measure(key for column in columns for key in column)
     if not keys:
         raise UsageError(f"these runs have no scores under the protocol {protocol}")
     body = []

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from verism.records import ROLES, STATES, TABLES, content_hash
-from verism.reports import figures, tables
+from verism.reports import tables
 from verism.reports.gallery import judge_of
+from verism.reports.svg import RUN_COLORS
 from verism.store import TRUTH, Run
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def render(template: str, sources: Sequence[Source], **values: Any) -> str:
         provenance=provenance(sources),
         n_pictures=sum(sum(s.states.values()) for s in sources),
         dash=tables.UNDEFINED,
-        run_colors=figures.RUN_COLORS,
+        run_colors=RUN_COLORS,
         **values,
     )
 
