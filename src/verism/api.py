@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.pipeline.comparing import Difference, compare_runs
+from verism.pipeline.comparing import Difference, compare_runs, compare_scores
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import score_run
@@ -408,8 +408,20 @@ def make_reference(
     return finished
 
 
-def compare(a: Run | PathLike, b: Run | PathLike, **options: Any) -> list[Difference]:
-    """Paired comparison of two runs: B minus A. See ``verism.pipeline.comparing.compare_runs``."""
+def compare(
+    a: Run | PathLike, b: Run | PathLike, *, by: str | None = None, protocol: str | None = None, seed: int = 0
+) -> list[Difference]:
+    """Comparison of two runs: B minus A. Paired by picture where the suite decides picture by picture (PaintSkills,
+    see ``pipeline.comparing.compare_runs``), otherwise measure by measure (``compare_scores``).
+
+    Args:
+        by: facet to group by; PaintSkills: ``skill`` by default. seed: of random permutations, where they are needed.
+    """
     a = a if isinstance(a, Run) else open_run(a)
     b = b if isinstance(b, Run) else open_run(b)
-    return compare_runs(a, b, **options)
+    suites = [str(run.manifest["settings"].get("suite", "")) for run in (a, b)]
+    if all(name.startswith("paintskills") for name in suites):
+        return compare_runs(a, b, by=by or "skill", protocol=protocol, seed=seed)
+    if suites[0] != suites[1]:
+        raise UsageError(f"{a.path} is a run of {suites[0]} and {b.path} of {suites[1]}: they measure different things")
+    return compare_scores(a, b, by=by, protocol=protocol)

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from verism import api
 from verism.errors import UsageError
-from verism.pipeline.comparing import compare_runs
-from verism.records import Prompt, frame
+from verism.pipeline.comparing import compare_runs, compare_scores
+from verism.records import Prompt, Score, frame
 from verism.store import Run
 
 
@@ -121,3 +122,57 @@ def test_runs_that_cannot_be_paired_are_refused(tmp_path):
         compare_runs(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
     with pytest.raises(UsageError, match="cannot be paired"):
         compare_runs(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
+
+
+# ------------------------------------------------------------------------------------------------- measures, unpaired
+def scored(path, *scores: Score) -> Run:
+    run = Run.start(path, {"suite": "geography"})
+    run.write_scores(scores)
+    return run
+
+
+def measured(value: float, low: float, high: float, metric: str = "coverage", **group: str) -> Score:
+    return Score(
+        suite="geography", metric=metric, protocol="corrected", value=value, ci_low=low, ci_high=high, n_used=50,
+        n_unusable=0, group=group,
+    )  # fmt: skip
+
+
+def test_measures_are_compared_by_their_intervals(tmp_path):
+    # B - A = -0.30. Lower end: -0.30 - sqrt((0.5-0.4)^2 + (0.9-0.8)^2) = -0.30 - 0.1414; upper end the same way.
+    a = scored(tmp_path / "a", measured(0.8, 0.7, 0.9, region="Africa"), measured(0.8, 0.7, 0.9, region="Europe"))
+    b = scored(tmp_path / "b", measured(0.5, 0.4, 0.6, region="Africa"), measured(0.8, 0.7, 0.9, region="Europe"))
+    africa, europe = compare_scores(a, b)
+    assert africa.group == {"region": "Africa"}
+    assert africa.difference == pytest.approx(-0.3)
+    assert (africa.ci_low, africa.ci_high) == pytest.approx((-0.3 - 0.02**0.5, -0.3 + 0.02**0.5))
+    # Standard error 0.1414 / 1.96 = 0.0722; z = 4.158; two-sided 3.2e-5; Holm over two regions doubles it.
+    assert africa.p_value == pytest.approx(3.21e-5, rel=0.01)
+    assert africa.p_holm == pytest.approx(2 * africa.p_value)
+    assert (europe.difference, europe.p_value) == (0, 1)
+    assert (africa.method, africa.n_pairs, africa.n_unpaired) == ("independent", 0, 100)
+
+
+def test_lopsided_intervals_count_by_the_end_towards_no_difference(tmp_path):
+    a = scored(tmp_path / "a", measured(0.5, 0.5, 0.5))
+    b = scored(tmp_path / "b", measured(0.7, 0.5, 0.71))
+    (row,) = compare_scores(a, b)
+    # The lower end of B reaches A: p = 2 (1 - Phi(1.96)) = 0.05, however close the upper end is.
+    assert row.ci_low == pytest.approx(0)
+    assert row.p_value == pytest.approx(0.05)
+
+
+def test_objects_are_compared_when_asked_for_and_scores_without_interval_never(tmp_path):
+    nan = float("nan")
+    both = [measured(0.5, 0.4, 0.6, object="car", region="Africa"), measured(0.88, nan, nan, "expected_coverage")]
+    a, b = scored(tmp_path / "a", *both), scored(tmp_path / "b", *both)
+    with pytest.raises(UsageError, match="no score with an interval in common"):
+        compare_scores(a, b)
+    assert [row.group["object"] for row in compare_scores(a, b, by="object")] == ["car"]
+
+
+def test_runs_of_other_suites_are_not_compared(tmp_path):
+    a = scored(tmp_path / "a", measured(0.8, 0.7, 0.9))
+    b = Run.start(tmp_path / "b", {"suite": "quality"})
+    with pytest.raises(UsageError, match=r"is a run of geography and .* of quality"):
+        api.compare(a, b)

@@ -16,6 +16,8 @@ import click
 
 from verism._version import __version__
 from verism.cli.common import Failures, Group, put_json, put_scores, say
+from verism.cli.data import data
+from verism.cli.metrics import metrics
 from verism.cli.train import train
 from verism.errors import UsageError, VerismError
 
@@ -50,7 +52,9 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 _scene_options = _together(
     click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times."),
-    click.option("--split", help="PaintSkills: val (papers: test; the default) or train."),
+    click.option(
+        "--split", help="PaintSkills: val (papers: test; the default) or train. alignment: of Karpathy's file."
+    ),
     click.option("--limit", type=click.IntRange(1), help="Prompts in all, spread evenly over skills and factors."),
     click.option("--seed", type=int, default=0, show_default=True, help="Of scenes, sampling and generation."),
 )
@@ -70,8 +74,10 @@ _suite_options = _together(
     click.option("--world", type=click.Path(path_type=Path), help="geography: your own regions, objects, templates."),
     click.option("--annotations", type=click.Path(path_type=Path), help="alignment: COCO captions, or a prompt list."),
     click.option("--questions", type=click.Path(path_type=Path), help="alignment: questions as TIFA or DSG has them."),
-    click.option("--prompts", type=click.Path(path_type=Path), help="quality: a list of prompts (.txt, .csv, .jsonl)."),
-    click.option("--group-by", help="A column by which to compare group by group."),
+    click.option("--prompts", type=click.Path(path_type=Path), help="quality, alignment: a list (.txt, .csv, .jsonl)."),
+    click.option("--caption", type=click.Choice(["first", "random"]), help="alignment: which caption is the prompt."),
+    click.option("--tree-tag", help="geography: only real pictures with this tree_tag (EvalGIM: no)."),
+    click.option("--group-by", help="Columns by which to compare group by group, with commas."),
 )
 _judge_options = _together(
     click.option("--detector", help="Who finds objects.  [default: builtin]"),
@@ -332,16 +338,17 @@ def report(
 @cli.command()
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
-@click.option("--by", default="skill", show_default=True, help="Facet: skill, object, count, relation, background ...")
+@click.option("--by", help="Facet: skill (PaintSkills' default), object, count, relation, region ...")
 @click.option("--protocol", type=click.Choice(["released", "paper", "corrected"]), help="Only this one.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
 @click.option("--json", "as_json", is_flag=True)
-def compare(run_a: Path, run_b: Path, by: str, protocol: str | None, seed: int, as_json: bool) -> None:
-    """Is B better than A, at what, and is it luck? Paired by prompt; B minus A, in points.
+def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
+    """Is B better than A, at what, and is it luck? B minus A; paired by prompt where pictures are decided one by one.
 
     \b
     verism compare runs/step-1000 runs/step-2000
     verism compare runs/a runs/b --by object --protocol corrected
+    verism compare runs/geography-a runs/geography-b --by region
     """
     from verism import api
     from verism.reports.comparison import comparison_table
@@ -463,6 +470,8 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
         click.echo(str(path))
 
 
+cli.add_command(data)
+cli.add_command(metrics)
 cli.add_command(train)
 
 

@@ -1,0 +1,602 @@
+"""``verism metrics``: one metric on files made elsewhere, without a run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from verism.cli.common import Group, put_json, say, without_nan
+from verism.errors import UsageError, VerismError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from verism.metrics.frechet import FeatureStatistics
+
+__all__ = ["metrics"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Array = Any  # numpy arrays: numpy is loaded with the first command, not with the command line
+
+# From here on an interval takes more than a moment: features of a Fréchet distance, and products between two sets.
+LONG_JACKKNIFE = 512
+LONG_PRDC = 10**10
+LONG_NOTE = "computed anew for many parts of the pictures, which takes a while; --no-interval leaves them out"
+
+
+@click.group(cls=Group)
+def metrics() -> None:
+    """Single metrics on features, embeddings or captions that you have as files.
+
+    \b
+    verism metrics prdc --real real.npy --generated mine.npy -k 3
+    verism metrics fid --real coco_val.npz --generated mine.npy --json
+    verism metrics captions --references captions_val2014.json --candidates results.json
+
+    Arrays are .npy, or .npz with a single array (or one named `features`): one row per picture. Pickles are not opened.
+    """
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+def _files(*names: str, what: str) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        for name in reversed(names):
+            command = click.option(
+                f"--{name}", required=True, type=click.Path(path_type=Path), help=what.format(name.split("-")[0])
+            )(command)
+        return command
+
+    return decorate
+
+
+_sides = _files("real", "generated", what="Features of {} pictures, shape (pictures, features).")
+_embeddings = _files("image-embeddings", "text-embeddings", what="Vectors of {}s, shape (N, D), not normalised.")
+_prompts = click.option(
+    "--prompts",
+    type=click.Path(path_type=Path),
+    help="Text file, line i the prompt of generated picture i: intervals keep pictures of one prompt together.",
+)
+_no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out: they take most of the time.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+# --------------------------------------------------------------------------------------------------------- feature sets
+@metrics.command("prdc")
+@_sides
+@click.option("-k", "--neighbours", "k", type=click.IntRange(1), default=5, show_default=True, help="DIG In uses 3.")
+@click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
+@_no_interval
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the halves behind the intervals.")
+@_as_json
+def metrics_prdc(
+    real: Path, generated: Path, k: int, inclusive: bool, no_interval: bool, seed: int, as_json: bool
+) -> None:
+    """Precision, recall, density and coverage of generated pictures against real ones.
+
+    \b
+    verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
+    verism metrics prdc --real real.npy --generated mine.npy --inclusive
+    """
+    from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
+
+    x, y = _features(real, "--real"), _features(generated, "--generated")
+    with _usage():
+        values = prdc(x, y, k, strict=not inclusive)
+        ceiling = expected_coverage(len(x), len(y), k)
+        intervals = None
+        if not no_interval:
+            if len(x) * len(y) * x.shape[1] > LONG_PRDC:
+                say(f"intervals: {LONG_NOTE}")
+            halves = half_samples(x, y, k, seed=seed, strict=not inclusive, values=values)
+            intervals = {
+                "precision": halves.interval("precision"),
+                "recall": halves.interval("recall"),
+                "density": halves.interval("density"),
+                "coverage": halves.interval("coverage"),
+            }
+    if as_json:
+        result = values._asdict() | {
+            "k": k,
+            "strict": not inclusive,
+            "n_real": len(x),
+            "n_generated": len(y),
+            "features": x.shape[1],
+            "expected_coverage": ceiling,
+            "intervals": None if intervals is None else {name: _ends(ends) for name, ends in intervals.items()},
+        }
+        put_json(without_nan(result))
+        return
+    for name in PRDC._fields:
+        note = f"   equal distributions: {ceiling:.4f}" if name == "coverage" else ""
+        click.echo(_row(name, getattr(values, name), None if intervals is None else intervals[name]) + note)
+    click.echo(f"k = {k}; {_counts(len(x), len(y), x.shape[1])}")
+
+
+@metrics.command("fid")
+@_sides
+@_prompts
+@click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated pictures.")
+@_no_interval
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the groups that are left out in turn.")
+@_as_json
+def metrics_fid(
+    real: Path, generated: Path, prompts: Path | None, infinity: bool, no_interval: bool, seed: int, as_json: bool
+) -> None:
+    """Fréchet distance. It is FID if the features are those of the FID Inception network.
+
+    Either side may be a statistics file (.npz with mu and sigma), as published for many data sets.
+
+    \b
+    verism metrics fid --real real.npy --generated mine.npy --json
+    verism metrics fid --real coco_val.npz --generated mine.npy --infinity
+    """
+    from verism.metrics.frechet import FeatureStatistics, fid_infinity, frechet_from_features, frechet_interval
+
+    first, second = _features_or_statistics(real, "--real"), _features_or_statistics(generated, "--generated")
+    interval = extrapolated = None
+    with _usage():
+        told = frechet_from_features(first, second)
+        clusters = None if prompts is None else _labels(prompts, _n_rows(second, generated))
+        if told.warning:
+            say(f"warning: {told.warning}")
+        if not no_interval:
+            if told.dim >= LONG_JACKKNIFE:
+                say(f"interval: {LONG_NOTE}")
+            interval = frechet_interval(first, second, clusters=clusters, seed=seed)
+        if infinity:
+            if isinstance(second, FeatureStatistics):
+                raise UsageError(f"--infinity needs the features of the generated pictures; {generated} has statistics")
+            n_groups = 0 if no_interval else 10
+            extrapolated = fid_infinity(first, second, clusters=clusters, n_groups=n_groups, seed=seed)
+            if extrapolated.warning and extrapolated.warning != told.warning:
+                say(f"warning: {extrapolated.warning}")
+    if as_json:
+        result: dict[str, Any] = {
+            "fid": told.value,
+            "n_real": told.n_real,
+            "n_generated": told.n_generated,
+            "features": told.dim,
+            "warning": told.warning,
+        }
+        if interval is not None:
+            result["interval"] = _ends(interval)
+        if extrapolated is not None:
+            result["fid_infinity"] = {
+                "value": extrapolated.value,
+                "interval": _ends(extrapolated),
+                "slope": extrapolated.slope,
+                "sizes": extrapolated.sizes.tolist(),
+                "distances": extrapolated.values.tolist(),
+            }
+        put_json(without_nan(result))
+        return
+    click.echo(_row("fid", told.value, interval))
+    if extrapolated is not None:
+        click.echo(_row("fid-infinity", extrapolated.value, extrapolated))
+    click.echo(_counts(told.n_real, told.n_generated, told.dim))
+
+
+@metrics.command("kid")
+@_sides
+@_prompts
+@click.option("--published", is_flag=True, help="Also mean and spread of random subsets, as it is usually printed.")
+@click.option("--subsets", type=click.IntRange(1), default=100, show_default=True, help="With --published.")
+@click.option("--subset-size", type=click.IntRange(2), default=1000, show_default=True, help="With --published.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the subsets.")
+@_as_json
+def metrics_kid(
+    real: Path,
+    generated: Path,
+    prompts: Path | None,
+    published: bool,
+    subsets: int,
+    subset_size: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Kernel (Inception) distance: unbiased, so sets of different sizes compare.
+
+    \b
+    verism metrics kid --real real.npy --generated mine.npy --json
+    verism metrics kid --real real.npy --generated mine.npy --published --subset-size 500
+    """
+    from verism.metrics.kernel import kid, kid_subsets
+
+    x, y = _features(real, "--real"), _features(generated, "--generated")
+    parts = None
+    with _usage():
+        told = kid(x, y, clusters=None if prompts is None else _labels(prompts, len(y)))
+        if published:
+            parts = kid_subsets(x, y, subsets=subsets, subset_size=subset_size, seed=seed)
+    if as_json:
+        result: dict[str, Any] = {
+            "kid": told.value,
+            "interval": _ends(told),
+            "n_real": told.n_real,
+            "n_generated": told.n_generated,
+            "features": x.shape[1],
+        }
+        if parts is not None:
+            result["published"] = {
+                "kid_mean": parts.mean,
+                "kid_std": parts.std,
+                "subsets": subsets,
+                "subset_size": subset_size,
+                "seed": seed,
+            }
+        put_json(without_nan(result))
+        return
+    click.echo(_row("kid", told.value, told, digits=6))
+    if parts is not None:
+        click.echo(
+            f"{'kid, subsets':<14} {parts.mean:>10.6f}  ± {parts.std:.6f}   {subsets} of {subset_size:,} pictures"
+        )
+    click.echo(_counts(told.n_real, told.n_generated, x.shape[1]))
+
+
+@metrics.command("inception-score")
+@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (pictures, classes).")
+@click.option("--probabilities", type=click.Path(path_type=Path), help="Instead: rows of sum 1.")
+@click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Consecutive parts.")
+@_prompts
+@_as_json
+def metrics_inception_score(
+    logits: Path | None, probabilities: Path | None, splits: int, prompts: Path | None, as_json: bool
+) -> None:
+    """Inception score from a classifier's predictions.
+
+    \b
+    verism metrics inception-score --logits logits.npy --json
+    """
+    from verism.metrics.inception_score import inception_score
+
+    if (logits is None) == (probabilities is None):
+        raise UsageError("give one of --logits and --probabilities")
+    path, option = (logits, "--logits") if logits is not None else (probabilities, "--probabilities")
+    assert path is not None
+    given = _features(path, option)
+    with _usage():
+        told = inception_score(
+            given,
+            kind="logits" if logits is not None else "probabilities",
+            splits=splits,
+            clusters=None if prompts is None else _labels(prompts, len(given)),
+        )
+    if as_json:
+        result = {
+            "inception_score": told.mean,
+            "std": told.std,
+            "splits": told.splits,
+            "whole": {"value": told.value, "interval": _ends(told)},
+            "n_generated": told.n,
+        }
+        put_json(without_nan(result))
+        return
+    click.echo(f"{'inception score':<16} {told.mean:>8.4f}  ± {told.std:.4f}   {told.splits} splits, as published")
+    click.echo(f"{'all at once':<16} {told.value:>8.4f}  [{told.low:.4f}, {told.high:.4f}]")
+    click.echo(f"{told.n:,} pictures, {given.shape[1]:,} classes")
+
+
+# ------------------------------------------------------------------------------------------------------------ captions
+@metrics.command("captions")
+@click.option("--references", required=True, type=click.Path(path_type=Path), help="COCO captions file.")
+@click.option("--candidates", required=True, type=click.Path(path_type=Path), help="COCO results file.")
+@click.option(
+    "--with", "extra", multiple=True, type=click.Choice(["meteor", "spice"]), help="Java programs; may be given twice."
+)
+@click.option("--tokenizer", type=click.Choice(["ptb", "none"]), default="ptb", show_default=True)
+@_as_json
+def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...], tokenizer: str, as_json: bool) -> None:
+    """BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit; METEOR and SPICE on request.
+
+    References: {"annotations": [{"image_id": 1, "caption": "a dog"}, ...]}. Candidates: [{"image_id": 1, "caption":
+    "a cat"}], one of each picture. Pictures without a candidate are left out, as is usual, and counted.
+
+    \b
+    verism metrics captions --references refs.json --candidates cands.json --json
+    verism metrics captions --references refs.json --candidates cands.json --with meteor --with spice
+    """
+    from verism.metrics.captions import (
+        DEFAULT_METRICS,
+        TOOLKIT_NAMES,
+        MissingTool,
+        ToolFailed,
+        caption_scores,
+    )
+
+    meant, said = _references(references), _candidates(candidates)
+    if unknown := [key for key in said if key not in meant]:
+        raise UsageError(
+            f"{len(unknown):,} of {len(said):,} candidates have no reference, such as image_id {unknown[0]!r}: are "
+            f"{candidates} and {references} of the same data set?"
+        )
+    try:
+        with _usage():
+            told = caption_scores(
+                meant,
+                said,
+                metrics=(*DEFAULT_METRICS, *extra),  # type: ignore[arg-type]  # click checked them
+                tokenizer=tokenizer,  # type: ignore[arg-type]
+                unmatched="count",
+            )
+    except (MissingTool, ToolFailed) as err:
+        raise VerismError(str(err)) from err
+    names = {name: TOOLKIT_NAMES[name] for name in TOOLKIT_NAMES if name in told.values}
+    if as_json:
+        result = {
+            **{shown: told.values[name].value for name, shown in names.items()},
+            "intervals": {shown: _ends(told.values[name]) for name, shown in names.items()},
+            "n_used": told.n_used,
+            "n_unusable": told.n_unusable,
+            "tokenizer": told.tokenizer,
+        }
+        put_json(without_nan(result))
+        return
+    for name, shown in names.items():
+        click.echo(_row(shown, told.values[name].value, told.values[name]))
+    click.echo(f"{told.n_used:,} pictures, {told.n_unusable:,} without a candidate left out")
+
+
+# ---------------------------------------------------------------------------------------------------------- embeddings
+@metrics.command("r-precision")
+@_embeddings
+@click.option(
+    "--positive", type=click.Path(path_type=Path), help="Row of each picture's text.  [default: the same row]"
+)
+@click.option(
+    "--protocol", type=click.Choice(["released", "corrected"]), default="corrected", show_default=True, help="See docs."
+)
+@click.option("--method", type=click.Choice(["exact", "sampled"]), help="[default: sampled if released, else exact]")
+@click.option("--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts, the own among them.")
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of sampled pools.")
+@click.option("--seed", type=click.IntRange(0), default=10, show_default=True, help="Of sampled pools.")
+@_as_json
+def metrics_r_precision(
+    image_embeddings: Path,
+    text_embeddings: Path,
+    positive: Path | None,
+    protocol: str,
+    method: str | None,
+    pool: int,
+    repeats: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """How often a picture is nearer to its own text than to all others of a pool.
+
+    \b
+    verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy --protocol released --json
+    verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy
+    """
+    from verism.metrics.retrieval import r_precision
+
+    images, texts = _features(image_embeddings, "--image-embeddings"), _features(text_embeddings, "--text-embeddings")
+    rows = None if positive is None else _array(positive, "--positive")
+    with _usage():
+        told = r_precision(
+            images,
+            texts,
+            positive=rows,
+            protocol=protocol,  # type: ignore[arg-type]  # click checked both
+            method=method,  # type: ignore[arg-type]
+            pool=pool,
+            repeats=repeats,
+            seed=seed,
+        )
+    if as_json:
+        result = {
+            "r_precision": told.value,
+            "interval": _ends(told),
+            "n_used": told.n_used,
+            "n_unusable": told.n_unusable,
+            "protocol": protocol,
+            "method": method or ("sampled" if protocol == "released" else "exact"),
+            "pool": pool,
+        }
+        put_json(without_nan(result))
+        return
+    click.echo(_row("r-precision", told.value, told))
+    click.echo(
+        f"{protocol}, pool of {pool}; {told.n_used:,} pictures, {told.n_unusable:,} unusable; {len(texts):,} texts"
+    )
+
+
+@metrics.command("clipscore")
+@_embeddings
+@click.option(
+    "--scale",
+    type=click.Choice(["cosine", "x100", "hessel"]),
+    default="cosine",
+    show_default=True,
+    help="hessel: 2.5 times the cosine, not below 0.",
+)
+@_prompts
+@_as_json
+def metrics_clipscore(
+    image_embeddings: Path, text_embeddings: Path, scale: str, prompts: Path | None, as_json: bool
+) -> None:
+    """Mean agreement of pictures with their texts, row by row.
+
+    \b
+    verism metrics clipscore --image-embeddings i.npy --text-embeddings t.npy --scale hessel --json
+    """
+    import numpy as np
+
+    from verism.metrics.retrieval import clipscore, mean_score
+    from verism.statistics import cluster_bootstrap_mean
+
+    images, texts = _features(image_embeddings, "--image-embeddings"), _features(text_embeddings, "--text-embeddings")
+    with _usage():
+        scores = clipscore(images, texts, scale=scale)  # type: ignore[arg-type]  # click checked it
+        told = mean_score(scores)
+        usable = ~np.isnan(scores)
+        clusters = np.arange(len(scores)) if prompts is None else _labels(prompts, len(scores))
+        interval = cluster_bootstrap_mean(scores[usable], clusters[usable], seed=0)
+    if as_json:
+        result = {
+            "clipscore": told.value,
+            "interval": _ends(interval),
+            "scale": scale,
+            "n_used": told.n_used,
+            "n_unusable": told.n_unusable,
+        }
+        put_json(without_nan(result))
+        return
+    click.echo(_row("clipscore", told.value, interval))
+    click.echo(f"scale {scale}; {told.n_used:,} pictures, {told.n_unusable:,} unusable")
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+@contextmanager
+def _usage() -> Iterator[None]:
+    """What a metric says about its input is wrong usage."""
+    try:
+        yield
+    except ValueError as err:
+        raise UsageError(str(err)) from err
+
+
+def _open(path: Path, option: str) -> Any:
+    """An array, or an open .npz file."""
+    import numpy as np
+
+    if path.suffix not in (".npy", ".npz"):
+        raise UsageError(f"{option} must be an .npy or .npz file; got {path}")
+    try:
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise UsageError(f"{option}: there is no file {path}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
+        raise UsageError(
+            f"{option}: {path} cannot be read as an array ({err}). Save it with numpy.save; pickles are not opened"
+        ) from err
+
+
+def _array(path: Path, option: str) -> Array:
+    opened = _open(path, option)
+    if not hasattr(opened, "files"):
+        return opened
+    with opened:
+        name = "features" if "features" in opened.files else opened.files[0] if len(opened.files) == 1 else None
+        if name is None:
+            hint = ""
+            if {"mu", "sigma"} <= set(opened.files):
+                hint = ". It is a statistics file, which only `verism metrics fid` can use"
+            raise UsageError(
+                f"{option}: {path} must hold one array, or one named features; it has {', '.join(opened.files)}{hint}"
+            )
+        try:
+            return opened[name]
+        except ValueError as err:
+            raise UsageError(f"{option}: {name} of {path} cannot be read ({err})") from err
+
+
+def _features(path: Path, option: str) -> Array:
+    array = _array(path, option)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        hint = ". Pictures must be turned into features first" if array.ndim == 4 else ""
+        raise UsageError(
+            f"{option}: {path} must hold numbers of shape (rows, columns), one row per picture; "
+            f"got {array.dtype} of shape {array.shape}{hint}"
+        )
+    return array
+
+
+def _features_or_statistics(path: Path, option: str) -> Array | FeatureStatistics:
+    opened = _open(path, option)
+    if hasattr(opened, "files"):
+        with opened:
+            is_statistics = {"mu", "sigma"} & set(opened.files)
+        if is_statistics:
+            from verism.metrics.frechet import read_statistics
+
+            with _usage():
+                return read_statistics(path)
+    return _features(path, option)
+
+
+def _n_rows(side: Array | FeatureStatistics, path: Path) -> int:
+    if isinstance(side, tuple):
+        raise UsageError(f"--prompts needs the features of the generated pictures; {path} has statistics")
+    return len(side)
+
+
+def _labels(path: Path, n: int) -> np.ndarray:
+    """The lines of a text file, one per picture."""
+    import numpy as np
+
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"--prompts: {path} cannot be read as text ({err})") from err
+    if len(lines) != n:
+        raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} pictures; it has {len(lines):,}")
+    return np.array(lines)
+
+
+def _json(path: Path, option: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{option}: there is no file {path}") from None
+    except (OSError, ValueError) as err:
+        raise UsageError(f"{option}: {path} cannot be read as JSON ({err})") from err
+
+
+def _records(given: Any, path: Path, option: str) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(r, dict) and {"image_id", "caption"} <= set(r) for r in given):
+        raise UsageError(f"{option}: {path} must have a list of records, each with image_id and caption")
+    for record in given:
+        if not isinstance(record["image_id"], (int, str)):
+            raise UsageError(f"{option}: image_id in {path} must be a number or a text; got {record['image_id']!r}")
+    return given
+
+
+def _references(path: Path) -> dict[int | str, list[str]]:
+    """Captions of each picture, in the order of the file."""
+    given = _json(path, "--references")
+    if not isinstance(given, dict) or "annotations" not in given:
+        raise UsageError(f'--references: {path} must be a COCO captions file, {{"annotations": [...]}}')
+    captions: dict[int | str, list[str]] = {}
+    for record in _records(given["annotations"], path, "--references"):
+        if not isinstance(record["caption"], str):
+            raise UsageError(f"--references: caption of image_id {record['image_id']!r} in {path} must be a text")
+        captions.setdefault(record["image_id"], []).append(record["caption"])
+    return captions
+
+
+def _candidates(path: Path) -> dict[int | str, str | None]:
+    captions: dict[int | str, str | None] = {}
+    for record in _records(_json(path, "--candidates"), path, "--candidates"):
+        key, caption = record["image_id"], record["caption"]
+        if key in captions:
+            raise UsageError(f"--candidates: {path} must have one caption per picture; image_id {key!r} comes again")
+        if not (caption is None or isinstance(caption, str)):
+            raise UsageError(f"--candidates: caption of image_id {key!r} in {path} must be a text; got {caption!r}")
+        captions[key] = caption
+    return captions
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+def _ends(interval: Any) -> dict[str, float]:
+    return {"low": interval.low, "high": interval.high, "level": 0.95}
+
+
+def _row(name: str, value: float, interval: Any, *, digits: int = 4) -> str:
+    text = f"{name:<14} {_number(value, digits):>10}"
+    return text if interval is None else text + f"  [{_number(interval.low, digits)}, {_number(interval.high, digits)}]"
+
+
+def _number(value: float, digits: int) -> str:
+    return "-" if value != value else f"{value:.{digits}f}"
+
+
+def _counts(n_real: int | None, n_generated: int | None, dim: int) -> str:
+    shown = ["unknown number of" if n is None else f"{n:,}" for n in (n_real, n_generated)]
+    return f"{shown[0]} real and {shown[1]} generated pictures, {dim:,} features"

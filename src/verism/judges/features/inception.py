@@ -1,0 +1,177 @@
+"""Inception-v3 features, in PyTorch alone: those of the torchvision weights, and those of the FID.
+
+::
+
+    verism run geography --images G --reference R --features inception:inception_v3_google-0cc3c7bd.pth
+    verism run quality --images G --reference R --features "fid-inception:FILE?preprocessing=clean"
+
+Weights come from a file you have; which files these are, and where they are published, is in docs/models/features.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError, require
+from verism.judges.detection.batching import EXTRA, Batches, check_choice, pick_device, pick_dtype
+from verism.judges.features import preparing
+from verism.judges.features.judge import FeatureJudge, feature_name
+from verism.judges.features.weights import checked_sha256, fill, read_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+    from verism.judges.features.inception_network import Edition, Inception
+    from verism.records import LoadedImage
+
+__all__ = ["LAYERS", "InceptionFeatures", "fid_features", "inception_features", "load_inception"]
+
+LAYERS = ("pool", "logits", "logits_unbiased")
+"""What is taken as features: the 2048 spatial means, the last layer, or the last layer without its bias.
+
+The Inception score as published uses the last: the graph it was computed with had no bias at hand.
+"""
+
+_KINDS: Mapping[Edition, tuple[str, Mapping[str, preparing.Preparation]]] = {
+    "imagenet": ("inception", preparing.IMAGENET),
+    "fid": ("fid-inception", preparing.FID),
+}
+
+
+def load_inception(path: Path, edition: Edition) -> Inception:
+    """The network with the weights of a file, in evaluation mode.
+
+    The auxiliary classifier of the ImageNet file (``AuxLogits``) is left out: only training uses it.
+
+    Raises:
+        UsageError: the file is none of weights, or weights are missing, left over or of another shape.
+        MissingExtra: PyTorch is not installed.
+    """
+    weights = read_tensors(path)
+    from verism.judges.features.inception_network import CLASSES, Inception
+
+    hint = ""
+    last = weights.get("fc.bias")
+    for other, classes in CLASSES.items():
+        if other != edition and last is not None and last.shape == (classes,):
+            hint = f" Its last layer has {classes} outputs: it is a file for {_KINDS[other][0]}:FILE."
+    network = Inception(edition)
+    fill(
+        network,
+        weights,
+        source=path.name,
+        unused=lambda key: edition == "imagenet" and key.startswith("AuxLogits."),
+        hint=hint,
+    )
+    return network.eval().requires_grad_(False)
+
+
+def inception_features(path: str | Path, *, preprocessing: str = "digin", **options: Any) -> FeatureJudge:
+    """Features of torchvision's ImageNet Inception-v3, ``transform_input`` off.
+
+    Args:
+        path: weights in the layout of ``inception_v3_google-0cc3c7bd.pth``, ``.pth`` or ``.safetensors``.
+        preprocessing: ``digin``, ``dalleval`` or ``torchvision``; see ``preparing.IMAGENET``.
+        options: of ``InceptionFeatures``.
+    Raises:
+        UsageError, MissingExtra: as ``InceptionFeatures``.
+    """
+    return InceptionFeatures("imagenet", path, preprocessing=preprocessing, **options)
+
+
+def fid_features(path: str | Path, *, preprocessing: str = "fid", **options: Any) -> FeatureJudge:
+    """Features of the network of the FID (2015), as ported to PyTorch.
+
+    Args:
+        path: weights in the layout of ``pt_inception-2015-12-05-6726825d.pth``, ``.pth`` or ``.safetensors``.
+        preprocessing: ``fid``, ``fid-256``, ``pytorch-fid``, ``clean`` or ``crop``; see ``preparing.FID``.
+        options: of ``InceptionFeatures``.
+    Raises:
+        UsageError, MissingExtra: as ``InceptionFeatures``.
+    """
+    return InceptionFeatures("fid", path, preprocessing=preprocessing, **options)
+
+
+class InceptionFeatures(FeatureJudge):
+    """A feature judge with an Inception-v3.
+
+    Args:
+        edition: ``imagenet`` (torchvision's weights) or ``fid``.
+        path: file of weights.
+        preprocessing: a name of ``preparing.IMAGENET`` or ``preparing.FID``.
+        layer: one of ``LAYERS``: 2048 numbers, or 1000 (``imagenet``) or 1008 (``fid``).
+        sha256: digits that the file's SHA-256 must begin with, at least eight.
+        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
+        dtype: of the convolutions: ``float32``, ``bfloat16`` or ``float16``. What follows them is always float32.
+        batch_size: pictures at once; halved when the GPU's memory runs out. Vectors do not depend on it.
+        cache: where vectors are kept between runs; None: while the judge lives.
+    Raises:
+        UsageError: no such file, other content than expected, weights that do not fit, an unknown option.
+        MissingExtra: PyTorch is not installed.
+    """
+
+    def __init__(
+        self,
+        edition: Edition,
+        path: str | Path,
+        *,
+        preprocessing: str,
+        layer: str = "pool",
+        sha256: str | None = None,
+        device: str | None = None,
+        dtype: str = "float32",
+        batch_size: int = 16,
+        cache: Path | None = None,
+    ) -> None:
+        kind, preparations = _KINDS[edition]
+        check_choice("layer", layer, LAYERS)
+        if preprocessing not in preparations:
+            told = "; ".join(f"{name}: {way.meaning}" for name, way in preparations.items())
+            raise UsageError(f"{kind} has no preprocessing={preprocessing}. It has {told}")
+        torch = require("torch", extra=EXTRA, purpose="Inception features")
+        digest = checked_sha256(Path(path), expected=sha256)
+        network = load_inception(Path(path), edition)
+        last = network.fc
+        self._device = pick_device(device)
+        self._dtype = pick_dtype(dtype)
+        self._batches = Batches(batch_size, self._device)
+        self._prepare = preparations[preprocessing]
+        self._weight = None if layer == "pool" else last.weight.to(self._device)
+        self._bias = last.bias.to(self._device) if layer == "logits" else None
+        network.fuse()
+        # Channels last: the layout in which convolutions are fastest on processors and on GPUs with tensor cores.
+        network.to(self._device, self._dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._network = network
+        super().__init__(
+            name=feature_name(
+                kind,
+                digest[:12],
+                preprocessing=preprocessing,
+                layer=None if layer == "pool" else layer,
+                dtype=dtype,
+            ),
+            dim=last.in_features if layer == "pool" else last.out_features,
+            compute=self._look,
+            cache=cache,
+        )
+
+    def _look(self, images: Sequence[LoadedImage]) -> NDArray[np.float32]:
+        import torch
+        from torch.nn import functional
+
+        def prepare(image: LoadedImage) -> Mapping[str, torch.Tensor]:
+            return {"pixels": torch.from_numpy(self._prepare(image.pixels))}
+
+        def step(_: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> Sequence[NDArray[np.float32]]:
+            pixels = inputs["pixels"].to(dtype=self._dtype, memory_format=torch.channels_last)
+            found = self._network(pixels)
+            if self._weight is not None:
+                found = functional.linear(found, self._weight, self._bias)
+            return list(found.cpu().numpy())
+
+        return np.stack(self._batches.run(images, prepare, step))

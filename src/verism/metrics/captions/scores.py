@@ -1,0 +1,297 @@
+"""Caption metrics of a set of pictures: every caption against all references of its picture, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.metrics.captions.bleu import BleuCounts, Brevity, bleu, bleu_counts
+from verism.metrics.captions.cider import cider
+from verism.metrics.captions.external import meteor, meteor_value, spice
+from verism.metrics.captions.ngrams import MAX_ORDER, count_ngrams
+from verism.metrics.captions.rouge import rouge_l
+from verism.metrics.captions.tokens import TokenizerName, get_tokenizer
+from verism.statistics import Interval
+
+__all__ = [
+    "DALL_EVAL_METRICS",
+    "DEFAULT_METRICS",
+    "METRICS",
+    "TOOLKIT_NAMES",
+    "CaptionMetric",
+    "CaptionScores",
+    "caption_scores",
+]
+
+CaptionMetric = Literal["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "meteor", "spice"]
+METRICS: tuple[CaptionMetric, ...] = get_args(CaptionMetric)
+
+# Those that need neither Java nor another package.
+DEFAULT_METRICS: tuple[CaptionMetric, ...] = METRICS[:6]
+
+# What DALL-Eval prints (Cho et al. 2023, image-text alignment), as ``CaptionScores.percent()``: captions against all
+# references of the picture, PTB tokens, values times 100.
+DALL_EVAL_METRICS: tuple[CaptionMetric, ...] = ("bleu_4", "meteor", "cider", "spice")
+
+# Names in the result files of the COCO caption toolkit.
+TOOLKIT_NAMES: Mapping[CaptionMetric, str] = {
+    "bleu_1": "Bleu_1",
+    "bleu_2": "Bleu_2",
+    "bleu_3": "Bleu_3",
+    "bleu_4": "Bleu_4",
+    "rouge_l": "ROUGE_L",
+    "cider": "CIDEr",
+    "meteor": "METEOR",
+    "spice": "SPICE",
+}
+
+K = TypeVar("K", bound=Hashable)
+Floats = NDArray[np.float64]
+
+_CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
+_NAMED = 5  # ids an error lists
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CaptionScores(Generic[K]):
+    """Caption metrics of a set, as shares: BLEU, ROUGE-L, METEOR and SPICE in [0, 1], CIDEr in [0, 10].
+
+    Attributes:
+        values: per metric, the corpus value with its 95 % interval.
+        ids: the N pictures that entered, in the order of the candidates.
+        per_caption: per metric, the value of each of them, shape (N,).
+        n_used: N. n_unusable: pictures that did not enter.
+        unusable: those, and why.
+        tokenizer: how captions were divided. brevity: reference length of BLEU.
+    """
+
+    values: Mapping[str, Interval]
+    ids: tuple[K, ...]
+    per_caption: Mapping[str, Floats]
+    n_used: int
+    n_unusable: int
+    unusable: Mapping[K, str]
+    tokenizer: str
+    brevity: Brevity
+
+    def percent(self) -> dict[str, Interval]:
+        """Values and ends times 100, as papers print them (CIDEr too: 108.3 is a CIDEr of 1.083)."""
+        return {name: Interval(*(100 * end for end in interval)) for name, interval in self.values.items()}
+
+
+def caption_scores(
+    references: Mapping[K, Sequence[str]],
+    candidates: Mapping[K, str | None],
+    *,
+    metrics: Sequence[CaptionMetric] = DEFAULT_METRICS,
+    tokenizer: TokenizerName | Callable[[str], Sequence[str]] = "ptb",
+    brevity: Brevity = "closest",
+    unmatched: Literal["error", "count"] = "error",
+    n_resamples: int = 2_000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> CaptionScores[K]:
+    """Score one caption of each picture against all its references.
+
+    Intervals are percentile bootstrap intervals over pictures. BLEU and METEOR are recomputed from the resampled sums
+    of their counts, as their corpus values are no means; CIDEr is resampled with the document frequencies of the whole
+    set, so its interval leaves out that other pictures would have weighed words otherwise.
+
+    Args:
+        references: by picture, its captions, at least one.
+        candidates: by picture, the caption to judge. None: there is none; the picture is unusable, and counted. An
+            empty string is a caption, and a bad one.
+        metrics: which to compute. ``meteor`` and ``spice`` run Java programs of the package pycocoevalcap.
+        tokenizer: ``ptb``, as the toolkit; ``none``, captions that are words separated by single spaces; or a function
+            from a caption to its words.
+        brevity: see ``bleu_counts``.
+        unmatched: candidates without references, and references without a candidate: an ``error``, or left out and
+            ``count``-ed in ``unusable``.
+        n_resamples: resamples of the bootstrap, >= 1. seed: of the bootstrap. Neither the order of pictures nor their
+            ids matter to the intervals. level: of the intervals, in (0, 1).
+    Returns:
+        Values are NaN if no picture can be used. Ends of intervals are NaN for fewer than two pictures, or if all
+        resamples agree.
+    Raises:
+        ValueError: unknown metric, tokeniser or brevity; ids that do not match (the message names some); references
+            that are a string instead of several.
+        MissingTool, ToolFailed: see ``external``.
+    Source: Koehn 2004, EMNLP (bootstrap over sentences for corpus metrics); the metrics' own in their modules.
+    """
+    if not metrics:
+        raise ValueError(f"name at least one caption metric of {list(METRICS)}")
+    if unknown := [name for name in metrics if name not in METRICS]:
+        raise ValueError(f"unknown caption metric {unknown}; known are {list(METRICS)}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie strictly between 0 and 1, such as 0.95; got {level}")
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples must be at least 1; got {n_resamples}")
+    if unmatched not in ("error", "count"):
+        raise ValueError(f"unmatched must be 'error' or 'count'; got {unmatched!r}")
+    divide = tokenizer if callable(tokenizer) else get_tokenizer(tokenizer)
+    unusable = _unusable(references, candidates, unmatched)
+    ids = tuple(key for key in candidates if key not in unusable)
+    said = [divide(candidates[key] or "") for key in ids]
+    meant = [[divide(text) for text in references[key]] for key in ids]
+    tallies = _tallies(said, meant, metrics, brevity)
+    rows = _resampled_sums(np.concatenate([t.columns for t in tallies.values()], axis=1), n_resamples, seed)
+    values, per_caption, start = {}, {}, 0
+    for name, tally in tallies.items():
+        stop = start + tally.columns.shape[1]
+        value = tally.corpus if len(ids) else math.nan
+        low, high = _ends(tally.value(rows[:, start:stop]), level, defined=len(ids) > 1 and tally.faithful)
+        values[name], per_caption[name], start = Interval(value, low, high), tally.single, stop
+    return CaptionScores(
+        values=values,
+        ids=ids,
+        per_caption=per_caption,
+        n_used=len(ids),
+        n_unusable=len(unusable),
+        unusable=unusable,
+        tokenizer=tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", repr(tokenizer)),
+        brevity=brevity,
+    )
+
+
+def _unusable(
+    references: Mapping[K, Sequence[str]], candidates: Mapping[K, str | None], unmatched: str
+) -> dict[K, str]:
+    """Pictures that cannot be scored, and why."""
+    for key, several in references.items():
+        if isinstance(several, str):
+            raise ValueError(f"references of {key!r} must be a sequence of captions; got the string {several!r}")
+    without_references = [key for key in candidates if not references.get(key)]
+    without_candidate = [key for key in references if key not in candidates]
+    if unmatched == "error" and (without_references or without_candidate):
+        problems = [
+            f"{len(keys)} {what} ({', '.join(map(repr, keys[:_NAMED]))}{', ...' if len(keys) > _NAMED else ''})"
+            for what, keys in (
+                ("candidate(s) without references", without_references),
+                ("picture(s) with references but without a candidate", without_candidate),
+            )
+            if keys
+        ]
+        raise ValueError(
+            f"references and candidates must be of the same pictures; got {' and '.join(problems)}. Correct the ids, "
+            "or pass unmatched='count' to leave these out and count them"
+        )
+    reasons = dict.fromkeys(without_references, "no references") | dict.fromkeys(without_candidate, "no candidate")
+    for key, text in candidates.items():
+        if text is None:
+            reasons.setdefault(key, "no caption")
+    return reasons
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Tally:
+    """A metric in additive form.
+
+    Attributes:
+        columns: per picture, numbers whose sums give the corpus value, shape (N, C).
+        value: corpus value of each row of sums over N pictures.
+        single: value of each caption, shape (N,). corpus: value of the set.
+        faithful: whether ``value`` of the sums is the corpus value, so that resampling it makes sense.
+    """
+
+    columns: Floats
+    value: Callable[[Floats], Floats]
+    single: Floats
+    corpus: float
+    faithful: bool = True
+
+
+def _mean_tally(single: Floats) -> _Tally:
+    n = max(len(single), 1)
+    return _Tally(
+        columns=single[:, None], value=lambda sums: sums[:, 0] / n, single=single, corpus=float(single.sum()) / n
+    )
+
+
+def _bleu_tally(table: Floats, order: int) -> _Tally:
+    def value(sums: Floats) -> Floats:
+        return _bleu_of_sums(sums)[:, order - 1]
+
+    return _Tally(
+        columns=table, value=value, single=value(table), corpus=float(value(table.sum(axis=0, keepdims=True))[0])
+    )
+
+
+def _tallies(
+    said: Sequence[Sequence[str]],
+    meant: Sequence[Sequence[Sequence[str]]],
+    metrics: Sequence[CaptionMetric],
+    brevity: Brevity,
+) -> dict[str, _Tally]:
+    # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
+    # differ for the few tokens that hold a no-break space.
+    said_text = [" ".join(words) for words in said]
+    meant_text = [[" ".join(words) for words in several] for several in meant]
+    columns: dict[str, _Tally] = {}
+    if any(name.startswith(("bleu", "cider")) for name in metrics):
+        ngrams = count_ngrams(
+            [text.split() for text in said_text], [[text.split() for text in several] for several in meant_text]
+        )
+        if any(name.startswith("bleu") for name in metrics):
+            counts = bleu_counts(ngrams, brevity=brevity)
+            table = np.column_stack([counts.matched, counts.proposed, counts.length, counts.reference_length])
+            columns |= {f"bleu_{order}": _bleu_tally(table, order) for order in range(1, MAX_ORDER + 1)}
+    if "rouge_l" in metrics:
+        by_spaces = [[text.split(" ") for text in several] for several in meant_text]
+        columns["rouge_l"] = _mean_tally(rouge_l([text.split(" ") for text in said_text], by_spaces))
+    if "cider" in metrics:
+        columns["cider"] = _mean_tally(cider(ngrams))
+    if "meteor" in metrics:
+        corpus, single, table = meteor(said_text, meant_text)
+        ours = float(meteor_value(table.sum(axis=0, keepdims=True))[0])
+        columns["meteor"] = _Tally(
+            columns=table,
+            value=meteor_value,
+            single=single,
+            corpus=corpus,
+            faithful=abs(ours - corpus) < 1e-6,
+        )
+    if "spice" in metrics:
+        columns["spice"] = _mean_tally(spice(said_text, meant_text))
+    return {name: columns[name] for name in metrics}
+
+
+def _bleu_of_sums(table: Floats) -> Floats:
+    return bleu(
+        BleuCounts(
+            matched=table[:, :MAX_ORDER],
+            proposed=table[:, MAX_ORDER : 2 * MAX_ORDER],
+            length=table[:, -2],
+            reference_length=table[:, -1],
+        )
+    )
+
+
+def _resampled_sums(columns: Floats, n_resamples: int, seed: int) -> Floats:
+    """Sums of the columns over pictures drawn with replacement, shape (n_resamples, C)."""
+    n = len(columns)
+    if n < 2:
+        return np.zeros((n_resamples, columns.shape[1]))
+    # Pictures are drawn from a list that depends on their numbers only, not on their order or names. Rounding makes
+    # sums that depend on the order of references by their last digits count as equal.
+    ordered = columns[np.lexsort(np.round(columns, 9).T[::-1])]
+    rng = np.random.default_rng(seed)
+    sums = np.empty((n_resamples, columns.shape[1]))
+    step = max(1, _CHUNK_CELLS // n)
+    for start in range(0, n_resamples, step):
+        rows = min(step, n_resamples - start)
+        drawn = rng.integers(0, n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
+        sums[start : start + rows] = weights.astype(np.float64) @ ordered
+    return sums
+
+
+def _ends(resampled: Floats, level: float, *, defined: bool) -> tuple[float, float]:
+    if not defined or not np.isfinite(resampled).all() or np.allclose(resampled, resampled[0], rtol=1e-12, atol=0.0):
+        return math.nan, math.nan
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,183 @@
+"""Pictures judged by questions: TIFA, DSG and EvalGIM's form of it from a file, and VQAScore.
+
+==============  =====================================================================================================
+``corrected``   a question counts if its parents' own answers are right (DSG); an unreadable reply is no answer
+``paper``       the same; an unreadable reply is a wrong one (TIFA, DSG)
+``released``    EvalGIM: right only if the reply is the expected word and nothing else; a question zeroed for its
+                parent's sake zeroes its own children
+==============  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from verism.metrics.questions import Dependence, question_values, share_right
+from verism.records import PROTOCOLS, Question, Score
+from verism.suites.alignment.pictures import Groups, Shown, mean_score, verdict
+from verism.suites.alignment.questions import Asked
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["asked_of", "question_scores", "question_verdicts", "vqascore_question"]
+
+VQASCORE = 'Does this figure show "{text}"? Please answer yes or no.'
+DEPENDENCE: Mapping[str, Dependence] = {"corrected": "parents", "paper": "parents", "released": "cascade"}
+
+Answer = tuple[str | None, str | None, float | None]  # reply, value, probability
+
+
+def vqascore_question(text: str) -> Question:
+    """The question whose probability of "yes" is VQAScore (Lin et al. 2024, arXiv:2404.01291, Sec. 3)."""
+    return Question(text=VQASCORE.format(text=text))
+
+
+def asked_of(picture: Shown) -> tuple[Asked, ...]:
+    """The questions of a file about a picture's prompt."""
+    return tuple(Asked.of_spec(spec) for spec in picture.prompt.spec.get("questions", ()))
+
+
+def question_verdicts(pictures: Sequence[Shown], answers: pl.DataFrame, *, vqascore: bool) -> list[dict[str, Any]]:
+    """Per question ``question_1``, ``question_2`` ..., their share ``questions`` by protocol, and ``vqascore``."""
+    given: dict[tuple[str, str], Answer] = {}
+    for row in answers.iter_rows(named=True):
+        given[row["image_id"], row["question"]] = (row["answer"], row["value"], row["probability"])
+    rows: list[dict[str, Any]] = []
+    for picture in pictures:
+        asked = asked_of(picture)
+        for protocol in PROTOCOLS if asked else ():
+            rows += _of_questions(picture, protocol, asked, given)
+        if vqascore:
+            rows.append(_vqascore(picture, given))
+    return rows
+
+
+def _of_questions(
+    picture: Shown, protocol: str, asked: Sequence[Asked], given: Mapping[tuple[str, str], Answer]
+) -> list[dict[str, Any]]:
+    found = {a.name: given.get((picture.image_id, a.text)) for a in asked}
+    own = {a.name: None if picture.problem else _right(a, found[a.name], protocol) for a in asked}
+    parents = {a.name: a.parents for a in asked}
+    values = question_values(own, parents, dependence=DEPENDENCE[protocol])
+    texts = {a.name: a.text for a in asked}
+    rows = []
+    for number, a in enumerate(asked, start=1):
+        answer, value, own_value = found[a.name], values[a.name], own[a.name]
+        if picture.problem:
+            reason = picture.problem
+        elif answer is None or answer[0] is None:
+            reason = f"{a.text} Not answered"
+        else:
+            reason = f"{a.text} {a.expected} expected, {_said(answer)}"
+        if not picture.problem and value != own_value:
+            wrong = [p for p in a.parents if own[p] is False or values[p] is False]
+            blamed = wrong or [p for p in a.parents if own[p] is None]
+            counts = "wrong" if value is False else "unusable"
+            reason += f"; counts as {counts}, as it depends on: {'; '.join(texts[p] for p in blamed)}"
+        detail = {
+            "question": a.text,
+            "name": a.name,
+            "expected": a.expected,
+            "answer": None if answer is None else answer[0],
+            "own": own_value,
+            "category": a.category,
+        }
+        rows.append(verdict(picture, protocol, f"question_{number}", _number(value), reason, detail))
+    total = share_right(values.values())
+    alone = share_right(own.values())
+    reason = picture.problem or f"{sum(v is True for v in values.values())} of {total.n_used} right" + (
+        f", {total.n_unusable} without usable answer" if total.n_unusable else ""
+    )
+    tally = {
+        "n_used": total.n_used,
+        "n_unusable": total.n_unusable,
+        "own": alone.value if alone.n_used else None,
+    }
+    rows.append(verdict(picture, protocol, "questions", total.value if total.n_used else None, reason, tally))
+    return rows
+
+
+def _right(asked: Asked, answer: Answer | None, protocol: str) -> bool | None:
+    """Whether a question's own answer is right; None for no usable answer."""
+    if answer is None or answer[0] is None:  # nobody asked or answered: no protocol makes that wrong
+        return None
+    reply, value, _ = answer
+    if protocol == "released" and not asked.choices:
+        return str(reply).strip().lower() == asked.expected
+    if value is None:
+        return None if protocol == "corrected" else False
+    return value == asked.expected
+
+
+def _said(answer: Answer) -> str:
+    reply, value, _ = answer
+    return f"the model said {reply!r}" + ("" if value is not None else ", which is none of the answers")
+
+
+def _number(value: bool | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _vqascore(picture: Shown, given: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
+    question = vqascore_question(picture.prompt.text)
+    answer = given.get((picture.image_id, question.text))
+    value = None
+    if picture.problem:
+        reason = picture.problem
+    elif answer is None:
+        reason = "not answered"
+    elif answer[2] is None:
+        reason = "the model tells no probability"
+    else:
+        value = answer[2]
+        reason = f"P(yes) = {value:.3f} to: {question.text}"
+    return verdict(picture, "corrected", "vqascore", value, reason)
+
+
+def question_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[Shown], groups: Groups) -> list[Score]:
+    """``question_score`` and, by category, ``question_accuracy``; with dependencies also without them; ``vqascore``."""
+    scores: list[Score] = []
+    dependent = any(a.parents for picture in pictures for a in asked_of(picture))
+    for protocol in PROTOCOLS:
+        of = {
+            row["image_id"]: row
+            for row in verdicts.iter_rows(named=True)
+            if row["protocol"] == protocol and row["rule"] == "questions"
+        }
+        for group, chosen in groups if of else ():
+            rows = [of[pictures[i].image_id] for i in chosen if pictures[i].image_id in of]
+            if not rows:
+                continue
+            ids = [row["prompt_id"] for row in rows]
+            scores.append(mean_score(suite, "question_score", protocol, [r["value"] for r in rows], ids, group=group))
+            if dependent:
+                own = [json.loads(row["detail"])["own"] for row in rows]
+                scores.append(mean_score(suite, "question_score_alone", protocol, own, ids, group=group))
+        scores += _by_category(suite, protocol, verdicts)
+    rows_of = {r["image_id"]: r for r in verdicts.iter_rows(named=True) if r["rule"] == "vqascore"}
+    for group, chosen in groups if rows_of else ():
+        rows = [rows_of[pictures[i].image_id] for i in chosen]
+        ids = [row["prompt_id"] for row in rows]
+        scores.append(mean_score(suite, "vqascore", "corrected", [r["value"] for r in rows], ids, group=group))
+    return scores
+
+
+def _by_category(suite: str, protocol: str, verdicts: pl.DataFrame) -> list[Score]:
+    """Share of right answers among the questions of each category, over all pictures."""
+    values: dict[str, tuple[list[float | None], list[str]]] = {}
+    for row in verdicts.iter_rows(named=True):
+        if row["protocol"] == protocol and row["rule"].startswith("question_"):
+            category = json.loads(row["detail"])["category"]
+            if category is not None:
+                numbers, ids = values.setdefault(category, ([], []))
+                numbers.append(row["value"])
+                ids.append(row["prompt_id"])
+    return [
+        mean_score(
+            suite, "question_accuracy", protocol, *values[category], group={"category": category}, proportion=True
+        )
+        for category in sorted(values)
+    ]

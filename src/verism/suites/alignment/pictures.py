@@ -1,0 +1,135 @@
+"""What the parts of the suite share: pictures and why one cannot be used, rows of verdicts, scores of means."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from verism.records import Observed, Prompt, Score
+from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion
+
+__all__ = ["Groups", "Shown", "groups_of", "mean_score", "score", "shown_pictures", "verdict"]
+
+RESAMPLES = 2_000
+UNDEFINED = Interval(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shown:
+    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
+
+    image_id: str
+    prompt: Prompt
+    problem: str | None
+
+
+def shown_pictures(observed: Observed) -> list[Shown]:
+    """All pictures asked for, in the order of the prompts."""
+    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
+    shown = []
+    rows = observed.images.iter_rows(named=True)
+    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
+        problem = None
+        if row["state"] != "ok":
+            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
+        shown.append(Shown(image_id=row["image_id"], prompt=observed.prompts[row["prompt_id"]], problem=problem))
+    return shown
+
+
+def verdict(
+    picture: Shown, protocol: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A row of table ``verdicts``."""
+    return {
+        "image_id": picture.image_id,
+        "prompt_id": picture.prompt.prompt_id,
+        "protocol": protocol,
+        "rule": rule,
+        "value": value,
+        "reason": reason,
+        "detail": None if detail is None else json.dumps(dict(detail), sort_keys=True, ensure_ascii=False),
+    }
+
+
+Groups = Sequence[tuple[Mapping[str, Any], Sequence[int]]]
+
+
+def groups_of(pictures: Sequence[Shown], group_by: Sequence[str]) -> Groups:
+    """All pictures, then those of each value of each facet: the group, and positions in ``pictures``."""
+    groups: list[tuple[Mapping[str, Any], Sequence[int]]] = [({}, range(len(pictures)))]
+    for facet in group_by:
+        values: dict[Any, list[int]] = {}
+        for position, picture in enumerate(pictures):
+            values.setdefault(picture.prompt.facets.get(facet), []).append(position)
+        groups += [({facet: value}, values[value]) for value in sorted(values, key=lambda v: (v is None, str(v)))]
+    return groups
+
+
+def score(
+    suite: str,
+    metric: str,
+    protocol: str,
+    interval: Interval,
+    *,
+    n_used: int,
+    n_unusable: int,
+    group: Mapping[str, Any] | None = None,
+    unit: str = "share",
+    higher_is_better: bool | None = True,
+) -> Score:
+    return Score(
+        suite=suite,
+        metric=metric,
+        protocol=protocol,
+        value=interval.value,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        n_used=n_used,
+        n_unusable=n_unusable,
+        group=dict(group or {}),
+        unit=unit,
+        higher_is_better=higher_is_better,
+    )
+
+
+def mean_score(
+    suite: str,
+    metric: str,
+    protocol: str,
+    values: Sequence[float | None],
+    prompt_ids: Sequence[str],
+    *,
+    group: Mapping[str, Any] | None = None,
+    unit: str = "share",
+    scale: float = 1.0,
+    proportion: bool = False,
+) -> Score:
+    """The mean of the values that are not None, with an interval clustered by prompt.
+
+    Args:
+        scale: what the mean and its interval are multiplied by. proportion: all values are 0 or 1.
+    """
+    used = [(v, p) for v, p in zip(values, prompt_ids, strict=True) if v is not None]
+    interval = UNDEFINED
+    if used:
+        numbers = np.array([v for v, _ in used], dtype=np.float64)
+        clusters = np.array([p for _, p in used])
+        if proportion:
+            interval = clustered_proportion(numbers, clusters)
+        else:
+            interval = cluster_bootstrap_mean(numbers, clusters, seed=0, n_resamples=RESAMPLES)
+    return score(
+        suite,
+        metric,
+        protocol,
+        Interval(scale * interval.value, scale * interval.low, scale * interval.high),
+        n_used=len(used),
+        n_unusable=len(values) - len(used),
+        group=group,
+        unit=unit,
+    )

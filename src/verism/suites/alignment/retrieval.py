@@ -1,0 +1,133 @@
+"""Pictures judged by their vectors and those of the texts: CLIPScore on its named scales, and R-precision.
+
+==============  =====================================================================================================
+``corrected``   cosines; the expectation over all pools of different texts, equals ranked fairly
+``released``    DALL-Eval's script: raw dot products, 99 other captions drawn with replacement, five repeats, seed 10
+==============  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.metrics.retrieval import cosine, r_precision
+from verism.records import Score
+from verism.suites.alignment.pictures import Groups, Shown, mean_score, verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["POOL", "retrieval_scores", "retrieval_verdicts"]
+
+POOL = 100
+REPEATS, SEED = 5, 10
+# Scales of the cosine in use; see ``metrics.retrieval.clipscore``. The second is of negative cosines 0.
+SCALES = ("cosine", "x100", "hessel")
+
+
+def retrieval_verdicts(
+    pictures: Sequence[Shown], texts: Sequence[str], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame, pool: int
+) -> list[dict[str, Any]]:
+    """``clipscore``: the cosine with the own text; ``r_precision``: the chance, in [0, 1], that it comes first.
+
+    Args:
+        texts: of all prompts, in their order, equal ones as often as they are: what pools are drawn from.
+        pool: size of a pool, the own text among them.
+    """
+    row_of_text = {text: row for row, text in enumerate(text_embeddings["text"].to_list())}
+    if missing := [text for text in texts if text not in row_of_text]:
+        raise UsageError(
+            f"{len(set(missing))} texts have no vector, such as {missing[0]!r}: the judge has not seen the texts of "
+            "this run. Let it look again: verism observe"
+        )
+    text_vectors = _matrix(text_embeddings["vector"])[[row_of_text[text] for text in texts]]
+    place = {text: row for row, text in reversed(list(enumerate(texts)))}
+    own = np.array([place[p.prompt.text] for p in pictures], dtype=np.intp)
+    of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
+    seen = _matrix(embeddings["vector"])
+    image_vectors = np.full((len(pictures), text_vectors.shape[1]), np.nan, dtype=np.float32)
+    for number, picture in enumerate(pictures):
+        if picture.problem is None and picture.image_id in of_image:
+            image_vectors[number] = seen[of_image[picture.image_id]]
+    rows: list[dict[str, Any]] = []
+    if not pictures:
+        return rows
+    near = cosine(image_vectors, text_vectors[own])
+    for picture, value in zip(pictures, near.tolist(), strict=True):
+        reason = f"cosine {value:.4f} with: {picture.prompt.text}"
+        rows.append(_row(picture, "corrected", "clipscore", value, reason, of_image))
+    different = len(set(texts))
+    for protocol in ("corrected", "released"):
+        if protocol == "corrected" and different < pool:
+            why = f"{different} different texts are too few for pools of {pool}; lower the rule `pool`"
+            rows += [verdict(p, protocol, "r_precision", None, p.problem or why) for p in pictures]
+            continue
+        try:
+            result = r_precision(
+                image_vectors,
+                text_vectors,
+                positive=own,
+                protocol="released" if protocol == "released" else "corrected",
+                pool=pool,
+                repeats=REPEATS,
+                seed=SEED,
+            )
+        except ValueError as err:
+            raise UsageError(f"R-precision: {err}") from err
+        for picture, chance in zip(pictures, result.per_picture.tolist(), strict=True):
+            reason = (
+                f"its text comes first among {pool} with chance {chance:.3f}"
+                if protocol == "corrected"
+                else f"its text comes first in {chance:.0%} of {REPEATS} draws of {pool - 1} others"
+            )
+            rows.append(_row(picture, protocol, "r_precision", chance, reason, of_image))
+    return rows
+
+
+def _matrix(vectors: pl.Series) -> NDArray[np.float32]:
+    """Rows of equal length as an array, without a detour over Python numbers."""
+    import polars as pl
+
+    lengths = vectors.list.len().unique().to_list()
+    if len(lengths) > 1:
+        raise UsageError(f"vectors of one judge must be of one size; got sizes {sorted(lengths)}")
+    return vectors.cast(pl.Array(pl.Float32, lengths[0])).to_numpy() if lengths else np.zeros((0, 0), dtype=np.float32)
+
+
+def _row(
+    picture: Shown, protocol: str, rule: str, value: float, reason: str, seen: Mapping[str, int]
+) -> dict[str, Any]:
+    if value == value:
+        return verdict(picture, protocol, rule, value, reason)
+    why = "not looked at" if picture.image_id not in seen else "the vector has no direction"
+    return verdict(picture, protocol, rule, None, picture.problem or why)
+
+
+def retrieval_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[Shown], groups: Groups) -> list[Score]:
+    """``clipscore_cosine``, ``_x100`` and ``_hessel``, and ``r_precision`` in both protocols."""
+    values: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in verdicts.iter_rows(named=True):
+        if row["rule"] in ("clipscore", "r_precision"):
+            values.setdefault((row["rule"], row["protocol"]), {})[row["image_id"]] = row["value"]
+    scores: list[Score] = []
+    for (rule, protocol), by_image in sorted(values.items()):
+        for group, chosen in groups:
+            members = [pictures[i] for i in chosen]
+            found = [by_image[m.image_id] for m in members]
+            ids = [m.prompt.prompt_id for m in members]
+            if rule == "r_precision":
+                scores.append(mean_score(suite, rule, protocol, found, ids, group=group))
+                continue
+            positive = [None if v is None else max(v, 0.0) for v in found]
+            for scale, of_scale, times in zip(SCALES, (found, found, positive), (1.0, 100.0, 2.5), strict=True):
+                scores.append(
+                    mean_score(
+                        suite, f"clipscore_{scale}", protocol, of_scale, ids, group=group, unit=scale, scale=times
+                    )
+                )
+    return scores

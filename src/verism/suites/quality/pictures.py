@@ -1,0 +1,233 @@
+"""Sets of pictures to compare, from wherever they lie: folders, lists, verism's own run directories, feature files."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from verism.errors import UsageError
+from verism.manifests import PICTURE_SUFFIXES, read_rows
+from verism.records import ReferencePicture, ReferenceSet
+from verism.references import read_reference
+from verism.suites.prompt_lists import facets_of_row
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["ListedPicture", "Reference", "is_run", "list_pictures", "open_reference"]
+
+PATH_COLUMNS = ("file_path", "path")
+FACET_OF_FOLDER = "folder"  # pictures in class folders, as image classification data sets keep them
+
+ReferenceKind = Literal["pictures", "features", "statistics"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPicture:
+    """A picture of a set.
+
+    Attributes:
+        name: unique in the set. path: the file, absolute; None for a picture a run asked for and did not get.
+        prompt_id, text, index: which picture of which prompt it is, where that is known.
+    """
+
+    name: str
+    path: Path | None
+    prompt_id: str | None = None
+    text: str = ""
+    index: int | None = None
+    facets: Mapping[str, str | int | float | None] = field(default_factory=dict)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run directory of verism."""
+    return (path / "manifest.json").is_file() and (path / "prompts.parquet").is_file()
+
+
+def list_pictures(source: Path) -> list[ListedPicture]:
+    """The pictures of a folder and its subfolders, of a CSV or JSON lines file, or of a run directory.
+
+    Raises:
+        UsageError: no such source, no pictures in it, a row without file, a picture listed twice.
+    """
+    if is_run(source):
+        listed = _of_run(source)
+    elif source.is_dir():
+        listed = _of_folder(source)
+    elif source.is_file():
+        listed = _of_list(source)
+    else:
+        raise UsageError(
+            f"{source}: no such folder or file; expected a folder of pictures, a list (.csv or .jsonl with a column "
+            "file_path), or a run directory"
+        )
+    if not listed:
+        raise UsageError(f"{source}: no pictures in it; pictures end in {', '.join(PICTURE_SUFFIXES)}")
+    return listed
+
+
+def _of_folder(folder: Path) -> list[ListedPicture]:
+    paths = sorted(
+        (p for p in folder.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES and p.is_file()),
+        key=lambda p: p.relative_to(folder).as_posix(),
+    )
+    listed = []
+    for path in paths:
+        relative = path.relative_to(folder)
+        facets = {FACET_OF_FOLDER: relative.parts[0]} if len(relative.parts) > 1 else {}
+        listed.append(ListedPicture(name=relative.with_suffix("").as_posix(), path=path.absolute(), facets=facets))
+    return _unique_names(listed)
+
+
+def _of_list(source: Path) -> list[ListedPicture]:
+    listed: list[ListedPicture] = []
+    rows_of: dict[Path, int] = {}
+    for number, row in enumerate(read_rows(source), start=1):
+        where = f"{source}, row {number}"
+        column = next((name for name in PATH_COLUMNS if row.get(name)), None)
+        if column is None:
+            raise UsageError(f"{where}: no file; expected a column `file_path`, got columns {list(map(str, row))}")
+        given = Path(str(row[column]))
+        path = (given if given.is_absolute() else source.parent / given).absolute()
+        if path in rows_of:
+            raise UsageError(f"{where}: {given} is listed in row {rows_of[path]} already; a set holds a picture once")
+        rows_of[path] = number
+        prompt_id = row.get("prompt_id")
+        listed.append(
+            ListedPicture(
+                name=given.with_suffix("").as_posix(),
+                path=path,
+                prompt_id=str(prompt_id) if prompt_id not in (None, "") else None,
+                text=str(row.get("prompt") or "").strip(),
+                facets=facets_of_row(row, without=(*PATH_COLUMNS, "prompt", "prompt_id", "index", "features")),
+            )
+        )
+    return _unique_names(listed)
+
+
+def _unique_names(listed: Sequence[ListedPicture]) -> list[ListedPicture]:
+    """Files that differ in their ending alone get it back."""
+    counts = Counter(picture.name for picture in listed)
+    return [p if counts[p.name] == 1 or p.path is None else replace(p, name=f"{p.name}{p.path.suffix}") for p in listed]
+
+
+def _of_run(run: Path) -> list[ListedPicture]:
+    """The pictures of a run: its own, and those it only points to."""
+    import polars as pl
+
+    prompts = {row["prompt_id"]: row for row in pl.read_parquet(run / "prompts.parquet").iter_rows(named=True)}
+    parts = sorted((run / "images").glob("part-*.parquet"))
+    if not parts:
+        raise UsageError(f"{run}: this run has made no pictures yet; finish it with the same `verism run`")
+    rows = pl.concat([pl.read_parquet(part) for part in parts]).unique("image_id", keep="first").sort("image_id")
+    listed = []
+    for row in rows.iter_rows(named=True):
+        prompt = prompts[row["prompt_id"]]
+        usable = row["state"] == "ok" and row["path"] is not None
+        listed.append(
+            ListedPicture(
+                name=row["image_id"],
+                path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
+                prompt_id=row["prompt_id"],
+                text=prompt["text"],
+                index=row["index"],
+                facets=json.loads(prompt["facets"]),
+            )
+        )
+    return listed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """What pictures are compared with.
+
+    Attributes:
+        kind: real ``pictures``; their ``features`` alone; or ``statistics``, mean and covariance of features alone.
+        pictures: the set, None for statistics. left_out: pictures that a run directory lacks.
+    """
+
+    kind: ReferenceKind
+    path: Path
+    pictures: ReferenceSet | None
+    left_out: int = 0
+
+
+def open_reference(path: Path) -> Reference:
+    """A reference: a folder, list or run of pictures, a reference file, an array of features, or statistics.
+
+    Raises:
+        UsageError: none of these; the message says what was expected and what came.
+    """
+    if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
+        return _of_arrays(path)
+    listed = list_pictures(path)
+    pictures = tuple(
+        ReferencePicture(image_id=f"real/{p.name}", path=str(p.path), facets=p.facets)
+        for p in listed
+        if p.path is not None
+    )
+    if not pictures:
+        raise UsageError(f"{path}: none of the {len(listed)} pictures of this run can be used")
+    return Reference(
+        kind="pictures",
+        path=path,
+        pictures=ReferenceSet(source=str(path), pictures=pictures),
+        left_out=len(listed) - len(pictures),
+    )
+
+
+def _of_arrays(path: Path) -> Reference:
+    import numpy as np
+
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        names = None if isinstance(loaded, np.ndarray) else set(loaded.files)
+        if names is not None and "rows" in names:
+            reference = read_reference(path)
+            if reference.features is None:
+                return Reference(kind="pictures", path=path, pictures=_with_files(path, reference))
+            return Reference(kind="features", path=path, pictures=reference)
+        if names is not None and {"mu", "sigma"} <= names:
+            return Reference(kind="statistics", path=path, pictures=None)
+        if names is None:
+            features = loaded
+        elif "features" in names or len(names) == 1:
+            features = loaded["features" if "features" in names else next(iter(names))]
+        else:
+            raise UsageError(
+                f"{path}: expected a reference file of verism, statistics (mu and sigma), or one array of features; "
+                f"got arrays {sorted(names)}"
+            )
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as err:
+        raise UsageError(f"{path} cannot be read as an array without unpickling anything: {err}") from err
+    return Reference(kind="features", path=path, pictures=_anonymous(path, features))
+
+
+def _with_files(path: Path, reference: ReferenceSet) -> ReferenceSet:
+    gone = sum(picture.path is None for picture in reference.pictures)
+    if gone:
+        raise UsageError(
+            f"{path} names {len(reference.pictures)} pictures without their features, and {gone} of the files are not "
+            "here; bring them, or a reference file with features"
+        )
+    return reference
+
+
+def _anonymous(path: Path, features: np.ndarray[Any, Any]) -> ReferenceSet:
+    """Features that somebody computed with something: nobody checks that they are of the same network."""
+    import numpy as np
+
+    if features.ndim != 2 or features.dtype.kind not in "fiu":
+        raise UsageError(
+            f"{path}: features have shape (pictures, numbers per picture); got {features.dtype} {features.shape}"
+        )
+    bad = int(np.count_nonzero(~np.isfinite(features).all(axis=1)))
+    if bad:
+        raise UsageError(f"{path}: the features of {bad} pictures are NaN or infinite; leave these pictures out")
+    pictures = tuple(ReferencePicture(image_id=f"real/{i:07d}", path=None) for i in range(len(features)))
+    return ReferenceSet(source=str(path), pictures=pictures, features=features.astype(np.float32))

@@ -1,0 +1,605 @@
+"""Quality as a suite: a set of pictures against a set of real ones, or against published statistics of one.
+
+==============  =====================================================================================================
+``corrected``   all usable pictures, with intervals; unbiased KID of all pairs; FID also extrapolated to any number
+``paper``       as first published: FID without interval, KID of 100 subsets of 1,000, Inception score of ten splits
+``released``    the FID of DALL-Eval: pictures in batches of 64 by name, the last incomplete batch left out
+==============  =====================================================================================================
+
+Which network and preprocessing the features come from is no part of the protocol but of the judge's name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.records import BroughtPicture, FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, frame
+from verism.statistics.intervals import Interval
+from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
+from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.metrics.frechet import FeatureStatistics
+    from verism.metrics.manifold import Memberships
+
+__all__ = ["Quality", "build", "rebuild"]
+
+RELEASED_BATCH = 64  # default of DALL-Eval's script, which drops the last incomplete batch
+PAPER_SUBSETS, PAPER_SUBSET_SIZE = 100, 1000  # Binkowski et al. 2018, arXiv:1801.01401, Sec. 4
+FEW = 8  # pictures in the smallest subset, at least, to draw a line through
+PAPER_SPLITS = 10  # Salimans et al. 2016, arXiv:1606.03498
+UNDEFINED = Interval(math.nan, math.nan, math.nan)
+SETTINGS = (
+    "reference_kind",
+    "reference_path",
+    "reference_sha256",
+    "reference_left_out",
+    "pictures_from",
+    "prompt_list",
+    "limit",
+    "n_images",
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quality:
+    """Pictures and what they are compared with. Make one with ``build``.
+
+    Attributes:
+        listed: the prompts; of pictures without prompts, one with an empty text for each.
+        brought: the pictures, None if a model makes them.
+        reference: real pictures; None on a stored run (whose tables hold them), for statistics, and for no reference.
+        source: what both were made from, for the settings of a run.
+        k: neighbours of precision, recall, density, coverage. group_by: facets whose values are compared separately.
+        extrapolate: whether FID-infinity is computed, which takes a hundred times as long as the FID itself.
+        splits: random halves behind the intervals of precision, recall, density, coverage: each takes half as long as
+            the four numbers do.
+    """
+
+    name: str
+    listed: tuple[Prompt, ...]
+    brought: tuple[BroughtPicture, ...] | None = None
+    reference: ReferenceSet | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    k: int = 3
+    group_by: tuple[str, ...] = ()
+    extrapolate: bool = True
+    splits: int = 20
+
+    def prompts(self) -> Sequence[Prompt]:
+        return self.listed
+
+    def needs(self) -> Sequence[Need]:
+        return (FeatureNeed(reference=self.source.get("reference_kind") in ("pictures", "features")),)
+
+    def settings(self) -> Mapping[str, Any]:
+        return dict(self.source)
+
+    def rules(self) -> Mapping[str, Any]:
+        return {
+            "k": self.k,
+            "group_by": list(self.group_by),
+            "extrapolate": self.extrapolate,
+            "splits": self.splits,
+        }
+
+    def with_rules(self, **rules: Any) -> Quality:
+        """The same suite with other rules, by the names of ``rules``.
+
+        Raises:
+            UsageError: no such rule, a k below 1, a facet that pictures or reference do not have.
+        """
+        if unknown := sorted(set(rules) - set(self.rules())):
+            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; it has {list(self.rules())}")
+        k = int(rules.get("k", self.k))
+        if k < 1:
+            raise UsageError(f"{self.name}: k must be at least 1, got {k}")
+        given = rules.get("group_by", self.group_by)
+        parts = given.split(",") if isinstance(given, str) else given
+        group_by = tuple(part.strip() for part in parts if part.strip())
+        if group_by and self.source.get("reference_kind") == "statistics":
+            raise UsageError(
+                f"{self.name}: published statistics are of all pictures together and have no groups by {group_by[0]}; "
+                "give the real pictures or their features"
+            )
+        sides = [("pictures", {name for p in self.listed for name in p.facets})]
+        if self.reference is not None:
+            sides.append(("reference", {name for p in self.reference.pictures for name in p.facets}))
+        for side, facets in sides:
+            if missing := [name for name in group_by if name not in facets]:
+                raise UsageError(
+                    f"{self.name}: the {side} have no facet {missing[0]!r} to group by; they have {sorted(facets)}"
+                )
+        extrapolate = rules.get("extrapolate", self.extrapolate)
+        if isinstance(extrapolate, str):
+            extrapolate = extrapolate.lower() in ("1", "true", "yes")
+        splits = int(rules.get("splits", self.splits))
+        if splits < 2:
+            raise UsageError(f"{self.name}: splits must be at least 2, got {splits}")
+        return replace(self, k=k, group_by=group_by, extrapolate=bool(extrapolate), splits=splits)
+
+    # ------------------------------------------------------------------------------------------ verdicts and scores
+    def verdicts(self, observed: Observed) -> pl.DataFrame:
+        """``inside`` per picture, with the nearest real one; ``covered`` per real picture; table ``verdicts``."""
+        sets = _Sets.of(observed)
+        if sets.real is None:
+            return frame("verdicts", [])
+        found = _memberships(sets.real, sets.generated, self.k)
+        few = (
+            f"{len(sets.real)} real and {len(sets.generated)} generated pictures can be used; k = {self.k} needs "
+            f"{self.k + 2} of each"
+        )
+        place = {image_id: row for row, image_id in enumerate(sets.generated_ids)}
+        rows: list[dict[str, Any]] = []
+        for image in observed.images.sort("image_id").iter_rows(named=True):
+            at = place.get(image["image_id"])
+            value, reason, detail = None, few, None
+            if at is None:
+                why = "not looked at" if image["state"] == "ok" else f"picture {image['state']}"
+                reason = why + (f": {image['note']}" if image["note"] else "")
+            elif found is not None:
+                balls, distance = int(found.n_real_balls[at]), float(found.nearest_distance[at])
+                nearest = sets.real_ids[found.nearest_real[at]]
+                radius = float(found.real_radii[found.nearest_real[at]])
+                value = float(balls > 0)
+                reason = (
+                    f"{'inside' if balls else 'outside'} the real pictures: nearest is {nearest} at {distance:.4g}, "
+                    f"whose own neighbours reach to {radius:.4g}"
+                )
+                detail = {"nearest": nearest, "distance": distance, "n_balls": balls}
+            rows.append(_verdict(image["image_id"], image["prompt_id"], "inside", value, reason, detail))
+        for row, image_id in enumerate(sets.real_ids):
+            value, reason, detail = None, few, None
+            if found is not None:
+                inside = int(found.n_generated_inside[row])
+                value = float(inside > 0)
+                reason = f"{inside} pictures within {float(found.real_radii[row]):.4g}"
+                detail = {"n_inside": inside}
+            rows.append(_verdict(image_id, "", "covered", value, reason, detail))
+        return frame("verdicts", rows)
+
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
+        """All numbers of the suite, in a fixed order.
+
+        Raises:
+            UsageError: features of another size than the reference's, statistics that changed or are gone, or no
+                reference and no logits, so that there is nothing to compute.
+        """
+        del verdicts  # they tell about pictures; numbers need all features anyway
+        sets = _Sets.of(observed)
+        statistics = self._statistics(sets)
+        if sets.real is None and statistics is None and not sets.logits:
+            raise UsageError(
+                f"{self.name}: features alone say nothing without something to compare with; give --reference, or "
+                "logits for the Inception score (a judge with layer=logits or layer=logits_unbiased)"
+            )
+        scores = self._of_group(sets, statistics, {})
+        for facet in self.group_by:
+            for value, group in _split(sets, facet):
+                scores += self._of_group(group, None, {facet: value})
+        return scores
+
+    def _statistics(self, sets: _Sets) -> FeatureStatistics | None:
+        """The published statistics the run compares with, read again from their file."""
+        if self.source.get("reference_kind") != "statistics":
+            return None
+        from verism.metrics.frechet import read_statistics
+
+        path = Path(self.source["reference_path"])
+        if not path.is_file():
+            raise UsageError(f"{path}: the statistics this run compares with are gone; put the file back to score it")
+        if file_hash(path) != self.source["reference_sha256"]:
+            raise UsageError(f"{path}: the statistics are not those this run was started with; start another run")
+        try:
+            statistics = read_statistics(path)
+        except ValueError as err:
+            raise UsageError(str(err)) from err
+        if len(sets.generated) and sets.generated.shape[1] != len(statistics.mean):
+            raise UsageError(
+                f"{path} is of {len(statistics.mean)} features and the judge gives {sets.generated.shape[1]}; use the "
+                "network the statistics were made with"
+            )
+        return statistics
+
+    def _of_group(self, sets: _Sets, statistics: FeatureStatistics | None, group: Mapping[str, Any]) -> list[Score]:
+        def add(metric: str, protocol: str, interval: Interval, **more: Any) -> None:
+            told: dict[str, Any] = {
+                "n_used": len(sets.generated),
+                "n_unusable": sets.unusable,
+                "unit": "distance",
+            } | more
+            scores.append(
+                Score(
+                    suite=self.name,
+                    metric=metric,
+                    protocol=protocol,
+                    value=interval.value,
+                    ci_low=interval.low,
+                    ci_high=interval.high,
+                    group=dict(group),
+                    **told,
+                )
+            )
+
+        scores: list[Score] = []
+        real = statistics if statistics is not None else sets.real
+        if real is not None:
+            self._distances(sets, real, add, whole=not group)
+        if sets.real is not None:
+            self._manifold(sets, sets.real, add)
+        if sets.logits:
+            _inception(sets, add)
+        return scores
+
+    def _distances(
+        self,
+        sets: _Sets,
+        real: NDArray[np.float32] | FeatureStatistics,
+        add: Callable[..., None],
+        *,
+        whole: bool,
+    ) -> None:
+        from verism.metrics.frechet import fid_infinity, frechet_from_features, frechet_interval
+        from verism.metrics.kernel import kid, kid_subsets
+
+        generated, m = sets.generated, len(sets.generated)
+        features = real if isinstance(real, np.ndarray) else None
+        enough = m >= 2 and (features is None or len(features) >= 2)
+        lower = {"higher_is_better": False}
+        fid = frechet_interval(real, generated, clusters=sets.clusters) if enough else UNDEFINED
+        add("fid", "corrected", fid, **lower)
+        if self.extrapolate and whole:
+            # Straight in 1/n only where the subsets, of half the pictures or 5,000 and more, outnumber the features.
+            straight = enough and min(m // 2, 5000) > max(generated.shape[1], FEW)
+            limit = fid_infinity(real, generated, clusters=sets.clusters) if straight else None
+            add("fid_infinity", "corrected", UNDEFINED if limit is None else _ends(limit), **lower)
+        if features is not None:
+            value = kid(features, generated, clusters=sets.clusters) if enough else None
+            add("kid", "corrected", UNDEFINED if value is None else _ends(value), **lower)
+        if not whole:
+            return
+        add("fid", "paper", Interval(fid.value, math.nan, math.nan), **lower)
+        if features is not None:
+            subsets = math.nan
+            if min(m, len(features)) >= PAPER_SUBSET_SIZE:
+                subsets = kid_subsets(features, generated, subsets=PAPER_SUBSETS, subset_size=PAPER_SUBSET_SIZE).mean
+            add("kid", "paper", Interval(subsets, math.nan, math.nan), **lower)
+        kept = m - m % RELEASED_BATCH
+        released = math.nan
+        if kept >= 2 and enough:
+            released = frechet_from_features(real, generated[:kept]).value
+        add(
+            "fid",
+            "released",
+            Interval(released, math.nan, math.nan),
+            **lower,
+            n_used=kept,
+            n_unusable=sets.unusable + m - kept,
+        )
+
+    def _manifold(self, sets: _Sets, real: NDArray[np.float32], add: Callable[..., None]) -> None:
+        """Precision, recall, density, coverage; each with the number of pictures it is a share of."""
+        from verism.metrics.manifold import expected_coverage, half_samples
+
+        n, m = len(real), len(sets.generated)
+        found = dict.fromkeys(("precision", "recall", "density", "coverage", "coverage_expected"), UNDEFINED)
+        if min(n, m) >= self.k + 2:
+            halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.splits)
+            found |= {
+                "precision": halves.interval("precision"),
+                "recall": halves.interval("recall"),
+                "density": halves.interval("density"),
+                "coverage": halves.interval("coverage"),
+            }
+            expected = expected_coverage(n, m, self.k)
+            found["coverage_expected"] = Interval(expected, expected, expected)
+        of_real = {"n_used": n, "n_unusable": sets.real_unusable}
+        add("precision", "corrected", found["precision"], unit="share")
+        add("recall", "corrected", found["recall"], unit="share", **of_real)
+        add("density", "corrected", found["density"], unit="ratio")
+        add("coverage", "corrected", found["coverage"], unit="share", **of_real)
+        add(
+            "coverage_expected",
+            "corrected",
+            found["coverage_expected"],
+            unit="share",
+            higher_is_better=None,
+            **of_real,
+        )
+
+    def remarks(self, observed: Observed) -> list[str]:
+        """What makes the numbers of these pictures hard to trust, in lines for people; empty if nothing does."""
+        sets = _Sets.of(observed)
+        lines = []
+        m, dim = len(sets.generated), sets.generated.shape[1]
+        sides = [("pictures", m)] + ([("real pictures", len(sets.real))] if sets.real is not None else [])
+        few = [f"{n:,} {name}" for name, n in sides if n <= dim]
+        if few and dim:
+            lines.append(
+                f"only {' and '.join(few)} for {dim:,} features: the FID is far too high; compare it with FIDs of the "
+                "same numbers of pictures only, or use KID"
+            )
+        if sets.real is not None and m and len(sets.real) and m != len(sets.real):
+            lines.append(
+                f"{m:,} pictures against {len(sets.real):,} real ones: coverage grows with the first and falls with "
+                "the second; read it next to coverage_expected, which equal distributions would give"
+            )
+        if left_out := self.source.get("reference_left_out"):
+            lines.append(f"{left_out:,} pictures of the run that serves as reference could not be used")
+        if self.source.get("reference_kind") == "statistics":
+            lines.append(
+                "published statistics hold no pictures: KID, precision, recall, density and coverage need the real "
+                "pictures or their features"
+            )
+        return lines
+
+
+# ------------------------------------------------------------------------------------------------------------- features
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sets:
+    """Features of both sides, rows in the order of ids.
+
+    Attributes:
+        generated: shape (M, D), float32. clusters: prompt of each. unusable: pictures without features.
+        real: shape (N, D), None without real pictures. logits: whether the judge gives a classifier's logits.
+    """
+
+    generated: NDArray[np.float32]
+    generated_ids: list[str]
+    clusters: NDArray[Any]
+    generated_facets: list[Mapping[str, Any]]
+    unusable_facets: list[Mapping[str, Any]]
+    real: NDArray[np.float32] | None
+    real_ids: list[str]
+    real_facets: list[Mapping[str, Any]]
+    real_unusable_facets: list[Mapping[str, Any]]
+    logits: bool
+
+    @property
+    def unusable(self) -> int:
+        return len(self.unusable_facets)
+
+    @property
+    def real_unusable(self) -> int:
+        return len(self.real_unusable_facets)
+
+    @staticmethod
+    def of(observed: Observed) -> _Sets:
+        import polars as pl
+
+        table = observed.observations["features"]
+        usable = observed.images.filter(pl.col("state") == "ok").select("image_id", "prompt_id")
+        rows = table.join(usable, on="image_id", how="inner").sort("image_id")
+        seen = set(rows["image_id"].to_list())
+        facets = {p: prompt.facets for p, prompt in observed.prompts.items()}
+        lost = observed.images.filter(~pl.col("image_id").is_in(list(seen)))
+        real, real_ids, real_facets, real_lost = None, [], [], []
+        if observed.reference is not None:
+            vectors = observed.observations.get("reference_features", table.clear())
+            known = observed.reference.sort("image_id")
+            of = {row["image_id"]: json.loads(row["facets"]) for row in known.iter_rows(named=True)}
+            ok = known.filter(pl.col("state") == "ok")["image_id"].to_list()
+            vectors = vectors.filter(pl.col("image_id").is_in(ok)).sort("image_id")
+            real, real_ids = _matrix(vectors["vector"]), vectors["image_id"].to_list()
+            real_facets = [of[image_id] for image_id in real_ids]
+            there = set(real_ids)
+            real_lost = [facets_ for image_id, facets_ in of.items() if image_id not in there]
+        generated = _matrix(rows["vector"])
+        if real is not None and len(real) and len(generated) and real.shape[1] != generated.shape[1]:
+            raise UsageError(
+                f"real pictures have {real.shape[1]} features and the others {generated.shape[1]}: both must come from "
+                "the same network and layer"
+            )
+        judge = str(table["judge"][0]) if table.height else ""
+        return _Sets(
+            generated=generated,
+            generated_ids=rows["image_id"].to_list(),
+            clusters=np.array(rows["prompt_id"].to_list(), dtype=str),
+            generated_facets=[facets[p] for p in rows["prompt_id"].to_list()],
+            unusable_facets=[facets[p] for p in lost["prompt_id"].to_list()],
+            real=real,
+            real_ids=real_ids,
+            real_facets=real_facets,
+            real_unusable_facets=real_lost,
+            logits="layer=logits" in judge,
+        )
+
+
+def _matrix(vectors: pl.Series) -> NDArray[np.float32]:
+    """Rows of equal length as an array, without a detour over Python numbers."""
+    import polars as pl
+
+    if not len(vectors):
+        return np.zeros((0, 0), dtype=np.float32)
+    lengths = vectors.list.len().unique().to_list()
+    if len(lengths) != 1:
+        raise UsageError(f"features of one judge must be of one size; got sizes {sorted(lengths)}")
+    return vectors.cast(pl.Array(pl.Float32, lengths[0])).to_numpy()
+
+
+def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:
+    """The pictures of each value of a facet, real and generated; values that either side has.
+
+    Raises:
+        UsageError: the two sides have no value in common, so nothing would be compared.
+    """
+    mine = {facets.get(facet) for facets in (*sets.generated_facets, *sets.unusable_facets)}
+    theirs = {facets.get(facet) for facets in (*sets.real_facets, *sets.real_unusable_facets)}
+    if sets.real is not None and mine and theirs and not mine & theirs:
+        raise UsageError(
+            f"pictures and reference have no {facet} in common: {_some(mine)} here and {_some(theirs)} there; write "
+            "them alike"
+        )
+    split = []
+    for value in sorted(mine | theirs, key=lambda v: (v is None, str(v))):
+        own = np.array([f.get(facet) == value for f in sets.generated_facets], dtype=bool)
+        other = np.array([f.get(facet) == value for f in sets.real_facets], dtype=bool)
+        part = replace(
+            sets,
+            generated=sets.generated[own] if len(own) else sets.generated,
+            generated_ids=[i for i, chosen in zip(sets.generated_ids, own, strict=True) if chosen],
+            clusters=sets.clusters[own] if len(own) else sets.clusters,
+            generated_facets=[f for f, chosen in zip(sets.generated_facets, own, strict=True) if chosen],
+            unusable_facets=[f for f in sets.unusable_facets if f.get(facet) == value],
+            real=None if sets.real is None else sets.real[other] if len(other) else sets.real,
+            real_ids=[i for i, chosen in zip(sets.real_ids, other, strict=True) if chosen],
+            real_facets=[f for f, chosen in zip(sets.real_facets, other, strict=True) if chosen],
+            real_unusable_facets=[f for f in sets.real_unusable_facets if f.get(facet) == value],
+        )
+        split.append((value, part))
+    return split
+
+
+def _some(values: set[Any]) -> str:
+    listed = sorted(map(str, values))
+    return ", ".join(listed[:4]) + (", ..." if len(listed) > 4 else "")
+
+
+def _memberships(real: NDArray[np.float32], generated: NDArray[np.float32], k: int) -> Memberships | None:
+    """Where every picture lies; None for sets too small to have k neighbours."""
+    from verism.metrics.manifold import memberships
+
+    if min(len(real), len(generated)) < k + 2:
+        return None
+    return memberships(real, generated, k)
+
+
+def _ends(value: Any) -> Interval:
+    return Interval(value.value, value.low, value.high)
+
+
+def _inception(sets: _Sets, add: Callable[..., None]) -> None:
+    from verism.metrics.inception_score import inception_score
+
+    m = len(sets.generated)
+    whole = paper = UNDEFINED
+    if m:
+        result = inception_score(sets.generated, kind="logits", splits=min(PAPER_SPLITS, m), clusters=sets.clusters)
+        whole = _ends(result)
+        if m >= PAPER_SPLITS:
+            paper = Interval(result.mean, math.nan, math.nan)
+    add("inception_score", "corrected", whole, unit="classes")
+    add("inception_score", "paper", paper, unit="classes")
+
+
+def _verdict(
+    image_id: str, prompt_id: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        "image_id": image_id,
+        "prompt_id": prompt_id,
+        "protocol": "corrected",
+        "rule": rule,
+        "value": value,
+        "reason": reason,
+        "detail": None if detail is None else json.dumps(dict(detail), sort_keys=True),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------- making
+def build(
+    name: str = "quality",
+    *,
+    reference: Path | None = None,
+    images: Path | None = None,
+    prompts: Path | None = None,
+    group_by: str | Sequence[str] = (),
+    k: int = 3,
+    limit: int | None = None,
+    seed: int = 0,
+    n_images: int = 1,
+) -> Quality:
+    """The suite over pictures that exist, or over a prompt list for a model.
+
+    Args:
+        reference: a folder of pictures, a list of them (CSV or JSON lines, ``file_path`` and facets), a run directory,
+            a reference file of ours, an array of features (.npy, .npz), or statistics (.npz with ``mu`` and ``sigma``:
+            FID only). None: only the Inception score.
+        images: a folder, list or run directory of pictures, each its own prompt unless the list says otherwise. With
+            ``prompts``, they are matched with these by name.
+        prompts: a prompt list (see ``prompt_lists.read_prompt_list``).
+        group_by: facets that pictures and reference share, compared value by value; several with commas.
+        k: neighbours of precision, recall, density and coverage.
+        limit: prompts, drawn at random by seed. n_images: pictures per prompt of a prompt list.
+
+    Raises:
+        UsageError: neither pictures nor prompts, or a source that cannot be read as any of the forms.
+    """
+    opened = None if reference is None else open_reference(reference)
+    brought: list[BroughtPicture] | None = None
+    if prompts is not None:
+        if images is not None and (images / "prompts.parquet").is_file():
+            raise UsageError(f"{images} is a run directory and has its own prompts; leave out --prompts {prompts}")
+        listed = [
+            Prompt(prompt_id=p.prompt_id, suite=name, text=p.text, facets=dict(p.facets), n_images=n_images)
+            for p in read_prompt_list(prompts)
+        ]
+    elif images is not None:
+        if n_images != 1:
+            raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
+        listed, brought = _own_prompts(name, list_pictures(images))
+    else:
+        raise UsageError(f"{name} needs pictures (--images) or prompts for a model (--prompts FILE)")
+    chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
+    ids = {p.prompt_id for p in chosen}
+    is_file = reference is not None and reference.is_file()
+    source = {
+        "reference_kind": None if opened is None else opened.kind,
+        "reference_path": None if reference is None else str(reference.absolute()),
+        "reference_sha256": file_hash(reference) if reference is not None and is_file else None,
+        "reference_left_out": 0 if opened is None else opened.left_out,
+        "pictures_from": None if images is None else str(images.absolute()),
+        "prompt_list": None if prompts is None else {"file": prompts.name, "sha256": file_hash(prompts)[:16]},
+        "limit": limit,
+        "n_images": n_images,
+    }
+    suite = Quality(
+        name=name,
+        listed=tuple(chosen),
+        brought=None if brought is None else tuple(b for b in brought if b.prompt_id in ids),
+        reference=None if opened is None else opened.pictures,
+        source=source,
+    )
+    return suite.with_rules(k=k, group_by=group_by)
+
+
+def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[BroughtPicture]]:
+    """Prompts of pictures that exist: as their list names them, the same for the same text, else one for each."""
+    of_text: dict[tuple[str, str], str] = {}
+    prompts: dict[str, Prompt] = {}
+    brought: list[BroughtPicture] = []
+    counts: dict[str, int] = {}
+    for picture in pictures:
+        prompt_id = picture.prompt_id
+        if prompt_id is None:
+            # The same words in another group (region ...) are another prompt.
+            key = (picture.text, json.dumps(dict(picture.facets), sort_keys=True))
+            prompt_id = of_text.setdefault(key, picture.name) if picture.text else picture.name
+        index = counts.get(prompt_id, 0) if picture.index is None else picture.index
+        counts[prompt_id] = max(counts.get(prompt_id, 0), index + 1)
+        prompt = Prompt(prompt_id=prompt_id, suite=suite, text=picture.text, facets=dict(picture.facets))
+        first = prompts.setdefault(prompt_id, prompt)
+        if (first.text, first.facets) != (prompt.text, prompt.facets):
+            raise UsageError(
+                f"{picture.path}: prompt {prompt_id!r} stands for {first.text!r} {dict(first.facets)} above and for "
+                f"{prompt.text!r} {dict(prompt.facets)} here; pictures of one prompt share text and facets"
+            )
+        if picture.path is not None:
+            brought.append(BroughtPicture(prompt_id=prompt_id, index=index, path=str(picture.path)))
+    return [replace(p, n_images=counts[p.prompt_id]) for p in prompts.values()], brought
+
+
+def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Quality:
+    """The suite of a stored run; the pictures it compares with are in the run's tables."""
+    return Quality(name=name, listed=tuple(prompts), source={key: settings.get(key) for key in SETTINGS})
