@@ -4,9 +4,11 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from verism.errors import UsageError
+from verism.imaging import encode_png
 from verism.registry import (
     GENERATORS,
     JUDGES,
@@ -74,7 +76,7 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_judge("zzz", c), "unknown detector 'zzz'. There are: builtin"),
         (lambda c: make_generator("orcale", c), "unknown model 'orcale'. Did you mean oracle?"),
         (lambda _: make_suite("paintskils"), "unknown suite 'paintskils'. Did you mean paintskills"),
-        (lambda _: stored_suite("nope", {}, ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1, geography"),
+        (lambda _: stored_suite("nope", {}, ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1"),
         (lambda _: make_suite("paintskills", skills=["spatail"]), "has no skill 'spatail'; it has ['object', 'count'"),
         (lambda _: make_suite("paintskills", split="tset"), "unknown split 'tset'; choose train, val or test"),
         (lambda c: make_generator("scripted:error=lots", c), "option error='lots': expected a float"),
@@ -127,9 +129,22 @@ def test_other_packages_add_judges_by_entry_point(tmp_path, monkeypatch):
     assert "elsewhere_judge" in sys.modules
 
 
-def test_suites_are_those_listed():
+def test_suites_are_those_listed(tmp_path):
+    (tmp_path / "prompts.txt").write_text("a red cup\na blue cup\n")
+    (tmp_path / "a.png").write_bytes(encode_png(np.zeros((4, 4, 3), np.uint8)))
+    needed = {
+        "quality": {"images": tmp_path, "reference": tmp_path},
+        "alignment": {"prompts": tmp_path / "prompts.txt"},
+    }
     for name in SUITES:
-        assert make_suite(name, limit=4).name == name
+        suite = make_suite(name, **needed.get(name, {"limit": 200}))
+        assert suite.name == name
+        assert stored_suite(name, suite.settings(), suite.prompts()).prompts() == suite.prompts()
+
+
+def test_an_option_a_suite_does_not_have_is_refused_by_name():
+    with pytest.raises(UsageError, match="suite geography does not take skills; its options are reference, images"):
+        make_suite("geography", skills=["count"])
 
 
 def test_the_address_of_an_image_service_comes_from_the_context_or_the_name():

@@ -622,15 +622,17 @@ def vectors_of(column: pl.Series) -> np.ndarray:
     """The column ``vector`` of a table as an array of shape (N, D), float32; (0, 0) for no rows.
 
     Raises:
-        ValueError: vectors that are missing or of several lengths.
+        VerismError: vectors that are missing or of several lengths.
     """
     import numpy as np
+
+    from verism.errors import VerismError
 
     if column.is_empty():
         return np.zeros((0, 0), dtype=np.float32)
     lengths = column.list.len().unique().to_list()
     if len(lengths) != 1 or lengths[0] is None:
-        raise ValueError(f"vectors of one judge must be equally long; got lengths {sorted(lengths, key=str)}")
+        raise VerismError(f"vectors of one judge must be of one size; got lengths {sorted(lengths, key=str)}")
     return column.explode().to_numpy().reshape(len(column), lengths[0])
 
 

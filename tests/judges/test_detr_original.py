@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from verism.errors import UsageError  # noqa: E402
-from verism.judges.detection.batching import normalised, released_input  # noqa: E402
+from verism.judges.batching import normalised, released_input  # noqa: E402
 from verism.judges.detection.detr_network import Detr, DetrShape, ResNetTrunk, sine_positions  # noqa: E402
 from verism.judges.detection.detr_original import OriginalDetr, load_detr, read_checkpoint  # noqa: E402
 from verism.judges.detection.names import COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS  # noqa: E402

@@ -15,13 +15,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from verism.errors import UsageError  # noqa: E402
-from verism.judges.detection.batching import released_input  # noqa: E402
-from verism.judges.detection.transformers_detector import (  # noqa: E402
-    SimpleProcessor,
-    TransformersDetector,
-    class_probabilities,
-    mask_boxes,
-)
+from verism.judges.batching import released_input  # noqa: E402
+from verism.judges.detection.transformers_detector import TransformersDetector, class_probabilities, mask_boxes  # noqa: E402
+from verism.judges.hub import SimpleProcessor  # noqa: E402
 from verism.records import DetectionNeed, LoadedImage, schema  # noqa: E402
 
 LABELS = {0: "Person", 1: "dog", 2: "zebra", 3: "traffic_light"}

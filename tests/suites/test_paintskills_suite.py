@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
-from verism.records import Prompt, Observed, Scene, SceneObject, Score, frame, make_image_id
+from verism.records import Observed, Prompt, Scene, SceneObject, Score, frame, make_image_id
 from verism.statistics.intervals import Interval, mean_of_independent, wilson
 from verism.suites.paintskills.layout import read_scenes, write_scenes
 from verism.suites.paintskills.scenes import build_scenes, empty_scenes, spread
@@ -377,7 +377,8 @@ def test_intervals_are_wilsons_for_one_picture_per_prompt_and_wider_for_several(
             for s in scenes
             for k in range(n_images)
         }
-        return score(suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found))), "accuracy", skill="object")
+        scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
+        return score(scores, "accuracy", skill="object")
 
     one, three = accuracy(1), accuracy(3)
     expected = wilson(29, 40)

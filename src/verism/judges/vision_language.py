@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import EXTRA, Batches, pick_device, pick_dtype
-from verism.judges.detection.transformers_detector import identity, load_config, source_name
+from verism.judges.batching import EXTRA, Batches, pick_device, pick_dtype
+from verism.judges.hub import identity, load_config, source_name
 from verism.records import content_hash
 
 if TYPE_CHECKING:

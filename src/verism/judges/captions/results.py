@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.judges.detection.batching import content_id
+from verism.judges.batching import content_id
 from verism.judges.result_files import PictureNames, picture_name, read_records
 
 if TYPE_CHECKING:

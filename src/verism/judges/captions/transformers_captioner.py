@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.judges.detection.batching import judge_name
+from verism.judges.batching import judge_name
 from verism.judges.vision_language import Ask, VisionLanguageModel, check_count
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.inference import onnx_session
-from verism.judges.detection.batching import check_batch_size, judge_name
+from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import PictureBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import (
+from verism.judges.batching import (
     EXTRA,
     Batches,
     Preprocessing,

@@ -23,16 +23,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import EXTRA, Batches, judge_name, pick_device, pick_dtype
+from verism.judges.batching import EXTRA, Batches, judge_name, pick_device, pick_dtype
 from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
 from verism.judges.detection.names import spaced
-from verism.judges.detection.transformers_detector import (
-    identity,
-    load_config,
-    load_image_processor,
-    load_model,
-    source_name,
-)
+from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError
 from verism.inference import onnx_session
-from verism.judges.detection.batching import check_batch_size
+from verism.judges.batching import check_batch_size
 from verism.judges.features.judge import FeatureJudge, feature_name
 from verism.judges.features.preparing import centre_square, pillow
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import (
+from verism.judges.batching import (
     EXTRA,
     Batches,
     check_choice,
@@ -28,15 +28,9 @@ from verism.judges.detection.batching import (
     pick_dtype,
     resized,
 )
-from verism.judges.detection.transformers_detector import (
-    identity,
-    load_config,
-    load_image_processor,
-    load_model,
-    source_name,
-)
 from verism.judges.embedding.clip import PRESETS
 from verism.judges.features.judge import FeatureJudge
+from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
 
 if TYPE_CHECKING:
     import torch

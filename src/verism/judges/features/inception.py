@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import EXTRA, Batches, check_choice, pick_device, pick_dtype
+from verism.judges.batching import EXTRA, Batches, check_choice, pick_device, pick_dtype
 from verism.judges.features import preparing
 from verism.judges.features.judge import FeatureJudge, feature_name
 from verism.judges.features.weights import checked_sha256, fill, read_tensors

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import EXTRA, Batches, pick_device
+from verism.judges.batching import EXTRA, Batches, pick_device
 from verism.judges.features.judge import FeatureJudge, feature_name
 from verism.judges.features.weights import checked_sha256
 

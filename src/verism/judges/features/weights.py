@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, require
-from verism.judges.detection.batching import EXTRA
+from verism.judges.batching import EXTRA
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.judges.detection.batching import content_id
+from verism.judges.batching import content_id
 from verism.judges.result_files import PictureNames, picture_name, read_records
 from verism.judges.vqa.replies import value_of
 

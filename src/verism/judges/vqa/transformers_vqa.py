@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError
-from verism.judges.detection.batching import check_choice, judge_name
+from verism.judges.batching import check_choice, judge_name
 from verism.judges.vision_language import Ask, Reply, VisionLanguageModel, check_count
 from verism.judges.vqa.replies import is_yes_no, value_of
 

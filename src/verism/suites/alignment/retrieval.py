@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from verism.errors import UsageError
 from verism.metrics.retrieval import cosine, r_precision
-from verism.records import Score
+from verism.records import Score, vectors_of
 from verism.suites.alignment.pictures import Groups, Shown, mean_score, verdict
 
 if TYPE_CHECKING:
@@ -45,11 +44,11 @@ def retrieval_verdicts(
             f"{len(set(missing))} texts have no vector, such as {missing[0]!r}: the judge has not seen the texts of "
             "this run. Let it look again: verism observe"
         )
-    text_vectors = _matrix(text_embeddings["vector"])[[row_of_text[text] for text in texts]]
+    text_vectors = vectors_of(text_embeddings["vector"])[[row_of_text[text] for text in texts]]
     place = {text: row for row, text in reversed(list(enumerate(texts)))}
     own = np.array([place[p.prompt.text] for p in pictures], dtype=np.intp)
     of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
-    seen = _matrix(embeddings["vector"])
+    seen = vectors_of(embeddings["vector"])
     image_vectors = np.full((len(pictures), text_vectors.shape[1]), np.nan, dtype=np.float32)
     for number, picture in enumerate(pictures):
         if picture.problem is None and picture.image_id in of_image:
@@ -61,7 +60,7 @@ def retrieval_verdicts(
     for picture, value in zip(pictures, near.tolist(), strict=True):
         reason = f"cosine {value:.4f} with: {picture.prompt.text}"
         rows.append(_row(picture, "corrected", "clipscore", value, reason, of_image))
-    different = len(set(texts))
+    different = len(np.unique(text_vectors, axis=0))  # texts that were cut to the same words have the same vector
     for protocol in ("corrected", "released"):
         if protocol == "corrected" and different < pool:
             why = f"{different} different texts are too few for pools of {pool}; lower the rule `pool`"
@@ -87,16 +86,6 @@ def retrieval_verdicts(
             )
             rows.append(_row(picture, protocol, "r_precision", chance, reason, of_image))
     return rows
-
-
-def _matrix(vectors: pl.Series) -> NDArray[np.float32]:
-    """Rows of equal length as an array, without a detour over Python numbers."""
-    import polars as pl
-
-    lengths = vectors.list.len().unique().to_list()
-    if len(lengths) > 1:
-        raise UsageError(f"vectors of one judge must be of one size; got sizes {sorted(lengths)}")
-    return vectors.cast(pl.Array(pl.Float32, lengths[0])).to_numpy() if lengths else np.zeros((0, 0), dtype=np.float32)
 
 
 def _row(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
-from verism.records import BroughtPicture, FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, frame
+from verism.records import BroughtPicture, FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, frame, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
 from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
@@ -391,11 +391,11 @@ class _Sets:
             of = {row["image_id"]: json.loads(row["facets"]) for row in known.iter_rows(named=True)}
             ok = known.filter(pl.col("state") == "ok")["image_id"].to_list()
             vectors = vectors.filter(pl.col("image_id").is_in(ok)).sort("image_id")
-            real, real_ids = _matrix(vectors["vector"]), vectors["image_id"].to_list()
+            real, real_ids = vectors_of(vectors["vector"]), vectors["image_id"].to_list()
             real_facets = [of[image_id] for image_id in real_ids]
             there = set(real_ids)
             real_lost = [facets_ for image_id, facets_ in of.items() if image_id not in there]
-        generated = _matrix(rows["vector"])
+        generated = vectors_of(rows["vector"])
         if real is not None and len(real) and len(generated) and real.shape[1] != generated.shape[1]:
             raise UsageError(
                 f"real pictures have {real.shape[1]} features and the others {generated.shape[1]}: both must come from "
@@ -414,18 +414,6 @@ class _Sets:
             real_unusable_facets=real_lost,
             logits="layer=logits" in judge,
         )
-
-
-def _matrix(vectors: pl.Series) -> NDArray[np.float32]:
-    """Rows of equal length as an array, without a detour over Python numbers."""
-    import polars as pl
-
-    if not len(vectors):
-        return np.zeros((0, 0), dtype=np.float32)
-    lengths = vectors.list.len().unique().to_list()
-    if len(lengths) != 1:
-        raise UsageError(f"features of one judge must be of one size; got sizes {sorted(lengths)}")
-    return vectors.cast(pl.Array(pl.Float32, lengths[0])).to_numpy()
 
 
 def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from verism.errors import UsageError, VerismError  # noqa: E402
-from verism.judges.detection.batching import (  # noqa: E402
+from verism.judges.batching import (  # noqa: E402
     Batches,
     content_id,
     judge_name,
