@@ -1,0 +1,494 @@
+"""DIG In as a suite: what is asked, what must be observed, evidence picture by picture, indicators.
+
+Source: Hall et al. 2023, arXiv:2308.06198.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import UsageError
+from verism.records import (
+    PROTOCOLS,
+    BroughtPicture,
+    EmbeddingNeed,
+    FeatureNeed,
+    Need,
+    Observed,
+    Prompt,
+    ReferenceSet,
+    Score,
+    schema,
+)
+from verism.suites.geography.brought import BroughtRow, brought_prompts, read_brought
+from verism.suites.geography.indicators import indicator_scores, notes
+from verism.suites.geography.layouts import RealData, fit_world, read_real, reference_of
+from verism.suites.geography.measure import Comparison, Made, Measured, Rules, measure
+from verism.suites.geography.prompts import make_prompts
+from verism.suites.geography.selection import DEDUP
+from verism.suites.geography.worlds import FAMILIES, WORLDS, World, read_world, standard_world
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Geography", "build", "rebuild"]
+
+BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; other columns come from tables
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geography:
+    """Prompts about objects in regions of the world, and the real pictures to compare with.
+
+    Make one with ``build``, or ``rebuild`` for a stored run.
+
+    Attributes:
+        objects, regions: as facets name them, in the order of tables and figures.
+        balanced: whether cells are drawn to one size. object_region: whether single cells are compared.
+        compares: whether there are real pictures. brought: None if a model is to make the pictures.
+    """
+
+    name: str
+    world: str
+    prompt_list: tuple[Prompt, ...]
+    objects: tuple[str, ...]
+    regions: tuple[str, ...]
+    balanced: bool = True
+    object_region: bool = True
+    compares: bool = False
+    reference: ReferenceSet | None = None
+    brought: tuple[BroughtPicture, ...] | None = None
+    limits: Rules = field(default_factory=Rules)
+    seed: int = 0
+    _memory: dict[str, tuple[tuple[Any, ...], Measured]] = field(default_factory=dict)
+
+    # ---------------------------------------------------------------------------------------------- what is asked
+    def prompts(self) -> Sequence[Prompt]:
+        return self.prompt_list
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Prompt families that are asked for."""
+        present = {p.facets["family"] for p in self.prompt_list}
+        return tuple(f for f in FAMILIES if f in present)
+
+    def needs(self) -> Sequence[Need]:
+        """Features if there are real pictures; vectors of bare objects and of prompts. Either may be left out."""
+        bare = dict.fromkeys(str(p.facets["object"]) for p in self.prompt_list)
+        texts = tuple(dict.fromkeys([*bare, *(p.text for p in self.prompt_list)]))
+        embedding = EmbeddingNeed(texts=texts, optional=True)
+        return (FeatureNeed(reference=True, optional=True), embedding) if self.compares else (embedding,)
+
+    def settings(self) -> Mapping[str, Any]:
+        """What decides prompts and needs."""
+        return {
+            "world": self.world,
+            "objects": list(self.objects),
+            "regions": list(self.regions),
+            "families": list(self.families),
+            "balanced": self.balanced,
+            "object_region": self.object_region,
+            "compares": self.compares,
+        }
+
+    def rules(self) -> Mapping[str, Any]:
+        """What changes numbers without new pictures or observations; see ``measure.Rules``."""
+        r = self.limits
+        return {
+            "k": r.k,
+            "per_cell": r.per_cell,
+            "dedup": r.dedup,
+            "group_by": list(r.group_by),
+            "splits": r.splits,
+            "resampling_seed": self.seed,
+        }
+
+    def with_rules(self, **rules: Any) -> Geography:
+        """The same suite with other rules.
+
+        Raises:
+            UsageError: a rule it does not have, or a value that is none.
+        """
+        known = self.rules()
+        if unknown := sorted(set(rules) - set(known)):
+            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
+        asked = {**known, **rules}
+        seed = asked.pop("resampling_seed")
+        return replace(self, limits=_rules(**asked), seed=_whole("resampling_seed", seed, 0), _memory={})
+
+    # --------------------------------------------------------------------------------------------------- evidence
+    def measured(self, observed: Observed) -> Measured:
+        """Every comparison, made once for the same tables."""
+        key = (observed.images, observed.reference, *(observed.observations[t] for t in sorted(observed.observations)))
+        stored = self._memory.get("last")
+        if stored is not None and len(stored[0]) == len(key) and all(a is b for a, b in zip(stored[0], key)):
+            return stored[1]
+        known = None
+        if self.reference is not None and self.reference.features is not None:
+            known = ([p.image_id for p in self.reference.pictures], self.reference.features)
+        found = measure(
+            observed,
+            objects=self.objects,
+            regions=self.regions,
+            protocols=PROTOCOLS,
+            balanced=self.balanced,
+            object_region=self.object_region,
+            rules=self.limits,
+            seed=self.seed,
+            known=known,
+        )
+        self._memory["last"] = (key, found)
+        return found
+
+    def verdicts(self, observed: Observed) -> pl.DataFrame:
+        """Where every picture lies; table ``verdicts``.
+
+        Rules:
+
+        * ``inside``: whether a generated picture lies in the manifold of the real ones it is compared with; ``detail``
+          has ``region``, ``level`` (``region``: all objects of the region; ``object-region``: its own object's), and
+          the ``nearest`` real picture with its ``distance``. An {object} picture has a row for every region.
+        * ``covered``: whether a real picture has a generated one within the radius of its neighbours; ``image_id`` is
+          the real picture's, ``prompt_id`` is empty, ``detail`` has ``family``, ``region`` and ``level``.
+        * ``consistency``: cosine of a generated picture with its bare object (``consistency_prompt``, only under
+          ``paper``: with its prompt).
+
+        Pictures that were not drawn, left out as duplicates, or have no usable answer have no value but a reason.
+        """
+        rows = _VerdictRows()
+        measured = self.measured(observed)
+        for protocol in PROTOCOLS:
+            for family in self.families:
+                made = [m for m in measured.made if m.family == family]
+                if measured.has_features:
+                    self._manifold_rows(rows, measured, protocol, family, made)
+                if measured.has_vectors:
+                    _similarity_rows(rows, measured, protocol, family, made)
+        return rows.table()
+
+    def _manifold_rows(
+        self, rows: _VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]
+    ) -> None:
+        prompt_of = {m.image_id: m.prompt.prompt_id for m in made}
+        comparisons = [c for c in measured.comparisons[protocol, family] if c.level in ("region", "object-region")]
+        drawn: set[str] = set()
+        for c in comparisons:
+            drawn.update(c.generated_ids)
+            _comparison_rows(rows, c, protocol, family, prompt_of, self.limits.smallest)
+        choice, side = measured.choices[protocol, family], measured.sides[family]
+        doubled = {side.ids[r] for r in choice.duplicates}
+        cells = "all that could be" if choice.per_cell is None else f"{choice.per_cell:,} per object and region"
+        for m in made:
+            if m.image_id in drawn:
+                continue
+            reason = m.no_features
+            if not reason:
+                reason = "left out as a duplicate" if m.image_id in doubled else f"not drawn; {cells} were"
+            rows.add(m.image_id, m.prompt.prompt_id, protocol, "inside", None, reason, {"region": m.region})
+
+    # ----------------------------------------------------------------------------------------------------- scores
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:  # noqa: ARG002
+        """All numbers of the suite, from the same comparisons as the verdicts; see ``docs/suites/geography.md``."""
+        return indicator_scores(
+            self.measured(observed),
+            suite=self.name,
+            families=self.families,
+            objects=self.objects,
+            regions=self.regions,
+            protocols=PROTOCOLS,
+            rules=self.limits,
+            seed=self.seed,
+        )
+
+    def remarks(self, observed: Observed, protocols: Sequence[str] = ("corrected",)) -> list[str]:
+        """Lines on set sizes, cells that are short or undefined, and duplicates."""
+        return notes(self.measured(observed), protocols=protocols, rules=self.limits)
+
+
+class _VerdictRows:
+    """The table ``verdicts``, column by column: a run has hundreds of thousands of rows."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+
+    def add(
+        self,
+        image_id: str,
+        prompt_id: str,
+        protocol: str,
+        rule: str,
+        value: float | None,
+        reason: str,
+        detail: Mapping[str, Any],
+    ) -> None:
+        row = (image_id, prompt_id, protocol, rule, value, reason, json.dumps(detail, ensure_ascii=False))
+        for column, entry in zip(self.columns.values(), row):
+            column.append(entry)
+
+    def table(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(self.columns, schema=schema("verdicts"))
+
+
+def _comparison_rows(
+    rows: _VerdictRows, c: Comparison, protocol: str, family: str, prompt_of: Mapping[str, str], smallest: int
+) -> None:
+    where = " / ".join(str(v) for v in c.group.values())
+    place = {"region": c.group["region"], "level": c.level}
+    n_real, n_made = len(c.real_ids), len(c.generated_ids)
+    e = c.evidence
+    if e is None:
+        reason = f"undefined: {where} has {n_real} real and {n_made} generated pictures, and needs {smallest} of each"
+        for image_id in c.generated_ids:
+            rows.add(image_id, prompt_of[image_id], protocol, "inside", None, reason, place)
+        for image_id in c.real_ids:
+            rows.add(image_id, "", protocol, "covered", None, reason, {"family": family, **place})
+        return
+    for i, image_id in enumerate(c.generated_ids):
+        inside, distance = bool(e.inside[i]), float(e.nearest_distance[i])
+        reason = f"{'inside' if inside else 'outside'} the manifold of {n_real:,} real pictures of {where}"
+        nearest = {**place, "nearest": c.real_ids[e.nearest_real[i]], "distance": distance}
+        rows.add(image_id, prompt_of[image_id], protocol, "inside", float(inside), reason, nearest)
+    for i, image_id in enumerate(c.real_ids):
+        n, radius = int(e.n_generated_inside[i]), float(e.real_radii[i])
+        reason = f"{n:,} of {n_made:,} generated pictures of {where} lie within its radius"
+        detail = {"family": family, **place, "radius": radius}
+        rows.add(image_id, "", protocol, "covered", float(n > 0), reason, detail)
+
+
+def _similarity_rows(rows: _VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]) -> None:
+    counted = measured.consistency[protocol, family]
+    for m in made:
+        s = measured.similarities.get(m.image_id)
+        for rule in ("consistency", "consistency_prompt")[: 2 if protocol == "paper" else 1]:
+            text = m.object if rule == "consistency" else m.prompt.text
+            value = math.nan if s is None else s.bare if rule == "consistency" else s.prompt
+            reason = m.no_vector or f"cosine with {text!r}"
+            if math.isnan(value):
+                reason = m.no_vector or f"no vector of the text {text!r}"
+            elif m.image_id not in counted:
+                value, reason = math.nan, "not drawn, or left out as a duplicate"
+            detail = {"region": m.region, "text": text}
+            usable = None if math.isnan(value) else value
+            rows.add(m.image_id, m.prompt.prompt_id, protocol, rule, usable, reason, detail)
+
+
+# --------------------------------------------------------------------------------------------------------------- making
+def build(
+    name: str = "geography",
+    *,
+    reference: Path | None = None,
+    images: Path | None = None,
+    objects: Sequence[str] | None = None,
+    regions: Sequence[str] | None = None,
+    families: Sequence[str] | None = None,
+    per_cell: int | None = None,
+    world: Path | None = None,
+    k: int = 3,
+    dedup: str = "protocol",
+    group_by: str | Sequence[str] | None = None,
+    tree_tag: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    n_images: int | None = None,
+) -> Geography:
+    """The suite ``geography`` (GeoDE) or ``geography-dollarstreet``.
+
+    Args:
+        reference: real pictures: a GeoDE or DollarStreet folder, a table with ``file_path``, ``object`` and ``region``,
+            or a reference file. None: only consistency can be measured.
+        images: pictures that exist: a table, or a folder in the authors' naming (see ``read_brought``); the prompts are
+            those they answer. None: a model is asked the prompts of the world.
+        objects, regions, families: only these. By default: those of the pictures, or the paper's.
+        per_cell: pictures per object and region, at least k + 2 if they are compared. By default 180 for prompts of the
+            paper, otherwise as many as the smallest usable cell has.
+        world: your own regions, objects, countries and templates (YAML or JSON).
+        k: neighbours. dedup: see ``selection.DEDUP``. group_by: further columns, as names or with commas between.
+        tree_tag: only reference rows with this value in the column ``tree_tag`` (EvalGIM: ``no``).
+        limit: at most so many prompts, as whole objects where one fits.
+        seed: of the resampling behind intervals; draws have the published one, 42.
+        n_images: refused, ``per_cell`` says how many.
+
+    Raises:
+        UsageError: something does not exist or does not fit.
+    """
+    if name not in WORLDS:
+        raise UsageError(f"no suite {name!r} here; there are {', '.join(WORLDS)}")
+    if n_images is not None:
+        raise UsageError(f"{name} asks as many pictures of a prompt as cells need; say how many with per_cell")
+    if unknown := [f for f in families or () if f not in FAMILIES]:
+        raise UsageError(f"no prompt family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
+    columns = _columns(group_by)
+    base = standard_world(WORLDS[name]) if world is None else read_world(world)
+    real = None if reference is None else _real_data(name, reference, base, tree_tag)
+    if per_cell is not None:
+        if real is not None and per_cell < k + 2:
+            raise UsageError(f"per_cell must be at least k + 2 = {k + 2} pictures for k = {k}; got {per_cell}")
+        base = replace(base, per_cell=per_cell)
+    shown = [] if real is None else real.pictures
+    open_world = world is None and (real is None or real.layout in ("table", "file"))
+    brought: tuple[BroughtPicture, ...] | None = None
+    if images is not None:
+        rows = _brought_rows(images, base.with_foreign([p.object for p in shown], [p.region for p in shown]), families)
+        chosen = _world_of_rows(rows, base, objects, regions, [p.region for p in shown], world is None)
+        prompts, pictures = brought_prompts(name, chosen, rows, columns)
+        if not prompts:
+            raise UsageError(f"{images}: none of its {len(rows):,} pictures shows what was asked for")
+    else:
+        if real is not None:
+            chosen = fit_world(
+                base,
+                objects=objects,
+                regions=regions,
+                seen_objects=list(dict.fromkeys(p.object for p in shown)),
+                seen_regions=list(dict.fromkeys(p.region for p in shown)),
+                foreign=open_world,
+            )
+        else:
+            chosen = base.choose(objects, regions)
+        if per_cell is None and real is not None and real.layout in ("table", "file") and chosen.per_cell is not None:
+            chosen = replace(chosen, per_cell=_smallest_cell(real, chosen, k))
+        default = [f for f in FAMILIES if f != "country" or all(p.countries for p in chosen.regions)]
+        prompts, pictures = make_prompts(name, chosen, families or default), []
+    prompts = _limited(prompts, limit)
+    if images is not None:
+        kept = {p.prompt_id for p in prompts}
+        brought = tuple(b for b in pictures if b.prompt_id in kept)
+    drawn = per_cell if images is not None or chosen.per_cell is None else chosen.per_cell
+    asked = {str(p.facets["object"]) for p in prompts}
+    return Geography(
+        name=name,
+        world=chosen.name,
+        prompt_list=tuple(prompts),
+        objects=tuple(t.name for t in chosen.objects if t.name in asked),
+        regions=tuple(p.key for p in chosen.regions),
+        balanced=chosen.per_cell is not None,
+        object_region=chosen.name != "dollarstreet",
+        compares=real is not None,
+        reference=None if real is None else reference_of(real, _asked_world(chosen, asked), columns),
+        brought=brought,
+        limits=_rules(k=k, per_cell=drawn, dedup=dedup, group_by=columns),
+        seed=_whole("seed", seed, 0),
+    )
+
+
+def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Geography:
+    """The suite of a stored run: its real pictures are in the run's own tables."""
+    return Geography(
+        name=name,
+        world=str(settings["world"]),
+        prompt_list=tuple(prompts),
+        objects=tuple(settings["objects"]),
+        regions=tuple(settings["regions"]),
+        balanced=bool(settings["balanced"]),
+        object_region=bool(settings["object_region"]),
+        compares=bool(settings["compares"]),
+    )
+
+
+def _real_data(name: str, reference: Path, base: World, tree_tag: str | None) -> RealData:
+    real = read_real(reference, base, tree_tag=tree_tag, need_files=False)
+    if real.layout in WORLDS.values() and real.layout != WORLDS[name]:
+        other = next(suite for suite, world in WORLDS.items() if world == real.layout)
+        raise UsageError(f"{reference} is a {real.layout} folder: use the suite {other}")
+    return real
+
+
+def _brought_rows(images: Path, world: World, families: Sequence[str] | None) -> list[BroughtRow]:
+    rows = read_brought(images, world)
+    kept = [r for r in rows if families is None or r.family in families]
+    if not kept:
+        raise UsageError(
+            f"{images}: none of its {len(rows):,} pictures answers a prompt of {', '.join(families or ())}"
+        )
+    return kept
+
+
+def _world_of_rows(
+    rows: Sequence[BroughtRow],
+    base: World,
+    objects: Sequence[str] | None,
+    regions: Sequence[str] | None,
+    real_regions: Sequence[str],
+    foreign: bool,
+) -> World:
+    """The world that brought pictures show. Pictures of {object} prompts name no region: then the real ones' count."""
+    named = [r for row in rows for r in (row.region, row.paired) if r is not None]
+    return fit_world(
+        base,
+        objects=objects,
+        regions=regions,
+        seen_objects=list(dict.fromkeys(r.object for r in rows)),
+        seen_regions=list(dict.fromkeys(named or real_regions)) or [p.key for p in base.regions],
+        foreign=foreign,
+    )
+
+
+def _asked_world(world: World, asked: set[str]) -> World:
+    return replace(world, objects=tuple(t for t in world.objects if t.name in asked))
+
+
+def _smallest_cell(real: RealData, world: World, k: int) -> int:
+    """Pictures per cell to ask of a model: as many as the smallest usable real cell has, at most the world's number."""
+    counts: dict[tuple[str, str], int] = {}
+    for picture in real.pictures:
+        thing, place = world.thing(picture.object), world.region(picture.region)
+        if thing is not None and place is not None:
+            counts[thing.key, place.key] = counts.get((thing.key, place.key), 0) + 1
+    usable = [n for n in counts.values() if n >= k + 2]
+    return min([world.per_cell or 180, *usable])
+
+
+def _limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
+    """At most ``limit`` prompts: as many objects as fit, each with all its prompts, so that regions stay comparable.
+
+    Where not even one object fits, the first prompts of the first one: enough to see that everything works.
+    """
+    if limit is None or len(prompts) <= limit:
+        return list(prompts)
+    by_object: dict[Any, list[Prompt]] = {}
+    for p in prompts:
+        by_object.setdefault(p.facets["object"], []).append(p)
+    left = _whole("limit", limit, 1)
+    kept: set[Any] = set()
+    for thing, own in by_object.items():
+        if len(own) > left:
+            break
+        left -= len(own)
+        kept.add(thing)
+    if not kept:
+        return next(iter(by_object.values()))[:limit]
+    return [p for p in prompts if p.facets["object"] in kept]
+
+
+def _columns(group_by: str | Sequence[str] | None) -> tuple[str, ...]:
+    given = group_by.split(",") if isinstance(group_by, str) else group_by or ()
+    return tuple(dict.fromkeys(str(c).strip() for c in given if str(c).strip()))
+
+
+def _rules(
+    *, k: Any = 3, per_cell: Any = None, dedup: Any = "protocol", group_by: Any = None, splits: Any = Rules.splits
+) -> Rules:
+    if dedup not in DEDUP:
+        raise UsageError(f"no treatment of duplicates {dedup!r}; there are {', '.join(DEDUP)}")
+    if "region" in _columns(group_by):
+        raise UsageError("group_by names further columns; regions are compared anyway")
+    return Rules(
+        k=_whole("k", k, 1),
+        per_cell=None if per_cell is None else _whole("per_cell", per_cell, 1),
+        dedup=dedup,
+        group_by=_columns(group_by),
+        splits=_whole("splits", splits, 0),
+    )
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} must be a whole number, at least {least}; got {value!r}")
+    return value
