@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import TextIO
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Working"]
 
 INTERVAL_S = 0.2
+WORKING_S = 2.0
 
 
 class Progress:
@@ -61,6 +63,38 @@ class Progress:
             else:
                 text += f"  {_clock(elapsed)}"
         return text
+
+
+class Working:
+    """Tells on a terminal, every few seconds, for how long something of unknown length has been going on."""
+
+    def __init__(self, label: str, *, stream: TextIO | None = None, show: bool | None = None) -> None:
+        self.label = label
+        self._stream = stream or sys.stderr
+        self._show = self._stream.isatty() if show is None else show
+        self._over = threading.Event()
+        self._teller = threading.Thread(target=self._tell, name="verism-progress", daemon=True)
+        self._start = time.monotonic()
+
+    def __enter__(self) -> Working:
+        self._start = time.monotonic()
+        if self._show:
+            self._teller.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._show:
+            self._teller.join()
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _tell(self) -> None:
+        while not self._over.wait(WORKING_S):
+            self._stream.write(f"\r\x1b[K{self.label}, {_clock(time.monotonic() - self._start)}")
+            self._stream.flush()
 
 
 def _clock(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError
+from verism.pipeline.progress import Working
 from verism.records import Need, Observed, Prompt, Score
 from verism.statistics.intervals import clustered_proportion
 from verism.statistics.judge_error import confusion
@@ -53,8 +54,9 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
         observations=observations,
         reference=None if reference.is_empty() else reference,
     )
-    verdicts = suite.verdicts(observed)
-    scores = list(suite.scores(observed, verdicts))
+    with Working("computing scores"):
+        verdicts = suite.verdicts(observed)
+        scores = list(suite.scores(observed, verdicts))
     if truth:
         # What was painted is there with confidence 1, and 1 is never above a limit of 1.
         sure = suite.with_rules(threshold_corrected=0.5)
