@@ -1,0 +1,134 @@
+"""Intervals of set metrics hold the truth as often as they say; splits and covariances are what they should be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from verism.metrics.manifold import PRDC, grouped_half_samples, half_samples, prdc, shared_covariance
+
+RUNS = 60  # of each case; 400 runs of more cases are in benchmarks/manifold.py --intervals
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.25])
+def test_intervals_hold_the_mean_of_repetitions(shift):
+    rng = np.random.default_rng(1)
+    runs = []
+    for number in range(RUNS):
+        real, generated = rng.standard_normal((100, 64)), rng.standard_normal((100, 64)) + shift
+        runs.append(half_samples(real, generated, 3, seed=number, n_splits=12))
+    for metric in PRDC._fields:
+        values = np.array([getattr(run.values, metric) for run in runs])
+        ends = np.array([run.interval(metric)[1:] for run in runs])
+        held = np.mean((ends[:, 0] <= values.mean()) & (values.mean() <= ends[:, 1]))
+        # 60 runs at 95 % hold it in 53 or more with probability 0.99. Density has long tails.
+        assert held >= (51 if metric == "density" else 53) / 60, metric
+        # Nor are they idle: no wider than twice what the true spread asks for.
+        assert np.mean(ends[:, 1] - ends[:, 0]) < 2 * 2 * 1.96 * values.std(ddof=1), metric
+        assert 0.7 < np.mean([run.standard_error(metric) for run in runs]) / values.std(ddof=1) < 1.9, metric
+
+
+def test_the_bootstrap_that_is_not_used_is_biased():
+    # Why halves: resampled with replacement, equal Gaussians of true coverage 0.87 look far less covered.
+    rng = np.random.default_rng(2)
+    real, generated = rng.standard_normal((2, 150, 64))
+    resampled = [
+        prdc(real[rng.integers(0, 150, 150)], generated[rng.integers(0, 150, 150)], 3).coverage for _ in range(20)
+    ]
+    assert np.mean(resampled) < prdc(real, generated, 3).coverage - 0.1
+
+
+@pytest.mark.parametrize(("shift", "precision"), [(100.0, 0.0), (0.0, 1.0)])
+def test_intervals_do_not_collapse_at_the_ends(shift, precision):
+    rng = np.random.default_rng(3)
+    real = rng.standard_normal((60, 16))
+    found = half_samples(real, real[::2] * 0.01 + shift, 3, seed=0)
+    value, low, high = found.interval("precision")
+    assert value == precision
+    assert high - low > 0.1
+    assert found.standard_error("precision") > 0.01
+    # All 30 as one would be 0.1; with a design effect of 3 of 10 independent ones: Wilson's z^2 / (n + z^2) = 0.28.
+    assert high - low == pytest.approx(1.96**2 / (10 + 1.96**2), abs=0.01)
+    value, low, high = found.interval("density")
+    assert low <= value < high
+
+
+def test_higher_levels_are_wider():
+    rng = np.random.default_rng(4)
+    found = half_samples(rng.standard_normal((80, 8)), rng.standard_normal((70, 8)), 3, seed=0)
+    for metric in PRDC._fields:
+        value, low, high = found.interval(metric)
+        _, lower, higher = found.interval(metric, level=0.99)
+        assert lower < low <= value <= high < higher
+
+
+def test_halves_are_the_metrics_of_disjoint_halves():
+    rng = np.random.default_rng(5)
+    real, generated = rng.standard_normal((40, 8)), rng.standard_normal((31, 8))
+    found = half_samples(real, generated, 3, seed=9, n_splits=4)
+    assert found.values == prdc(real, generated, 3)
+    assert found.halves.shape == (8, 4)
+    assert np.array_equal(found.halves, half_samples(real, generated, 3, seed=9, n_splits=4).halves)
+    assert not np.array_equal(found.halves, half_samples(real, generated, 3, seed=10, n_splits=4).halves)
+
+
+def test_strata_are_halved_each():
+    # Ten places far apart. Halves that hold six points of each place see all places; coverage hardly varies.
+    rng = np.random.default_rng(6)
+    kinds = np.repeat(np.arange(10), 12)
+    centres = rng.standard_normal((10, 8)) * 100
+    real, generated = (centres[kinds] + rng.standard_normal((120, 8)) for _ in range(2))
+    generated[kinds > 4] += 1000  # five of the places are missed
+    free = half_samples(real, generated, 3, seed=0)
+    bound = half_samples(real, generated, 3, seed=0, real_strata=kinds, generated_strata=list(kinds))
+    column = PRDC._fields.index("coverage")
+    assert bound.halves[:, column].std() < 0.8 * free.halves[:, column].std()
+
+
+def test_sets_too_small_for_halves_have_a_value_without_ends():
+    rng = np.random.default_rng(7)
+    found = half_samples(rng.standard_normal((9, 4)), rng.standard_normal((30, 4)), 3, seed=0)
+    value, low, high = found.interval("coverage")
+    assert not math.isnan(value)
+    assert math.isnan(low)
+    assert math.isnan(high)
+    assert math.isnan(found.standard_error("density"))
+
+
+def test_groups_equal_separate_calls_and_keep_small_ones():
+    rng = np.random.default_rng(8)
+    real, generated = rng.standard_normal((80, 6)), rng.standard_normal((60, 6))
+    groups, others = ["a"] * 40 + ["b"] * 36 + ["c"] * 4, ["a"] * 30 + ["b"] * 30
+    found = grouped_half_samples(real, generated, groups, others, 3, seed=1, n_splits=3)
+    alone = half_samples(real[40:76], generated[30:], 3, seed=1, n_splits=3)
+    assert found["b"].values == alone.values
+    np.testing.assert_array_equal(found["b"].halves, alone.halves)
+    assert math.isnan(found["c"].values.precision)
+    assert (found["c"].n_real, found["c"].n_generated) == (4, 0)
+    assert math.isnan(found["c"].interval("precision").low)
+
+
+def test_groups_that_share_their_generated_set_move_together():
+    # Both regions look alike, so which generated pictures there are matters to both in the same way.
+    rng = np.random.default_rng(9)
+    real = np.concatenate([rng.standard_normal((100, 2))] * 2) + rng.standard_normal((200, 2)) * 0.01
+    generated = rng.standard_normal((60, 2)) * 2
+    found = grouped_half_samples(real, generated, [0] * 100 + [1] * 100, None, 3, seed=0)
+    covariance = shared_covariance([found[0], found[1]], "precision")
+    errors = [found[g].standard_error("precision") for g in (0, 1)]
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), errors)
+    assert covariance[0, 1] == covariance[1, 0]
+    assert covariance[0, 1] / (errors[0] * errors[1]) > 0.4
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda x: half_samples(x, x, 3, seed=0, n_splits=1), "n_splits must be at least 2; got 1"),
+    (lambda x: half_samples(x[:4], x, 3, seed=0), r"real set has 4 point\(s\)"),
+    (lambda x: half_samples(x, x, 3, seed=0, real_strata=[1]), "real strata.*30 rows; got 1"),
+    (lambda _: shared_covariance([], "precision"), "one generated set"),
+])  # fmt: skip
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(np.random.default_rng(0).standard_normal((30, 4)))
