@@ -23,8 +23,8 @@ from verism.metrics.manifold._tiles import (
     check_pair,
     distances,
     error,
+    partial_product,
     pick,
-    product,
     spans,
 )
 
@@ -105,10 +105,15 @@ class _Balls:
         self.members = np.zeros(len(radii), np.intp)
         self.holders = np.zeros(n_others, np.intp)
 
-    def thresholds(self, own: Block, largest_norm: float) -> Singles:
-        """Below its ball's threshold a value of a tile is outside beyond doubt; shape (n,)."""
+    def thresholds(self, own: Block, largest_norm: float, *, partial: bool) -> Singles:
+        """Below its ball's threshold a value of a tile is outside beyond doubt; shape (n,).
+
+        Args:
+            partial: the tile is a ``partial_product``, from which this set's own squares were not taken off.
+        """
         values = self.values[own.start : own.start + len(own.norms)]
-        return at_most(values - error(own.norms, largest_norm, self.dim))
+        values = values - error(own.norms, largest_norm, self.dim)
+        return at_most(values + own.half_squares if partial else values)
 
     def add(
         self, balls: Indices, others: Indices, values: Singles, own: Block, other: Block, x: Points, y: Points
@@ -152,12 +157,16 @@ def _scan(
         for number, (first, last) in enumerate(columns_of):
             y = block(generated, first, last, frame, seen[number])
             seen[number] = y.without_points()
-            tile = product(x, y, buffer)
+            tile = partial_product(x, y, buffer)
             largest_x, largest_y = float(x.norms.max()), float(y.norms.max())
-            rows, columns, values = pick(tile, tile > around_real.thresholds(x, largest_y)[:, None])
-            around_real.add(rows, columns, values, x, y, real, generated)
+            # What is not taken off the rows of the tile is added to their thresholds, and taken off the few picked.
+            rows, columns, values = pick(tile, tile > around_real.thresholds(x, largest_y, partial=True)[:, None])
+            around_real.add(rows, columns, values - x.half_squares[rows], x, y, real, generated)
+            if around_generated is None and not nearest:
+                continue
+            tile -= x.half_squares[:, None]
             if around_generated is not None:
-                rows, columns, values = pick(tile, tile > around_generated.thresholds(y, largest_x))
+                rows, columns, values = pick(tile, tile > around_generated.thresholds(y, largest_x, partial=False))
                 around_generated.add(columns, rows, values, y, x, generated, real)
             if nearest:
                 if start == 0:
