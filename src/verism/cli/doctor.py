@@ -21,10 +21,11 @@ MODULES = (
     ("embreex", "embreex", None, "the simulator"),
     ("trimesh", "trimesh", None, "your own 3D models"),
     ("torch", "torch", "models", "hub models, training"),
-    ("transformers", "transformers", "models", "detectors from the hub"),
+    ("transformers", "transformers", "models", "detectors, CLIP, captioners, question answering from the hub"),
     ("diffusers", "diffusers", "generate", "pictures by diffusers pipelines, finetuning"),
     ("peft", "peft", "generate", "low-rank finetuning (LoRA)"),
     ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),
+    ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
     ("onnx", "onnx", "train", "exporting a trained detector or generator"),
 )
 
@@ -51,7 +52,7 @@ def diagnose() -> list[Finding]:
         Finding("verism", True, True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores"),
     ]
     findings += [_module(*entry) for entry in MODULES]
-    findings += [_detector(), _generator(), _simulator(), _torchvision()]
+    findings += [_java(), _detector(), _generator(), _simulator(), _torchvision()]
     return [f for f in findings if f.name]
 
 
@@ -64,6 +65,17 @@ def _module(module: str, package: str, extra: str | None, purpose: str) -> Findi
     except metadata.PackageNotFoundError:  # from a package of another name, such as onnxruntime-gpu
         version = str(getattr(importlib.import_module(module), "__version__", "unknown version"))
     return Finding(package, True, extra is None, f"{version}, for {purpose}")
+
+
+def _java() -> Finding:
+    import shutil
+
+    found = shutil.which("java")
+    if found is None:
+        return Finding(
+            "java", False, False, "needed for METEOR and SPICE; on Debian: apt-get install default-jre-headless"
+        )
+    return Finding("java", True, False, f"{found}, for METEOR and SPICE")
 
 
 def _detector() -> Finding:

@@ -64,7 +64,7 @@ def find_toolkit(purpose: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise MissingTool(
             f"{purpose} needs the package pycocoevalcap (104 MB). Install it with: "
-            "pip install --no-deps pycocoevalcap==1.2. The other caption metrics do without"
+            "pip install 'verism[captions]'. The other caption metrics do without"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 
