@@ -142,6 +142,16 @@ def test_suites_are_those_listed(tmp_path):
         assert stored_suite(name, suite.settings(), suite.prompts()).prompts() == suite.prompts()
 
 
+def test_a_role_of_one_kind_needs_no_name_of_its_kind(tmp_path):
+    from tiny_models import tiny_clip
+
+    folder = tiny_clip(tmp_path / "clip")
+    bare = make_judge(str(folder), Context(), "clip")
+    assert make_judge(f"clip:{folder}", Context(), "clip").name == bare.name
+    with pytest.raises(UsageError, match="cannot load 'clip'"):  # the name of a folder that is not here, and no kind
+        make_judge("clip?local_files_only=true", Context(), "clip")
+
+
 def test_an_option_a_suite_does_not_have_is_refused_by_name():
     with pytest.raises(UsageError, match="suite geography does not take skills; its options are reference, images"):
         make_suite("geography", skills=["count"])

@@ -182,7 +182,7 @@ def make_generator(text: str | Spec, context: Context) -> Generator:
 def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
     """The judge of a name, for a role (see ``make_generator``)."""
     kinds = JUDGES[role]
-    if role in BARE and text.partition(":")[0].partition("?")[0] not in kinds:
+    if role in BARE and not text.startswith(f"{BARE[role]}:"):
         text = f"{BARE[role]}:{text}"
     spec = Spec.parse(text)
     judge: Judge = _resolve(spec.kind, kinds, "verism.judges", role)(spec.argument, dict(spec.options), context)

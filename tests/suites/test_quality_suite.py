@@ -79,7 +79,7 @@ def test_manifold_numbers_by_hand():
     assert score["recall", "corrected"].value == pytest.approx(1.0)
     assert score["recall", "corrected"].n_used == 4
     # Equal distributions: 1 - (4 - 1) / (4 + 3 - 1) = 1/2.
-    assert score["coverage_expected", "corrected"].value == pytest.approx(1 / 2)
+    assert score["expected_coverage", "corrected"].value == pytest.approx(1 / 2)
 
 
 def test_evidence_for_each_picture():

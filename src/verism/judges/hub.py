@@ -138,6 +138,9 @@ def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torc
     Raises:
         UsageError: weights are missing from the checkpoint, or the model needs a library that is not installed.
     """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # runs have a line of their own
     try:
         model, told = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
     except ImportError as err:

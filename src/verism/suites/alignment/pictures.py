@@ -112,14 +112,15 @@ def mean_score(
     """The mean of the values that are not None, with an interval clustered by prompt.
 
     Args:
-        scale: what the mean and its interval are multiplied by. proportion: all values are 0 or 1.
+        scale: what the mean and its interval are multiplied by. proportion: all values are 0 or 1. Where shares happen
+            to be so, they are taken as a proportion, too: a bootstrap of equal values would have no interval.
     """
     used = [(v, p) for v, p in zip(values, prompt_ids, strict=True) if v is not None]
     interval = UNDEFINED
     if used:
         numbers = np.array([v for v, _ in used], dtype=np.float64)
         clusters = np.array([p for _, p in used])
-        if proportion:
+        if proportion or (unit == "share" and np.isin(numbers, (0.0, 1.0)).all()):
             interval = clustered_proportion(numbers, clusters)
         else:
             interval = cluster_bootstrap_mean(numbers, clusters, seed=0, n_resamples=RESAMPLES)

@@ -293,7 +293,7 @@ class Quality:
         from verism.metrics.manifold import expected_coverage, half_samples
 
         n, m = len(real), len(sets.generated)
-        found = dict.fromkeys(("precision", "recall", "density", "coverage", "coverage_expected"), UNDEFINED)
+        found = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
         if min(n, m) >= self.k + 2:
             halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.splits)
             found |= {
@@ -303,16 +303,16 @@ class Quality:
                 "coverage": halves.interval("coverage"),
             }
             expected = expected_coverage(n, m, self.k)
-            found["coverage_expected"] = Interval(expected, expected, expected)
+            found["expected_coverage"] = Interval(expected, expected, expected)
         of_real = {"n_used": n, "n_unusable": sets.real_unusable}
         add("precision", "corrected", found["precision"], unit="share")
         add("recall", "corrected", found["recall"], unit="share", **of_real)
         add("density", "corrected", found["density"], unit="ratio")
         add("coverage", "corrected", found["coverage"], unit="share", **of_real)
         add(
-            "coverage_expected",
+            "expected_coverage",
             "corrected",
-            found["coverage_expected"],
+            found["expected_coverage"],
             unit="share",
             higher_is_better=None,
             **of_real,
@@ -333,7 +333,7 @@ class Quality:
         if sets.real is not None and m and len(sets.real) and m != len(sets.real):
             lines.append(
                 f"{m:,} pictures against {len(sets.real):,} real ones: coverage grows with the first and falls with "
-                "the second; read it next to coverage_expected, which equal distributions would give"
+                "the second; read it next to expected_coverage, which equal distributions would give"
             )
         if left_out := self.source.get("reference_left_out"):
             lines.append(f"{left_out:,} pictures of the run that serves as reference could not be used")
