@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from verism.records import LoadedImage
 
-__all__ = ["MIN_SCORE", "OUTPUTS", "BuiltinDetector", "Letterbox", "letterbox"]
+__all__ = ["MIN_SCORE", "OUTPUTS", "PACKAGED", "BuiltinDetector", "Letterbox", "detector_file", "letterbox"]
 
 OUTPUTS = ("peaks", "classes", "boxes", "colors")
 """Outputs of the network, in order; see ``decode``."""
@@ -38,7 +38,7 @@ OUTPUTS = ("peaks", "classes", "boxes", "colors")
 MIN_SCORE = 0.05
 PADDING = 127  # grey around pictures that are not square
 
-_PACKAGED = "paintskills_detector.onnx"
+PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
 SURE = 0.97  # class probability above which it needs none
 
@@ -120,7 +120,7 @@ class BuiltinDetector:
             raise UsageError(f"min_score must lie in [0, 1], not {min_score}")
         self.batch_size = check_batch_size(batch_size)
         self.min_score = min_score
-        content = _file_content(path)
+        content = detector_file(path)
         try:
             self._session = onnx_session(content, threads)
             meta = self._session.get_modelmeta().custom_metadata_map
@@ -133,7 +133,7 @@ class BuiltinDetector:
             raise
         except Exception as err:  # onnxruntime's own errors share no public base class
             raise UsageError(
-                f"{path or _PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
+                f"{path or PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
             ) from err
         self._aliases = dict(aliases or {})
         self._label_map = lru_cache(maxsize=16)(self._map)
@@ -242,15 +242,20 @@ def _inside(found: Found, place: Letterbox, picture: np.ndarray) -> Found:
     return moved.take((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
 
 
-def _file_content(path: Path | str | None) -> bytes:
+def detector_file(path: Path | str | None) -> bytes:
+    """The bytes of a detector's ONNX file; of the one that comes with the package for None.
+
+    Raises:
+        UsageError: there is no such file.
+    """
     if path is not None:
         if not Path(path).is_file():
             raise UsageError(f"there is no detector file {path}; give the ONNX file that `verism train detector` wrote")
         return Path(path).read_bytes()
-    packaged = resources.files("verism.judges.detection") / "data" / _PACKAGED
+    packaged = resources.files("verism.judges.detection") / "data" / PACKAGED
     if not packaged.is_file():
         raise UsageError(
-            f"this installation has no {_PACKAGED}; install the wheel of verism, or train a detector "
-            "(verism train detector) and give its path"
+            f"this installation has no {PACKAGED}; install the wheel of verism, or train a detector "
+            "(verism train detector) and name its file: builtin:FILE"
         )
     return packaged.read_bytes()

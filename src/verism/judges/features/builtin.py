@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from verism.errors import UsageError
 from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size
+from verism.judges.detection.builtin import PACKAGED, detector_file
 from verism.judges.features.judge import FeatureJudge, feature_name
 from verism.judges.features.preparing import centre_square, pillow
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BuiltinFeatures", "with_output"]
 
-_PACKAGED = "paintskills_detector.onnx"
 _DEEPEST_READER = "network.lateral.2.weight"  # the layer that reads the detector's last and coarsest feature map
 
 # Field numbers of onnx.proto, fixed for ever by the format.
@@ -59,7 +58,7 @@ class BuiltinFeatures(FeatureJudge):
         cache: Path | None = None,
     ) -> None:
         self._batch_size = check_batch_size(batch_size)
-        content = _content(path)
+        content = detector_file(path)
         try:
             self._output = _read_by(content, _DEEPEST_READER)
             self._session: Any = onnx_session(with_output(content, self._output), threads)
@@ -68,7 +67,7 @@ class BuiltinFeatures(FeatureJudge):
             raise
         except Exception as err:  # onnxruntime's own errors share no public base class
             raise UsageError(
-                f"{path or _PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
+                f"{path or PACKAGED} is not a detector written by `verism train detector`: {type(err).__name__}: {err}"
             ) from err
         probe = self._maps([np.zeros((self._size, self._size, 3), dtype=np.uint8)])
         super().__init__(
@@ -170,17 +169,3 @@ def _fields(message: bytes | memoryview, wanted: int) -> Iterator[memoryview]:
             at += 8 if kind == 1 else 4
         else:
             raise ValueError("it is no ONNX file")
-
-
-def _content(path: str | Path | None) -> bytes:
-    if path is not None:
-        if not Path(path).is_file():
-            raise UsageError(f"there is no detector file {path}; give the ONNX file that `verism train detector` wrote")
-        return Path(path).read_bytes()
-    packaged = resources.files("verism.judges.detection") / "data" / _PACKAGED
-    if not packaged.is_file():
-        raise UsageError(
-            f"this installation has no {_PACKAGED}; install the wheel of verism, or train a detector "
-            "(verism train detector) and name its file: builtin:FILE"
-        )
-    return packaged.read_bytes()
