@@ -392,3 +392,12 @@ def test_expected_coverage_against_simulation(n_real, n_generated, k):
 def test_bad_input(clouds, call, message):
     with pytest.raises(ValueError, match=message):
         call(clouds[0])
+
+
+def test_radii_are_scikit_learns():
+    from sklearn.neighbors import NearestNeighbors
+
+    points = np.random.default_rng(5).normal(size=(200, 16))
+    # Its nearest neighbour of a point is the point itself, so that the k-th other one is the last of k + 1.
+    found, _ = NearestNeighbors(n_neighbors=4).fit(points).kneighbors(points)
+    np.testing.assert_allclose(knn_radii(points, 3), found[:, -1], rtol=1e-12)
