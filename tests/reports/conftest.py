@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes import ColourFeatures, ColourWords
+from measure_runs import make_measured_run, write_pictures
 from PIL import Image, ImageDraw
 
+from verism.api import evaluate
 from verism.imaging import encode_png
 from verism.records import Observed, Prompt, Score, frame, make_image_id
 from verism.store import Run
@@ -166,3 +169,39 @@ def make_run(tmp_path: Path) -> MakeRun:
         return build_run(tmp_path / name, **options)
 
     return make
+
+
+@pytest.fixture
+def measured_run(tmp_path: Path) -> MakeRun:
+    """``measured_run(name, scores, **options)``: see ``make_measured_run``."""
+
+    def make(name: str, scores: Sequence[Score] = (), **options: Any) -> Run:
+        return make_measured_run(tmp_path / name, scores, **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def geography_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
+    """A model like the real pictures, and one whose pictures of South are too bright."""
+    folder = tmp_path_factory.mktemp("world")
+    real = write_pictures(folder / "real", seed=1)
+    runs = []
+    for name, shift in (("fair", 0), ("bright", 90)):
+        runs.append(
+            evaluate(
+                "geography",
+                images=write_pictures(folder / f"{name}-pictures", shift=shift, seed=2),
+                reference=real,
+                features=ColourFeatures(),
+                clip=ColourWords(),
+                out=folder / name,
+            )
+        )
+    return runs[0], runs[1]
+
+
+@pytest.fixture
+def geography_run(geography_runs: tuple[Run, Run]) -> Run:
+    """The model whose pictures of South are too bright. Tests that change it work on a copy."""
+    return geography_runs[1]

@@ -18,7 +18,7 @@ from PIL import Image
 
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS
-from verism.reports.gallery import _pick, _spread_objects, collect
+from verism.reports.gallery import _spread_objects, collect, pick
 from verism.reports.html import write_report
 from verism.reports.page import json_in_script
 from verism.reports.tables import Numbers, json_report
@@ -225,7 +225,7 @@ def test_gallery_is_balanced_and_says_how_much_it_shows(make_run, tmp_path):
 )
 def test_shares_of_the_outcomes(sizes, total, counts):
     order = {o: [f"{o}{i}" for i in range(n)] for o, n in zip(("wrong", "unusable", "right"), sizes)}
-    picked = Counter(image.rstrip("0123456789") for image in _pick(order, total))
+    picked = Counter(image.rstrip("0123456789") for image in pick(order, total))
     assert tuple(picked[o] for o in order) == counts
 
 

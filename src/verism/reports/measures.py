@@ -10,47 +10,128 @@ from verism.records import FacetValue, Score
 from verism.reports.tables import UNDEFINED, run_names
 from verism.store import Run
 
-__all__ = ["DETAIL", "Key", "by_measure", "cell", "group_name", "headline_rows", "key_of", "number", "prompt_form"]
+__all__ = [
+    "DETAIL",
+    "Key",
+    "by_measure",
+    "cell",
+    "counts",
+    "group_name",
+    "headline_rows",
+    "interval",
+    "is_detail",
+    "is_summary",
+    "key_of",
+    "level_facet",
+    "number",
+    "of_group",
+    "prompt_form",
+    "value",
+]
 
 Key = tuple[str, tuple[tuple[str, FacetValue], ...]]
 
 DETAIL = ("object", "element_type", "category")  # facets too many to be in the first table; reports and CSV have them
+NAMES_GROUP = ("_worst", "_best")  # of these, the group is a finding: runs differ in it, and share a row
 
 
 def key_of(score: Score) -> Key:
-    """What tells a score from the others of its run and protocol."""
+    """What tells a score from the others of its run and protocol, and is the same in all runs."""
+    if score.metric.endswith(NAMES_GROUP):
+        return score.metric, tuple((k, v) for k, v in score.group.items() if k == "family")
     return score.metric, tuple(score.group.items())
 
 
-def number(value: float, unit: str) -> str:
-    """A value as people read it: shares in per cent, anything else with four significant digits."""
+def is_detail(score: Score) -> bool:
+    """Whether a score is of a single object or kind of question: there are too many for a table."""
+    return bool(set(score.group) & set(DETAIL))
+
+
+def is_summary(score: Score) -> bool:
+    """Whether a score is of all pictures (of a family of prompts), not of one group among several."""
+    return not set(score.group) - {"family"} or score.metric.endswith(NAMES_GROUP)
+
+
+def level_facet(score: Score) -> str | None:
+    """The one facet, apart from the family of prompts, whose value a score is restricted to."""
+    if is_summary(score):
+        return None
+    facets = [name for name in score.group if name != "family"]
+    return facets[0] if len(facets) == 1 and facets[0] != "side" else None
+
+
+# ------------------------------------------------------------------------------------------------------------ in words
+def _decimals(values: Sequence[float], unit: str) -> int:
+    """Decimals that give the largest of some values three significant digits, four from 1 on."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    if unit == "pictures" and all(v == round(v) for v in values if math.isfinite(v)):
+        return 0
+    if largest == 0.0:
+        return 0
+    digits = 4 if largest >= 1 and unit != "ratio" else 3
+    return max(0, digits - 1 - math.floor(math.log10(largest)))
+
+
+def _written(value: float, unit: str, decimals: int) -> str:
     if math.isnan(value):
         return UNDEFINED
     if unit == "share":
         return f"{100 * value:.1f}"
     if unit == "p":
         return "<0.001" if value < 0.001 else f"{value:.3f}"
-    return f"{value:.4g}" if abs(value) >= 1 and unit != "ratio" and abs(value) < 10_000 else _short(value)
+    text = f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
+    return text.removeprefix("-") if not text.strip("-0.,") else text
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
+def number(value: float, unit: str) -> str:
+    """A value as people read it: shares in per cent, anything else with three or four significant digits."""
+    return _written(value, unit, _decimals([value], unit))
+
+
+def _ends(score: Score) -> list[float]:
+    """The interval; empty without one. What is computed and not estimated has none, whatever its ends."""
+    ends = [score.ci_low, score.ci_high]
+    computed = score.higher_is_better is None and ends == [score.value, score.value]
+    return [] if computed or any(map(math.isnan, (score.value, *ends))) else ends
+
+
+def value(score: Score) -> str:
+    """The value, with as many decimals as its interval."""
+    return _written(score.value, score.unit, _decimals([score.value, *_ends(score)], score.unit))
+
+
+def interval(score: Score) -> str:
+    """The 95 % interval, ``[80.1, 87.9]``; empty if there is none."""
+    ends = _ends(score)
+    decimals = _decimals([score.value, *ends], score.unit)
+    return "[" + ", ".join(_written(end, score.unit, decimals) for end in ends) + "]" if ends else ""
+
+
+def counts(score: Score) -> str:
+    """How many pictures a value rests on, ``118, 2 unusable``; empty for what is no property of pictures."""
+    if not score.n_used and not score.n_unusable and not math.isnan(score.value):
+        return ""
+    return f"{score.n_used:,}" + (f", {score.n_unusable:,} unusable" if score.n_unusable else "")
+
+
+def of_group(score: Score) -> str:
+    """Of a worst or best group, which one it is; empty for other scores."""
+    if not score.metric.endswith(NAMES_GROUP):
+        return ""
+    return ", ".join(str(v) for k, v in score.group.items() if k != "family")
 
 
 def cell(score: Score | None) -> str:
-    """Value, 95 % interval, and how many pictures it rests on."""
+    """Value, 95 % interval, how many pictures it rests on, and which group a worst one is."""
     if score is None:
         return UNDEFINED
-    text = number(score.value, score.unit)
-    if not math.isnan(score.ci_low) and not math.isnan(score.ci_high):
-        text += f" [{number(score.ci_low, score.unit)}, {number(score.ci_high, score.unit)}]"
-    unusable = f", {score.n_unusable:,} unusable" if score.n_unusable else ""
-    return f"{text} ({score.n_used:,}{unusable})"
+    counted = counts(score)
+    return " ".join(filter(None, (value(score), interval(score), f"({counted})" if counted else "", of_group(score))))
 
 
-def group_name(score: Score) -> str:
-    """The group a score is restricted to, in words; ``all`` for none."""
-    words = [prompt_form(str(v)) if k == "family" else str(v) for k, v in score.group.items()]
+def group_name(key: Key) -> str:
+    """The group a row is restricted to, in words; ``all`` for none."""
+    words = [prompt_form(str(v)) if k == "family" else str(v) for k, v in key[1]]
     return ", ".join(words) or "all"
 
 
@@ -59,6 +140,7 @@ def prompt_form(family: str) -> str:
     return "{object}" if family == "object" else f"{{object}} in {{{family}}}"
 
 
+# ---------------------------------------------------------------------------------------------------------------- rows
 def by_measure(keys: Iterable[Key]) -> list[Key]:
     """Scores of one measure together, measures and groups in the order they first appear."""
     kept = list(dict.fromkeys(keys))
@@ -75,10 +157,7 @@ def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[l
     """
     if not runs:
         raise UsageError("a report needs at least one run, got none")
-    columns = []
-    for run in runs:
-        shown = [s for s in run.scores() if s.protocol == protocol and not set(s.group) & set(DETAIL)]
-        columns.append({key_of(s): s for s in shown})
+    columns = [{key_of(s): s for s in run.scores() if s.protocol == protocol and not is_detail(s)} for run in runs]
     keys = by_measure(key for column in columns for key in column)
     if not keys:
         raise UsageError(f"these runs have no scores under the protocol {protocol}")
@@ -87,6 +166,6 @@ def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[l
         scores = [column.get(key) for column in columns]
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
-        body.append([one.metric, group_name(one), unit, *(cell(s) for s in scores)])
+        body.append([one.metric, group_name(key), unit, *(cell(s) for s in scores)])
     names = run_names(runs)
     return ["metric", "group", "unit", *(names if len(runs) > 1 else ["value"])], body

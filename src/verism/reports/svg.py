@@ -44,10 +44,10 @@ def cut(text: str, width: float, size: float) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def mark(run: int, x: float, y: float) -> str:
-    """The dot of a run: colours repeat after eight runs, shapes change with every round."""
+def mark(run: int, x: float, y: float, *, shape: int | None = None) -> str:
+    """The dot of a run: colours repeat after eight runs, shapes change with every round, or as ``shape`` says."""
     a, b = trimmed(x), trimmed(y)
-    shape = (run // RUN_COLORS) % 3
+    shape = (run // RUN_COLORS if shape is None else shape) % 3
     if shape == 0:
         return f'<circle class="dot" cx="{a}" cy="{b}" r="4.5"/>'
     if shape == 1:
