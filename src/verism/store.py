@@ -262,7 +262,7 @@ class Run:
 
     # ------------------------------------------------------------------------------------------- verdicts, scores
     def write_verdicts(self, verdicts: pl.DataFrame) -> None:
-        self._write_table(self.path / "verdicts.parquet", verdicts.sort("image_id", "protocol", "rule"))
+        self._write_table(self.path / "verdicts.parquet", verdicts.sort("image_id", "protocol", "rule", "detail"))
 
     def verdicts(self) -> pl.DataFrame:
         """Table ``verdicts``.

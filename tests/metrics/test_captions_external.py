@@ -68,9 +68,7 @@ def test_a_perfect_caption_is_not_punished_for_its_one_chunk():
 @pytest.mark.parametrize(("program", "name"), [(meteor, "METEOR"), (spice, "SPICE")])
 def test_missing_package(monkeypatch, program, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(
-        MissingTool, match=rf"{name} needs the package pycocoevalcap .*pip install .*captions"
-    ):
+    with pytest.raises(MissingTool, match=rf"{name} needs the package pycocoevalcap .*pip install .*captions"):
         program(CANDIDATES, REFERENCES)
 
 

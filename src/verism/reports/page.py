@@ -127,7 +127,8 @@ def cautions(sources: Sequence[Source]) -> list[str]:
     found = []
     for what, values in (
         ("suites", {s.suite for s in sources}),
-        ("prompts", {s.prompts_hash for s in sources}),
+        # In `quality` prompts are but names of pictures.
+        ("prompts", {s.prompts_hash for s in sources if s.suite != "quality"}),
         *[(JUDGE_NAMES[role], {s.judges.get(role, "none") for s in sources}) for role in ROLES],
         ("real pictures", {s.run.manifest.get("settings", {}).get("reference") for s in sources}),
         ("rules", {content_hash(s.run.manifest.get("notes", {}).get("rules")) for s in sources}),

@@ -304,12 +304,10 @@ def notes(measured: Measured, *, protocols: Sequence[str], rules: Rules) -> list
         if protocol not in protocols:
             continue
         where = f"{family} prompts, {protocol}:"
-        if choice.per_cell is not None:
-            lines.append(f"{where} {choice.per_cell:,} pictures per object and region")
         if choice.short:
             some = [f"{o} in {r} ({n} real, {m} generated)" for (o, r), (n, m) in list(choice.short.items())[:3]]
             more = f" and {len(choice.short) - 3:,} more" if len(choice.short) > 3 else ""
-            lines.append(f"{where} fewer pictures than that: {', '.join(some)}{more}")
+            lines.append(f"{where} fewer pictures than {choice.per_cell:,}: {', '.join(some)}{more}")
         for side, removed in (("real", choice.removed_real), ("generated", choice.removed_generated)):
             if removed:
                 lines.append(f"{where} {sum(removed.values()):,} {side} duplicates left out")

@@ -303,7 +303,7 @@ class Quality:
                 "coverage": halves.interval("coverage"),
             }
             expected = expected_coverage(n, m, self.k)
-            found["expected_coverage"] = Interval(expected, expected, expected)
+            found["expected_coverage"] = Interval(expected, math.nan, math.nan)  # known, and no estimate
         of_real = {"n_used": n, "n_unusable": sets.real_unusable}
         add("precision", "corrected", found["precision"], unit="share")
         add("recall", "corrected", found["recall"], unit="share", **of_real)
