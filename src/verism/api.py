@@ -44,7 +44,7 @@ def evaluate(
     out: PathLike,
     model: str | Generator | None = None,
     images: PathLike | None = None,
-    detector: str | Judge = "builtin",
+    detector: str | Judge | None = None,
     features: str | Judge | None = None,
     clip: str | Judge | None = None,
     captioner: str | Judge | None = None,
@@ -75,7 +75,8 @@ def evaluate(
         out: the run directory, new or to be resumed.
         model: a generator or its name (``scripted:error=0.2``). images: instead, a folder or manifest of pictures.
         detector, features, clip, captioner, vqa: judges or their names (``verism list judges``); a suite asks those it
-            needs, and leaves out what rests on a judge that is not named, if the rest makes sense without.
+            needs, and leaves out what rests on a judge that is not named, if the rest makes sense without. The
+            detector is the built-in one unless another is named.
         limit: prompts in all, spread evenly. n_images: pictures per prompt, by default the suite's own number.
         seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
         size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
@@ -178,8 +179,11 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
     """Who fills which need; needs that may stay open do, if nobody is named for them."""
     judged: list[tuple[Judge, Need]] = []
     needs: Sequence[Need] = suite.needs()
+    _refuse_idle(suite, needs, [role for role, judge in named.items() if judge is not None])
     for need in needs:
         judge = named.get(need.role)
+        if judge is None and need.role == "detector":
+            judge = "builtin"
         if judge is not None:
             judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
         elif not need.optional:
@@ -188,6 +192,16 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
         roles = " or ".join(f"--{need.role}" for need in needs)
         raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
     return judged
+
+
+def _refuse_idle(suite: Any, needs: Sequence[Need], named: Sequence[str]) -> None:
+    """A judge nobody asks would be a number that somebody waits for in vain."""
+    useful = [need.role for need in needs]
+    if idle := [role for role in named if role not in useful]:
+        raise UsageError(
+            f"{suite.name} has no use for --{idle[0]} with these settings; it asks "
+            f"{', '.join(f'--{role}' for role in useful)}"
+        )
 
 
 def _judge_of(judged: Sequence[tuple[Judge, Need]], kind: type) -> Judge | None:
@@ -349,8 +363,9 @@ def observe(
     given = {"detector": detector, "features": features, "clip": clip, "captioner": captioner, "vqa": vqa}
     named = {role: judge for role, judge in given.items() if judge is not None}
     needs = {need.role: need for need in suite.needs()}
-    if not named or set(named) - set(needs):
+    if not named:
         raise UsageError(f"name who shall look, by {' or '.join(f'--{role}' for role in needs)}")
+    _refuse_idle(suite, list(needs.values()), list(named))
     requests = make_requests(prompts, int(run.manifest["settings"]["seed"]))
     judged: list[tuple[Judge, Need]] = []
     for role, who in named.items():

@@ -15,6 +15,7 @@ from tiny_models import tiny_clip
 
 from verism import api
 from verism.cli.main import cli
+from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Painted, Scene, SceneObject
 from verism.registry import Context, make_painter
@@ -158,3 +159,17 @@ def test_features_of_the_real_pictures_are_shared_as_a_file(finished, world, tmp
     before = {(s["metric"], s["protocol"], str(s["group"])): s["value"] for s in json.loads(done.stdout)}
     after = {(s["metric"], s["protocol"], str(s["group"])): s["value"] for s in json.loads(shared.stdout)}
     assert after == pytest.approx(before, nan_ok=True)
+
+
+def test_what_was_left_out_is_said_and_judges_nobody_asks_are_refused(world, finished, tmp_path):
+    command, _, _ = finished
+    clip = command[command.index("--clip") + 1]
+    alone = verism(
+        "run", "geography", "--reference", world / "real.csv", "--images", world / "made.csv", "--clip", clip,
+        "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert "note: not measured, for nobody was named to look: --features" in alone.stderr
+    assert "consistency" in alone.stdout
+    assert "precision" not in alone.stdout
+    with pytest.raises(UsageError, match="paintskills has no use for --clip with these settings; it asks --detector"):
+        verism("run", "paintskills", "--model", "oracle", "--limit", 3, "--clip", clip, "--out", tmp_path / "other")

@@ -173,7 +173,7 @@ def run(
         model=model,
         images=images,
         out=out,
-        detector=detector or "builtin",
+        detector=detector,
         processes=processes or os.cpu_count() or 1,
         base_url=base_url,
         rules=_rules(rules),

@@ -64,7 +64,9 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
     run.write_verdicts(verdicts)
     run.write_scores(scores)
-    run.note(remarks=list(getattr(suite, "remarks", lambda _: ())(observed)))
+    absent = [f"--{need.role}" for need in suite.needs() if need.table not in observations]
+    left_out = [f"not measured, for nobody was named to look: {', '.join(absent)}"] if absent else []
+    run.note(remarks=[*left_out, *getattr(suite, "remarks", lambda _: ())(observed)])
     return scores
 
 
