@@ -401,7 +401,9 @@ def test_cells_below_k_plus_2_are_undefined_and_counted(tmp_path):
     assert pick(scores, "object_region_precision", family="region", region="Africa").n_unusable == 4
     assert not math.isnan(pick(scores, "precision_gap", family="region").value)
     told = suite.remarks(observed)
-    assert told[0].startswith("region prompts, corrected: fewer pictures than 6: car in Asia (2 real, 2 generated), hat in Africa (8")
+    assert told[0].startswith(
+        "region prompts, corrected: fewer pictures than 6: car in Asia (2 real, 2 generated), hat in Africa (8"
+    )
     assert any("Asia is undefined: 3 real and 3 generated pictures, at least 5" in line for line in told)
 
 
