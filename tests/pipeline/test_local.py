@@ -18,7 +18,7 @@ from verism.imaging import encode_png
 from verism.pipeline import local
 from verism.pipeline.local import make_requests, observe_pictures, picture_seed, run_pictures
 from verism.pipeline.scoring import score_run
-from verism.records import Request, Result, empty_table, make_image_id
+from verism.records import Prompt, Request, Result, empty_table, make_image_id
 from verism.store import TRUTH, Run
 from verism.suites.paintskills.suite import PaintSkills
 
@@ -471,3 +471,14 @@ def test_the_pixel_judge_reads_what_was_painted(suite, prompts, scripted):
         truth = result.truth["detections"].filter(result.truth["detections"]["query"] >= 0)
         assert truth.select("x0", "y0", "x1", "y1").rows() == [tuple(map(float, b)) for b in boxes]
         assert [suite.labels[k] for k, _, _ in found_in(result.pixels)] == list(request.prompt.spec["labels"])
+
+
+def test_a_suite_may_pair_pictures_by_their_noise_or_give_the_seeds():
+    def asked(prompt_id: str, **spec: object) -> Prompt:
+        return Prompt(prompt_id=prompt_id, suite="s", text=prompt_id, spec=spec, n_images=2)
+
+    plain, woman, man = asked("plain"), asked("woman/0", seed_key="0"), asked("man/0", seed_key="0")
+    seeds = [r.seed for r in make_requests([plain, woman, man, asked("given", seeds=[5, 6])], 3)]
+    assert seeds[:2] == [picture_seed(3, "plain#0"), picture_seed(3, "plain#1")]
+    assert seeds[2:4] == seeds[4:6] == [picture_seed(3, "0#0"), picture_seed(3, "0#1")]
+    assert seeds[6:] == [5, 6]

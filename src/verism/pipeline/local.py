@@ -60,17 +60,28 @@ def picture_seed(seed: int, image_id: str) -> int:
 
 
 def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
-    """Every picture a run asks for, in order."""
+    """Every picture a run asks for, in order.
+
+    A suite may pair the pictures of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
+    get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each picture.
+    """
     return [
         Request(
-            image_id=(image_id := make_image_id(p.prompt_id, index)),
+            image_id=make_image_id(p.prompt_id, index),
             prompt=p,
             index=index,
-            seed=picture_seed(seed, image_id),
+            seed=_seed_of(p, index, seed),
         )
         for p in prompts
         for index in range(p.n_images)
     ]
+
+
+def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
+    given = prompt.spec.get("seeds")
+    if given is not None:
+        return int(given[index])
+    return picture_seed(seed, make_image_id(str(prompt.spec.get("seed_key", prompt.prompt_id)), index))
 
 
 @dataclass(eq=False)
