@@ -19,7 +19,6 @@ import importlib.util
 import io
 import json
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import peak_mib
 
 Words = list[str]
 
@@ -82,14 +82,14 @@ def theirs(metric: str, candidates: Mapping[int, Words], references: Mapping[int
 def one(options: argparse.Namespace) -> None:
     """Measure one program on one metric, in this process; the values go to a file."""
     job = {"ours": ours, "theirs": theirs}[options.who](options.metric, *made_up_set(options.pictures))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds, values, peak = [], None, 0
+    before = peak_mib()
+    seconds, values, peak = [], None, 0.0
     for _ in range(options.repeats):
         start = time.perf_counter()
         values = job()
         seconds.append(time.perf_counter() - start)
-        peak = peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": min(seconds), "mib": (peak - before) / 1024, "values": np.asarray(values).tolist()}))
+        peak = peak or peak_mib()
+    print(json.dumps({"seconds": min(seconds), "mib": peak - before, "values": np.asarray(values).tolist()}))
 
 
 def speed(options: argparse.Namespace) -> int:

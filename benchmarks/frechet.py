@@ -27,11 +27,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import Measured, peak_mib
 from numpy.typing import NDArray
 
 from verism.metrics.frechet import FeatureMoments, frechet_distance, frechet_from_features
@@ -42,21 +43,6 @@ TOLERANCE = 1e-6
 
 Floats = NDArray[np.float64]
 Route = Callable[[Floats, Floats, Floats, Floats], float]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One line: a number with its unit, and how it relates to ours (1.0 is ours itself)."""
-
-    section: str
-    what: str
-    value: float
-    unit: str
-    ratio: float
-    note: str = ""
-
-    def line(self) -> str:
-        return f"{self.section:<9} {self.what:<28} {self.value:>12.3f} {self.unit:<9} x {self.ratio:<8.2f} {self.note}"
 
 
 def with_numpy(mean_a: Floats, cov_a: Floats, mean_b: Floats, cov_b: Floats) -> float:
@@ -154,14 +140,6 @@ def peak_memory(route: str, folder: Path) -> float:
     command = [sys.executable, __file__, "--child", route, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout.strip().splitlines()[-1])
-
-
-def peak_mib() -> float:
-    """Largest resident size of this process so far; unlike ru_maxrss, without that of the process it was started by."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("this system does not tell the peak memory of a process")
 
 
 def _child(route: str, folder: Path) -> None:

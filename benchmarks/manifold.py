@@ -21,23 +21,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+from measuring import peak_mib
 
 K = 3
 DIM = 2048
 PRODUCT_ROWS = 2048
 GROWTH = (5_000, 10_000, 20_000, 40_000)
 LIMITS = {"precision+coverage": 10.0, "all four": 3.0, "product": 1.2, "memory": 20.0}
-
-
-def peak_mib() -> float:
-    """Largest resident size of this process so far. The process it was started by does not count, unlike ru_maxrss."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("this system does not tell the peak memory of a process")
 
 
 def features(points: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,13 +19,12 @@ import argparse
 import json
 import multiprocessing
 import random
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from measuring import peak_mib
 
 from verism.metrics.retrieval import r_precision, ranks
 
@@ -98,19 +97,14 @@ JOBS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[float, float]]] = {
 }
 
 
-def peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024**2 if sys.platform == "darwin" else 1024)
-
-
 def measure(job: str, n: int, dim: int) -> tuple[float, float, float, float, float]:
     """Value, seconds of clock and processor, share of the work and memory of one job, in this process."""
     images, texts = vectors(n, dim)
     JOBS[job](images[:200], texts[:200])  # libraries are loaded, threads started
-    before = peak_mb()
+    before = peak_mib()
     clock, processor = time.perf_counter(), time.process_time()
     value, share = JOBS[job](images, texts)
-    return value, time.perf_counter() - clock, time.process_time() - processor, share, peak_mb() - before
+    return value, time.perf_counter() - clock, time.process_time() - processor, share, peak_mib() - before
 
 
 def main() -> None:

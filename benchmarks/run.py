@@ -20,11 +20,12 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from measuring import Measured, best_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,32 +36,6 @@ SIZE = 256
 BATCH = 8
 LIMIT_PIPELINE = 1.2
 LIMIT_GENERATOR = 1.5  # seconds
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One line: a number with its unit, and how it relates to the peer of its section (1.0 is the peer itself)."""
-
-    section: str
-    what: str
-    value: float
-    unit: str
-    ratio: float
-    note: str = ""
-
-    def line(self) -> str:
-        return f"{self.section:<9} {self.what:<44} {self.value:>10.3f} {self.unit:<18} x {self.ratio:<8.2f} {self.note}"
-
-
-def best_of(repeats: int, *jobs: Callable[[], object]) -> list[float]:
-    """Shortest wall time of each job. Jobs take turns, so that a busy moment of the machine hits all of them."""
-    best = [float("inf")] * len(jobs)
-    for _ in range(repeats):
-        for number, job in enumerate(jobs):
-            start = time.perf_counter()
-            job()
-            best[number] = min(best[number], time.perf_counter() - start)
-    return best
 
 
 def scenes(count: int) -> Sequence[Scene]:

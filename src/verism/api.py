@@ -168,7 +168,7 @@ def _suite(name: str, images: PathLike | None, options: Mapping[str, Any]) -> An
     return make_suite(name, **given)
 
 
-PATHS = ("scenes", "reference", "world", "annotations", "questions", "prompts")  # options that name files
+PATHS = ("scenes", "reference", "world", "annotations", "questions", "prompts", "labels")  # options that name files
 
 
 def _context(suite: Any, prompts: Sequence[Prompt], **more: Any) -> Context:

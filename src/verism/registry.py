@@ -55,6 +55,10 @@ SUITES: Mapping[str, tuple[str, str]] = {
         "verism.suites.quality.suite",
         "FID, KID, precision, recall, density, coverage against real pictures or published statistics",
     ),
+    "gender_presentation": (
+        "verism.suites.gender_presentation.suite",
+        "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
+    ),
     "alignment": (
         "verism.suites.alignment.suite",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

@@ -25,6 +25,7 @@ MODULES = (
     ("diffusers", "diffusers", "generate", "pictures by diffusers pipelines, finetuning"),
     ("peft", "peft", "generate", "low-rank finetuning (LoRA)"),
     ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),
+    ("sklearn", "scikit-learn", "models", "the released classifiers of gender presentation"),
     ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
     ("onnx", "onnx", "train", "exporting a trained detector or generator"),
 )
