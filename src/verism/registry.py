@@ -432,17 +432,25 @@ def _builtin_features(argument: str, options: dict[str, str], context: Context) 
 def _inception(argument: str, options: dict[str, str], context: Context) -> Judge:
     from verism.judges.features.inception import inception_features
 
+    path = _weights(argument, options)
     settings = _inception_options(options, context, preprocessing="digin")
     _done("inception", argument, options, takes_argument=True)
-    return inception_features(argument, **settings)
+    return inception_features(path, **settings)
 
 
 def _fid_inception(argument: str, options: dict[str, str], context: Context) -> Judge:
     from verism.judges.features.inception import fid_features
 
+    path = _weights(argument, options)
     settings = _inception_options(options, context, preprocessing="fid")
     _done("fid-inception", argument, options, takes_argument=True)
-    return fid_features(argument, **settings)
+    return fid_features(path, **settings)
+
+
+def _weights(argument: str, options: dict[str, str]) -> Path:
+    from verism.judges.features.weights import located
+
+    return located(argument, revision=_take(options, "revision", str, None))
 
 
 def _inception_options(options: dict[str, str], context: Context, *, preprocessing: str) -> dict[str, Any]:

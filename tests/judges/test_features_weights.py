@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from verism.errors import UsageError
-from verism.judges.features.weights import checked_sha256, fill, read_tensors
+from verism.judges.features.weights import checked_sha256, fill, located, read_tensors
 
 
 def test_hash_is_that_of_the_bytes(tmp_path: Path):
@@ -83,3 +83,29 @@ def test_fill_is_strict_and_converts():
     assert network.weight.tolist() == [[1, 1]]
     with pytest.raises(UsageError, match=r"'f' do not fit the network; 1 missing: bias; 1 unexpected: old. Look"):
         fill(network, {"weight": torch.ones(1, 2), "old": torch.zeros(1)}, source="f", hint=" Look.")
+
+
+def test_a_file_of_the_hub_is_named_by_repository_and_path(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    asked = []
+
+    def download(repository, name, *, revision):
+        asked.append((repository, name, revision))
+        if name == "gone.pth":
+            raise OSError("404 Client Error\nEntry Not Found")
+        return str(tmp_path / "weights.pth")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    assert located("hf://someone/weights/fid/inception.pth", revision="v1") == tmp_path / "weights.pth"
+    assert asked == [("someone/weights", "fid/inception.pth", "v1")]
+    with pytest.raises(UsageError, match=r"hf://someone/weights/gone.pth cannot be fetched: 404 Client Error$"):
+        located("hf://someone/weights/gone.pth")
+    with pytest.raises(UsageError, match="is written hf://OWNER/REPOSITORY/FILE"):
+        located("hf://someone/weights")
+
+
+def test_a_path_is_a_path(tmp_path):
+    assert located(tmp_path / "x.pth") == tmp_path / "x.pth"
+    with pytest.raises(UsageError, match="revision=main is for files of the hub"):
+        located("x.pth", revision="main")

@@ -14,9 +14,35 @@ from verism.judges.batching import EXTRA
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["checked_sha256", "fill", "read_tensors"]
+__all__ = ["HUB", "checked_sha256", "fill", "located", "read_tensors"]
 
+HUB = "hf://"
 _COUNTERS = "num_batches_tracked"  # of batch normalisation; training alone reads them, older files lack them
+
+
+def located(place: str | Path, *, revision: str | None = None) -> Path:
+    """The file of weights: a path, or ``hf://OWNER/REPOSITORY/FILE`` for one of the Hugging Face hub.
+
+    A file of the hub is downloaded once, into the hub library's own cache. Which file it is, its SHA-256 tells.
+
+    Raises:
+        UsageError: an address without a file, or one that cannot be fetched.
+        MissingExtra: the hub library is not installed.
+    """
+    if not str(place).startswith(HUB):
+        if revision is not None:
+            raise UsageError(f"revision={revision} is for files of the hub ({HUB}OWNER/REPOSITORY/FILE), not {place}")
+                f"revision={revision} is for files of the hub ({HUB}OWNER/REPOSITORY/FILE), not for {place}"
+            )
+        return Path(place)
+    parts = str(place).removeprefix(HUB).split("/", 2)
+    if len(parts) != 3 or not all(parts):
+        raise UsageError(f"{place}: a file of the hub is written {HUB}OWNER/REPOSITORY/FILE")
+    hub = require("huggingface_hub", extra=EXTRA, purpose="weights from the Hugging Face hub")
+    try:
+        return Path(hub.hf_hub_download(f"{parts[0]}/{parts[1]}", parts[2], revision=revision))
+    except Exception as err:  # the library has a dozen, of several families, for what may go wrong on the way
+        raise UsageError(f"{place} cannot be fetched: {str(err).strip().splitlines()[0]}") from err
 
 
 def checked_sha256(path: Path, *, expected: str | None) -> str:
