@@ -32,8 +32,6 @@ def located(place: str | Path, *, revision: str | None = None) -> Path:
     if not str(place).startswith(HUB):
         if revision is not None:
             raise UsageError(f"revision={revision} is for files of the hub ({HUB}OWNER/REPOSITORY/FILE), not {place}")
-                f"revision={revision} is for files of the hub ({HUB}OWNER/REPOSITORY/FILE), not for {place}"
-            )
         return Path(place)
     parts = str(place).removeprefix(HUB).split("/", 2)
     if len(parts) != 3 or not all(parts):
