@@ -18,6 +18,7 @@ from verism._version import __version__
 from verism.cli.common import Failures, Group, put_json, put_scores, say
 from verism.cli.data import data
 from verism.cli.metrics import metrics
+from verism.cli.reproduce import reproduce
 from verism.cli.train import train
 from verism.errors import UsageError, VerismError
 
@@ -480,6 +481,7 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 
 cli.add_command(data)
 cli.add_command(metrics)
+cli.add_command(reproduce)
 cli.add_command(train)
 
 

@@ -1,0 +1,53 @@
+"""Gender presentation differences: vectors and scores, estimators of attributes, and how good these are.
+
+Numbers and intervals; estimators over embeddings; judging estimators: in this order the modules ``gep``, ``estimators``
+and ``evaluation``.
+"""
+
+from verism.metrics.presentation.estimators import (
+    ClothesClassifiers,
+    calibrated_estimates,
+    cosine_estimates,
+    fit_corrected,
+    fit_released,
+)
+from verism.metrics.presentation.gep import (
+    ContextScores,
+    Frequencies,
+    PairPresentation,
+    Presentation,
+    ScoreEstimate,
+    context_scores,
+    exact_frequencies,
+    exact_score,
+    exact_vector,
+    frequencies,
+    gep_score,
+    gep_vector,
+    largest_gap,
+    prompt_major,
+    vector_with_intervals,
+)
+
+__all__ = [
+    "ClothesClassifiers",
+    "ContextScores",
+    "Frequencies",
+    "PairPresentation",
+    "Presentation",
+    "ScoreEstimate",
+    "calibrated_estimates",
+    "context_scores",
+    "cosine_estimates",
+    "exact_frequencies",
+    "exact_score",
+    "exact_vector",
+    "fit_corrected",
+    "fit_released",
+    "frequencies",
+    "gep_score",
+    "gep_vector",
+    "largest_gap",
+    "prompt_major",
+    "vector_with_intervals",
+]

@@ -1,0 +1,420 @@
+"""How good is this judge? Everything that can be said of one estimator from pictures that people labelled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from verism.metrics.presentation.artificial import (
+    SCALES,
+    DifferenceSet,
+    SetAgreement,
+    artificial_sets,
+    estimate_sets,
+    evaluate_estimators,
+    feasible_scales,
+    mixed_agreement,
+)
+from verism.metrics.presentation.evaluation import (
+    AUCTable,
+    PairTau,
+    Ratio,
+    ScoreAgreement,
+    VectorAgreement,
+    Zeros,
+    auc_by_group,
+    count_differences,
+    presentation_ratio,
+    score_agreement,
+    vector_agreement,
+)
+from verism.statistics import Interval
+
+__all__ = [
+    "JudgeReport",
+    "JudgedPictures",
+    "ModelsReport",
+    "SettingVectors",
+    "judge_estimator",
+    "judge_models",
+    "models_record",
+    "report_record",
+    "sets_of",
+]
+
+Protocol = Literal["released", "corrected"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JudgedPictures:
+    """Pictures of two groups as people and as a judge see them: a row for each picture and attribute it is judged for.
+
+    Attributes:
+        pictures: id of the picture. attributes, settings, genders: of the row, length N.
+        prompts: what pictures are clustered by, length N: the same for the prompts of both groups that differ in
+            nothing but the group, as their pictures may share their noise.
+        labels: what people see, 0 or 1, shape (N,), NaN where there is no label.
+        estimates: what the judge says, on any scale, shape (N,), NaN where it gave no usable answer.
+    """
+
+    pictures: Sequence[str]
+    attributes: Sequence[str]
+    settings: Sequence[str]
+    genders: Sequence[str]
+    prompts: Sequence[str]
+    labels: ArrayLike
+    estimates: ArrayLike
+
+
+class SettingVectors(NamedTuple):
+    """The two vectors of a setting, first gender minus second, NaN where there is no usable picture.
+
+    Attributes:
+        attributes: their order, A of them. automatic, human: shape (A,).
+        automatic_score, human_score: mean absolute difference over the attributes known on both sides.
+        agreement: of the two vectors.
+    """
+
+    attributes: tuple[str, ...]
+    automatic: Floats
+    human: Floats
+    automatic_score: float
+    human_score: float
+    agreement: VectorAgreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeReport:
+    """What is known about an estimator.
+
+    Attributes:
+        protocol: ``released`` or ``corrected``. genders: first and second.
+        vectors: by setting.
+        auc: per attribute, pictures of both genders and all settings; auc_by_gender: of one gender each.
+        ratios: per attribute; reaction to gender over reaction to the attribute.
+        artificial: on artificial difference sets, None where there are none. sets, set_estimates: the sets, and the
+            judge's difference on each. artificial_note: why some or all scales were left out, else empty.
+        n_used: rows with a label and an estimate. n_unusable: rows with a label and without an estimate.
+        n_unlabelled: rows without a label.
+    """
+
+    protocol: Protocol
+    genders: tuple[str, str]
+    vectors: dict[str, SettingVectors]
+    auc: AUCTable
+    auc_by_gender: dict[str, AUCTable]
+    ratios: dict[str, Ratio]
+    artificial: SetAgreement | None
+    sets: tuple[DifferenceSet, ...] = ()
+    set_estimates: Floats = field(default_factory=lambda: np.zeros(0))
+    artificial_note: str = ""
+    n_used: int = 0
+    n_unusable: int = 0
+    n_unlabelled: int = 0
+
+
+def judge_estimator(
+    judged: JudgedPictures,
+    *,
+    genders: tuple[str, str],
+    attributes: Sequence[str] = (),
+    protocol: Protocol = "corrected",
+    group_size: int = 80,
+    scales: Sequence[float] = SCALES,
+    repetitions: int = 10,
+    seed: int = 0,
+) -> JudgeReport:
+    """Agreement of vectors, AUC, ratios and artificial sets of one estimator.
+
+    Pictures without a label or without an estimate are left out on both sides, and counted: vectors of people and judge
+    are of the same pictures.
+
+    Args:
+        genders: differences are of the first minus the second; other rows do not enter.
+        attributes: their order; others that occur follow.
+        protocol: ``released``: zeros count as positive, human differences are subtracted as floats, sets are drawn and
+            compared as published. ``corrected``: zeros are a class of their own, equal differences are ties.
+        group_size, scales, repetitions, seed: of the artificial sets; scales that the labels do not allow are left
+            out, and the note says so.
+    Raises:
+        ValueError: columns of unequal length, labels other than 0 and 1.
+    """
+    rows = _columns(judged)
+    # A fixed order: which pictures an artificial set is made of must not depend on that of the table.
+    order = np.lexsort((rows["attribute"].astype(np.str_), rows["picture"].astype(np.str_)))
+    rows = {name: column[order] for name, column in rows.items()}
+    of_interest = np.isin(rows["gender"], genders)
+    labelled = of_interest & ~np.isnan(rows["label"])
+    used = labelled & ~np.isnan(rows["estimate"])
+    n_unusable, n_unlabelled = int((labelled & ~used).sum()), int((of_interest & ~labelled).sum())
+    rows = {name: column[used] for name, column in rows.items()}
+    present = list(dict.fromkeys([*attributes, *rows["attribute"].tolist()]))
+    vectors = {
+        setting: _vectors({k: v[rows["setting"] == setting] for k, v in rows.items()}, genders, present, protocol)
+        for setting in dict.fromkeys(rows["setting"].tolist())
+    }
+
+    def aucs(which: NDArray[np.bool_]) -> AUCTable:
+        return auc_by_group(
+            rows["attribute"][which].tolist(), rows["label"][which], rows["estimate"][which],
+            clusters=rows["prompt"][which], order=present,
+        )  # fmt: skip
+
+    ratios = {}
+    for attribute in present:
+        own = rows["attribute"] == attribute
+        ratios[attribute] = presentation_ratio(
+            rows["label"][own], rows["estimate"][own], rows["gender"][own] == genders[0], clusters=rows["prompt"][own]
+        )
+    labels, estimates = sets_of(rows, genders, present)
+    artificial, sets, note = _artificial(labels, estimates, protocol, group_size, scales, repetitions, seed)
+    return JudgeReport(
+        protocol=protocol,
+        genders=genders,
+        vectors=vectors,
+        auc=aucs(np.ones(len(rows["label"]), dtype=bool)),
+        auc_by_gender={gender: aucs(rows["gender"] == gender) for gender in genders},
+        ratios=ratios,
+        artificial=artificial,
+        sets=tuple(sets),
+        set_estimates=estimate_sets(sets, estimates),
+        artificial_note=note,
+        n_used=int(used.sum()),
+        n_unusable=n_unusable,
+        n_unlabelled=n_unlabelled,
+    )
+
+
+class ModelsReport(NamedTuple):
+    """What can be said of a judge from several models.
+
+    Attributes:
+        entries: (model, setting) of each score. scores: do its GEP scores put them in people's order?
+        mixed: on the artificial sets of all models together, None if there are none. pairs: tau-b by kind of pair.
+    """
+
+    entries: tuple[tuple[str, str], ...]
+    scores: ScoreAgreement
+    mixed: VectorAgreement | None
+    pairs: dict[str, PairTau]
+
+
+def judge_models(reports: Mapping[str, JudgeReport]) -> ModelsReport:
+    """Ranks of models by score (Table 6), and artificial sets of all models together (Tables 18 and 21).
+
+    Args:
+        reports: by model, of one estimator and under one protocol.
+    Raises:
+        ValueError: none, or reports under several protocols.
+    """
+    protocols = {report.protocol for report in reports.values()}
+    if len(protocols) != 1:
+        raise ValueError(f"reports of one protocol are needed; got {sorted(protocols)}")
+    protocol = protocols.pop()
+    scores = [
+        (model, setting, vectors.automatic_score, vectors.human_score)
+        for model, report in reports.items()
+        for setting, vectors in report.vectors.items()
+        if math.isfinite(vectors.automatic_score) and math.isfinite(vectors.human_score)
+    ]
+    mixed: VectorAgreement | None = None
+    pairs: dict[str, PairTau] = {}
+    with_sets = {model: (report.sets, report.set_estimates) for model, report in reports.items() if report.sets}
+    if with_sets:
+        mixed, pairs = mixed_agreement(with_sets, zeros=_zeros(protocol), reference=_reference(protocol))
+    return ModelsReport(
+        tuple((model, setting) for model, setting, _, _ in scores),
+        score_agreement([automatic for _, _, automatic, _ in scores], [human for _, _, _, human in scores]),
+        mixed,
+        pairs,
+    )
+
+
+def _columns(judged: JudgedPictures) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any]] = {
+        "picture": np.asarray(judged.pictures, dtype=object),
+        "attribute": np.asarray(judged.attributes, dtype=object),
+        "setting": np.asarray(judged.settings, dtype=object),
+        "gender": np.asarray(judged.genders, dtype=object),
+        "prompt": np.asarray(judged.prompts, dtype=np.str_),
+        "label": np.asarray(judged.labels, dtype=np.float64),
+        "estimate": np.asarray(judged.estimates, dtype=np.float64),
+    }
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"all columns of JudgedPictures need one entry per row; got {sizes}")
+    label = columns["label"]
+    if wrong := label[~np.isnan(label) & (label != 0) & (label != 1)].tolist():
+        raise ValueError(f"labels must be 0, 1 or NaN; got {wrong[0]:g}")
+    return columns
+
+
+def _vectors(
+    rows: Mapping[str, NDArray[Any]], genders: tuple[str, str], attributes: Sequence[str], protocol: Protocol
+) -> SettingVectors:
+    sums, seen, sizes = (np.zeros((2, len(attributes))) for _ in range(3))
+    for a, attribute in enumerate(attributes):
+        for g, gender in enumerate(genders):
+            own = (rows["attribute"] == attribute) & (rows["gender"] == gender)
+            sums[g, a] = math.fsum(rows["estimate"][own])
+            seen[g, a] = rows["label"][own].sum()
+            sizes[g, a] = own.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if protocol == "released":
+            automatic = sums[0] / sizes[0] - sums[1] / sizes[1]
+        else:
+            # The same numbers for the same counts of a yes-or-no judge: ties stay ties.
+            automatic = (sums[0] * sizes[1] - sums[1] * sizes[0]) / (sizes[0] * sizes[1])
+    human = count_differences(
+        seen[0], seen[1], sizes[0], sizes[1], ties="floats" if protocol == "released" else "counts"
+    )
+    known = np.isfinite(automatic) & np.isfinite(human)
+    return SettingVectors(
+        tuple(attributes),
+        automatic,
+        human,
+        float(np.abs(automatic[known]).mean()) if known.any() else math.nan,
+        float(np.abs(human[known]).mean()) if known.any() else math.nan,
+        vector_agreement(automatic, human, zeros=_zeros(protocol)),
+    )
+
+
+def _zeros(protocol: Protocol) -> Zeros:
+    return "positive" if protocol == "released" else "own_class"
+
+
+def _reference(protocol: Protocol) -> Literal["nominal", "realised"]:
+    return "nominal" if protocol == "released" else "realised"
+
+
+def sets_of(
+    rows: Mapping[str, NDArray[Any]], genders: tuple[str, str], attributes: Sequence[str]
+) -> tuple[dict[str, tuple[Floats, Floats]], dict[str, tuple[Floats, Floats]]]:
+    """Labels and estimates by attribute and gender, in the order of the rows, as ``artificial`` takes them.
+
+    Args:
+        rows: columns ``attribute``, ``gender``, ``label``, ``estimate``.
+    """
+    found: list[dict[str, tuple[Floats, Floats]]] = []
+    for column in ("label", "estimate"):
+        of_attribute = {}
+        for attribute in attributes:
+            sides = [
+                rows[column][(rows["attribute"] == attribute) & (rows["gender"] == gender)].astype(np.float64)
+                for gender in genders
+            ]
+            of_attribute[attribute] = (sides[0], sides[1])
+        found.append(of_attribute)
+    return found[0], found[1]
+
+
+def _artificial(
+    labels: Mapping[str, tuple[Floats, Floats]],
+    estimates: Mapping[str, tuple[Floats, Floats]],
+    protocol: Protocol,
+    group_size: int,
+    scales: Sequence[float],
+    repetitions: int,
+    seed: int,
+) -> tuple[SetAgreement | None, list[DifferenceSet], str]:
+    try:
+        possible = feasible_scales(labels, scales, group_size=group_size)
+        if not possible:
+            return None, [], "the labels allow no scale: too few pictures with, or without, some attribute"
+        sets = artificial_sets(
+            labels, scales=possible, repetitions=repetitions, group_size=group_size, protocol=protocol, seed=seed
+        )
+    except ValueError as err:
+        return None, [], str(err)
+    agreement = evaluate_estimators(
+        sets,
+        {"judge": estimates},
+        zeros=_zeros(protocol),
+        reference=_reference(protocol),
+    )["judge"]
+    left_out = [f"{scale:g}" for scale in scales if scale not in possible]
+    note = f"scales the labels do not allow: {', '.join(left_out)}" if left_out else ""
+    return agreement, sets, note
+
+
+def _interval(interval: Interval) -> dict[str, float]:
+    """An interval as a plain dictionary."""
+    return dict(interval._asdict())
+
+
+def _agreement(found: VectorAgreement) -> dict[str, Any]:
+    return {
+        "tau": _interval(found.tau),
+        "mcc": _interval(found.mcc),
+        "pearson": _interval(found.pearson),
+        "zeros": found.zeros,
+        "n_used": found.n_used,
+        "n_unusable": found.n_unusable,
+        "n_zero": found.n_zero,
+    }
+
+
+def models_record(report: ModelsReport) -> dict[str, Any]:
+    """The same for several models."""
+    ranks = zip(report.entries, report.scores.ranks_automatic.tolist(), report.scores.ranks_reference.tolist())
+    return {
+        "score_tau": report.scores.tau,
+        "ranks": [
+            {"model": model, "setting": setting, "automatic": automatic, "human": human}
+            for (model, setting), automatic, human in ranks
+        ],
+        "artificial": None if report.mixed is None else _agreement(report.mixed),
+        "pair_types": {name: dict(pair._asdict()) for name, pair in report.pairs.items()},
+    }
+
+
+def report_record(report: JudgeReport) -> dict[str, Any]:
+    """A report as plain dictionaries and lists, for JSON; NaN where undefined."""
+
+    def aucs(table: AUCTable) -> dict[str, Any]:
+        return {
+            "mean": _interval(table.mean),
+            "n_undefined": table.n_undefined,
+            "attributes": {name: dict(auc._asdict()) for name, auc in table.groups.items()},
+        }
+
+    return {
+        "protocol": report.protocol,
+        "difference": " - ".join(report.genders),
+        "vectors": {
+            setting: {
+                "attributes": list(v.attributes),
+                "automatic": v.automatic.tolist(),
+                "human": v.human.tolist(),
+                "automatic_score": v.automatic_score,
+                "human_score": v.human_score,
+                "agreement": _agreement(v.agreement),
+            }
+            for setting, v in report.vectors.items()
+        },
+        "auc": aucs(report.auc),
+        "auc_by_gender": {gender: aucs(table) for gender, table in report.auc_by_gender.items()},
+        "ratios": {
+            name: {
+                "ratio": _interval(r.ratio), "by_gender": r.by_gender, "by_label": r.by_label, "n_used": r.n_used
+            }
+            for name, r in report.ratios.items()
+        },
+        "artificial": None
+        if report.artificial is None
+        else {
+            "n_sets": report.artificial.n_sets,
+            "overall": _agreement(report.artificial.overall),
+            "by_scale": {f"{scale:g}": _agreement(a) for scale, a in report.artificial.by_scale.items()},
+        },
+        "artificial_note": report.artificial_note,
+        "n_used": report.n_used,
+        "n_unusable": report.n_unusable,
+        "n_unlabelled": report.n_unlabelled,
+    }  # fmt: skip

@@ -1,0 +1,103 @@
+"""``verism reproduce``: what is printed, as text and as JSON, and what it says when a figure is not as it should be."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from verism.cli import main as command_line
+from verism.cli.common import Group
+from verism.cli.reproduce import reproduce
+from verism.reproduce import PAPERS, gep
+
+
+@pytest.fixture
+def verism(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, standard output, standard error."""
+
+    @click.group(cls=Group)
+    def cli() -> None:
+        """Only what is tested here, so that it does not matter where the group is registered."""
+
+    cli.add_command(reproduce)
+    monkeypatch.setattr(command_line, "cli", cli)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["verism", *map(str, arguments)])
+        code: Any = 0
+        try:
+            command_line.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        return int(code), *capfd.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_all_is_as_documented(verism: Callable[..., tuple[int, str, str]], paper: str) -> None:
+    code, out, err = verism("reproduce", paper)
+    assert (code, err) == (0, "")
+    assert " disagrees" not in out
+    assert out.splitlines()[-1].split(" figures: ")[0].isdigit()
+    assert max(len(row) for row in out.splitlines()[:-1]) <= 130
+
+
+def test_one_table(verism: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = verism("reproduce", "gep", "--table", 6)
+    assert code == 0
+    rows = out.splitlines()
+    assert rows[0] == "GEP, Table 6"
+    (tau,) = (row for row in rows if "tau of the scores C " in row)
+    assert re.split(r"\s{2,}", tau.strip()) == [
+        "tau of the scores C and human: 7/15",
+        "0.466",
+        "0.46667",
+        "0.0005",
+        "differs by rounding",
+    ]
+    assert "7/15 = 0.4667 is cut off" in out
+    assert "Table 5" not in out
+
+
+def test_differences_leave_out_what_agrees(verism: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = verism("reproduce", "dalleval", "--table", "ICCV 3", "--differences")
+    assert "average, human, minDALL-E: 86.0 64.0 64.0" in out
+    assert "whole numbers of 50 pictures" not in out
+
+
+def test_json(verism: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = verism("reproduce", "digin", "--json")
+    records = json.loads(out)
+    assert code == 0
+    keys = {"paper", "table", "quantity", "published", "recomputed", "tolerance", "verdict", "why"}
+    assert all(set(record) == keys for record in records)
+    pictures = next(r for r in records if r["quantity"] == "pictures: 27 x 6 x 180")
+    assert (pictures["published"], pictures["recomputed"], pictures["verdict"]) == (29160, 29160, "agrees")
+    _, out, _ = verism("reproduce", "digin", "--json", "--differences")
+    assert 0 < len(json.loads(out)) < len(records)
+    assert all(r["verdict"] != "agrees" and r["why"] for r in json.loads(out))
+
+
+def test_a_table_that_is_not_there(verism: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = verism("reproduce", "gep", "--table", 99)
+    assert code == 2
+    assert "no table '99'; there are: GEP Table 3, GEP Table 4" in err
+
+
+def test_a_mistake_of_ours_is_exit_code_1(
+    verism: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gep, "gep_score", lambda vector: 2.0 * sum(abs(v) for v in vector) / len(vector))
+    code, out, err = verism("reproduce", "gep")
+    assert code == 1
+    assert " disagrees" in out
+    assert "differ in a way that is not known: GEP_human neutral CogView2, from the printed vector; GEP_human" in err
+    assert verism("reproduce", "gep", "--table", 13)[0] == 0, "another table is not to blame"
