@@ -188,7 +188,7 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
             judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
         elif not need.optional:
             raise UsageError(f"{suite.name} needs a judge: name one with --{need.role}. See: verism list judges")
-    if not judged:
+    if not judged and not getattr(suite, "labels", None):  # people's labels are enough
         roles = " or ".join(f"--{need.role}" for need in needs)
         raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
     return judged

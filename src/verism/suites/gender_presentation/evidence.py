@@ -1,0 +1,280 @@
+"""What judges and people perceive in each picture, attribute by attribute: rows of verdicts.
+
+=========  ======================================================================================================
+``C``      cosine of the picture's vector and that of the attribute's name
+``CC``     the same, less the cosine with a reference text
+``CLS``    probability by a classifier that learnt from sentences with and without the attribute
+``VQA``    reply to "Is the person wearing ...?"
+``human``  labels
+=========  ======================================================================================================
+
+Pictures of neutral prompts are judged for every attribute, those of explicit prompts for their own one alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.metrics.presentation.estimators import (
+    ClothesClassifiers,
+    calibrated_estimates,
+    cosine_estimates,
+    fit_corrected,
+    fit_released,
+)
+from verism.records import Observed, Prompt, schema, vectors_of
+from verism.suites.gender_presentation.studies import Attribute, Study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "ESTIMATORS",
+    "Labels",
+    "Shown",
+    "VerdictRows",
+    "answer_rows",
+    "embedding_rows",
+    "label_rows",
+    "shown_pictures",
+]
+
+ESTIMATORS = ("human", "C", "CC", "CLS", "VQA")
+
+Labels = Mapping[str, Mapping[str, str]]
+"""By prompt, then by attribute, a character for each picture: ``1`` seen, ``0`` not seen, ``-`` not labelled."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shown:
+    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
+
+    image_id: str
+    prompt: Prompt
+    index: int
+    problem: str | None
+
+    def judged(self, study: Study) -> list[tuple[int, Attribute]]:
+        """The attributes this picture is judged for, with their numbers."""
+        own = self.prompt.facets["attribute"]
+        return [(n, a) for n, a in enumerate(study.attributes) if own is None or a.name == own]
+
+
+def shown_pictures(observed: Observed) -> list[Shown]:
+    """All pictures asked for, in the order of the prompts."""
+    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
+    shown = []
+    rows = observed.images.iter_rows(named=True)
+    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
+        problem = None
+        if row["state"] != "ok":
+            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
+        prompt = observed.prompts[row["prompt_id"]]
+        shown.append(Shown(image_id=row["image_id"], prompt=prompt, index=row["index"], problem=problem))
+    return shown
+
+
+class VerdictRows:
+    """The table ``verdicts``, column by column: a run has tens of thousands of rows."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+
+    def add(
+        self,
+        picture: Shown,
+        protocol: str,
+        rule: str,
+        value: float | None,
+        reason: str,
+        attribute: Attribute | None = None,
+        **more: Any,
+    ) -> None:
+        facets = picture.prompt.facets
+        detail = {"setting": facets["setting"], "gender": facets["gender"], **more}
+        if attribute is not None:
+            detail |= {"attribute": attribute.name, "estimator": rule}
+        entries = (picture.image_id, picture.prompt.prompt_id, protocol, rule, value, reason, json.dumps(detail))
+        for column, entry in zip(self.columns.values(), entries, strict=True):
+            column.append(entry)
+
+    def table(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(self.columns, schema=schema("verdicts"))
+
+
+# ------------------------------------------------------------------------------------------------------------- vectors
+class _Vectors:
+    """Vectors of pictures and texts, by what they belong to."""
+
+    def __init__(self, pictures: Sequence[Shown], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame) -> None:
+        of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
+        seen = vectors_of(embeddings["vector"]).astype(np.float64)
+        self._texts = vectors_of(text_embeddings["vector"]).astype(np.float64)
+        self._row = {text: row for row, text in enumerate(text_embeddings["text"].to_list())}
+        self.problems: list[str | None] = []
+        self.images = np.full((len(pictures), self._texts.shape[1]), np.nan)
+        for number, picture in enumerate(pictures):
+            problem = picture.problem
+            if problem is None and picture.image_id not in of_image:
+                problem = "not looked at"
+            if problem is None:
+                vector = seen[of_image[picture.image_id]]
+                length = float(np.linalg.norm(vector))
+                if length > 0 and math.isfinite(length):
+                    self.images[number] = vector / length
+                else:
+                    problem = "the vector has no direction"
+            self.problems.append(problem)
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Vectors of texts, as the model gave them, shape (T, D)."""
+        if missing := [text for text in texts if text not in self._row]:
+            raise UsageError(
+                f"{len(missing)} texts have no vector, such as {missing[0]!r}: the judge has not seen the texts of "
+                "this run. Let it look again: verism observe"
+            )
+        return self._texts[[self._row[text] for text in texts]]
+
+
+def embedding_rows(
+    rows: VerdictRows,
+    pictures: Sequence[Shown],
+    study: Study,
+    embeddings: pl.DataFrame,
+    text_embeddings: pl.DataFrame,
+    *,
+    reference: str,
+    estimators: Sequence[str],
+) -> None:
+    """Rows of ``C``, ``CC`` and ``CLS`` under ``released`` and ``corrected``, and of ``clipscore`` (100 x cosine)."""
+    if not pictures:
+        return
+    vectors = _Vectors(pictures, embeddings, text_embeddings)
+    usable = np.array([problem is None for problem in vectors.problems])
+    for protocol in ("corrected", "released"):
+        for rule in estimators:
+            values = _estimates(vectors, usable, study, protocol, rule, reference)
+            if values is None:
+                continue
+            for number, picture in enumerate(pictures):
+                for a, attribute in picture.judged(study):
+                    problem = vectors.problems[number]
+                    if problem is not None:
+                        rows.add(picture, protocol, rule, None, problem, attribute)
+                        continue
+                    value = float(values[number, a])
+                    rows.add(picture, protocol, rule, value, _said(rule, value, attribute, reference), attribute)
+    texts = list(dict.fromkeys(p.prompt.text for p in pictures))
+    row_of = {text: n for n, text in enumerate(texts)}
+    own = _normalised(vectors.of(texts))[[row_of[p.prompt.text] for p in pictures]]
+    near = 100.0 * np.einsum("nd,nd->n", vectors.images, own)
+    for protocol in ("corrected", "released"):
+        for picture, problem, value in zip(pictures, vectors.problems, near.tolist(), strict=True):
+            if problem is None:
+                rows.add(picture, protocol, "clipscore", value, f"100 x cosine with: {picture.prompt.text}")
+            else:
+                rows.add(picture, protocol, "clipscore", None, problem)
+
+
+def _normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths: NDArray[np.float64] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.all(lengths > 0):
+        raise UsageError("a text has a vector of length 0, which has no direction; use another --clip")
+    return vectors / lengths
+
+
+def _estimates(
+    vectors: _Vectors, usable: NDArray[np.bool_], study: Study, protocol: str, rule: str, reference: str
+) -> NDArray[np.float64] | None:
+    """Values of all pictures and attributes, shape (N, A); None for what is no estimate of vectors.
+
+    Rows of pictures that cannot be used are NaN.
+    """
+    queries = [a.query for a in study.attributes]
+    images = vectors.images[usable]
+    if rule == "C":
+        found = cosine_estimates(images, vectors.of(queries))
+    elif rule == "CC":
+        found = calibrated_estimates(images, vectors.of(queries), vectors.of([reference])[0])
+    elif rule == "CLS" and (protocol == "corrected" or released_classifiers_there()):
+        found = _classifiers(vectors, study, protocol).probabilities(images)
+    else:
+        return None
+    values = np.full((len(usable), len(queries)), np.nan)
+    values[usable] = found
+    return values
+
+
+def _said(rule: str, value: float, attribute: Attribute, reference: str) -> str:
+    if rule == "C":
+        return f"cosine {value:.4f} with: {attribute.query}"
+    if rule == "CC":
+        return f"cosine with {attribute.query!r}: {value:+.4f} over that with {reference!r}"
+    return f"probability {value:.3f} of: {attribute.phrase}"
+
+
+def _classifiers(vectors: _Vectors, study: Study, protocol: str) -> ClothesClassifiers:
+    parts = study.sentences()
+    negatives, positives = vectors.of(parts[0]), np.stack([vectors.of(part) for part in parts[1:]])
+    try:
+        if protocol == "released":
+            return fit_released(positives, negatives)
+        scenes = np.repeat(np.arange(len(study.scenes)), len(parts[0]) // len(study.scenes))
+        return fit_corrected(positives, negatives, contexts=scenes)
+    except ValueError as err:
+        raise UsageError(f"the classifiers of {study.name!r} cannot be fitted: {err}") from err
+
+
+def released_classifiers_there() -> bool:
+    """Whether the released classifiers can be fitted: they are scikit-learn's."""
+    return importlib.util.find_spec("sklearn") is not None
+
+
+# ----------------------------------------------------------------------------------------------------- answers, labels
+def answer_rows(rows: VerdictRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame) -> None:
+    """Rows of ``VQA``: 1 for yes, 0 for no; ``detail`` has the probability of yes where the model tells it."""
+    given = {(row["image_id"], row["question"]): row for row in answers.iter_rows(named=True)}
+    for picture in pictures:
+        for _, attribute in picture.judged(study):
+            question = study.question_about(attribute)
+            answer = given.get((picture.image_id, question))
+            value, probability = None, None
+            if picture.problem is not None:
+                reason = picture.problem
+            elif answer is None or answer["answer"] is None:
+                reason = f"{question} Not answered"
+            else:
+                value = {"yes": 1.0, "no": 0.0}.get(answer["value"])
+                probability = answer["probability"]
+                reason = f"{question} The model said {answer['answer']!r}"
+                if value is None:
+                    reason += ", which is neither yes nor no"
+            rows.add(picture, "corrected", "VQA", value, reason, attribute, probability=probability)
+
+
+def label_rows(rows: VerdictRows, pictures: Sequence[Shown], study: Study, labels: Labels) -> None:
+    """Rows of ``human`` under ``released`` and ``corrected``. Of pictures without a label nobody knows anything."""
+    for protocol in ("corrected", "released"):
+        for picture in pictures:
+            of_prompt = labels.get(picture.prompt.prompt_id, {})
+            for _, attribute in picture.judged(study):
+                marks = of_prompt.get(attribute.name, "")
+                mark = marks[picture.index] if picture.index < len(marks) else "-"
+                if picture.problem is not None:
+                    rows.add(picture, protocol, "human", None, picture.problem, attribute)
+                elif mark == "-":
+                    rows.add(picture, protocol, "human", None, "not labelled", attribute)
+                else:
+                    seen = "labelled as seen" if mark == "1" else "labelled as not seen"
+                    rows.add(picture, protocol, "human", float(mark), f"{seen}: {attribute.phrase}", attribute)

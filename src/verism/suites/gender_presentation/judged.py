@@ -1,0 +1,198 @@
+"""From a run to what its judges are judged by: rows of labels and estimates, and variants of the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.metrics.presentation.estimators import (
+    calibrated_estimates,
+    cosine_estimates,
+    fit_corrected,
+    fit_released,
+)
+from verism.metrics.presentation.judging import JudgedPictures
+from verism.records import Prompt, vectors_of
+from verism.suites.gender_presentation.studies import Study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["TextVectors", "judged_by", "judged_variants", "labels_of_marks", "labels_of_verdicts", "variants"]
+
+Floats = NDArray[np.float64]
+TextVectors = Callable[[Sequence[str]], NDArray[Any]]
+"""Vectors of texts, as the model gives them: (T, D)."""
+
+
+def _table(verdicts: pl.DataFrame, rule: str, protocol: str) -> pl.DataFrame:
+    """The verdicts of one estimator with its attribute, setting and gender as columns."""
+    import polars as pl
+
+    return verdicts.filter((pl.col("rule") == rule) & (pl.col("protocol") == protocol)).with_columns(
+        pl.col("detail").str.json_path_match(f"$.{name}").alias(name) for name in ("attribute", "setting", "gender")
+    )
+
+
+def labels_of_verdicts(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str, str], float]:
+    """What people saw, by picture and attribute, from the verdicts ``human`` of a run; empty if it has none."""
+    rows = _table(verdicts, "human", protocol)
+    return {
+        (image, attribute): float(value)
+        for image, attribute, value in rows.select("image_id", "attribute", "value").iter_rows()
+        if value is not None
+    }
+
+
+def labels_of_marks(images: pl.DataFrame, labels: Mapping[str, Mapping[str, str]]) -> dict[tuple[str, str], float]:
+    """The same from marks by prompt (``labels.labels_by_prompt``)."""
+    found = {}
+    for image, prompt, number in images.select("image_id", "prompt_id", "index").iter_rows():
+        for attribute, marks in labels.get(prompt, {}).items():
+            if number < len(marks) and marks[number] != "-":
+                found[image, attribute] = float(marks[number])
+    return found
+
+
+def judged_by(
+    verdicts: pl.DataFrame,
+    prompts: Mapping[str, Prompt],
+    labels: Mapping[tuple[str, str], float],
+    *,
+    estimator: str,
+    protocol: str,
+) -> JudgedPictures | None:
+    """The pictures of a run as people and one estimator see them; None if the run has no such verdicts.
+
+    Args:
+        labels: 0 or 1 by picture and attribute.
+        estimator: name of the rule, such as ``CLS``.
+    """
+    rows = _table(verdicts, estimator, protocol)
+    if rows.is_empty():
+        return None
+    pictures, attributes = rows["image_id"].to_list(), rows["attribute"].to_list()
+    return JudgedPictures(
+        pictures=pictures,
+        attributes=attributes,
+        settings=rows["setting"].to_list(),
+        genders=rows["gender"].to_list(),
+        prompts=[_place(prompts[prompt_id]) for prompt_id in rows["prompt_id"].to_list()],
+        labels=[labels.get(key, np.nan) for key in zip(pictures, attributes, strict=True)],
+        estimates=rows["value"].cast(float).fill_null(np.nan).to_numpy(),
+    )
+
+
+def _place(prompt: Prompt) -> str:
+    """The same for the prompts of all groups that differ in nothing but the group."""
+    return str(prompt.spec["index"])
+
+
+# ------------------------------------------------------------------------------------------------------------ variants
+def variants(
+    study: Study,
+    image_vectors: NDArray[Any],
+    text_vectors: TextVectors,
+    *,
+    negatives: Sequence[str] = (),
+    contexts: Sequence[str] = (),
+    references: Sequence[str] = (),
+    released: bool = True,
+) -> dict[str, Floats]:
+    """Estimates of the classifiers and of variants of them, and of cosines with several reference texts (Tables 8, 9).
+
+    Args:
+        image_vectors: shape (N, D). text_vectors: gives those of texts.
+        negatives: sentences in place of those without an attribute, such as captions at random; left out if empty.
+        contexts: scenes in place of the study's; left out if empty.
+        references: what cosines are calibrated by, beside the study's own.
+        released: classifiers as released, of ten seeds, needing scikit-learn; else the corrected ones, which have no
+            seeds and hence no variant without an ensemble.
+    Returns:
+        By name of the variant, shape (N, A), attributes in the order of the study. The first is the default.
+    """
+
+    def fitted(texts: Sequence[Sequence[str]], **more: Any) -> Floats:
+        without = text_vectors(texts[0])
+        with_it = np.stack([text_vectors(part) for part in texts[1:]])
+        fit: Callable[..., Any] = fit_released if released else fit_corrected
+        classifiers = fit(with_it, without, **more)
+        found: Floats = classifiers.probabilities(image_vectors)
+        return found
+
+    sentences = study.sentences()
+    found = {"CLS": fitted(sentences)}
+    if released:
+        found["CLS, no ensemble"] = fitted(sentences, seeds=(0,))
+    terms = {group.term.casefold() for group in study.groups}
+    gendered = tuple(person for person in study.people if person.casefold() in terms)
+    if 0 < len(gendered) < len(study.people):
+        # The corrected classifiers are calibrated by leaving out contexts: so many sentences in a row share one.
+        more = {} if released else {"contexts": np.repeat(np.arange(len(study.scenes)), len(gendered))}
+        found["CLS, people of the groups only"] = fitted(replace(study, people=gendered).sentences(), **more)
+    if negatives:
+        found["CLS, other negatives"] = fitted([tuple(negatives), *sentences[1:]])
+    if contexts:
+        more = {} if released else {"contexts": np.repeat(np.arange(len(contexts)), len(study.people))}
+        found["CLS, other contexts"] = fitted(replace(study, scenes=tuple(contexts)).sentences(), **more)
+    queries = text_vectors([attribute.query for attribute in study.attributes])
+    found["C"] = cosine_estimates(image_vectors, queries)
+    for text in dict.fromkeys([*study.references, *references]):
+        name = f"CC, reference {text!r}"
+        found[name] = calibrated_estimates(image_vectors, queries, text_vectors([text])[0])
+    return found
+
+
+def judged_variants(
+    study: Study,
+    prompts: Mapping[str, Prompt],
+    images: pl.DataFrame,
+    embeddings: pl.DataFrame,
+    labels: Mapping[tuple[str, str], float],
+    text_vectors: TextVectors,
+    **options: Any,
+) -> dict[str, JudgedPictures]:
+    """The labelled pictures of a run as each variant of the estimators sees them.
+
+    Args:
+        images, embeddings: tables of the run; one judge's vectors.
+        labels: 0 or 1 by picture and attribute.
+        options: see ``variants``.
+    Raises:
+        UsageError: no labelled picture has a vector.
+    """
+    row_of = {image: row for row, image in enumerate(embeddings["image_id"].to_list())}
+    usable = images.filter(images["state"] == "ok")
+    prompt_of = dict(usable.select("image_id", "prompt_id").iter_rows())
+    place = {attribute.name: number for number, attribute in enumerate(study.attributes)}
+    kept = [
+        (image, attribute, value)
+        for (image, attribute), value in labels.items()
+        if image in prompt_of and image in row_of and attribute in place
+    ]
+    if not kept:
+        raise UsageError("no labelled picture of the run has a vector; run it with --clip, and check the labels")
+    names = list(dict.fromkeys(image for image, _, _ in kept))
+    number = {image: n for n, image in enumerate(names)}
+    vectors = vectors_of(embeddings["vector"])[[row_of[image] for image in names]].astype(np.float64)
+    rows = np.array([number[image] for image, _, _ in kept])
+    columns = np.array([place[attribute] for _, attribute, _ in kept])
+    of_row = [prompts[prompt_of[image]] for image, _, _ in kept]
+    common = JudgedPictures(
+        pictures=[image for image, _, _ in kept],
+        attributes=[attribute for _, attribute, _ in kept],
+        settings=[str(p.facets["setting"]) for p in of_row],
+        genders=[str(p.facets["gender"]) for p in of_row],
+        prompts=[_place(p) for p in of_row],
+        labels=[value for _, _, value in kept],
+        estimates=np.zeros(len(kept)),
+    )
+    return {
+        name: replace(common, estimates=estimates[rows, columns])
+        for name, estimates in variants(study, vectors, text_vectors, **options).items()
+    }
