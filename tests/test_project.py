@@ -259,7 +259,7 @@ def check_command(words: list[str]) -> None:
     if "suite" in parsed:
         assert parsed["suite"] in SUITES, f"verism {' '.join(words)}"
     for option, known in (("model", GENERATORS), *JUDGES.items()):
-        if parsed.get(option) and option not in BARE:
+        if "suite" in parsed and parsed.get(option) and option not in BARE:
             assert Spec.parse(parsed[option]).kind in known, f"verism {' '.join(words)}"
 
 

@@ -17,9 +17,11 @@ import click
 from verism._version import __version__
 from verism.cli.common import Failures, Group, put_json, put_scores, say
 from verism.cli.data import data
+from verism.cli.gep import gep
 from verism.cli.metrics import metrics
 from verism.cli.reproduce import reproduce
 from verism.cli.train import train
+from verism.cli.wardrobe import people
 from verism.errors import UsageError, VerismError
 
 __all__ = ["cli", "main"]
@@ -480,7 +482,9 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 
 
 cli.add_command(data)
+cli.add_command(gep)
 cli.add_command(metrics)
+scenes.add_command(people)
 cli.add_command(reproduce)
 cli.add_command(train)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -452,6 +454,55 @@ def metrics_clipscore(
     click.echo(f"scale {scale}; {told.n_used:,} pictures, {told.n_unusable:,} unusable")
 
 
+# ------------------------------------------------------------------------------------------- gender presentation (GEP)
+@metrics.command("gep")
+@click.option(
+    "--frequencies",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="CSV with columns model, setting, gender, attribute, frequency (a number, or a fraction such as 11/80).",
+)
+@_as_json
+def metrics_gep(frequencies: Path, as_json: bool) -> None:
+    """Gender presentation differences: the vector and the score of each model and setting.
+
+    The vector is the frequency with the gender that the file names first less that with the second; the score is the
+    mean absolute entry. More than two genders: a vector and a score of every pair, and the mean largest gap.
+
+    \b
+    verism metrics gep --frequencies frequencies.csv --json
+    """
+    result = []
+    for (model, setting), genders in _frequencies(frequencies).items():
+        names = list(genders)
+        for place, first in enumerate(names):
+            for second in names[place + 1 :]:
+                vector = {a: genders[first][a] - genders[second][a] for a in genders[first]}
+                entry: dict[str, Any] = {
+                    "model": model,
+                    "setting": setting,
+                    "genders": [first, second],
+                    "vector": {a: float(v) for a, v in vector.items()},
+                    "gep": float(sum(map(abs, vector.values())) / len(vector)),
+                }
+                if len(names) > 2:
+                    gaps = [max(f[a] for f in genders.values()) - min(f[a] for f in genders.values()) for a in vector]
+                    entry["largest_gap"] = float(sum(gaps) / len(gaps))
+                result.append(entry)
+    if as_json:
+        put_json(result)
+        return
+    for entry in result:
+        first, second = entry["genders"]
+        click.echo(f"{entry['model']}, {entry['setting']}: {first} minus {second}")
+        width = max(14, *map(len, entry["vector"]))
+        for name, value in entry["vector"].items():
+            click.echo(f"  {name:<{width}} {value:>+9.4f}")
+        click.echo(f"  {'GEP score':<{width}} {entry['gep']:>9.4f}")
+        if "largest_gap" in entry:
+            click.echo(f"  {'largest gap':<{width}} {entry['largest_gap']:>9.4f}  over all genders")
+
+
 # --------------------------------------------------------------------------------------------------------------- files
 @contextmanager
 def _usage() -> Iterator[None]:
@@ -538,6 +589,45 @@ def _labels(path: Path, n: int) -> np.ndarray:
     if len(lines) != n:
         raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} pictures; it has {len(lines):,}")
     return np.array(lines)
+
+
+def _frequencies(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Fraction]]]:
+    """Frequency of each attribute by (model, setting) and gender; exact, so that equal differences stay equal."""
+    option, columns = "--frequencies", ("model", "setting", "gender", "attribute", "frequency")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise UsageError(f"{option}: there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
+    reader = csv.DictReader(lines)
+    if missing := [c for c in columns if c not in (reader.fieldnames or ())]:
+        raise UsageError(
+            f"{option}: {path} must have the columns {', '.join(columns)}; {', '.join(missing)} is missing"
+        )
+    found: dict[tuple[str, str], dict[str, dict[str, Fraction]]] = {}
+    for row in reader:
+        where = f"{option}: line {reader.line_num} of {path}"
+        model, setting, gender, attribute, text = ((row[c] or "").strip() for c in columns)
+        try:
+            frequency = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            raise UsageError(f"{where} must have a number as frequency, such as 0.25 or 20/80; got {text!r}") from None
+        mine = found.setdefault((model, setting), {}).setdefault(gender, {})
+        if attribute in mine:
+            raise UsageError(f"{where} gives {attribute!r} of {gender!r} again ({model}, {setting})")
+        mine[attribute] = frequency
+    if not found:
+        raise UsageError(f"{option}: {path} has no rows")
+    for (model, setting), genders in found.items():
+        where = f"{option}: {path}, {model}, {setting}"
+        if len(genders) < 2:
+            raise UsageError(f"{where}: needs at least two genders to compare; it has {', '.join(genders)}")
+        every = {a for mine in genders.values() for a in mine}
+        for gender, mine in genders.items():
+            if lacking := sorted(every - set(mine)):
+                raise UsageError(f"{where}: {gender!r} lacks {', '.join(lacking)}, which others have")
+    return found
 
 
 def _json(path: Path, option: str) -> Any:

@@ -12,28 +12,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from verism.simulator.model import Asset, Material, Model, Pattern, jitter, pick
-from verism.simulator.shapes import (
-    Mesh,
-    box,
-    ellipsoid,
-    grid_surface,
-    loft,
-    merge,
-    rotation_matrix,
-    spline,
-    torus,
-    tube,
+from verism.simulator.assets.body import (
+    HEAD,
+    Measures,
+    Skeleton,
+    arm,
+    ball,
+    between,
+    face_x,
+    hands,
+    hanging,
+    limb,
+    mix,
+    shell,
+    skull,
+    sleeve,
+    stack,
 )
+from verism.simulator.assets.clothes import (
+    belt,
+    boots,
+    brimmed_hat,
+    button_up,
+    face_mask,
+    flared_skirt,
+    gloves,
+    jeans,
+    sash,
+    shoes,
+    skirt,
+    slacks,
+    slippers,
+    suit_jacket,
+    tie,
+    zipped_jacket,
+)
+from verism.simulator.model import Asset, Material, Model, Part, Pattern, jitter, pick
+from verism.simulator.shapes import Mesh, box, grid_surface, merge, rotation_matrix, spline, torus, tube
 
-__all__ = ["ASSETS", "MONK_TONES", "STATES", "Garment", "PersonSpec", "build_person", "draw_person"]
+__all__ = ["ASSETS", "MONK_TONES", "STATES", "Garment", "PersonSpec", "build_parts", "build_person", "draw_person"]
 
 Array = NDArray[np.float64]
 Color = tuple[float, float, float]
@@ -60,9 +83,27 @@ HairStyle = Literal[
     "bald", "short", "curly", "afro", "bob", "long", "bun", "ponytail", "cap", "beanie", "hat", "headscarf"
 ]
 FacialHair = Literal["none", "moustache", "beard"]
-TopKind = Literal["t-shirt", "shirt", "tank top", "jacket", "dress"]
-BottomKind = Literal["trousers", "shorts", "skirt", "long skirt"]
+TopKind = Literal[
+    "t-shirt",
+    "shirt",
+    "tank top",
+    "jacket",
+    "dress",
+    "button-up shirt",
+    "suit jacket",
+    "zipped jacket",
+    "summer dress",
+]
+BottomKind = Literal["trousers", "shorts", "skirt", "long skirt", "jeans", "slacks", "belted shorts", "flared skirt"]
+Footwear = Literal["shoes", "boots", "slippers"]
+# What ``draw_person`` draws from, in this order: longer lists would give every seed another person.
+_DRAWN_TOPS: tuple[TopKind, ...] = ("t-shirt", "shirt", "tank top", "jacket", "dress")
+_DRAWN_BOTTOMS: tuple[BottomKind, ...] = ("trousers", "shorts", "skirt", "long skirt")
+_DRESSES = ("dress", "summer dress")
+_SKIRTS = ("skirt", "long skirt", "flared skirt")
 Pose = Literal["relaxed", "hands on hips", "waving", "stool", "ground", "cross-legged", "walking"]
+
+_UNDER_A_HAT: tuple[HairStyle, ...] = ("bald", "short", "curly", "bob", "long", "ponytail")
 
 STATES: dict[str, tuple[Pose, ...]] = {
     "standing": ("relaxed", "hands on hips", "waving"),
@@ -137,12 +178,20 @@ class PersonSpec:
         hair, hair_color: style and colour; ``cap``, ``beanie``, ``hat`` and ``headscarf`` cover short hair.
         facial_hair: grows in the hair's colour.
         eye_color: the irises.
-        top: upper garment; a ``dress`` needs no ``bottom`` and takes its place.
+        top: upper garment; a ``dress`` or ``summer dress`` needs no ``bottom`` and takes its place. A plain ``shirt``
+            is long-sleeved without collar; a ``button-up shirt`` has collar, buttons and cuffs. An open ``jacket``
+            and a ``suit jacket`` are worn over something, a ``zipped jacket`` is closed.
         bottom: lower garment; None with a dress, and only then.
         shoe_color: the uppers.
         headwear_color: cap, beanie, hat or scarf.
-        glasses: dark frames.
+        glasses: round frames, in ``frame_color``.
         pose: how the body is held; ``STATES`` lists the poses of each state.
+        footwear: what is on the feet, in ``shoe_color``.
+        inner_color: shirt under a suit jacket.
+        hat_color: a brimmed hat worn over the hair (unlike the ``hat`` of ``hair``, which replaces it); None: no hat.
+        tie_color, tie_stripes: with a button-up shirt or a suit jacket; None: no tie, or one without stripes.
+        mask_color: face mask over nose, mouth and chin; None: no mask.
+        glove_color: gloves; None: bare hands.
 
     Raises:
         ValueError: a field outside what is listed, or a dress together with a lower garment.
@@ -162,6 +211,14 @@ class PersonSpec:
     headwear_color: Color
     glasses: bool
     pose: Pose
+    footwear: Footwear = "shoes"
+    inner_color: Color = (0.93, 0.93, 0.92)
+    hat_color: Color | None = None
+    tie_color: Color | None = None
+    tie_stripes: Color | None = None
+    mask_color: Color | None = None
+    glove_color: Color | None = None
+    frame_color: Color = (0.08, 0.07, 0.08)
 
     def __post_init__(self) -> None:
         if not 1 <= self.skin_tone <= len(MONK_TONES):
@@ -177,14 +234,23 @@ class PersonSpec:
             ("facial_hair", self.facial_hair, get_args(FacialHair)),
             ("top.kind", self.top.kind, get_args(TopKind)),
             ("pose", self.pose, get_args(Pose)),
+            ("footwear", self.footwear, get_args(Footwear)),
         ):
             if value not in kinds:
                 raise ValueError(f"PersonSpec: {name}={value!r}; expected one of {', '.join(map(repr, kinds))}")
-        if (self.bottom is None) != (self.top.kind == "dress"):
+        if (self.bottom is None) != (self.top.kind in _DRESSES):
             raise ValueError("PersonSpec: a dress goes with bottom=None, and every other top with a lower garment")
         if self.bottom is not None and self.bottom.kind not in get_args(BottomKind):
             listed = ", ".join(map(repr, get_args(BottomKind)))
             raise ValueError(f"PersonSpec: bottom.kind={self.bottom.kind!r}; expected one of {listed}")
+        if self.tie_color is not None and self.top.kind not in ("button-up shirt", "suit jacket"):
+            raise ValueError(
+                f"PersonSpec: a tie with top.kind={self.top.kind!r}; it needs the collar of a 'button-up shirt' or a "
+                "'suit jacket'"
+            )
+        if self.hat_color is not None and self.hair not in _UNDER_A_HAT:
+            listed = ", ".join(map(repr, _UNDER_A_HAT))
+            raise ValueError(f"PersonSpec: hat_color with hair={self.hair!r}; a hat fits over {listed}")
 
 
 # --------------------------------------------------------------------------------------------------------- drawing
@@ -211,17 +277,17 @@ def draw_person(rng: np.random.Generator, state: str) -> PersonSpec:
     build = pick(rng, builds)
     height = rng.uniform(1.05, 1.35) if build == "child" else rng.uniform(1.55, 1.90)
     figure = pick(rng, get_args(Figure))
-    top_kind = pick(rng, get_args(TopKind))
+    top_kind = pick(rng, _DRAWN_TOPS)
     plain = top_kind == "jacket" or rng.random() < 0.6
     top = Garment(
         top_kind, _shade(rng, pick(rng, _CLOTH)), None if plain else _cloth_pattern(rng, ("stripes", "checks", "dots"))
     )
     bottom = None
     if top_kind != "dress":
-        kind = pick(rng, ("trousers", "trousers", *get_args(BottomKind)))
-        skirt = kind in ("skirt", "long skirt")
-        color = _shade(rng, pick(rng, _CLOTH if skirt else _TROUSER_CLOTH))
-        pattern = _cloth_pattern(rng, ("checks", "dots")) if skirt and rng.random() < 0.3 else None
+        kind = pick(rng, ("trousers", "trousers", *_DRAWN_BOTTOMS))
+        is_skirt = kind in _SKIRTS
+        color = _shade(rng, pick(rng, _CLOTH if is_skirt else _TROUSER_CLOTH))
+        pattern = _cloth_pattern(rng, ("checks", "dots")) if is_skirt and rng.random() < 0.3 else None
         bottom = Garment(kind, color, pattern)
     hairy_face = build != "child" and figure == "straight" and rng.random() < 0.35
     return PersonSpec(
@@ -256,42 +322,17 @@ def _bend(start: Array, end: Array, upper: float, lower: float, towards: Sequenc
     return start + a * along + math.sqrt(max(upper**2 - a**2, 0.0)) * side, start + reach * along
 
 
-@dataclass(frozen=True, eq=False)
-class _Skeleton:
-    """Joints in metres. Each limb is (root, middle, end); index 0 is the left, 1 the right."""
-
-    pelvis: Array  # (3,)
-    trunk: Array  # (3, 4) from the trunk's own frame (origin at the pelvis, z to the head) to the world
-    arms: tuple[Array, Array]  # each (3, 3)
-    legs: tuple[Array, Array]  # each (3, 3)
-    toes: tuple[Array, Array]  # unit vectors from heel to toe
-    head_turn: float  # degrees to the left
-    trunk_length: float  # pelvis to shoulder line
-
-
-@dataclass(frozen=True)
-class _Measures:
-    """Sizes of one body, metres."""
-
-    height: float
-    head: float  # chin to crown
-    hip: float  # hip joint above the sole when standing
-    trunk: float  # hip joint to shoulder line
-    girth: float  # factor on the trunk's width
-    limb: float  # factor on the limbs' thickness
-
-
-def _measures(spec: PersonSpec) -> _Measures:
+def _measures(spec: PersonSpec) -> Measures:
     h = spec.height_m
     # Heads are drawn a little large (six and a half to a body, not seven and a half): faces must read when small.
     head = h / (5.1 if spec.build == "child" else 6.5)
     hip = h * (0.45 if spec.build == "child" else 0.485)
     girth = {"slim": 0.90, "average": 1.0, "stout": 1.28, "child": 0.98}[spec.build]
     limb = {"slim": 0.90, "average": 1.02, "stout": 1.22, "child": 1.08}[spec.build]
-    return _Measures(height=h, head=head, hip=hip, trunk=h - 1.17 * head - hip, girth=girth, limb=limb)
+    return Measures(height=h, head=head, hip=hip, trunk=h - 1.17 * head - hip, girth=girth, limb=limb)
 
 
-def _pose(spec: PersonSpec, m: _Measures, rng: np.random.Generator) -> _Skeleton:
+def _pose(spec: PersonSpec, m: Measures, rng: np.random.Generator) -> Skeleton:
     h = m.height
     thigh, shin = 0.49 * m.hip, 0.42 * m.hip
     upper_arm, forearm = 0.175 * h, 0.155 * h
@@ -366,7 +407,7 @@ def _pose(spec: PersonSpec, m: _Measures, rng: np.random.Generator) -> _Skeleton
         elbow, wrist = _bend(shoulder, hand, upper_arm, forearm, elbow_to)
         arms.append(np.stack([shoulder, elbow, wrist]))
     units = [np.asarray(t) / np.linalg.norm(t) for t in toes]
-    return _Skeleton(
+    return Skeleton(
         pelvis=pelvis,
         trunk=trunk,
         arms=(arms[0], arms[1]),
@@ -378,40 +419,9 @@ def _pose(spec: PersonSpec, m: _Measures, rng: np.random.Generator) -> _Skeleton
 
 
 # ------------------------------------------------------------------------------------------------------------ body
-def _stack(sections: Array, *, sides: int, inflate: float = 0.0, opening: float = 0.0) -> Mesh:
-    """A skin over upright elliptical sections: columns z, middle in x, half depth (x), half width (y).
-
-    ``inflate`` metres are added to both half axes; ``opening`` degrees are left open on each side of the front.
-    """
-    z, mid, depth, width = (sections[:, k : k + 1] for k in range(4))
-    if opening:
-        angle = np.radians(np.linspace(opening, 360 - opening, sides + 1))
-    else:
-        angle = np.linspace(0, 2 * math.pi, sides, endpoint=False)
-    points = np.stack(
-        np.broadcast_arrays(
-            mid + (depth + inflate) * np.cos(angle), (width + inflate) * np.sin(angle), np.broadcast_to(z, (len(z), 1))
-        ),
-        axis=-1,
-    )
-    return grid_surface(points, wrap_cols=not opening)
 
 
-def _between(sections: Array, low: float, high: float, samples: int) -> Array:
-    """Sections resampled between two heights; column 0 is the height and rises."""
-    z = np.linspace(low, high, samples)
-    return np.stack([z] + [np.interp(z, sections[:, 0], sections[:, k]) for k in range(1, 4)], axis=1)
-
-
-def _hanging(sections: Array, hem: float, collar: float) -> Array:
-    """Sections of a top between hem and collar: below the widest part of the hips it hangs straight down."""
-    rows = _between(sections, hem, collar, 14)
-    widest = int(np.argmax(rows[:, 3] * (rows[:, 0] < 0.3 * collar)))
-    rows[:widest, 1:] = rows[widest, 1:]
-    return rows
-
-
-def _trunk_sections(spec: PersonSpec, m: _Measures) -> Array:
+def _trunk_sections(spec: PersonSpec, m: Measures) -> Array:
     """Trunk from the crotch to the base of the neck in its own frame: z, middle, half depth, half width."""
     h, t, g = m.height, m.trunk, m.girth
     curved = spec.figure == "curved" and spec.build != "child"
@@ -433,183 +443,7 @@ def _trunk_sections(spec: PersonSpec, m: _Measures) -> Array:
     return spline(np.array(rows), 30)
 
 
-def _limb(joints: Array, radii: Sequence[float], *, bend: float = 0.22, samples: int = 14) -> Array:
-    """A limb's centre line with radii: columns x, y, z, radius, from root to end; the joint is rounded off."""
-    a, b, c = joints
-    path = np.array([a, a + (b - a) * 0.5, b - (b - a) * bend, b + (c - b) * bend, b + (c - b) * 0.55, c])
-    # Radii are given at root, mid thigh, joint, calf, end.
-    r = np.interp([0, 1, 1.75, 2.3, 3.1, 4], np.arange(5), radii)
-    return spline(np.column_stack([path, r]), samples)
-
-
-def _arm(joints: Array, skeleton: _Skeleton, side: int, m: _Measures) -> Array:
-    """As ``_limb``, for an arm: it starts inside the chest, so that the shoulder is round and slopes to the neck."""
-    radii = [x * m.height * m.limb for x in (0.031, 0.029, 0.024, 0.022, 0.015)]
-    chest = np.array([-0.004 * m.height, side * 0.050 * m.height, 1.005 * m.trunk])
-    start = skeleton.trunk[:, :3] @ chest + skeleton.trunk[:, 3]
-    return spline(np.vstack([[*start, 0.030 * m.height], _limb(joints, radii, bend=0.15, samples=7)]), 17)
-
-
-def _sleeve(
-    limb: Array, start: float, end: float, extra: float, *, flare: float = 1.0, round_ends: bool = True
-) -> Mesh:
-    """The part of a limb between two shares of its length, ``extra`` metres thicker, widening to ``flare`` times."""
-    t = np.linspace(start, end, max(4, int(14 * (end - start))))
-    u = np.linspace(0, 1, len(limb))
-    path = np.stack([np.interp(t, u, limb[:, k]) for k in range(4)], axis=1)
-    radius = (path[:, 3] + extra) * np.linspace(1.0, flare, len(t))
-    return tube(path[:, :3], radius, sides=10, round_ends=round_ends)
-
-
-@lru_cache
-def _unit_ball(segments: int) -> Mesh:
-    return ellipsoid((1, 1, 1), segments=segments)
-
-
-def _ball(radii: Sequence[float], center: Sequence[float], segments: int = 10) -> Mesh:
-    """An ellipsoid; ``shapes.ellipsoid`` with the unit ball kept, for the many small parts of a body."""
-    return _unit_ball(segments).transformed(np.column_stack([np.diag(np.asarray(radii, dtype=np.float64)), center]))
-
-
-def _frame(toward: Array, origin: Array, up: Sequence[float] = (0, 0, 1)) -> Array:
-    """Matrix (3, 4) that puts a part made along +x at ``origin``, its x axis ``toward`` a direction."""
-    x = toward / np.linalg.norm(toward)
-    y = np.cross(np.asarray(up, dtype=np.float64), x)
-    y /= np.linalg.norm(y)
-    return np.column_stack([x, y, np.cross(x, y), origin])
-
-
-def _hands(skeleton: _Skeleton, m: _Measures) -> list[Mesh]:
-    meshes = []
-    for s, arm in zip((1, -1), skeleton.arms, strict=True):
-        along = arm[2] - arm[1]
-        size = m.height * (0.5 + 0.5 * m.limb)
-        up = (0.0, 0.0, 1.0) if abs(along[2]) < 0.8 * np.linalg.norm(along) else (0.0, -float(s), 0.0)
-        palm = _ball((0.052 * size, 0.024 * size, 0.016 * size), (0.034 * size, 0, 0), 10)
-        thumb = _ball((0.026 * size, 0.009 * size, 0.009 * size), (0.026 * size, 0.026 * size, 0.0), 8)
-        frame = _frame(along, arm[2], up)
-        meshes += [palm.transformed(frame), thumb.transformed(frame)]
-    return meshes
-
-
-def _shoes(skeleton: _Skeleton, m: _Measures) -> tuple[Mesh, Mesh]:
-    """Uppers and soles."""
-    h = m.height
-    # Heel to toe: x, half width, top, as shares of the height; the ankle joint is at the origin, the sole at -0.045.
-    shape = spline(
-        np.array(
-            [
-                (-0.036, 0.012, -0.022),
-                (-0.030, 0.022, 0.004),
-                (0.0, 0.027, 0.008),
-                (0.045, 0.031, -0.012),
-                (0.085, 0.030, -0.023),
-                (0.108, 0.012, -0.034),
-            ]
-        ),
-        9,
-    )
-    x, w, top = (shape[:, k : k + 1] for k in range(3))
-    bottom = -0.037
-    angle = np.linspace(0, 2 * math.pi, 10, endpoint=False)
-    upper = np.stack(
-        np.broadcast_arrays(x, w * np.cos(angle), (top + bottom) / 2 + (top - bottom) / 2 * np.sin(angle)), axis=-1
-    )
-    sole = np.stack(np.broadcast_arrays(1.04 * x, 1.08 * w * np.cos(angle), -0.038 + 0.007 * np.sin(angle)), axis=-1)
-    frames = [_frame(toe, leg[2]) for toe, leg in zip(skeleton.toes, skeleton.legs, strict=True)]
-    # Rings run from y to z, which is counter-clockwise about +x, the way they advance.
-    uppers, soles = (merge([mesh.transformed(frame) for frame in frames]) for mesh in (loft(upper * h), loft(sole * h)))
-    return uppers, soles
-
-
-def _skirt(skeleton: _Skeleton, sections: Array, m: _Measures, length: float, flare: float) -> Mesh:
-    """Cloth from the waist around both legs, down to a share of their length (1 = ankle).
-
-    Its section follows the legs' spread, so it serves standing, striding and sitting bodies alike.
-    """
-    h = m.height
-    left, right = (spline(leg, 16) for leg in skeleton.legs)
-    steps = np.linspace(0.0, length, 9)
-    u = np.linspace(0, 1, 16)
-    a, b = (np.stack([np.interp(steps, u, leg[:, k]) for k in range(3)], axis=1) for leg in (left, right))
-    mid = (a + b) / 2
-    spread = np.abs(a - b) / 2
-    grow = steps[:, None] / max(length, 1e-9)
-    along = np.gradient(mid, axis=0)
-    along /= np.linalg.norm(along, axis=1, keepdims=True)
-    thick = (0.062 - 0.022 * steps[:, None]) * h * m.limb
-    front = np.column_stack([-along[:, 2], np.zeros(9), along[:, 0]])
-    across = np.abs(np.sum(spread * np.abs(front), axis=1, keepdims=True))
-    # Sitting bodies fold the cloth close to the legs; it only flares where it hangs.
-    hanging = np.clip(-along[:, 2:3], 0.35, 1.0)
-    loose = grow * flare * h * hanging
-    half = np.hstack([spread[:, 1:2] + thick + loose, across + thick + loose])
-    half[0] = np.maximum(half[0], [0.098 * h * m.girth, 0.074 * h * m.girth])
-    waist = _between(sections, 0.2 * m.trunk, 0.36 * m.trunk, 2)[::-1]
-    top = np.column_stack([waist[:, 1], np.zeros(2), waist[:, 0]]) @ skeleton.trunk[:, :3].T + skeleton.trunk[:, 3]
-    path = np.concatenate([top, mid])
-    axes = np.concatenate([waist[:, [3, 2]] + 0.012 * h, half])
-    # The section's second axis lies along the front: x when the body is upright, z along a sitting lap.
-    return tube(path, axes, sides=16, up=(1.0, 0.0, 0.3))
-
-
 # ------------------------------------------------------------------------------------------------------------ head
-# Chin to crown as shares of the head's height: z, middle (x), half depth, half width. The face is at +x.
-_HEAD = spline(
-    np.array(
-        [
-            (-0.02, 0.10, 0.10, 0.08),
-            (0.03, 0.10, 0.24, 0.17),
-            (0.16, 0.05, 0.33, 0.26),
-            (0.34, 0.01, 0.38, 0.31),
-            (0.52, -0.01, 0.41, 0.335),
-            (0.68, -0.02, 0.42, 0.345),
-            (0.82, -0.03, 0.38, 0.32),
-            (0.93, -0.04, 0.27, 0.23),
-            (0.985, -0.04, 0.13, 0.11),
-            (1.0, -0.04, 0.005, 0.005),
-        ]
-    ),
-    24,
-)
-
-
-@lru_cache
-def _skull() -> Mesh:
-    return _stack(_HEAD, sides=18)
-
-
-def _face_x(y: float, z: float) -> float:
-    """Where the front of the head is, in shares of its height."""
-    mid, depth, width = (float(np.interp(z, _HEAD[:, 0], _HEAD[:, k])) for k in (1, 2, 3))
-    return mid + depth * math.sqrt(max(1 - (y / width) ** 2, 0.0))
-
-
-def _shell(hairline: Array, thickness: float, *, bump: float = 0.0, rows: int = 9) -> Mesh:
-    """A cover over the head above a hairline, in shares of the head's height.
-
-    Args:
-        hairline: lower edge of the cover at azimuths 0 (the face), 45, 90, 135, 180 degrees.
-        thickness: how far it stands off the head, at full height.
-        bump: depth of curls.
-    """
-    columns = 20
-    azimuth = np.linspace(0, 2 * math.pi, columns, endpoint=False)
-    folded = np.degrees(np.minimum(azimuth, 2 * math.pi - azimuth))
-    low = np.interp(folded, (0, 45, 90, 135, 180), hairline)
-    t = np.concatenate([[0.0], np.linspace(0, 1, rows) ** 0.85])[:, None]
-    z = low + (1.0 - low) * t
-    mid, depth, width = (np.interp(z, _HEAD[:, 0], _HEAD[:, k]) for k in (1, 2, 3))
-    # The first row starts inside the head, so that the edge looks thick rather than like paper.
-    off = thickness * np.clip(0.35 + 4 * t, 0, 1)
-    off[0] = -0.03
-    curls = bump * np.sin(5 * azimuth + 9 * z) * np.sin(14 * z + 2 * np.cos(3 * azimuth)) * np.clip(3 * t, 0, 1)
-    off = off + curls
-    points = np.stack(
-        [mid + (depth + off) * np.cos(azimuth), (width + off) * np.sin(azimuth), z + np.maximum(off, 0) * t**3], axis=-1
-    )
-    top = points[-1].mean(axis=0)
-    return grid_surface(np.concatenate([points, np.broadcast_to(top, (1, columns, 3))]), wrap_cols=True)
 
 
 _SHORT = np.array([0.80, 0.74, 0.42, 0.25, 0.20])
@@ -620,15 +454,15 @@ def _hair(style: HairStyle, rng: np.random.Generator) -> tuple[list[Mesh], list[
     hair: list[Mesh] = []
     wear: list[Mesh] = []
     if style in ("short", "bun", "ponytail"):
-        hair.append(_shell(_SHORT, jitter(rng, 0.045, 0.3)))
+        hair.append(shell(_SHORT, jitter(rng, 0.045, 0.3)))
     elif style == "curly":
-        hair.append(_shell(_SHORT - 0.02, 0.09, bump=0.03))
+        hair.append(shell(_SHORT - 0.02, 0.09, bump=0.03))
     elif style == "afro":
-        hair.append(_shell(np.array([0.79, 0.72, 0.30, 0.12, 0.08]), jitter(rng, 0.24, 0.2), bump=0.015))
+        hair.append(shell(np.array([0.79, 0.72, 0.30, 0.12, 0.08]), jitter(rng, 0.24, 0.2), bump=0.015))
     elif style == "bob":
-        hair.append(_shell(np.array([0.76, 0.66, 0.05, -0.02, -0.02]), 0.075))
+        hair.append(shell(np.array([0.76, 0.66, 0.05, -0.02, -0.02]), 0.075))
     elif style == "long":
-        hair.append(_shell(np.array([0.80, 0.70, 0.10, 0.05, 0.05]), 0.06))
+        hair.append(shell(np.array([0.80, 0.70, 0.10, 0.05, 0.05]), 0.06))
         reach = -jitter(rng, 0.85, 0.3)
         back = spline(
             np.array(
@@ -655,9 +489,9 @@ def _hair(style: HairStyle, rng: np.random.Generator) -> tuple[list[Mesh], list[
         )
         hair.append(tube(lock[:, :3], lock[:, 3], sides=8, round_ends=True).with_twin())
     elif style in ("cap", "beanie", "hat"):
-        hair.append(_shell(np.array([0.70, 0.62, 0.40, 0.24, 0.20]), 0.035))
+        hair.append(shell(np.array([0.70, 0.62, 0.40, 0.24, 0.20]), 0.035))
     if style == "bun":
-        hair.append(_ball((0.20, 0.21, 0.19), (-0.24, 0, 1.06), 12))
+        hair.append(ball((0.20, 0.21, 0.19), (-0.24, 0, 1.06), 12))
     elif style == "ponytail":
         tail = spline(
             np.array([(-0.38, 0, 0.78, 0.08), (-0.60, 0, 0.72, 0.13), (-0.68, 0, 0.35, 0.13), (-0.62, 0, -0.1, 0.03)]),
@@ -665,16 +499,16 @@ def _hair(style: HairStyle, rng: np.random.Generator) -> tuple[list[Mesh], list[
         )
         hair.append(tube(tail[:, :3], tail[:, 3], sides=10, round_ends=True))
     elif style == "cap":
-        wear.append(_shell(np.array([0.74, 0.72, 0.66, 0.62, 0.60]), 0.075))
-        wear.append(_ball((0.40, 0.31, 0.035), (0.42, 0, 0.75), 14).rotated("y", 8, (0.3, 0, 0.75)))
+        wear.append(shell(np.array([0.74, 0.72, 0.66, 0.62, 0.60]), 0.075))
+        wear.append(ball((0.40, 0.31, 0.035), (0.42, 0, 0.75), 14).rotated("y", 8, (0.3, 0, 0.75)))
     elif style == "beanie":
-        wear.append(_shell(np.array([0.76, 0.72, 0.60, 0.52, 0.50]), 0.085))
-        wear.append(_ball((0.10, 0.10, 0.09), (-0.05, 0, 1.14), 10))
+        wear.append(shell(np.array([0.76, 0.72, 0.60, 0.52, 0.50]), 0.085))
+        wear.append(ball((0.10, 0.10, 0.09), (-0.05, 0, 1.14), 10))
     elif style == "hat":
-        wear.append(_shell(np.array([0.78, 0.77, 0.74, 0.70, 0.68]), 0.09))
-        wear.append(_ball((0.76, 0.68, 0.045), (-0.02, 0, 0.76), 20).rotated("y", -4, (0, 0, 0.76)))
+        wear.append(shell(np.array([0.78, 0.77, 0.74, 0.70, 0.68]), 0.09))
+        wear.append(ball((0.76, 0.68, 0.045), (-0.02, 0, 0.76), 20).rotated("y", -4, (0, 0, 0.76)))
     elif style == "headscarf":
-        wear.append(_shell(np.array([0.80, 0.74, -0.02, -0.05, -0.05]), 0.07))
+        wear.append(shell(np.array([0.80, 0.74, -0.02, -0.05, -0.05]), 0.07))
         wrap = spline(
             np.array(
                 [
@@ -690,22 +524,17 @@ def _hair(style: HairStyle, rng: np.random.Generator) -> tuple[list[Mesh], list[
     return hair, wear
 
 
-def _mix(a: Color, b: Color, share: float) -> Color:
-    r, g, bl = ((1 - share) * x + share * y for x, y in zip(a, b, strict=True))
-    return r, g, bl
-
-
-def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[list[Mesh], Material]]:
-    """Head of height 1, chin at the origin, face towards +x."""
+def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[str, list[Mesh], Material]]:
+    """Head of height 1, chin at the origin, face towards +x; with the names of ``build_parts``."""
     skin = Material(MONK_TONES[spec.skin_tone - 1], roughness=0.6)
     hair, wear = _hair(spec.hair, rng)
     nose_z = 0.40
-    tip = _face_x(0, nose_z)
+    tip = face_x(0, nose_z)
     flesh = [
-        _skull(),
+        skull(),
         tube(
             np.array(
-                [(_face_x(0, 0.56) - 0.01, 0, 0.57), (tip + 0.045, 0, nose_z + 0.03), (tip - 0.01, 0, nose_z - 0.04)]
+                [(face_x(0, 0.56) - 0.01, 0, 0.57), (tip + 0.045, 0, nose_z + 0.03), (tip - 0.01, 0, nose_z - 0.04)]
             ),
             np.array([0.03, jitter(rng, 0.062, 0.2), 0.04]),
             sides=8,
@@ -713,54 +542,63 @@ def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[list[Mesh], 
         ),
     ]
     if spec.hair not in ("headscarf", "bob", "long"):
-        flesh.append(_ball((0.075, 0.045, 0.11), (-0.02, 0.345, 0.47), 10).with_twin())
+        flesh.append(ball((0.075, 0.045, 0.11), (-0.02, 0.345, 0.47), 10).with_twin())
     eye_y, eye_z = 0.14, 0.545
-    x = _face_x(eye_y, eye_z)
-    white = _ball((0.030, 0.070, 0.048), (x - 0.004, eye_y, eye_z), 10).with_twin()
-    iris = _ball((0.022, 0.036, 0.040), (x + 0.018, eye_y - 0.004, eye_z), 10).with_twin()
+    x = face_x(eye_y, eye_z)
+    white = ball((0.030, 0.070, 0.048), (x - 0.004, eye_y, eye_z), 10).with_twin()
+    iris = ball((0.022, 0.036, 0.040), (x + 0.018, eye_y - 0.004, eye_z), 10).with_twin()
     brow_z = eye_z + 0.105
     brow = np.array(
         [
-            (_face_x(y, z) + 0.004, y, z)
+            (face_x(y, z) + 0.004, y, z)
             for y, z in ((0.065, brow_z - 0.01), (0.14, brow_z + 0.016), (0.215, brow_z - 0.008))
         ]
     )
     brows = tube(brow, 0.019, sides=6, round_ends=True).with_twin()
     smile = rng.uniform(0.0, 0.035)
     mouth = np.array(
-        [(_face_x(y, 0.22) - 0.002, y, 0.215 + smile * abs(y) / 0.12) for y in (-0.12, -0.06, 0.0, 0.06, 0.12)]
+        [(face_x(y, 0.22) - 0.002, y, 0.215 + smile * abs(y) / 0.12) for y in (-0.12, -0.06, 0.0, 0.06, 0.12)]
     )
     lips = tube(mouth, np.array([0.012, 0.024, 0.028, 0.024, 0.012]), sides=6, round_ends=True)
-    lip_color = _mix(_mix(skin.color, (0.62, 0.20, 0.22), 0.55), (0, 0, 0), 0.08)
+    lip_color = mix(mix(skin.color, (0.62, 0.20, 0.22), 0.55), (0, 0, 0), 0.08)
     hair_material = Material(spec.hair_color, roughness=0.75)
-    parts: list[tuple[list[Mesh], Material]] = [
-        (flesh, skin),
-        ([white], Material((0.93, 0.93, 0.92), roughness=0.4)),
-        ([iris], Material(spec.eye_color, roughness=0.25)),
-        ([lips], Material(lip_color, roughness=0.5)),
+    parts: list[tuple[str, list[Mesh], Material]] = [
+        ("head", flesh, skin),
+        ("head", [white], Material((0.93, 0.93, 0.92), roughness=0.4)),
+        ("head", [iris], Material(spec.eye_color, roughness=0.25)),
+        ("head", [lips], Material(lip_color, roughness=0.5)),
     ]
     # On skin as dark as the hair the brows would be lost; they are set off a little to keep the face readable.
     near = max(abs(a - b) for a, b in zip(spec.hair_color, skin.color, strict=True)) < 0.12
-    brow_color = _mix(spec.hair_color, (0.0, 0.0, 0.0), 0.6) if near else spec.hair_color
-    parts.append(([brows], Material(brow_color, roughness=0.8)))
+    brow_color = mix(spec.hair_color, (0.0, 0.0, 0.0), 0.6) if near else spec.hair_color
+    parts.append(("head", [brows], Material(brow_color, roughness=0.8)))
     if spec.facial_hair != "none":
         moustache = np.array(
-            [(_face_x(y, 0.29) + 0.006, y, 0.295 - 0.2 * abs(y)) for y in (-0.13, -0.06, 0.0, 0.06, 0.13)]
+            [(face_x(y, 0.29) + 0.006, y, 0.295 - 0.2 * abs(y)) for y in (-0.13, -0.06, 0.0, 0.06, 0.13)]
         )
         growth = [tube(moustache, np.array([0.018, 0.032, 0.03, 0.032, 0.018]), sides=6, round_ends=True)]
         if spec.facial_hair == "beard":
             growth.append(_beard())
-        parts.append((growth, hair_material))
+        parts.append(("head", growth, hair_material))
     if hair:
-        parts.append((hair, hair_material))
+        parts.append(("hair", hair, hair_material))
     if wear:
-        parts.append((wear, Material(spec.headwear_color, roughness=0.85)))
+        parts.append(("headwear", wear, Material(spec.headwear_color, roughness=0.85)))
     if spec.glasses:
-        frame_x = _face_x(0.0, eye_z) + 0.012
+        frame_x = face_x(0.0, eye_z) + 0.012
         ring = torus(0.098, 0.018, 14, 5).rotated("y", 90).moved(frame_x, 0.145, eye_z).with_twin()
         bridge = box((0.03, 0.09, 0.03), (frame_x, 0, eye_z + 0.02))
         temple = tube(np.array([(frame_x - 0.01, 0.245, eye_z + 0.02), (0.0, 0.36, eye_z + 0.02)]), 0.017, sides=5)
-        parts.append(([ring, bridge, temple.with_twin()], Material((0.08, 0.07, 0.08), roughness=0.4)))
+        frames = [ring, bridge, temple.with_twin()]
+        parts.append(("glasses", frames, Material(spec.frame_color, roughness=0.4)))
+    if spec.mask_color is not None:
+        cover, loops = face_mask()
+        parts.append(("mask", cover, Material(spec.mask_color, roughness=0.9)))
+        parts.append(("mask", loops, Material(mix(spec.mask_color, (1.0, 1.0, 1.0), 0.5), roughness=0.9)))
+    if spec.hat_color is not None:
+        felt, ribbon = brimmed_hat()
+        parts.append(("hat", felt, Material(spec.hat_color, roughness=0.9)))
+        parts.append(("hat", ribbon, Material(_contrast(spec.hat_color, 0.65), roughness=0.7)))
     return parts
 
 
@@ -771,7 +609,7 @@ def _beard() -> Mesh:
     high = np.interp(folded, (0, 20, 35, 60, 100), (0.165, 0.17, 0.26, 0.34, 0.50))
     t = np.linspace(0, 1, 6)[:, None]
     z = -0.05 + (high + 0.05) * t
-    mid, depth, width = (np.interp(z, _HEAD[:, 0], _HEAD[:, k]) for k in (1, 2, 3))
+    mid, depth, width = (np.interp(z, HEAD[:, 0], HEAD[:, k]) for k in (1, 2, 3))
     off = 0.045 * np.sin(math.pi * np.clip(0.15 + t, 0, 1)) * np.clip((105 - folded) / 30, 0, 1) - 0.006
     points = np.stack([mid + (depth + off) * np.cos(azimuth), (width + off) * np.sin(azimuth), z], axis=-1)
     tip = points[0].mean(axis=0) + np.array([0.02, 0, -0.02])
@@ -779,69 +617,56 @@ def _beard() -> Mesh:
 
 
 # --------------------------------------------------------------------------------------------------------- dressing
+_Pieces = list[tuple[str, list[Mesh], Material]]
+_DENIM_THREAD: Color = (0.80, 0.52, 0.22)
+_METAL: Color = (0.72, 0.72, 0.74)
+
+
 def _cloth(garment: Garment) -> Material:
     return Material(garment.color, roughness=0.9, paintable=True, pattern=garment.pattern)
 
 
-def build_person(spec: PersonSpec, rng: np.random.Generator) -> Model:
-    """The person described; ``rng`` draws what a description leaves open (lean, stride, turn of the head)."""
+def _contrast(color: Color, share: float) -> Color:
+    """Darker if bright, brighter if dark: for seams and lapels, which cast shadows too fine to be drawn."""
+    return mix(color, (0.0, 0.0, 0.0) if sum(color) > 0.75 else (1.0, 1.0, 1.0), share)
+
+
+def _trims(garment: Garment, share: float) -> Material:
+    """The cloth, a shade apart; it takes paint with its garment."""
+    return Material(_contrast(garment.color, share), roughness=0.9)
+
+
+def build_parts(
+    spec: PersonSpec, rng: np.random.Generator, face_rng: np.random.Generator | None = None
+) -> list[tuple[str, Part]]:
+    """The person described, part by part with what each belongs to, standing on z = 0 and facing +x.
+
+    Names: ``skin`` (body and bare feet), ``head`` (with eyes, mouth, beard), ``hair``, ``top``, ``inner`` (under an
+    open jacket), ``bottom`` (not with a dress, which is all ``top``), ``belt``, ``footwear``, ``headwear`` (the kinds
+    that ``hair`` names), ``hat``, ``glasses``, ``mask``, ``tie``, ``gloves``. ``rng`` draws what a description leaves
+    open (lean, stride, turn of the head); ``face_rng`` the nose, smile and hair, so that they can be kept while clothes
+    change (some draw from ``rng``): if None, ``rng`` too.
+    """
     m = _measures(spec)
     skeleton = _pose(spec, m, rng)
     h, t = m.height, m.trunk
     sections = _trunk_sections(spec, m)
     skin = Material(MONK_TONES[spec.skin_tone - 1], roughness=0.6)
     trunk = np.asarray(skeleton.trunk)
-    arms = [_arm(arm, skeleton, side, m) for side, arm in zip((1, -1), skeleton.arms, strict=True)]
-    legs = [_limb(leg, [x * h * m.limb for x in (0.050, 0.046, 0.035, 0.032, 0.020)]) for leg in skeleton.legs]
-    flesh: list[Mesh] = _hands(skeleton, m)
-    cloth: list[tuple[list[Mesh], Material]] = []
-
-    # Upper body. Arms are bare from where the sleeve ends.
-    top, kind = _cloth(spec.top), spec.top.kind
-    reach = {"t-shirt": 0.46, "shirt": 0.97, "tank top": 0.14, "jacket": 0.97, "dress": 0.36}[kind]
-    worn: list[Mesh] = []
-    tucked = spec.bottom is not None and spec.bottom.kind in ("skirt", "long skirt")
-    hem = 0.22 * t if tucked or kind == "dress" else -0.045 * h
-    if kind == "jacket":
-        inner = Material(_mix((0.92, 0.91, 0.88), spec.top.color, 0.12), roughness=0.9)
-        cloth.append(
-            ([_stack(_hanging(sections, hem, 1.045 * t), sides=16, inflate=0.005 * h).transformed(trunk)], inner)
-        )
-        worn.append(
-            _stack(_hanging(sections, -0.055 * h, 1.03 * t), sides=16, inflate=0.016 * h, opening=24).transformed(trunk)
-        )
-    else:
-        worn.append(_stack(_hanging(sections, hem, 1.045 * t), sides=16, inflate=0.008 * h).transformed(trunk))
-    flesh.append(_stack(_between(sections, 0.9 * t, 1.08 * t, 6), sides=12).transformed(trunk))
-    extra = (0.010 if kind == "jacket" else 0.006) * h
-    for arm in arms:
-        worn.append(_sleeve(arm, 0.0, reach, extra, flare=1.12 if reach < 0.5 else 1.0))
-        if reach < 0.9:
-            flesh.append(_sleeve(arm, reach - 0.08, 1.0, 0.0))
-    cloth.append((worn, top))
-
-    # Lower body.
-    covered = 0.0
-    if spec.bottom is None or spec.bottom.kind in ("skirt", "long skirt"):
-        long = 0.86 if spec.bottom is not None and spec.bottom.kind == "long skirt" else jitter(rng, 0.5, 0.1)
-        # Cross-legged laps are covered to the knee only: further down the legs cross, and cloth would tie them up.
-        if spec.pose in ("cross-legged", "ground"):
-            long = 0.46
-        elif spec.pose == "stool":
-            long = min(long, 0.8)
-        skirt = _skirt(skeleton, sections, m, long, jitter(rng, 0.035, 0.5))
-        cloth.append(([skirt], top if spec.bottom is None else _cloth(spec.bottom)))
-        covered = 0.15
-    else:
-        covered = 0.98 if spec.bottom.kind == "trousers" else jitter(rng, 0.46, 0.1)
-        pants = [_stack(_between(sections, -0.062 * h, 0.3 * t, 8), sides=16, inflate=0.002 * h).transformed(trunk)]
-        pants += [_sleeve(leg, 0.0, covered, 0.007 * h, flare=1.18 if covered < 0.6 else 1.1) for leg in legs]
-        cloth.append((pants, _cloth(spec.bottom)))
-    if covered < 0.9:
-        flesh += [_sleeve(leg, covered - 0.1, 1.0, 0.0) for leg in legs]
-    uppers, soles = _shoes(skeleton, m)
-    cloth.append(([uppers], Material(spec.shoe_color, roughness=0.5)))
-    cloth.append(([soles], Material(_mix(spec.shoe_color, (0.85, 0.84, 0.80), 0.7), roughness=0.8)))
+    arms = [arm(joints, skeleton, side, m) for side, joints in zip((1, -1), skeleton.arms, strict=True)]
+    legs = [limb(joints, [x * h * m.limb for x in (0.050, 0.046, 0.035, 0.032, 0.020)]) for joints in skeleton.legs]
+    flesh: list[Mesh] = hands(skeleton, m)
+    flesh.append(stack(between(sections, 0.9 * t, 1.08 * t, 6), sides=12).transformed(trunk))
+    worn, bare_arms = _upper_body(spec, m, sections, arms, trunk)
+    flesh += bare_arms
+    lower, bare_legs = _lower_body(spec, m, skeleton, sections, legs, rng)
+    flesh += bare_legs
+    worn += lower
+    feet, bare_feet = _footwear(spec, m, skeleton, legs)
+    flesh += bare_feet
+    worn += feet
+    if spec.glove_color is not None:
+        worn.append(("gloves", gloves(skeleton, m, arms), Material(spec.glove_color, roughness=0.8)))
 
     # Head, on a neck that reaches into the skull.
     neck_top = np.array([0.012 * h, 0.0, 1.08 * t + 0.4 * m.head])
@@ -852,11 +677,169 @@ def build_person(spec: PersonSpec, rng: np.random.Generator) -> Model:
     # The head keeps half of the trunk's lean: people look ahead.
     lean = math.degrees(math.asin(float(np.clip(trunk[0, 2], -1, 1))))
     place = np.column_stack([rotation_matrix((0, 1, 0), 0.4 * lean) @ turn * m.head, seat])
-    parts: list[tuple[list[Mesh], Material]] = [(flesh, skin), *cloth]
-    parts += [([merge(meshes).transformed(place)], material) for meshes, material in _head(spec, rng)]
-    model = Model.of(parts)
-    ground = float(model.bounds[0][2])
-    return Model.of([(part.mesh.moved(z=-ground), part.material) for part in model.parts])
+    parts = [("skin", Part(merge(flesh), skin))]
+    parts += [(name, Part(merge(meshes), material)) for name, meshes, material in worn]
+    parts += [
+        (name, Part(merge(meshes).transformed(place), material))
+        for name, meshes, material in _head(spec, face_rng or rng)
+    ]
+    ground = min(float(part.mesh.bounds[0][2]) for _, part in parts)
+    return [(name, Part(part.mesh.moved(z=-ground), part.material)) for name, part in parts]
+
+
+def build_person(spec: PersonSpec, rng: np.random.Generator) -> Model:
+    """The person described; ``rng`` draws what a description leaves open (lean, stride, turn of the head)."""
+    return Model(tuple(part for _, part in build_parts(spec, rng)))
+
+
+def _upper_body(
+    spec: PersonSpec, m: Measures, sections: Array, arms: list[Array], trunk: Array
+) -> tuple[_Pieces, list[Mesh]]:
+    """What is worn above the waist, and the arms that are bare below the sleeves."""
+    h, t = m.height, m.trunk
+    top, kind = _cloth(spec.top), spec.top.kind
+    tucked = spec.bottom is not None and spec.bottom.kind in _SKIRTS
+    belted = spec.bottom is not None and spec.bottom.kind in ("jeans", "slacks", "belted shorts")
+    hem = 0.22 * t if tucked or kind in _DRESSES else 0.155 * t if belted else -0.045 * h
+    pieces: _Pieces = []
+
+    def put(name: str, meshes: list[Mesh], material: Material) -> None:
+        pieces.append((name, [mesh.transformed(trunk) for mesh in meshes], material))
+
+    if kind == "button-up shirt":
+        body, trims, sleeves = button_up(sections, m, arms, hem, 0.008 * h)
+        pieces.append(("top", [*(mesh.transformed(trunk) for mesh in body), *sleeves], top))
+        put("top", trims[:-1], _trims(spec.top, 0.16))
+        put("top", trims[-1:], Material(_contrast(spec.top.color, 0.75), roughness=0.5))
+        if spec.tie_color is not None:
+            put("tie", tie(sections, m, 0.021 * h, 0.10 * t), _tie_silk(spec.tie_color, spec.tie_stripes))
+        return pieces, []
+    if kind == "suit jacket":
+        inner = Garment("button-up shirt", spec.inner_color)
+        shirt, trims, sleeves = button_up(sections, m, arms, hem, 0.004 * h)
+        pieces.append(("inner", [*(mesh.transformed(trunk) for mesh in shirt), *sleeves[2:]], _cloth(inner)))
+        put("inner", trims[:-1], _trims(inner, 0.10))
+        put("inner", trims[-1:], Material(_contrast(inner.color, 0.4), roughness=0.5))
+        if spec.tie_color is not None:
+            put("tie", tie(sections, m, 0.0165 * h, 0.36 * t), _tie_silk(spec.tie_color, spec.tie_stripes))
+        body, lapels, buttons, sleeves = suit_jacket(sections, m, arms)
+        pieces.append(("top", [*(mesh.transformed(trunk) for mesh in body), *sleeves], top))
+        put("top", lapels, _trims(spec.top, 0.15))
+        put("top", buttons, Material(_contrast(spec.top.color, 0.6), roughness=0.4))
+        return pieces, []
+    if kind == "zipped jacket":
+        body, bands, fastener, sleeves, cuffs = zipped_jacket(sections, m, arms)
+        pieces.append(("top", [*(mesh.transformed(trunk) for mesh in body), *sleeves], top))
+        bands = [mesh.transformed(trunk) for mesh in bands]
+        pieces.append(("top", [*bands, *cuffs], _trims(spec.top, 0.38)))
+        put("top", fastener, Material(_METAL, roughness=0.35, metallic=1.0))
+        return pieces, []
+
+    # Arms are bare from where the sleeve ends.
+    reach = {"t-shirt": 0.46, "shirt": 0.97, "tank top": 0.14, "jacket": 0.97, "dress": 0.36, "summer dress": 0.16}[
+        kind
+    ]
+    worn: list[Mesh] = []
+    if kind == "jacket":
+        inner_cloth = Material(mix((0.92, 0.91, 0.88), spec.top.color, 0.12), roughness=0.9)
+        put("inner", [stack(hanging(sections, hem, 1.045 * t), sides=16, inflate=0.005 * h)], inner_cloth)
+        outer = hanging(sections, -0.055 * h, 1.03 * t)
+        worn.append(stack(outer, sides=16, inflate=0.016 * h, opening=24).transformed(trunk))
+    else:
+        neckline = 0.94 if kind == "summer dress" else 1.045
+        worn.append(stack(hanging(sections, hem, neckline * t), sides=16, inflate=0.008 * h).transformed(trunk))
+    extra = (0.010 if kind == "jacket" else 0.006) * h
+    bare: list[Mesh] = []
+    for limb_line in arms:
+        worn.append(sleeve(limb_line, 0.0, reach, extra, flare=1.12 if reach < 0.5 else 1.0))
+        if reach < 0.9:
+            bare.append(sleeve(limb_line, reach - 0.08, 1.0, 0.0))
+    pieces.append(("top", worn, top))
+    return pieces, bare
+
+
+def _tie_silk(color: Color, stripes: Color | None) -> Material:
+    return Material(color, roughness=0.45, pattern=Pattern("stripes", stripes, scale=0.055) if stripes else None)
+
+
+def _lower_body(
+    spec: PersonSpec, m: Measures, skeleton: Skeleton, sections: Array, legs: list[Array], rng: np.random.Generator
+) -> tuple[_Pieces, list[Mesh]]:
+    """What is worn below the waist, and the legs that are bare below it."""
+    h, t = m.height, m.trunk
+    trunk = np.asarray(skeleton.trunk)
+    pieces: _Pieces = []
+    kind = None if spec.bottom is None else spec.bottom.kind
+    # Trousers end inside boots and show the heel of a slipper.
+    ankle = {"shoes": 0.98, "boots": 0.76, "slippers": 0.93}[spec.footwear]
+    if spec.bottom is None or kind in _SKIRTS:
+        long = 0.86 if kind == "long skirt" else jitter(rng, 0.5, 0.1)
+        # Cross-legged laps are covered to the knee only: further down the legs cross, and cloth would tie them up.
+        if spec.pose in ("cross-legged", "ground"):
+            long = 0.46
+        elif spec.pose == "stool":
+            long = min(long, 0.8)
+        flare = jitter(rng, 0.035, 0.5)
+        owner, material = ("top", _cloth(spec.top)) if spec.bottom is None else ("bottom", _cloth(spec.bottom))
+        if kind == "flared skirt" or spec.top.kind == "summer dress":
+            pieces.append((owner, [flared_skirt(skeleton, sections, m, 1.06 * long, flare + 0.045)], material))
+            band = sash(sections, m).transformed(trunk)
+            pieces.append((owner, [band], _trims(spec.bottom or spec.top, 0.35)))
+        else:
+            pieces.append((owner, [skirt(skeleton, sections, m, long, flare)], material))
+        covered = 0.15
+    elif spec.bottom.kind == "slacks":
+        covered = ankle
+        cloth, creases = slacks(sections, m, legs, trunk, covered)
+        pieces.append(("bottom", cloth, _cloth(spec.bottom)))
+        pieces.append(("bottom", creases, _trims(spec.bottom, 0.12)))
+        pieces += _belt(m, sections, trunk)
+    elif spec.bottom.kind == "belted shorts":
+        covered = 0.40
+        cloth, _ = slacks(sections, m, legs, trunk, covered, flare=1.30)
+        pieces.append(("bottom", cloth, _cloth(spec.bottom)))
+        pieces += _belt(m, sections, trunk)
+    elif spec.bottom.kind == "jeans":
+        covered = min(ankle, 0.93)
+        cloth, light, stitches = jeans(sections, m, legs, trunk, covered)
+        pieces.append(("bottom", cloth, _cloth(spec.bottom)))
+        if spec.footwear != "boots":
+            worn_light = Material(mix(spec.bottom.color, (0.85, 0.90, 1.0), 0.55), roughness=0.9)
+            pieces.append(("bottom", light, worn_light))
+        pieces.append(("bottom", stitches, Material(_DENIM_THREAD, roughness=0.9)))
+        pieces += _belt(m, sections, trunk)
+    else:
+        covered = min(ankle, 0.98) if spec.bottom.kind == "trousers" else jitter(rng, 0.46, 0.1)
+        pants = [stack(between(sections, -0.062 * h, 0.3 * t, 8), sides=16, inflate=0.002 * h).transformed(trunk)]
+        pants += [sleeve(leg, 0.0, covered, 0.007 * h, flare=1.18 if covered < 0.6 else 1.1) for leg in legs]
+        pieces.append(("bottom", pants, _cloth(spec.bottom)))
+    # Bare legs are drawn where boots do not cover them.
+    bare = [sleeve(leg, covered - 0.1, 1.0, 0.0) for leg in legs] if covered < 0.97 else []
+    return pieces, bare
+
+
+def _belt(m: Measures, sections: Array, trunk: Array) -> _Pieces:
+    strap, buckle = belt(sections, m)
+    return [
+        ("belt", [mesh.transformed(trunk) for mesh in strap], Material((0.16, 0.10, 0.07), roughness=0.5)),
+        ("belt", [mesh.transformed(trunk) for mesh in buckle], Material(_METAL, roughness=0.35, metallic=1.0)),
+    ]
+
+
+def _footwear(spec: PersonSpec, m: Measures, skeleton: Skeleton, legs: list[Array]) -> tuple[_Pieces, list[Mesh]]:
+    """What is on the feet, and the feet where they are bare."""
+    leather = Material(spec.shoe_color, roughness=0.5)
+    if spec.footwear == "boots":
+        shafts, soles = boots(skeleton, m, legs)
+        dark = Material(mix(spec.shoe_color, (0.05, 0.04, 0.04), 0.75), roughness=0.8)
+        return [("footwear", shafts, leather), ("footwear", soles, dark)], []
+    if spec.footwear == "slippers":
+        caps, lining, feet = slippers(skeleton, m)
+        pale = Material(mix(spec.shoe_color, (0.95, 0.92, 0.86), 0.75), roughness=1.0)
+        return [("footwear", caps, replace(leather, roughness=1.0)), ("footwear", lining, pale)], feet
+    uppers, soles_of_shoes = shoes(skeleton, m)
+    pale = Material(mix(spec.shoe_color, (0.85, 0.84, 0.80), 0.7), roughness=0.8)
+    return [("footwear", [uppers], leather), ("footwear", [soles_of_shoes], pale)], []
 
 
 def _person(rng: np.random.Generator, state: str) -> Model:
