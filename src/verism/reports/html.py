@@ -34,6 +34,10 @@ def write_report(runs: Sequence[Run], out: Path, *, gallery: int = 120, embed_pi
         from verism.reports.paintskills_page import render_paintskills
 
         page = render_paintskills(runs, gallery=gallery, embed_pixels=embed_pixels)
+    elif all(_of_presentation(run) for run in runs):
+        from verism.reports.presentation_page import render_presentation
+
+        page = render_presentation(runs, gallery=gallery, embed_pixels=embed_pixels)
     elif not any(paintskills):
         from verism.reports.measures_page import render_measures
 
@@ -41,3 +45,8 @@ def write_report(runs: Sequence[Run], out: Path, *, gallery: int = 120, embed_pi
     else:
         raise UsageError("runs of PaintSkills and of other suites have no page in common; report them one by one")
     return write_page(page, out)
+
+
+def _of_presentation(run: Run) -> bool:
+    """Whether a run's suite is that of gender presentation differences, which has a page of its own."""
+    return str(run.manifest["settings"].get("suite", "")).startswith("gender_presentation")

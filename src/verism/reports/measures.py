@@ -31,7 +31,13 @@ __all__ = [
 
 Key = tuple[str, tuple[tuple[str, FacetValue], ...]]
 
-DETAIL = ("object", "element_type", "category")  # facets too many to be in the first table; reports and CSV have them
+DETAIL = (
+    "object",
+    "element_type",
+    "category",
+    "attribute",
+    "context",
+)  # facets too many to be in the first table; reports and CSV have them
 NAMES_GROUP = ("_worst", "_best")  # of these, the group is a finding: runs differ in it, and share a row
 
 

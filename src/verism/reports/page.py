@@ -42,6 +42,8 @@ __all__ = [
 
 PROTOCOL_ORDER = ("corrected", "released", "paper")  # as pages show them: what to compare models with first
 
+MANY = 60  # entries of a record that the provenance no longer lists one by one
+
 JUDGE_NAMES = {
     "detector": "detectors",
     "features": "image features",
@@ -153,6 +155,8 @@ def cautions(sources: Sequence[Source]) -> list[str]:
 
 def _flat(value: Any, name: str = "") -> dict[str, str]:
     """A nested record as dotted names and readable values."""
+    if isinstance(value, Mapping) and len(value) > MANY:
+        return {name: f"{len(value):,} entries, hash {content_hash(value)[:16]}"}
     if isinstance(value, Mapping):
         return {k: v for key in value for k, v in _flat(value[key], f"{name}.{key}" if name else str(key)).items()}
     if isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
