@@ -318,7 +318,7 @@ def evaluate_estimators(
     sets: Sequence[DifferenceSet],
     estimators: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike]]],
     *,
-    zeros: Zeros = "own_class",
+    zeros: Zeros = "left_out",
     reference: Literal["nominal", "realised"] = "realised",
 ) -> dict[str, SetAgreement]:
     """Several judges, or variants of one (ablations), on the same sets (Tables 5, 8 and 9).
@@ -354,7 +354,7 @@ def evaluate_estimators(
 def mixed_agreement(
     models: Mapping[str, tuple[Sequence[DifferenceSet], ArrayLike]],
     *,
-    zeros: Zeros = "own_class",
+    zeros: Zeros = "left_out",
     reference: Literal["nominal", "realised"] = "realised",
 ) -> tuple[VectorAgreement, dict[str, PairTau]]:
     """The sets of several models together, and tau-b by kind of pair (Tables 18 and 21).

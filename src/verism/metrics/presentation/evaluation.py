@@ -216,14 +216,14 @@ class SignAgreement(NamedTuple):
     n_zero: int
 
 
-def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "own_class") -> SignAgreement:
+def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left_out") -> SignAgreement:
     """Matthews correlation of the signs of two vectors: does the judge see the difference on the right side?
 
     Args:
         automatic, reference: shape (A,), finite.
         zeros: ``positive``, as the published code counts them, so that "no difference" agrees with "more with the
-            first"; ``own_class``, a third class (the multi-class coefficient); ``left_out``, entries with a zero on
-            either side do not enter.
+            first"; ``left_out``, entries with a zero on either side do not enter, and are counted; ``own_class``, a
+            third class (the multi-class coefficient), for judges that can say 0: others never do, and lose.
     Returns:
         In [-1, 1]; NaN if one side has a single sign throughout (scikit-learn gives 0 there).
     Source: Matthews 1975; Gorodkin 2004, Comput. Biol. Chem. 28:367-374 (several classes).
@@ -282,7 +282,7 @@ def vector_agreement(
     automatic: ArrayLike,
     reference: ArrayLike,
     *,
-    zeros: Zeros = "own_class",
+    zeros: Zeros = "left_out",
     clusters: ArrayLike | None = None,
     level: float = 0.95,
 ) -> VectorAgreement:

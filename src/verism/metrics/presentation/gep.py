@@ -737,8 +737,7 @@ class _Family:
             scaled = (frequency - frequency.mean(axis=0)) / self.gaps
         self.directions = np.where(self.gaps > 0, scaled, any_direction)
         pairs = [(g, h) for g in range(n_groups) for h in range(g + 1, n_groups)]
-        variance = np.mean([np.var(deviations[:, g] - deviations[:, h], axis=0) for g, h in pairs], axis=0)
-        self.variance = np.where(variance > 1e-24 * variance.max(), variance, 0.0)  # what is left is rounding
+        self.variance = np.mean([np.var(deviations[:, g] - deviations[:, h], axis=0) for g, h in pairs], axis=0)
         self.deviations = deviations
 
     def true_gaps(self, t: float) -> Floats:

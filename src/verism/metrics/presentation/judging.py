@@ -139,7 +139,7 @@ def judge_estimator(
         genders: differences are of the first minus the second; other rows do not enter.
         attributes: their order; others that occur follow.
         protocol: ``released``: zeros count as positive, human differences are subtracted as floats, sets are drawn and
-            compared as published. ``corrected``: zeros are a class of their own, equal differences are ties.
+            compared as published. ``corrected``: signs are compared where both have one, equal differences are ties.
         group_size, scales, repetitions, seed: of the artificial sets; scales that the labels do not allow are left
             out, and the note says so.
     Raises:
@@ -286,7 +286,8 @@ def _vectors(
 
 
 def _zeros(protocol: Protocol) -> Zeros:
-    return "positive" if protocol == "released" else "own_class"
+    # A judge of probabilities never says exactly 0: a class of zeros could only count against it.
+    return "positive" if protocol == "released" else "left_out"
 
 
 def _reference(protocol: Protocol) -> Literal["nominal", "realised"]:
