@@ -54,7 +54,6 @@ def test_rows_in_any_order_give_the_same_report():
     )
     kwargs = {"genders": GENDERS, "attributes": ("hat", "tie"), "group_size": 30}
     one, two = (report_record(judge_estimator(rows, **kwargs)) for rows in (judged, shuffled))
-    one["vectors"], two["vectors"] = (dict(sorted(r["vectors"].items())) for r in (one, two))
     assert repr(one) == repr(two)
 
 
@@ -105,5 +104,5 @@ def test_bad_input_is_named():
     judged = pictures()
     with pytest.raises(ValueError, match="one entry per row"):
         judge_estimator(replace(judged, genders=["woman"]), genders=GENDERS)
-    with pytest.raises(ValueError, match="labels must be 0, 1 or NaN; got 0.5"):
+    with pytest.raises(ValueError, match=r"labels must be 0, 1 or NaN; got 0\.5"):
         judge_estimator(replace(judged, labels=np.full(len(judged.labels), 0.5)), genders=GENDERS)

@@ -41,7 +41,7 @@ __all__ = [
 
 UNDEFINED = "–"
 MEASURES_NOTE = (
-    "Value, 95 % interval and, in brackets, the pictures it rests on. Objects one by one: verism report RUN, or --csv."
+    "Value, 95 % interval and, in brackets, how many answers it rests on. More, in detail: verism report RUN, or --csv."
 )
 MEAN = "mean"  # name of the column of the mean over skills
 

@@ -157,7 +157,7 @@ def judge_estimator(
     present = list(dict.fromkeys([*attributes, *rows["attribute"].tolist()]))
     vectors = {
         setting: _vectors({k: v[rows["setting"] == setting] for k, v in rows.items()}, genders, present, protocol)
-        for setting in dict.fromkeys(rows["setting"].tolist())
+        for setting in sorted(set(rows["setting"].tolist()), key=lambda name: (name != "neutral", name))
     }
 
     def aucs(which: NDArray[np.bool_]) -> AUCTable:
