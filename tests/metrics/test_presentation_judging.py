@@ -49,9 +49,7 @@ def test_what_has_no_answer_or_no_label_is_left_out_on_both_sides_and_counted():
 def test_rows_in_any_order_give_the_same_report():
     judged = pictures()
     order = np.random.default_rng(1).permutation(len(judged.labels))
-    shuffled = JudgedPictures(
-        **{name: [values[i] for i in order] for name, values in vars(judged).items()}
-    )
+    shuffled = JudgedPictures(**{name: [values[i] for i in order] for name, values in vars(judged).items()})
     kwargs = {"genders": GENDERS, "attributes": ("hat", "tie"), "group_size": 30}
     one, two = (report_record(judge_estimator(rows, **kwargs)) for rows in (judged, shuffled))
     assert repr(one) == repr(two)

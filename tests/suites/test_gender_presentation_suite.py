@@ -145,13 +145,19 @@ def test_planted_attributes_are_found(small):
             assert (dress.n_used, dress.n_unusable) == (96, 0)
     # Women have 2/3 dresses more, men 1/3 ties.
     cls = {"estimator": "CLS", "setting": "neutral"}
-    for protocol in ("corrected", "released"):
-        assert score("gep", protocol, **cls, attribute="dress").value == pytest.approx(2 / 3, abs=0.15)
-        assert score("gep", protocol, **cls, attribute="tie").value == pytest.approx(-1 / 3, abs=0.15)
-        assert score("gep", protocol, **cls, attribute="boots").value == pytest.approx(0, abs=0.05)
-    # Classifiers that tell the pictures apart give close to the planted shares: 2/3 of women, no man wears a dress.
-    assert score("frequency", **cls, gender="woman", attribute="dress").value == pytest.approx(2 / 3, abs=0.15)
-    assert score("frequency", **cls, gender="man", attribute="dress").value < 0.1
+    assert score("gep", "released", **cls, attribute="dress").value == pytest.approx(2 / 3, abs=0.15)
+    assert score("gep", "released", **cls, attribute="tie").value == pytest.approx(-1 / 3, abs=0.15)
+    assert score("gep", "released", **cls, attribute="boots").value == pytest.approx(0, abs=0.05)
+    # Released classifiers that tell the pictures apart give close to the planted shares: 2/3 of women, no man wears a
+    # dress. Corrected ones give degrees, from about 0.27 to 0.73, in the same proportions.
+    assert score("frequency", "released", **cls, gender="woman", attribute="dress").value == pytest.approx(
+        2 / 3, abs=0.15
+    )
+    assert score("frequency", "released", **cls, gender="man", attribute="dress").value < 0.1
+    dress, tie = (score("gep", "corrected", **cls, attribute=a).value for a in ("dress", "tie"))
+    assert dress / tie == pytest.approx(-2, abs=0.3)
+    assert dress == pytest.approx(2 / 3 * (0.73 - 0.27), abs=0.07)
+    assert score("gep", "corrected", **cls, attribute="boots").value == pytest.approx(0, abs=0.03)
     assert score("gep", **cls, attribute="tie").unit == "share"
     assert score("gep", estimator="C", setting="neutral", attribute="tie").unit == "cosine"
 
@@ -199,9 +205,9 @@ def test_explicit_pictures_count_for_their_own_attribute_only(small):
     rows = [r for r in verdicts.iter_rows(named=True) if r["rule"] == "CLS" and r["prompt_id"] == "woman/50"]
     assert {json.loads(r["detail"])["attribute"] for r in rows} == {"tie"}
     found = score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="dress")
-    assert found.value < 0.1  # with the tie prompts' dresses it would be above 0.5
+    assert found.value < 0.32  # a dress nowhere: 0.27. With the tie prompts' dresses it would be above 0.4
     assert found.n_used == 48
-    assert score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="tie").value > 0.75
+    assert score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="tie").value > 0.55
 
 
 def test_pictures_that_cannot_be_used_are_counted(small):
