@@ -475,7 +475,8 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
-        "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, gender_presentation, alignment\n"
+        "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, "
+        "gender_presentation, alignment\n"
     )
 
 
