@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -327,3 +328,20 @@ def test_unequal_numbers_of_pictures_are_no_difference_in_themselves():
 def test_bad_input_is_refused(call, part):
     with pytest.raises(ValueError, match=part):
         call()
+
+
+def test_groups_that_vary_alike_have_a_score_without_an_interval():
+    # Boots in the same contexts for both, a dress on every woman: frequencies vary between contexts, differences do not.
+    contexts = np.repeat(np.arange(6), 4)
+    groups = np.tile(np.repeat(["woman", "man"], 2), 6)
+    boots = (contexts < 2).astype(float)
+    dress = (groups == "woman").astype(float)
+    found = vector_with_intervals(
+        np.concatenate([boots, dress]),
+        np.tile(groups, 2),
+        np.repeat(["boots", "dress"], 24),
+        np.tile(contexts, 2),
+        n_resamples=50,
+    )
+    assert found.score.value == pytest.approx(0.5)
+    assert math.isnan(found.score.low)

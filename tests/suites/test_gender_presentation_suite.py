@@ -285,6 +285,28 @@ def test_answers_to_questions(small):
     assert {r["protocol"] for r in verdicts.iter_rows(named=True)} == {"corrected"}
 
 
+def test_estimators_are_held_against_people_where_these_labelled_the_pictures(small):
+    suite = build(study=small, settings="neutral")
+    worn = {p.prompt_id: [planted(p, number) for number in range(p.n_images)] for p in suite.prompts()}
+    labels = {
+        prompt_id: {a: "".join(str(int(a in of)) for of in shown) for a in ("boots", "dress", "tie")}
+        for prompt_id, shown in worn.items()
+    }
+    _, score = score_of(suite.with_rules(labels=labels), seen(suite, planted))
+    for protocol in ("released", "corrected"):
+        for estimator in ("C", "CC", "CLS"):
+            tau = score("judge_tau", protocol, estimator=estimator, setting="neutral")
+            assert tau.value == pytest.approx(1)  # more dresses, fewer ties, boots in between: as planted
+            assert tau.n_used == 3
+            assert score("judge_auc", protocol, estimator=estimator, attribute="dress").value > 0.9
+        assert score("judge_auc", protocol, estimator="CLS").n_used == 3 * 96
+    with pytest.raises(KeyError):
+        score("judge_tau", "corrected", estimator="human", setting="neutral")
+    _, without = score_of(suite, seen(suite, planted))
+    with pytest.raises(KeyError):
+        without("judge_tau", "corrected", estimator="C", setting="neutral")
+
+
 def test_labels_give_the_vector_by_counting(small):
     suite = build(study=small)
     labels = {p.prompt_id: {} for p in suite.prompts()}

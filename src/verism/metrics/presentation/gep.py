@@ -710,6 +710,8 @@ def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table,
     # The spread itself is only estimated: widen it as Student's t widens the normal.
     wider = student_quantile(freedom, (1 + level) / 2) / NormalDist().inv_cdf((1 + level) / 2)
     family = _Family(frequency, deviations)
+    if not np.any(family.variance > 0):  # what varies does so for all groups alike, and their differences do not
+        return ScoreEstimate(value, math.nan, math.nan, math.nan, by_chance, p_value)
     low = 0.0
     if p_value <= (1 - level) / 2:  # else no difference at all is among what could be: the swaps tell exactly
         low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + level) / 2)), wider)

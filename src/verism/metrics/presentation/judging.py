@@ -141,7 +141,7 @@ def judge_estimator(
         protocol: ``released``: zeros count as positive, human differences are subtracted as floats, sets are drawn and
             compared as published. ``corrected``: signs are compared where both have one, equal differences are ties.
         group_size, scales, repetitions, seed: of the artificial sets; scales that the labels do not allow are left
-            out, and the note says so.
+            out, and the note says so. No scales: no sets.
     Raises:
         ValueError: columns of unequal length, labels other than 0 and 1.
     """
@@ -324,6 +324,8 @@ def _artificial(
     repetitions: int,
     seed: int,
 ) -> tuple[SetAgreement | None, list[DifferenceSet], str]:
+    if not scales:
+        return None, [], ""  # not asked for
     try:
         possible = feasible_scales(labels, scales, group_size=group_size)
         if not possible:

@@ -16,14 +16,23 @@ from verism.metrics.presentation.estimators import (
     fit_corrected,
     fit_released,
 )
-from verism.metrics.presentation.judging import JudgedPictures
-from verism.records import Prompt, vectors_of
+from verism.metrics.presentation.judging import JudgedPictures, judge_estimator
+from verism.records import PROTOCOLS, Prompt, Score, vectors_of
+from verism.statistics.intervals import Interval
 from verism.suites.gender_presentation.studies import Study
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TextVectors", "judged_by", "judged_variants", "labels_of_marks", "labels_of_verdicts", "variants"]
+__all__ = [
+    "TextVectors",
+    "judge_scores",
+    "judged_by",
+    "judged_variants",
+    "labels_of_marks",
+    "labels_of_verdicts",
+    "variants",
+]
 
 Floats = NDArray[np.float64]
 TextVectors = Callable[[Sequence[str]], NDArray[Any]]
@@ -86,6 +95,53 @@ def judged_by(
         labels=[labels.get(key, np.nan) for key in zip(pictures, attributes, strict=True)],
         estimates=rows["value"].cast(float).fill_null(np.nan).to_numpy(),
     )
+
+
+def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> list[Score]:
+    """How good each estimator of a run is, where people labelled its pictures; nothing where they did not.
+
+    ``judge_tau``, ``judge_mcc``, ``judge_pearson`` by {estimator, setting}: agreement of its vector with people's.
+    ``judge_auc`` by {estimator} and {estimator, attribute}: how well it tells pictures that show an attribute from
+    those that do not, over all settings. The artificial sets are in ``verism gep judge``.
+    """
+    if len(study.groups) != 2:
+        return []
+    scores: list[Score] = []
+    for protocol in PROTOCOLS:
+        labels = labels_of_verdicts(verdicts, protocol)
+        for estimator in ("C", "CC", "CLS", "VQA") if labels else ():
+            judged = judged_by(verdicts, prompts, labels, estimator=estimator, protocol=protocol)
+            if judged is None:
+                continue
+            report = judge_estimator(
+                judged,
+                genders=(study.groups[0].name, study.groups[1].name),
+                attributes=[a.name for a in study.attributes],
+                protocol="released" if protocol == "released" else "corrected",
+                scales=(),
+            )
+
+            def add(
+                metric: str, value: Interval, used: int, unusable: int, unit: str,
+                *, protocol: str = protocol, estimator: str = estimator, **more: str,
+            ) -> None:  # fmt: skip
+                scores.append(
+                    Score(
+                        suite=suite, metric=metric, protocol=protocol, value=value.value, ci_low=value.low,
+                        ci_high=value.high, n_used=used, n_unusable=unusable, unit=unit,
+                        group={"estimator": estimator, **more}, higher_is_better=True,
+                    )
+                )  # fmt: skip
+
+            for setting, of in report.vectors.items():
+                found = of.agreement
+                for metric, value in (("tau", found.tau), ("mcc", found.mcc), ("pearson", found.pearson)):
+                    add(f"judge_{metric}", value, found.n_used, found.n_unusable, "correlation", setting=setting)
+            add("judge_auc", report.auc.mean, report.n_used, report.n_unusable, "share")
+            for attribute, area in report.auc.groups.items():
+                n = area.n_positive + area.n_negative
+                add("judge_auc", Interval(area.value, area.low, area.high), n, 0, "share", attribute=attribute)
+    return scores
 
 
 def _place(prompt: Prompt) -> str:

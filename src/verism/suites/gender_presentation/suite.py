@@ -23,6 +23,7 @@ from verism.suites.gender_presentation.evidence import (
     released_classifiers_there,
     shown_pictures,
 )
+from verism.suites.gender_presentation.judged import judge_scores
 from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
 from verism.suites.gender_presentation.prompts import chosen_indices, make_prompts
 from verism.suites.gender_presentation.scoring import presentation_scores
@@ -174,7 +175,7 @@ class GenderPresentation:
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order; see ``docs/suites/gender_presentation.md``."""
-        return presentation_scores(
+        scores = presentation_scores(
             self.name,
             self.study,
             observed.prompts,
@@ -182,6 +183,7 @@ class GenderPresentation:
             n_resamples=self.n_resamples,
             seed=self.resampling_seed,
         )
+        return [*scores, *judge_scores(self.name, self.study, observed.prompts, verdicts)]
 
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
