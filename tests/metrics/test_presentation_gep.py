@@ -331,7 +331,7 @@ def test_bad_input_is_refused(call, part):
 
 
 def test_groups_that_vary_alike_have_a_score_without_an_interval():
-    # Boots in the same contexts for both, a dress on every woman: frequencies vary between contexts, differences do not.
+    # Boots in the same contexts for both, a dress on every woman: frequencies vary by context, differences do not.
     contexts = np.repeat(np.arange(6), 4)
     groups = np.tile(np.repeat(["woman", "man"], 2), 6)
     boots = (contexts < 2).astype(float)
