@@ -163,7 +163,9 @@ def diverging_bars(
                 parts.append(text(left + PLOT + 8, TOP + (k + 0.5) * pitch + 4, signed(bar.score), css))
     unit = "percentage points" if axis.unit == "share" else f"difference of {unit_name(axis.unit) or 'values'}"
     parts.append(text(left + PLOT / 2, bottom + 32, unit, "tick", "middle"))
-    return svg(left + PLOT + (58 if values else 20), bottom + 40, label, parts, "bars diverging")
+    written = [signed(bar.score) for row in bars for bar in row if bar is not None] if values else []
+    numbers = 20 + max((len(words) for words in written), default=0) * 11.5 * GLYPH_WIDTH
+    return svg(left + PLOT + numbers, bottom + 40, label, parts, "bars diverging")
 
 
 def _frame(title: str, axis: SymlogAxis, left: float, bottom: float, first: str, second: str) -> list[str]:

@@ -42,8 +42,8 @@ TITLES: Mapping[str, str] = {
     "clipscore": "CLIPScore",
 }
 MEANINGS: Mapping[str, str] = {
-    "corrected": "CLS: classifiers fitted without chance and calibrated on sentences they have not seen. Use it to "
-    "compare models.",
+    "corrected": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on pictures, "
+    "and no frequencies. Use it to compare models.",
     "released": "CLS: the mean of ten classifiers, fitted by ten seeds as in the authors' published code. "
     "Similarities, answers and votes are the same.",
     "paper": "Not computed: where its text differs from the published code (the classifiers' learning rate), it cannot "
