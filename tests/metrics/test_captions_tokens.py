@@ -76,7 +76,7 @@ def test_case_does_not_matter_to_ordinary_captions():
 def test_long_and_strange_captions_take_no_time():
     # Patterns that try every split of a run would need hours for these.
     for piece in ("a", "a'", "a.", "1 ", "-", "(", "a-", "1,", "'n", "&", "<a ", "@", "a@a.", "\u0301", "http://a/"):
-        ptb_words(piece * 5_000)
+        assert len(ptb_words(piece * 5_000)) <= 5_000 * len(piece)
 
 
 def test_tokenizer_by_name():

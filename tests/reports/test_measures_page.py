@@ -7,13 +7,11 @@ import math
 import re
 import shutil
 import subprocess
-from html import unescape
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from fakes import ColourFeatures, ColourWords
 from measure_runs import picture, score, verdict, write_pictures
+from page_reading import CHROMIUM, HOSTILE, Page, plain, report
 
 from verism.api import evaluate
 from verism.errors import UsageError, VerismError
@@ -24,35 +22,6 @@ from verism.reports.tables import json_report, terminal_table
 from verism.store import Run
 
 NAN = math.nan
-HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
-CHROMIUM = shutil.which("chromium")
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, and the source."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.source = text
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.elements if name == tag]
-
-    def section(self, name: str) -> str:
-        return self.source.partition(f'<section id="{name}">')[2].partition("</section>")[0]
-
-
-def report(runs, out: Path, **options) -> Page:
-    return Page(write_report(runs, out, **options).read_text(encoding="utf-8"))
-
-
-def plain(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
 def test_every_number_that_is_not_of_a_single_object_is_in_the_tables(geography_runs, tmp_path):

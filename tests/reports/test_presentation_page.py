@@ -6,17 +6,16 @@ import itertools
 import json
 import math
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from measure_runs import make_measured_run, picture, score, verdict
+from page_reading import CHROMIUM, HOSTILE, Page, plain, report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png
@@ -28,38 +27,9 @@ from verism.reports.tables import json_report
 from verism.store import Run
 
 NAN = math.nan
-HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
-CHROMIUM = shutil.which("chromium")
 SUITE = "gender_presentation"
 ATTRIBUTES = ("boots", "dress", "tie")
 CONTEXTS = ("riding a bike", "on a couch")
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, and the source."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.source = text
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.elements if name == tag]
-
-    def section(self, name: str) -> str:
-        return self.source.partition(f'<section id="{name}">')[2].partition("</section>")[0]
-
-
-def report(runs, out: Path, **options) -> Page:
-    return Page(write_report(runs, out, **options).read_text(encoding="utf-8"))
-
-
-def plain(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
 def made_scores(

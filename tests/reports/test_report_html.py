@@ -7,13 +7,11 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from page_reading import CHROMIUM, HOSTILE, Page, plain, report
 from PIL import Image
 
 from verism.errors import UsageError, VerismError
@@ -23,34 +21,6 @@ from verism.reports.html import write_report
 from verism.reports.page import json_in_script
 from verism.reports.tables import Numbers, json_report
 from verism.store import Run
-
-HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
-CHROMIUM = shutil.which("chromium")
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, and text by (element, class) where a test asks."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.source = text
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.elements if name == tag]
-
-
-def report(runs, out: Path, **options) -> Page:
-    return Page(write_report(runs, out, **options).read_text(encoding="utf-8"))
-
-
-def plain(html: str) -> str:
-    """Text of a piece of the page."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
 def headline_rows(page: Page, protocol: str) -> list[list[str]]:

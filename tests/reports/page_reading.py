@@ -1,0 +1,42 @@
+"""Report pages as tests read them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+from verism.reports.html import write_report
+
+HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
+CHROMIUM = shutil.which("chromium")
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the source."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.source = text
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    def section(self, name: str) -> str:
+        return self.source.partition(f'<section id="{name}">')[2].partition("</section>")[0]
+
+
+def report(runs, out: Path, **options) -> Page:
+    return Page(write_report(runs, out, **options).read_text(encoding="utf-8"))
+
+
+def plain(html: str) -> str:
+    """Text of a piece of the page."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
