@@ -62,6 +62,7 @@ __all__ = ["OPENAI", "OpenAIImages", "decode_picture", "parse_extra"]
 OPENAI = "https://api.openai.com/v1"
 LOOK_AHEAD = 4  # requests under way or answered and not yet taken, per worker: bounds memory
 MAX_ANSWER = 128 << 20  # bytes of a JSON answer; a 4096 x 4096 picture in base64 has less than half of that
+POOL_S = 5.0  # seconds until a worker gives up on a connection that a closed client no longer gives
 MAX_DOWNLOAD = 64 << 20  # bytes of a picture behind an address
 MAX_HOPS = 5  # redirections of a picture's address
 # Formats that services send. Pillow would also try those that start other programs (EPS) or have no use here.
@@ -758,7 +759,9 @@ class OpenAIImages:
             for name in LOGGERS:
                 logging.getLogger(name).addFilter(self._log_filter)
             self._client = httpx.Client(
-                timeout=httpx.Timeout(self.timeout, connect=min(self.timeout, 30.0), pool=None),
+                # Nobody waits for a connection, their number being free; but who asks while another thread closes the
+                # client could wait for ever for one that never comes.
+                timeout=httpx.Timeout(self.timeout, connect=min(self.timeout, 30.0), pool=POOL_S),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency),
                 headers={"User-Agent": "verism"},
                 verify=_certificates(),
