@@ -114,7 +114,7 @@ def importable() -> tuple[list[str], list[str]]:
 
 def _stub_torchvision() -> None:
     sys.path.insert(0, str(Path(__file__).parent / "peers"))
-    from parity import import_torchvision
+    from torchvision_stub import import_torchvision
 
     import_torchvision()
 

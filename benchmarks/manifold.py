@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from measuring import peak_mib
@@ -34,7 +35,8 @@ LIMITS = {"precision+coverage": 10.0, "all four": 3.0, "product": 1.2, "memory":
 
 def features(points: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    return tuple(rng.standard_normal((points, DIM), dtype=np.float32) for _ in range(2))  # type: ignore[return-value]
+    real = rng.standard_normal((points, DIM), dtype=np.float32)
+    return real, rng.standard_normal((points, DIM), dtype=np.float32)
 
 
 # ---------------------------------------------------------------------- inside a measuring process
@@ -89,9 +91,9 @@ def measure(job: str, points: int) -> None:
 
 
 # ---------------------------------------------------------------------- the comparison
-def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, object]]:
+def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, Any]]:
     """Shortest time and smallest peak of each job."""
-    best: dict[str, dict[str, object]] = {}
+    best: dict[str, dict[str, Any]] = {}
     for _ in range(repeats):
         for job in jobs:
             command = [sys.executable, __file__, "--job", job, "--points", str(points)]
@@ -106,7 +108,7 @@ def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, 
     return best
 
 
-def line(what: str, found: dict[str, object], note: str = "") -> str:
+def line(what: str, found: dict[str, Any], note: str = "") -> str:
     return f"{what:<42} {found['seconds']:>8.2f} s {found['mib']:>8.0f} MiB  {note}"
 
 
@@ -118,7 +120,7 @@ def verdict(ratio: float, limit: float, at_least: bool) -> str:
 def compare(points: int, repeats: int, alone: bool) -> None:
     jobs = ["product", "two", "four"] + ([] if alone else ["package"])
     found = in_turns(jobs, points, repeats)
-    times = {job: float(found[job]["seconds"]) for job in jobs}  # type: ignore[arg-type]
+    times = {job: float(found[job]["seconds"]) for job in jobs}
     print(f"{points:,} real, {points:,} generated points, D = {DIM}, k = {K}, {os.cpu_count()} cores")
     print(line("matrix product alone, float32", found["product"]))
     note = "product x " + verdict(times["two"] / times["product"], LIMITS["product"], at_least=False)
@@ -126,7 +128,7 @@ def compare(points: int, repeats: int, alone: bool) -> None:
     print(line("all four", found["four"], f"product x {times['four'] / times['product']:.2f}"))
     print("values", found["four"]["result"])
     if not alone:
-        memory = float(found["package"]["mib"]) / max(float(found["two"]["mib"]), float(found["four"]["mib"]))  # type: ignore[arg-type]
+        memory = float(found["package"]["mib"]) / max(float(found["two"]["mib"]), float(found["four"]["mib"]))
         print(line("prdc package", found["package"]))
         print("values", found["package"]["result"])
         two, four = (times["package"] / times[job] for job in ("two", "four"))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from tiny_inception import formula_picture, formula_weights, random_inception
+from torchvision_stub import import_torchvision
 
 from verism.judges.features.inception import fid_features, inception_features
 from verism.judges.features.preparing import FID
@@ -32,21 +32,6 @@ from verism.records import LoadedImage
 
 LIMIT = 1e-4
 SIZES = ((299, 299), (256, 256), (512, 512), (341, 256), (200, 77), (64, 301))  # height, width
-
-
-def import_torchvision() -> None:
-    """Import torchvision even where its compiled part does not fit the installed PyTorch: only Python code is used."""
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        library.define("nms" + boxes)
-        library.define("qnms" + boxes)
-        import_torchvision.library = library  # type: ignore[attr-defined]  # definitions go when it does
-        import torchvision  # noqa: F401
 
 
 def pictures() -> list[LoadedImage]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torchvision_stub import import_torchvision
 
 
 @dataclass(frozen=True)
@@ -46,23 +47,6 @@ class Compared:
             f"{self.metric:<22} {self.peer:<15} {self.ours:>14.9g} {self.theirs:>14.9g}  off by {self.difference:.1e}"
             f"   {self.theirs_s:>8.3f} s, ours {self.ours_s:.3f} s  {self.note} {verdict}"
         )
-
-
-def import_torchvision() -> None:
-    """Import torchvision even where its compiled part does not fit the installed PyTorch: only Python code is used."""
-    import torch
-
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        library.define("nms" + boxes)
-        library.define("qnms" + boxes)
-        import_torchvision.library = library  # type: ignore[attr-defined]  # definitions go when it does
-        import torchvision  # noqa: F401
 
 
 def timed(job: Callable[[], Any]) -> tuple[Any, float]:

@@ -57,7 +57,7 @@ def ok(told: tuple[int, str, str]) -> Any:
     return json.loads(out)
 
 
-def refused(told: tuple[int, str, str], *parts: str) -> None:
+def assert_refused(told: tuple[int, str, str], *parts: str) -> None:
     code, out, err = told
     assert (code, out) == (2, "")
     for part in parts:
@@ -133,7 +133,7 @@ def test_fid_keeps_prompts_together(verism, sides, tmp_path):
     expected = frechet.frechet_interval(np.load(real), np.load(generated), clusters=lines)
     assert (got["interval"]["low"], got["interval"]["high"]) == pytest.approx(expected[1:])
     (tmp_path / "prompts.txt").write_text("one\ntwo\n")
-    refused(verism(*arguments), "one line for each of the 50 pictures; it has 2")
+    assert_refused(verism(*arguments), "one line for each of the 50 pictures; it has 2")
 
 
 def test_kid(verism, sides):
@@ -144,7 +144,7 @@ def test_kid(verism, sides):
     assert (got["kid"], got["interval"]["low"]) == pytest.approx((expected.value, expected.low))
     parts = kernel.kid_subsets(np.load(real), np.load(generated), subsets=5, subset_size=20)
     assert (got["published"]["kid_mean"], got["published"]["kid_std"]) == pytest.approx((parts.mean, parts.std))
-    refused(verism(*arguments, "--published"), "subset_size must lie between 2 and the smaller set, 50")
+    assert_refused(verism(*arguments, "--published"), "subset_size must lie between 2 and the smaller set, 50")
     code, out, _ = verism(*arguments)
     assert (code, out.startswith("kid ")) == (0, True)
 
@@ -155,8 +155,8 @@ def test_inception_score(verism, tmp_path):
     got = ok(verism("metrics", "inception-score", "--logits", tmp_path / "z.npy", "--json"))
     expected = inception_score.inception_score(logits, kind="logits")
     assert (got["inception_score"], got["std"]) == pytest.approx((expected.mean, expected.std))
-    refused(verism("metrics", "inception-score", "--probabilities", tmp_path / "z.npy"), "Are they logits?")
-    refused(verism("metrics", "inception-score"), "give one of --logits and --probabilities")
+    assert_refused(verism("metrics", "inception-score", "--probabilities", tmp_path / "z.npy"), "Are they logits?")
+    assert_refused(verism("metrics", "inception-score"), "give one of --logits and --probabilities")
 
 
 @pytest.mark.parametrize("command", ["prdc", "fid", "kid"])
@@ -176,7 +176,7 @@ def test_inception_score(verism, tmp_path):
 def test_arrays_that_are_no_features_are_refused(verism, sides, tmp_path, command, array, parts):
     bad = tmp_path / "bad.npy"
     np.save(bad, array, allow_pickle=True)
-    refused(verism("metrics", command, "--real", sides[0], "--generated", bad, "--json"), *parts)
+    assert_refused(verism("metrics", command, "--real", sides[0], "--generated", bad, "--json"), *parts)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_files_that_are_no_arrays_are_refused(verism, sides, tmp_path, name, con
     if content is not None:
         (tmp_path / name).write_bytes(content)
     for command in ("kid", "fid"):
-        refused(verism("metrics", command, "--real", sides[0], "--generated", tmp_path / name), part, name)
+        assert_refused(verism("metrics", command, "--real", sides[0], "--generated", tmp_path / name), part, name)
 
 
 def test_npz_with_one_array_or_features(verism, sides, tmp_path):
@@ -208,12 +208,12 @@ def test_npz_with_one_array_or_features(verism, sides, tmp_path):
         for path in (generated, tmp_path / "one.npz", tmp_path / "named.npz")
     ]
     assert len(set(values)) == 1
-    refused(
+    assert_refused(
         verism("metrics", "kid", "--real", real, "--generated", tmp_path / "two.npz"), "must hold one array", "a, b"
     )
-    refused(verism("metrics", "kid", "--real", real, "--generated", tmp_path / "stats.npz"), "which only", "fid")
-    refused(verism("metrics", "fid", "--real", real, "--generated", tmp_path / "half.npz"), "sigma missing")
-    refused(
+    assert_refused(verism("metrics", "kid", "--real", real, "--generated", tmp_path / "stats.npz"), "which only", "fid")
+    assert_refused(verism("metrics", "fid", "--real", real, "--generated", tmp_path / "half.npz"), "sigma missing")
+    assert_refused(
         verism("metrics", "fid", "--real", real, "--generated", tmp_path / "stats.npz", "--infinity"),
         "needs the features of the generated pictures",
     )
@@ -289,14 +289,14 @@ def test_meteor_without_java_says_what_to_install(verism, coco, monkeypatch):
 )
 def test_caption_files_of_another_shape_are_refused(verism, coco, references, candidates, part):
     paths = coco(references, candidates)
-    refused(verism("metrics", "captions", "--references", paths[0], "--candidates", paths[1], "--json"), part)
+    assert_refused(verism("metrics", "captions", "--references", paths[0], "--candidates", paths[1], "--json"), part)
 
 
 def test_caption_files_that_are_not_there_or_no_json(verism, coco, tmp_path):
     references, _ = coco()
     (tmp_path / "broken.json").write_text("[{")
     for name, part in (("nowhere.json", "there is no file"), ("broken.json", "cannot be read as JSON")):
-        refused(verism("metrics", "captions", "--references", references, "--candidates", tmp_path / name), part)
+        assert_refused(verism("metrics", "captions", "--references", references, "--candidates", tmp_path / name), part)
 
 
 # ---------------------------------------------------------------------------------------------------------- embeddings
@@ -330,7 +330,9 @@ def test_r_precision_with_rows_of_texts(verism, embeddings, tmp_path):
     straight = ok(verism(*arguments, texts))
     turned = ok(verism(*arguments, tmp_path / "reversed.npy", "--positive", tmp_path / "rows.npy"))
     assert turned["r_precision"] == pytest.approx(straight["r_precision"])
-    refused(verism("metrics", "r-precision", "--image-embeddings", images, "--text-embeddings", texts), "Lower pool")
+    assert_refused(
+        verism("metrics", "r-precision", "--image-embeddings", images, "--text-embeddings", texts), "Lower pool"
+    )
 
 
 @pytest.mark.parametrize("scale", ["cosine", "x100", "hessel"])

@@ -14,7 +14,7 @@ from verism.errors import UsageError
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.evaluation import VectorAgreement
-    from verism.metrics.presentation.judging import JudgeReport, ModelsReport
+    from verism.metrics.presentation.judging import JudgeReport, ModelsReport, Protocol
     from verism.store import Run
     from verism.suites.gender_presentation.studies import Study
 
@@ -94,7 +94,7 @@ def gep_labels(
         attribute.name: [label for label in labels if label.attribute == attribute.name]
         for attribute in chosen.attributes
     }
-    record = {
+    record: dict[str, Any] = {
         "n_votes": len(votes.votes),
         "n_voters": len({vote.worker for vote in votes.votes if vote.worker is not None}),
         "n_tasks": votes.n_tasks,
@@ -123,7 +123,7 @@ def gep_labels(
         click.echo(f"Krippendorff's alpha {_number(agreement['all'])}")
         rows = [
             [name, f"{n['labels']:,}", f"{n['seen']:,}", _number(agreement[name])]
-            for name, n in record["attributes"].items()  # type: ignore[attr-defined]
+            for name, n in record["attributes"].items()
         ]
         click.echo(_aligned([["attribute", "labels", "seen", "alpha"], *rows]))
     if out is not None:
@@ -149,7 +149,7 @@ def gep_judge(
     runs: tuple[Path, ...],
     label_files: tuple[Path, ...],
     estimators: tuple[str, ...],
-    protocol: str,
+    protocol: Protocol,
     group_size: int,
     seed: int,
     as_json: bool,
@@ -179,7 +179,7 @@ def gep_judge(
                         judged,
                         genders=pair,
                         attributes=[attribute.name for attribute in study.attributes],
-                        protocol=protocol,  # type: ignore[arg-type]
+                        protocol=protocol,
                         group_size=group_size,
                         seed=seed,
                     )
@@ -268,7 +268,7 @@ def gep_ablate(
     references: tuple[str, ...],
     clip: str | None,
     device: str | None,
-    protocol: str,
+    protocol: Protocol,
     group_size: int,
     seed: int,
     as_json: bool,
@@ -309,7 +309,7 @@ def gep_ablate(
     results = [
         (name, pair, judge_estimator(
             rows, genders=pair, attributes=[a.name for a in study.attributes],
-            protocol=protocol, group_size=group_size, seed=seed,  # type: ignore[arg-type]
+            protocol=protocol, group_size=group_size, seed=seed,
         ))
         for name, rows in judged.items()
         for pair in _pairs(study)
