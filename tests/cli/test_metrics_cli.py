@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 
-from verism.cli import main as command_line
-from verism.cli.common import Group
 from verism.cli.metrics import metrics
 from verism.metrics import captions, frechet, inception_score, kernel, manifold, retrieval
 
 
 @pytest.fixture
-def verism(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """The command line in this process: exit code, standard output, standard error."""
-
-    @click.group(cls=Group)
-    def cli() -> None:
-        """Only what is tested here, so that it does not matter where the group is registered."""
-
-    cli.add_command(metrics)
-    monkeypatch.setattr(command_line, "cli", cli)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        monkeypatch.setattr(sys, "argv", ["verism", *map(str, arguments)])
-        code: Any = 0
-        try:
-            command_line.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        return int(code), *capfd.readouterr()
-
-    return call
+def verism(in_process: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    return in_process
 
 
 @pytest.fixture

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
-from typing import Any
 
-import click
 import pytest
 
-from verism.cli import main as command_line
-from verism.cli.common import Group
-from verism.cli.reproduce import reproduce
 from verism.reproduce import PAPERS, gep
 
 
 @pytest.fixture
-def verism(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """The command line in this process: exit code, standard output, standard error."""
-
-    @click.group(cls=Group)
-    def cli() -> None:
-        """Only what is tested here, so that it does not matter where the group is registered."""
-
-    cli.add_command(reproduce)
-    monkeypatch.setattr(command_line, "cli", cli)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        monkeypatch.setattr(sys, "argv", ["verism", *map(str, arguments)])
-        code: Any = 0
-        try:
-            command_line.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        return int(code), *capfd.readouterr()
-
-    return call
+def verism(in_process: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    return in_process
 
 
 @pytest.mark.parametrize("paper", PAPERS)

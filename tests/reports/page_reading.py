@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+
+import pytest
 
 from verism.reports.html import write_report
 
@@ -40,3 +43,31 @@ def report(runs, out: Path, **options) -> Page:
 def plain(html: str) -> str:
     """Text of a piece of the page."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def in_browser(file: Path, folder: Path, steps: str | None = None) -> tuple[Page, str]:
+    """The page in a browser, and what that said; skips where it does not start in time.
+
+    Args:
+        steps: a script that acts on the page first; without one the page is left as it is, its own policy included.
+    """
+    if steps is not None:
+        text = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", file.read_text(encoding="utf-8"))
+        file.write_text(text.replace("</body>", f"<script>{steps}</script></body>"), encoding="utf-8")
+    options = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            [str(CHROMIUM), *options, "--dump-dom", file.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("the browser did not start in time")
+    return Page(done.stdout), done.stderr

@@ -6,12 +6,11 @@ import json
 import math
 import re
 import shutil
-import subprocess
 
 import pytest
 from fakes import ColourFeatures, ColourWords
 from measure_runs import picture, score, verdict, write_pictures
-from page_reading import CHROMIUM, HOSTILE, Page, plain, report
+from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
 
 from verism.api import evaluate
 from verism.errors import UsageError, VerismError
@@ -286,26 +285,8 @@ def test_filters_work_in_a_browser(geography_runs, tmp_path):
     choose('run', '1'); choose('skill', 'South');
     document.querySelector('[name=outcome][value=wrong]').click();
     """
-    text = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", file.read_text(encoding="utf-8"))
-    file.write_text(text.replace("</body>", f"<script>{steps}</script></body>"), encoding="utf-8")
-    options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            [str(CHROMIUM), *options, "--dump-dom", file.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("the browser did not start in time")
-    dom = Page(done.stdout)
-    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 pictures shown</output>', done.stdout)
+    dom, said = in_browser(file, tmp_path, steps)
+    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 pictures shown</output>', dom.source)
     assert sum("hidden" not in article for article in dom.all("article")) == wanted
     assert dom.all("html")[0]["data-protocol"] == "released"
-    assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import re
-import subprocess
 from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from measure_runs import make_measured_run, picture, score, verdict
-from page_reading import CHROMIUM, HOSTILE, Page, plain, report
+from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png
@@ -631,31 +630,13 @@ def test_filters_work_in_a_browser(runs, tmp_path):
     document.querySelector('[name=protocol][value=released]').click();
     document.querySelector('.tile:not([hidden]) .picture').click();
     """
-    text = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", file.read_text(encoding="utf-8"))
-    file.write_text(text.replace("</body>", f"<script>{steps}</script></body>"), encoding="utf-8")
-    options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            [str(CHROMIUM), *options, "--dump-dom", file.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("the browser did not start in time")
-    dom = Page(done.stdout)
-    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 \w+ shown</output>', done.stdout)
-    shown = done.stdout.partition('id="tiles"')[2].partition('id="nothing"')[0]
+    dom, said = in_browser(file, tmp_path, steps)
+    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 \w+ shown</output>', dom.source)
+    shown = dom.source.partition('id="tiles"')[2].partition('id="nothing"')[0]
     assert sum("hidden" not in article for article in Page(shown).all("article")) == wanted
     assert dom.all("html")[0]["data-protocol"] == "released"
     assert "open" in dom.all("dialog")[0]
-    large = Page(done.stdout.partition('id="large-tile"')[2].partition('id="previous"')[0])
+    large = Page(dom.source.partition('id="large-tile"')[2].partition('id="previous"')[0])
     assert len(large.all("img")) == 2
     assert [span["class"] for span in large.all("span")[:3]] == ["couple", "one", "one"]
-    assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]

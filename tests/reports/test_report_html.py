@@ -7,11 +7,10 @@ import hashlib
 import io
 import json
 import re
-import subprocess
 from collections import Counter
 
 import pytest
-from page_reading import CHROMIUM, HOSTILE, Page, plain, report
+from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
 from PIL import Image
 
 from verism.errors import UsageError, VerismError
@@ -231,31 +230,9 @@ def test_what_cannot_be_reported_is_refused(make_run, tmp_path):
 def test_the_page_runs_in_a_browser(make_run, tmp_path):
     run = make_run("<b>a", text=HOSTILE, states={0: "refused"}, note=HOSTILE)
     file = write_report([run], tmp_path / "out")
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    try:
-        done = subprocess.run(
-            [str(CHROMIUM), *options, "--dump-dom", file.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip("the browser did not start in time")
-    dom = done.stdout
+    page, said = in_browser(file, tmp_path)
+    dom = page.source
     assert re.search(r'<output id="gallery-count"[^>]*>12 of 12 pictures shown</output>', dom)
     assert re.search(r'<output data-count="unusable"[^>]*>1</output>', dom)
     # Errors of scripts and violations of the page's own policy are written to the console.
-    assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]
