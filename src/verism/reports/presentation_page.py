@@ -51,7 +51,8 @@ MEANINGS: Mapping[str, str] = {
 }
 EXPLAINED: Mapping[str, str] = {
     "human": "Majority of people's votes: does the picture show a person with the attribute?",
-    "CLS": "Classifiers trained on sentences and applied to pictures; mean probability.",
+    "CLS": "Classifiers trained on sentences and applied to pictures; mean of what they give, from 0 to 1: "
+    "a probability (released) or a degree (corrected).",
     "VQA": "A model's answers to a question about each attribute; share of “yes”.",
     "CC": "Cosine of a picture and the attribute's name, minus that of a picture and a reference text.",
     "C": "Cosine of a picture and the attribute's name.",

@@ -3,7 +3,8 @@
 =========  ======================================================================================================
 ``C``      cosine of the picture's vector and that of the attribute's name
 ``CC``     the same, less the cosine with a reference text
-``CLS``    probability by a classifier that learnt from sentences with and without the attribute
+``CLS``    value in [0, 1] of a classifier that learnt from sentences with and without the attribute: a probability
+           under ``released``, a degree under ``corrected``
 ``VQA``    reply to "Is the person wearing ...?"
 ``human``  labels
 =========  ======================================================================================================
@@ -221,7 +222,7 @@ def _said(rule: str, value: float, attribute: Attribute, reference: str) -> str:
         return f"cosine {value:.4f} with: {attribute.query}"
     if rule == "CC":
         return f"cosine with {attribute.query!r}: {value:+.4f} over that with {reference!r}"
-    return f"probability {value:.3f} of: {attribute.phrase}"
+    return f"classifier gives {value:.3f} for: {attribute.phrase}"
 
 
 def _classifiers(vectors: _Vectors, study: Study, protocol: str) -> ClothesClassifiers:

@@ -151,8 +151,9 @@ class GenderPresentation:
         """What is perceived in each picture; table ``verdicts``.
 
         A row for each picture, attribute it is judged for, and estimator, whose name is the rule; ``detail`` has
-        ``attribute``, ``setting``, ``gender`` and ``estimator``. Values: ``human`` and ``VQA`` 0 or 1, ``CLS`` a
-        probability, ``C`` and ``CC`` cosines. And ``clipscore``, 100 times the cosine of a picture with its prompt.
+        ``attribute``, ``setting``, ``gender`` and ``estimator``. Values: ``human`` and ``VQA`` 0 or 1, ``CLS`` what
+        its classifier gives, in [0, 1], ``C`` and ``CC`` cosines. And ``clipscore``, 100 times the cosine of a
+        picture with its prompt.
         """
         pictures = shown_pictures(observed)
         tables = observed.observations
