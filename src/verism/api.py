@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from verism.records import (
     content_hash,
 )
 from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
-from verism.store import Run
+from verism.store import TRUTH, Run
 
 __all__ = ["compare", "evaluate", "make_reference", "observe", "open_run", "plan", "score"]
 
@@ -49,6 +50,7 @@ def evaluate(
     clip: str | Judge | None = None,
     captioner: str | Judge | None = None,
     vqa: str | Judge | None = None,
+    skin_tone: str | Judge | None = None,
     limit: int | None = None,
     n_images: int | None = None,
     seed: int = 0,
@@ -74,9 +76,11 @@ def evaluate(
         suite: ``paintskills``, ``geography``, ``quality``, ``alignment`` ... (``verism list suites``).
         out: the run directory, new or to be resumed.
         model: a generator or its name (``scripted:error=0.2``). images: instead, a folder or manifest of pictures.
-        detector, features, clip, captioner, vqa: judges or their names (``verism list judges``); a suite asks those it
-            needs, and leaves out what rests on a judge that is not named, if the rest makes sense without. The
-            detector is the built-in one unless another is named.
+        detector, features, clip, captioner, vqa, skin_tone: judges or their names (``verism list judges``); a suite
+            asks those it needs, and leaves out what rests on a judge that is not named, if the rest makes sense
+            without. Unless another is named, the detector is the built-in one, and faces for skin tone are found by
+            OpenCV's cascade if it is installed. ``truth``: what a painter who knows what it painted says itself.
+            ``none``: nobody, where there is a usual one.
         limit: prompts in all, spread evenly. n_images: pictures per prompt, by default the suite's own number.
         seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
         size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
@@ -122,8 +126,9 @@ def evaluate(
             from verism.generators.shuffled import ShuffledGenerator
 
             generator = ShuffledGenerator(generator, prompts, seed=seed)
-        named = {"detector": detector, "features": features, "clip": clip, "captioner": captioner, "vqa": vqa}
+        named = _named(detector, features, clip, captioner, vqa, skin_tone)
         judged = _judges(the_suite, named, context)
+        told = {role: TRUTH for role, judge in named.items() if judge == TRUTH}
         reference: ReferenceSet | None = getattr(the_suite, "reference", None)
         run = Run.start(
             Path(out),
@@ -135,6 +140,7 @@ def evaluate(
                 "generator": generator.name,
                 **({} if reference is None else {"reference": reference.identity()[:16]}),
                 **{need.role: judge.name for judge, need in judged},
+                **told,
             },
         )
         run.write_prompts(prompts)
@@ -153,7 +159,7 @@ def evaluate(
                 run.note(generator=described)
     for judge, _ in judged:
         _tell_and_close(judge, on_summary)
-    names = {need.role: judge.name for judge, need in judged}
+    names = {need.role: judge.name for judge, need in judged} | told
     the_suite = _with_rules(the_suite, judged, threshold, rules)
     _note_rules(run, the_suite, names)
     score_run(run, the_suite, judges=names)
@@ -168,7 +174,16 @@ def _suite(name: str, images: PathLike | None, options: Mapping[str, Any]) -> An
     return make_suite(name, **given)
 
 
-PATHS = ("scenes", "reference", "world", "annotations", "questions", "prompts", "labels")  # options that name files
+PATHS = (
+    "scenes",
+    "reference",
+    "world",
+    "annotations",
+    "questions",
+    "prompts",
+    "labels",
+    "target",
+)  # options that name files
 
 
 def _context(suite: Any, prompts: Sequence[Prompt], **more: Any) -> Context:
@@ -179,19 +194,38 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
     """Who fills which need; needs that may stay open do, if nobody is named for them."""
     judged: list[tuple[Judge, Need]] = []
     needs: Sequence[Need] = suite.needs()
-    _refuse_idle(suite, needs, [role for role, judge in named.items() if judge is not None])
+    _refuse_idle(suite, needs, [role for role, judge in named.items() if judge not in (None, NOBODY)])
     for need in needs:
         judge = named.get(need.role)
-        if judge is None and need.role == "detector":
-            judge = "builtin"
+        if judge is None:
+            judge = _usual(need.role)
+        if judge in (TRUTH, NOBODY):
+            continue
         if judge is not None:
             judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
         elif not need.optional:
             raise UsageError(f"{suite.name} needs a judge: name one with --{need.role}. See: verism list judges")
-    if not judged and not getattr(suite, "labels", None):  # people's labels are enough
+    if not judged and TRUTH not in named.values() and not getattr(suite, "labels", None):  # people's labels are enough
         roles = " or ".join(f"--{need.role}" for need in needs)
         raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
     return judged
+
+
+NOBODY = "none"  # in place of a judge's name: leave out what the usual one would look at
+
+
+def _named(*judges: str | Judge | None) -> dict[str, str | Judge | None]:
+    """Judges by role, in the order of ``ROLES``."""
+    return dict(zip(ROLES, judges, strict=True))
+
+
+def _usual(role: str) -> str | None:
+    """Who looks where nobody is named."""
+    if role == "detector":
+        return "builtin"
+    if role == "skin_tone" and find_spec("cv2") is not None:
+        return "cascade"
+    return None
 
 
 def _refuse_idle(suite: Any, needs: Sequence[Need], named: Sequence[str]) -> None:
@@ -347,6 +381,7 @@ def observe(
     clip: str | Judge | None = None,
     captioner: str | Judge | None = None,
     vqa: str | Judge | None = None,
+    skin_tone: str | Judge | None = None,
     threads: int | None = None,
     device: str | None = None,
     cache: PathLike | None = None,
@@ -360,7 +395,7 @@ def observe(
     suite = _stored(run)
     prompts = run.prompts()
     context = _context(suite, prompts, threads=threads, device=device, cache=None if cache is None else Path(cache))
-    given = {"detector": detector, "features": features, "clip": clip, "captioner": captioner, "vqa": vqa}
+    given = _named(detector, features, clip, captioner, vqa, skin_tone)
     named = {role: judge for role, judge in given.items() if judge is not None}
     needs = {need.role: need for need in suite.needs()}
     if not named:

@@ -50,6 +50,7 @@ __all__ = [
     "Scene",
     "SceneObject",
     "Score",
+    "SkinToneNeed",
     "State",
     "Suite",
     "content_hash",
@@ -271,17 +272,30 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerNeed:
-    """Answers to questions about each picture: ``questions`` by prompt id."""
+    """Answers to questions about each picture: ``questions`` by prompt id.
+
+    ``weighed`` asks a judge that can for the probability of every answer a question allows, not only for a reply.
+    """
 
     questions: Mapping[str, tuple[Question, ...]]
+    weighed: bool = False
     optional: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
 
 
+@dataclass(frozen=True, kw_only=True)
+class SkinToneNeed:
+    """The colour of the skin of every face, and the tone of a scale that it is nearest to."""
+
+    optional: bool = False
+    table: ClassVar[str] = "skin_tones"
+    role: ClassVar[str] = "skin_tone"
+
+
 # Each kind of need has a table for its observations, and a role: the option by which the command line names who fills
 # it. An ``optional`` need is left out where nobody is named.
-Need = DetectionNeed | FeatureNeed | EmbeddingNeed | CaptionNeed | AnswerNeed
+Need = DetectionNeed | FeatureNeed | EmbeddingNeed | CaptionNeed | AnswerNeed | SkinToneNeed
 ROLES: tuple[str, ...] = tuple(kind.role for kind in get_args(Need))
 
 
@@ -358,6 +372,8 @@ class Score:
     Attributes:
         group: facet values this number is restricted to; empty for the whole suite.
         n_used: pictures that entered the value. n_unusable: pictures without a usable answer, which did not.
+        adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on pictures of
+            known content or on people's answers, was taken out and its uncertainty put into the interval.
     """
 
     suite: str
@@ -371,6 +387,7 @@ class Score:
     group: Mapping[str, FacetValue] = field(default_factory=dict)
     unit: str = "share"
     higher_is_better: bool | None = True
+    adjusted: str = ""
 
 
 class Suite(Protocol):
@@ -383,6 +400,8 @@ class Suite(Protocol):
     * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
     * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
     * ``remarks(observed) -> Sequence[str]``: lines without which the scores could be misread (sets too small ...).
+    * ``judged_scores(observed, verdicts, true_verdicts) -> Sequence[Score]``: how far judges are off, for pictures
+      whose painter told what is in them.
     """
 
     name: str
@@ -515,6 +534,28 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("value", "str", "yes, no, or one of the choices; null where the reply is none of these"),
         Column("probability", "f64", "of yes, or of the choice, in [0, 1]; null where the model tells none"),
     ),
+    "skin_tones": (
+        Column("image_id", "str", "picture looked at"),
+        Column("judge", "str", "who finds faces, how their colour is measured, and their settings"),
+        Column("face", "i32", "number of the face in the picture, largest first; -1: the row of a picture without one"),
+        Column("score", "f32", "confidence of the face, as its detector gives it; null where it gives none"),
+        Column("x0", "f32", "left of the face, pixels"),
+        Column("y0", "f32", "top, pixels"),
+        Column("x1", "f32", "right, pixels"),
+        Column("y1", "f32", "bottom, pixels"),
+        Column("state", "str", "ok, or why its colour is not used: too_small, grey, profile, no_skin, clipped"),
+        Column("note", "str", "the same in words with the numbers behind it, or null"),
+        Column("n_pixels", "i32", "pixels of skin that were measured"),
+        Column("red", "f32", "measured colour of the skin, sRGB, 0 to 255"),
+        Column("green", "f32", "the same, green"),
+        Column("blue", "f32", "the same, blue"),
+        Column("ita_deg", "f64", "individual typology angle of that colour, degrees"),
+        Column("tone", "i32", "nearest tone of the Monk scale by CIEDE2000, 1 (lightest) to 10"),
+        Column("tone_by_ita", "i32", "nearest tone by ITA, 1 to 10"),
+        Column("released_ita_deg", "f64", "mean over pixels of ITA as the released code computes it (swapped, 8 bit)"),
+        Column("released_tone", "i32", "nearest tone by that, 1 to 10; the released list counts from 0"),
+        Column("rgb_tone", "i32", "nearest swatch by L1 in RGB of pixels that pass the colour rule, 1 to 10, or null"),
+    ),
     "reference": (
         Column("image_id", "str", "id of the real picture"),
         Column("state", "str", "ok, or why it cannot be used: missing, failed or blank"),
@@ -544,6 +585,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("n_unusable", "i64", "pictures that did not, for want of a usable answer"),
         Column("unit", "str", "share, pictures, ..."),
         Column("higher_is_better", "bool", "direction, or null"),
+        Column("adjusted", "str", "empty, or by what the judge's error was taken out: rendered or human"),
     ),
 }
 

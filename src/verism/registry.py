@@ -113,7 +113,8 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "results": ("verism.registry:_answer_results", "answers given elsewhere: results:FILE.csv or .jsonl"),
     },
 }
-BARE: Mapping[str, str] = {"clip": "clip"}  # roles of one kind, whose name may be left out: --clip ID_OR_PATH
+# Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
+BARE: Mapping[str, str] = {"clip": "clip", "captioner": "transformers", "vqa": "transformers"}
 
 
 @dataclass(frozen=True)
@@ -186,11 +187,17 @@ def make_generator(text: str | Spec, context: Context) -> Generator:
 def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
     """The judge of a name, for a role (see ``make_generator``)."""
     kinds = JUDGES[role]
-    if role in BARE and not text.startswith(f"{BARE[role]}:"):
+    if role in BARE and _is_bare(text):
         text = f"{BARE[role]}:{text}"
     spec = Spec.parse(text)
     judge: Judge = _resolve(spec.kind, kinds, "verism.judges", role)(spec.argument, dict(spec.options), context)
     return judge
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a name says no kind: it is the name of a model on the hub, or a path."""
+    head = text.partition("?")[0]
+    return ":" not in head or Path(head).exists()
 
 
 def make_suite(name: str, **options: Any) -> Any:

@@ -328,6 +328,7 @@ def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
             "n_unusable": s.n_unusable,
             "unit": s.unit,
             "higher_is_better": s.higher_is_better,
+            "adjusted": s.adjusted,
         }
         for s in scores
     ]

@@ -94,7 +94,8 @@ _judge_options = _together(
     click.option("--features", help="Who gives image features: inception:FILE, fid-inception:FILE, builtin ..."),
     click.option("--clip", help="Who compares pictures with texts: ID_OR_PATH, ViT-B/32, ViT-L/14."),
     click.option("--captioner", help="Who describes pictures: transformers:ID, results:FILE."),
-    click.option("--vqa", help="Who answers questions: transformers:ID, results:FILE."),
+    click.option("--vqa", help="Who answers questions: ID_OR_PATH, openai:MODEL, results:FILE."),
+    click.option("--skin-tone", help="Who measures skin: cascade, onnx:FILE, fan, none.  [default: cascade]"),
     click.option("--threads", type=click.IntRange(1), help="CPU threads of the judges."),
     click.option("--device", help="cpu, cuda, cuda:1 ... for hub models."),
     click.option("--cache", type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."),
@@ -198,8 +199,8 @@ def run(
     sys.exit(failures.report())
 
 
-RUN_ONLY = ("features", "clip", "captioner", "vqa", "threads", "device", "cache", "shuffle", "size", "assets",
-            "threshold", "retry")  # fmt: skip
+RUN_ONLY = ("features", "clip", "captioner", "vqa", "skin_tone", "threads", "device", "cache", "shuffle", "size",
+            "assets", "threshold", "retry")  # fmt: skip
 
 
 def _dry_run(

@@ -57,11 +57,14 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
     with Working("computing scores"):
         verdicts = suite.verdicts(observed)
         scores = list(suite.scores(observed, verdicts))
-    if truth:
+    if "detections" in truth:
         # What was painted is there with confidence 1, and 1 is never above a limit of 1.
         sure = suite.with_rules(threshold_corrected=0.5)
         true = sure.verdicts(Observed(prompts=by_id, images=images, observations=truth))
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
+    elif truth and hasattr(suite, "judged_scores"):
+        known = Observed(prompts=by_id, images=images, observations=truth)
+        scores += suite.judged_scores(observed, verdicts, suite.verdicts(known))
     run.write_verdicts(verdicts)
     run.write_scores(scores)
     absent = [f"--{need.role}" for need in suite.needs() if need.table not in observations]
@@ -73,6 +76,8 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
 def _choose(run: Run, need: Need, judge: str | None) -> str | None:
     """Whose observations fill a need; None for an optional need that nobody fills."""
     there = run.judges(need.table)
+    if judge == TRUTH and run.has_truth(need.table):
+        return TRUTH
     if judge is None:
         preferred = run.judge(need.role)
         judge = preferred if preferred in there else there[0] if len(there) == 1 else None

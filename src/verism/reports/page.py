@@ -49,6 +49,7 @@ JUDGE_NAMES = {
     "features": "image features",
     "clip": "image-text models",
     "captioner": "captioners",
+    "skin_tone": "judges of skin tone",
     "vqa": "judges of questions",
 }
 

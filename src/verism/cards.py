@@ -1,0 +1,163 @@
+"""Judge cards: how well a judge did on pictures whose content is known, kept in a small file.
+
+A card says which judge (with revision and settings) was measured on what, and how often it said what of each true
+class. Numbers of a run are adjusted for the error of its judge by a card of exactly that judge; reports show it, or say
+that there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from verism.errors import UsageError
+
+__all__ = ["FORMAT", "JudgeCard", "Measured", "find_measured", "read_card", "shipped_cards", "write_card"]
+
+FORMAT = "verism-judge-card"
+VERSION = 1
+Kind = Literal["rendered", "human"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a judge said about items of known class, for one task.
+
+    Attributes:
+        task: what was asked: ``tone``, ``gender``, ``attribute`` ... (the rule of the verdicts it is about).
+        protocol: by which rules the judge's observations were read: ``released``, ``paper`` or ``corrected``.
+        group: what the counts are restricted to, by facet (``{"attribute": "a skirt"}``); empty for all items.
+        labels: the classes, as text.
+        counts: counts[i][j] items of true class ``labels[i]`` of which the judge said ``labels[j]``.
+        unusable: per true class, items of which it said nothing usable. Empty: none.
+        scores: per item (true class is the last label, its score in [0, 1]), where the judge gives one; for AUC.
+    """
+
+    task: str
+    protocol: str
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    unusable: tuple[int, ...] = ()
+    group: Mapping[str, Any] = field(default_factory=dict)
+    scores: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        k = len(self.labels)
+        if k < 2 or len(set(self.labels)) != k:
+            raise ValueError(f"labels must be two or more different classes, got {self.labels}")
+        if len(self.counts) != k or any(len(row) != k for row in self.counts):
+            raise ValueError(f"counts must be a table of {k} x {k} for the classes {self.labels}")
+        if any(n < 0 for row in self.counts for n in row) or any(n < 0 for n in self.unusable):
+            raise ValueError("counts of items must not be negative")
+        if self.unusable and len(self.unusable) != k:
+            raise ValueError(f"unusable must have a number for each of the {k} classes, got {len(self.unusable)}")
+        if any(true not in (0, 1) or not math.isfinite(score) for true, score in self.scores):
+            raise ValueError("scores must be pairs of 0 or 1 and a finite number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeCard:
+    """A judge and what was measured of it.
+
+    Attributes:
+        judge: name with revision and settings, as it enters observations. role: ``vqa``, ``skin_tone`` ...
+        kind: ``rendered``: the content is known because it was painted; ``human``: people said so.
+        ground_truth: what the items are, for people: how many, from where, made by which command.
+        measured: the tables.
+        made: version of verism, date, seeds and settings that reproduce it.
+    """
+
+    judge: str
+    role: str
+    kind: Kind
+    ground_truth: str
+    measured: tuple[Measured, ...]
+    made: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_card(path: Path) -> JudgeCard:
+    """The card of a file.
+
+    Raises:
+        UsageError: no such file, or no card of a known version.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read ({err.strerror}); a judge card is a .json file") from None
+    except ValueError:
+        raise UsageError(f"{path} is not JSON; a judge card is written by `verism judge card`") from None
+    return _from_record(record, str(path))
+
+
+def write_card(card: JudgeCard, path: Path) -> None:
+    """Write a card as JSON: the same bytes for the same card."""
+    record = {"format": FORMAT, "version": VERSION, **asdict(card)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def shipped_cards() -> list[JudgeCard]:
+    """The cards that come with verism, of judges that work without weights of others."""
+    folder = resources.files("verism") / "data" / "cards"
+    if not folder.is_dir():
+        return []
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
+    return [_from_record(json.loads(f.read_text(encoding="utf-8")), f.name) for f in files]
+
+
+def find_measured(
+    cards: Iterable[JudgeCard],
+    judge: str,
+    task: str,
+    protocol: str,
+    *,
+    kind: Kind | None = None,
+    group: Mapping[str, Any] | None = None,
+) -> tuple[JudgeCard, Measured] | None:
+    """The first card of exactly this judge with a table of this task, protocol and group; None if there is none."""
+    for card in cards:
+        if card.judge != judge or (kind is not None and card.kind != kind):
+            continue
+        for measured in card.measured:
+            if (measured.task, measured.protocol, dict(measured.group)) == (task, protocol, dict(group or {})):
+                return card, measured
+    return None
+
+
+def _from_record(record: Any, where: str) -> JudgeCard:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise UsageError(f"{where} is no judge card: its format is not {FORMAT!r}")
+    if record.get("version") != VERSION:
+        raise UsageError(f"{where}: version {record.get('version')!r} of judge cards is unknown; update verism")
+    try:
+        if record["kind"] not in ("rendered", "human"):
+            raise ValueError(f"kind must be rendered or human, not {record['kind']!r}")
+        return JudgeCard(
+            judge=str(record["judge"]),
+            role=str(record["role"]),
+            kind=record["kind"],
+            ground_truth=str(record["ground_truth"]),
+            measured=tuple(_measured(m) for m in record["measured"]),
+            made=dict(record.get("made", {})),
+        )
+    except (KeyError, TypeError, ValueError) as err:
+        raise UsageError(f"{where}: not a complete judge card ({type(err).__name__}: {err})") from None
+
+
+def _measured(record: Mapping[str, Any]) -> Measured:
+    scores: Sequence[Sequence[float]] = record.get("scores", ())
+    return Measured(
+        task=str(record["task"]),
+        protocol=str(record["protocol"]),
+        labels=tuple(str(label) for label in record["labels"]),
+        counts=tuple(tuple(int(n) for n in row) for row in record["counts"]),
+        unusable=tuple(int(n) for n in record.get("unusable", ())),
+        group=dict(record.get("group", {})),
+        scores=tuple((int(true), float(score)) for true, score in scores),
+    )
