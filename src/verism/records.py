@@ -32,6 +32,8 @@ __all__ = [
     "Column",
     "DetectionNeed",
     "EmbeddingNeed",
+    "Estimand",
+    "EstimandPart",
     "FeatureNeed",
     "Generator",
     "Judge",
@@ -43,6 +45,7 @@ __all__ = [
     "Prompt",
     "ProtocolName",
     "Question",
+    "RatingTask",
     "ReferencePicture",
     "ReferenceSet",
     "Request",
@@ -390,6 +393,76 @@ class Score:
     adjusted: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RatingTask:
+    """A question to people about pictures of a run.
+
+    Attributes:
+        name: unique among the tasks of a run (``gender``, ``attribute: a skirt``, ``count``).
+        question: what people are asked, in one sentence; ``{prompt}`` stands for the prompt's text.
+        kind: ``choice`` (a few options), ``list`` (many, with autocompletion), ``scale`` (ordered options), ``tone``
+            (swatches of the Monk scale) or ``pair`` (which of two pictures).
+        options: the answers, as text, in order. For ``pair`` these are ``left``, ``right`` and ``tie``.
+        unit: what is shown: one ``picture``, all pictures of a ``prompt`` as a grid, or a ``pair`` of pictures.
+        rule, key: the verdicts an answer can be held against, and which of them ({"attribute": "a skirt"}).
+        level: ``nominal``, ``ordinal`` or ``interval``: what differences between answers mean.
+        unsure: options that mean "cannot tell": counted, and no answer.
+        help, examples: what to mind; and per option a sentence, or the path of a picture, that shows it.
+        only: facets of the prompts it is asked about ({"skill": ("count",)}); empty: all.
+    """
+
+    name: str
+    question: str
+    kind: Literal["choice", "list", "scale", "tone", "pair"]
+    options: tuple[str, ...]
+    unit: Literal["picture", "prompt", "pair"] = "picture"
+    rule: str = ""
+    key: Mapping[str, FacetValue] = field(default_factory=dict)
+    level: Literal["nominal", "ordinal", "interval"] = "nominal"
+    unsure: tuple[str, ...] = ()
+    help: str = ""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, tuple[FacetValue, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimandPart:
+    """A weighted mean over pictures: one term of an ``Estimand``.
+
+    Attributes:
+        coefficient: what the mean is multiplied by: 1, or -1 for what is subtracted.
+        image_ids, clusters, said: per picture its id, its prompt, and the class the judge's verdict gives it.
+        weights: per picture; they sum to 1.
+    """
+
+    coefficient: float
+    image_ids: tuple[str, ...]
+    clusters: tuple[str, ...]
+    said: tuple[str, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimand:
+    """A score as what it is made of, so that the judge's error can be taken out of it.
+
+    ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[said]``.
+
+    Attributes:
+        score: what the judges say.
+        rule, key: the verdicts behind it, as in ``RatingTask`` and (as ``task`` and ``group``) in judge cards.
+        role: of the judge whose error it has (``vqa``, ``skin_tone``, ``detector`` ...).
+        worth: the number that each class counts as.
+    """
+
+    score: Score
+    rule: str
+    role: str
+    worth: Mapping[str, float]
+    parts: tuple[EstimandPart, ...]
+    key: Mapping[str, FacetValue] = field(default_factory=dict)
+
+
 class Suite(Protocol):
     """A published benchmark: prompts, needs, rules. It never opens a picture and never loads a model.
 
@@ -400,6 +473,10 @@ class Suite(Protocol):
     * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
     * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
     * ``remarks(observed) -> Sequence[str]``: lines without which the scores could be misread (sets too small ...).
+    * ``rating_tasks() -> Sequence[RatingTask]``: questions to people that say the same as its judges do.
+    * ``rated_class(task, prompt, answer) -> str | None``: the class (as in verdicts) that an answer gives a picture of
+      this prompt; without it, the answer itself.
+    * ``estimands(observed, verdicts) -> Sequence[Estimand]``: the scores that can be adjusted for judges' errors.
     * ``judged_scores(observed, verdicts, true_verdicts) -> Sequence[Score]``: how far judges are off, for pictures
       whose painter told what is in them.
     """
@@ -555,6 +632,16 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("released_ita_deg", "f64", "mean over pixels of ITA as the released code computes it (swapped, 8 bit)"),
         Column("released_tone", "i32", "nearest tone by that, 1 to 10; the released list counts from 0"),
         Column("rgb_tone", "i32", "nearest swatch by L1 in RGB of pixels that pass the colour rule, 1 to 10, or null"),
+    ),
+    "ratings": (
+        Column("item", "str", "what was shown: a picture's id, a prompt's id, or two pictures' ids with | between"),
+        Column("task", "str", "name of the question"),
+        Column("rater", "str", "who answered: a name given for the study, or a keyed hash"),
+        Column("answer", "str", "the option chosen; null where the rater skipped it"),
+        Column("seconds", "f64", "time from showing to answering, if known"),
+        Column("at", "str", "when, ISO 8601 in UTC, if known"),
+        Column("check", "str", "gold, attention or qualification where the right answer was known; null otherwise"),
+        Column("source", "str", "browser, mturk, label-studio or table"),
     ),
     "reference": (
         Column("image_id", "str", "id of the real picture"),
