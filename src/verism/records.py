@@ -402,7 +402,8 @@ class RatingTask:
         question: what people are asked, in one sentence; ``{prompt}`` stands for the prompt's text.
         kind: ``choice`` (a few options), ``list`` (many, with autocompletion), ``scale`` (ordered options), ``tone``
             (swatches of the Monk scale) or ``pair`` (which of two pictures).
-        options: the answers, as text, in order. For ``pair`` these are ``left``, ``right`` and ``tie``.
+        options: the answers, as text, in order. For ``pair`` these are ``first``, ``second``
+            and ``tie``, of the pictures of an item in its order; which of them is shown on the left is drawn by lot.
         unit: what is shown: one ``picture``, all pictures of a ``prompt`` as a grid, or a ``pair`` of pictures.
         rule, key: the verdicts an answer can be held against, and which of them ({"attribute": "a skirt"}).
         level: ``nominal``, ``ordinal`` or ``interval``: what differences between answers mean.

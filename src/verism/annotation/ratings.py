@@ -1,0 +1,180 @@
+"""What people said about the pictures of a run, from all studies it is in."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.annotation.votes import VoteStore
+from verism.errors import UsageError
+from verism.records import Prompt, RatingTask, empty_table
+from verism.store import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "FOLDER",
+    "Ratings",
+    "human_classes",
+    "link_study",
+    "majority_answer",
+    "ratings_of",
+    "studies_of",
+    "study_path",
+]
+
+FOLDER = "annotation"
+USUAL = "study"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ratings:
+    """The ratings of a run.
+
+    Attributes:
+        table: table ``ratings``; items are ids of this run's pictures and prompts, or pairs.
+        tasks: the tasks behind it, by name.
+    """
+
+    table: pl.DataFrame
+    tasks: Mapping[str, RatingTask]
+
+
+def study_path(run: Run, name: str | None = None) -> Path:
+    """Where a study of a run lies."""
+    name = USUAL if name is None else name
+    if not name or any(c in name for c in "/\\") or name.startswith("."):
+        raise UsageError(f"{name!r} is no name for a study: use letters, digits, - and _")
+    return run.path / FOLDER / f"{name}.sqlite"
+
+
+def link_study(run: Run, path: Path) -> None:
+    """Let a run know of a study that lies with another run, and shows its pictures, too."""
+    folder = run.path / FOLDER
+    folder.mkdir(exist_ok=True)
+    link = folder / f"{path.stem}-of-{path.parent.parent.name}.json"
+    link.write_text(json.dumps({"study": str(path.absolute())}) + "\n", encoding="utf-8")
+
+
+def studies_of(run: Run) -> list[VoteStore]:
+    """The studies that show pictures of a run, by name.
+
+    Raises:
+        UsageError: a study that cannot be read, or is linked to and gone.
+    """
+    folder = run.path / FOLDER
+    paths = sorted(folder.glob("*.sqlite"))
+    for link in sorted(folder.glob("*.json")):
+        target = Path(json.loads(link.read_text(encoding="utf-8"))["study"])
+        if not target.exists():
+            raise UsageError(f"{link}: the study {target} is gone; bring it back, or remove this file")
+        paths.append(target)
+    return [VoteStore.open(path) for path in paths]
+
+
+def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
+    """All ratings of a run's pictures.
+
+    Raters who failed a qualification are left out. Nothing counts twice: of one rater, item and task in several
+    studies, the last study's vote stands.
+
+    Args:
+        min_right: raters with a smaller share of right answers to checks (of those who were given any) are left out.
+
+    Raises:
+        UsageError: two studies have different tasks by one name.
+    """
+    import polars as pl
+
+    tables = [empty_table("ratings")]
+    tasks: dict[str, RatingTask] = {}
+    here = run.path.resolve()
+    for store in studies_of(run):
+        numbers = {i for i, path in enumerate(store.study.runs) if Path(path).resolve() == here}
+        if not numbers and len(store.study.runs) == 1:
+            numbers = {0}  # the run was moved
+        for task in store.study.tasks:
+            if tasks.setdefault(task.name, task) != task:
+                raise UsageError(f"{store.path}: the task {task.name!r} differs from that of another study of this run")
+        own: dict[tuple[str, str], str] = {}
+        for item in store.study.items:
+            run_numbers = {number for number, _ in item.pictures}
+            if run_numbers & numbers:
+                own[item.item, item.task] = _own_name(item.item, run.path.name)
+        table = store.ratings()
+        out = {r.name for r in store.raters() if r.barred} | _careless(store, table, min_right)
+        keep = [(row["item"], row["task"]) in own and row["rater"] not in out for row in table.iter_rows(named=True)]
+        kept = table.filter(pl.Series(keep, dtype=pl.Boolean))
+        names = [own[i, t] for i, t in kept.select("item", "task").iter_rows()]
+        tables.append(kept.with_columns(pl.Series("item", names, dtype=pl.String)))
+    merged = pl.concat(tables).unique(["item", "task", "rater"], keep="last", maintain_order=True)
+    return Ratings(table=merged.sort("item", "task", "rater"), tasks=tasks)
+
+
+def _as_answered(_task: RatingTask, _prompt: Prompt, answer: str) -> str:
+    return answer
+
+
+def _own_name(item: str, run: str) -> str:
+    return item.removeprefix(f"{run}:")
+
+
+def _careless(store: VoteStore, table: pl.DataFrame, min_right: float) -> set[str]:
+    if min_right <= 0:
+        return set()
+    right_of = {(i.item, i.task): i.right for i in store.study.items if i.check is not None}
+    share: dict[str, list[bool]] = {}
+    for row in table.iter_rows(named=True):
+        right = right_of.get((row["item"], row["task"]))
+        if right is not None:
+            share.setdefault(row["rater"], []).append(row["answer"] == right)
+    return {rater for rater, given in share.items() if sum(given) < min_right * len(given)}
+
+
+def majority_answer(answers: Sequence[str | None]) -> str | None:
+    """The answer most raters gave; None for none, or a tie.
+
+    >>> majority_answer(["yes", "no", "yes"]), majority_answer(["yes", "no"]), majority_answer([None])
+    ('yes', None, None)
+    """
+    counts = Counter(answer for answer in answers if answer is not None).most_common(2)
+    if not counts or (len(counts) == 2 and counts[0][1] == counts[1][1]):
+        return None
+    return counts[0][0]
+
+
+def human_classes(
+    run: Run, suite: Any, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
+) -> dict[str, str]:
+    """What people say of each picture, in the classes of a suite's verdicts: the majority, without ties.
+
+    Answers that mean "cannot tell", and items that were checks, are left out.
+
+    Args:
+        rule, key: the verdicts asked about (see ``RatingTask``).
+
+    Returns:
+        The class by picture id; pictures without one are not in it.
+    """
+    ratings = ratings_of(run) if ratings is None else ratings
+    prompts = {p.prompt_id: p for p in run.prompts()}
+    prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
+    classify = getattr(suite, "rated_class", _as_answered)
+    said: dict[str, list[str | None]] = {}
+    for task in ratings.tasks.values():
+        if task.unit != "picture" or task.rule != rule or dict(task.key) != dict(key):
+            continue
+        rows = ratings.table.filter((ratings.table["task"] == task.name) & ratings.table["check"].is_null())
+        for row in rows.iter_rows(named=True):
+            if row["item"] not in prompt_of:
+                continue
+            answer = None if row["answer"] in task.unsure else row["answer"]
+            prompt = prompts[prompt_of[row["item"]]]
+            said.setdefault(row["item"], []).append(None if answer is None else classify(task, prompt, answer))
+    majority = {image: majority_answer(answers) for image, answers in said.items()}
+    return {image: answer for image, answer in majority.items() if answer is not None}

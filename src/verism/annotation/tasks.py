@@ -1,0 +1,174 @@
+"""The questions that people are asked: those of a run's suite, general ones, and those of a file of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from verism.errors import UsageError, require
+from verism.records import RatingTask
+from verism.registry import stored_suite
+from verism.store import Run
+
+__all__ = ["GENERAL", "PREFERENCE", "SCALE", "choose_tasks", "read_tasks", "suite_of", "tasks_of"]
+
+SCALE = ("1", "2", "3", "4", "5")
+GENERAL: tuple[RatingTask, ...] = (
+    RatingTask(
+        name="human",
+        question="Does this picture show a human being?",
+        kind="choice",
+        options=("human", "not human", "cannot tell"),
+        unsure=("cannot tell",),
+        rule="person",
+        help="Drawings, statues and photographs all count if what they show is meant to be a human.",
+    ),
+    RatingTask(
+        name="alignment",
+        question="How well does the picture fit the text: “{prompt}”?",
+        kind="scale",
+        options=SCALE,
+        level="ordinal",
+        rule="alignment",
+        help="Judge what is shown, not how beautiful it is.",
+        examples={
+            "1": "has nothing to do with the text",
+            "2": "little of the text is there",
+            "3": "about half of it is there",
+            "4": "almost all of it is there",
+            "5": "everything in the text is there",
+        },
+    ),
+)
+PREFERENCE = RatingTask(
+    name="preference",
+    question="Which picture fits the text better: “{prompt}”?",
+    kind="pair",
+    options=("first", "second", "tie"),
+    unit="pair",
+    help="Sides are drawn by lot. Choose a tie if neither is better.",
+)
+KINDS = ("choice", "list", "scale", "tone", "pair")
+UNITS = ("picture", "prompt", "pair")
+LEVELS = ("nominal", "ordinal", "interval")
+_FIELDS = ("name", "question", "kind", "options", "unit", "rule", "key", "level", "unsure", "help", "examples", "only")
+_DEFAULT_OPTIONS = {
+    "scale": SCALE,
+    "tone": tuple(str(tone) for tone in range(1, 11)),
+    "pair": PREFERENCE.options,
+}
+
+
+def suite_of(run: Run) -> Any:
+    """The suite of a stored run."""
+    return stored_suite(run.manifest["settings"]["suite"], run.manifest["settings"], run.prompts())
+
+
+def tasks_of(run: Run) -> list[RatingTask]:
+    """The tasks a run offers: its suite's own first, then the general ones its suite does not have."""
+    own: Sequence[RatingTask] = getattr(suite_of(run), "rating_tasks", tuple)()
+    names = {task.name for task in own}
+    return [*own, *(task for task in GENERAL if task.name not in names)]
+
+
+def choose_tasks(offered: Sequence[RatingTask], names: Sequence[str]) -> list[RatingTask]:
+    """Tasks by name, in the order of names; ``attribute`` alone means every task ``attribute: ...``.
+
+    Raises:
+        UsageError: no task of that name.
+    """
+    chosen: list[RatingTask] = []
+    for name in names:
+        found = [t for t in offered if t.name == name] or [t for t in offered if t.name.startswith(f"{name}: ")]
+        if not found:
+            raise UsageError(f"no task {name!r}; there are {', '.join(t.name for t in offered)}")
+        chosen += [t for t in found if t not in chosen]
+    return chosen
+
+
+def read_tasks(path: Path) -> list[RatingTask]:
+    """Tasks from a YAML or JSON file: a list, or ``tasks:`` with a list, of the fields of ``RatingTask``.
+
+    ``name``, ``question`` and, but for scales, tones and pairs, ``options`` are needed; ``kind`` is ``choice`` if left
+    out, or ``list`` for more than nine options.
+
+    Raises:
+        UsageError: no such file, unknown fields or values, options twice, or names twice.
+    """
+    record = _load(path)
+    entries = record.get("tasks") if isinstance(record, Mapping) else record
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: expected a list of tasks, or `tasks:` with a list")
+    tasks = [_task(entry, f"{path}, task {i}") for i, entry in enumerate(entries, start=1)]
+    names = [task.name for task in tasks]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{path}: two tasks have one name; names are {', '.join(names)}")
+    return tasks
+
+
+def _load(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read ({err.strerror}); tasks are a .yaml or .json file") from None
+    if path.suffix.lower() == ".json":
+        try:
+            return json.loads(text)
+        except ValueError as err:
+            raise UsageError(f"{path} is not JSON: {err}") from None
+    yaml = require("yaml", extra="annotate", purpose=f"reading {path.name} (JSON needs nothing)")
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as err:
+        raise UsageError(f"{path} is not YAML: {err}") from None
+
+
+def _task(entry: Any, where: str) -> RatingTask:
+    if not isinstance(entry, Mapping):
+        raise UsageError(f"{where}: expected fields such as name and question, got {entry!r}")
+    if unknown := sorted(set(map(str, entry)) - set(_FIELDS)):
+        raise UsageError(f"{where}: unknown field {unknown[0]!r}; fields are {', '.join(_FIELDS)}")
+    for needed in ("name", "question"):
+        if not isinstance(entry.get(needed), str) or not entry[needed].strip():
+            raise UsageError(f"{where}: {needed} is missing")
+    unit = str(entry.get("unit", "pair" if entry.get("kind") == "pair" else "picture"))
+    options = entry.get("options", _DEFAULT_OPTIONS.get(str(entry.get("kind"))))
+    if not isinstance(options, list | tuple) or len(options) < 2:
+        raise UsageError(f"{where}: options is a list of two or more answers")
+    # YAML reads a bare yes or no as true or false.
+    names = tuple({True: "yes", False: "no"}.get(o, str(o)) if isinstance(o, bool) else str(o) for o in options)
+    if len(set(names)) < len(names):
+        raise UsageError(f"{where}: an option is there twice: {', '.join(names)}")
+    kind = str(entry.get("kind", "choice" if len(names) <= 9 else "list"))
+    level = str(entry.get("level", "ordinal" if kind in ("scale", "tone") else "nominal"))
+    for field, value, known in (("kind", kind, KINDS), ("unit", unit, UNITS), ("level", level, LEVELS)):
+        if value not in known:
+            raise UsageError(f"{where}: {field} is one of {', '.join(known)}, got {value!r}")
+    if (kind == "pair") != (unit == "pair"):
+        raise UsageError(f"{where}: kind pair and unit pair go together")
+    if kind == "pair" and names != PREFERENCE.options:
+        raise UsageError(f"{where}: the options of a pair are {', '.join(PREFERENCE.options)}")
+    if kind == "tone" and names[:10] != _DEFAULT_OPTIONS["tone"]:
+        raise UsageError(f"{where}: the options of a tone begin with 1 to 10")
+    unsure = tuple(str(o) for o in entry.get("unsure", ()))
+    if foreign := [o for o in unsure if o not in names]:
+        raise UsageError(f"{where}: unsure names {foreign[0]!r}, which is no option")
+    only = entry.get("only", {})
+    if not isinstance(only, Mapping):
+        raise UsageError(f"{where}: only is a facet with its values, such as {{skill: [count]}}")
+    return RatingTask(
+        name=str(entry["name"]).strip(),
+        question=str(entry["question"]).strip(),
+        kind=kind,  # type: ignore[arg-type]
+        options=names,
+        unit=unit,  # type: ignore[arg-type]
+        rule=str(entry.get("rule", "")),
+        key=dict(entry.get("key", {})),
+        level=level,  # type: ignore[arg-type]
+        unsure=unsure,
+        help=str(entry.get("help", "")),
+        examples={str(k): str(v) for k, v in dict(entry.get("examples", {})).items()},
+        only={str(k): tuple(v) if isinstance(v, list) else (v,) for k, v in only.items()},
+    )
