@@ -399,7 +399,8 @@ class RatingTask:
 
     Attributes:
         name: unique among the tasks of a run (``gender``, ``attribute: a skirt``, ``count``).
-        question: what people are asked, in one sentence; ``{prompt}`` stands for the prompt's text.
+        question: what people are asked, in one sentence; ``{prompt}`` stands for the prompt's text, and the name of a
+            facet in braces for its value.
         kind: ``choice`` (a few options), ``list`` (many, with autocompletion), ``scale`` (ordered options), ``tone``
             (swatches of the Monk scale) or ``pair`` (which of two pictures).
         options: the answers, as text, in order. For ``pair`` these are ``first``, ``second``
@@ -434,6 +435,7 @@ class EstimandPart:
         coefficient: what the mean is multiplied by: 1, or -1 for what is subtracted.
         image_ids, clusters, said: per picture its id, its prompt, and the class the judge's verdict gives it.
         weights: per picture; they sum to 1.
+        key: which of the rule's verdicts these are, as in ``RatingTask`` and (as ``group``) in judge cards.
     """
 
     coefficient: float
@@ -441,6 +443,7 @@ class EstimandPart:
     clusters: tuple[str, ...]
     said: tuple[str, ...]
     weights: tuple[float, ...]
+    key: Mapping[str, FacetValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,7 +454,7 @@ class Estimand:
 
     Attributes:
         score: what the judges say.
-        rule, key: the verdicts behind it, as in ``RatingTask`` and (as ``task`` and ``group``) in judge cards.
+        rule: of the verdicts behind it: the ``task`` of judge cards.
         role: of the judge whose error it has (``vqa``, ``skin_tone``, ``detector`` ...).
         worth: the number that each class counts as.
     """
@@ -461,7 +464,6 @@ class Estimand:
     role: str
     worth: Mapping[str, float]
     parts: tuple[EstimandPart, ...]
-    key: Mapping[str, FacetValue] = field(default_factory=dict)
 
 
 class Suite(Protocol):

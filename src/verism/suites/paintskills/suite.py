@@ -16,10 +16,12 @@ from verism.metrics.skills import expected_shuffled_accuracy
 from verism.records import (
     PROTOCOLS,
     DetectionNeed,
+    Estimand,
     Need,
     Observed,
     Prompt,
     ProtocolName,
+    RatingTask,
     Scene,
     Score,
     frame,
@@ -27,6 +29,7 @@ from verism.records import (
 from verism.statistics.intervals import Interval, clustered_proportion, mean_of_independent
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
 from verism.suites.paintskills.layout import read_scenes
+from verism.suites.paintskills.people import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, Version, version
@@ -229,6 +232,20 @@ class PaintSkills:
             scores.append(self._mean(protocol, per_skill, used, unusable))
         scores += self._expectations(prompts, skills)
         return scores
+
+    # -------------------------------------------------------------------------------------------------------- people
+    def rating_tasks(self) -> Sequence[RatingTask]:
+        """What people may be asked about the pictures (see ``people``)."""
+        return rating_tasks({scene.skill for scene in self.scenes}, self.labels)
+
+    def rated_class(self, task: RatingTask, prompt: Prompt, answer: str) -> str:
+        """Whether an answer says that a picture is right."""
+        return rated_class(task, prompt, answer)
+
+    def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
+        """Accuracies that can be adjusted for the detector's errors."""
+        scores = self.scores(observed, verdicts)
+        return accuracy_estimands(scores, observed.prompts, verdicts, self.version.skills)
 
     def _proportion(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
         """Share of right pictures among the usable ones, for one rule (its name is the metric's)."""
