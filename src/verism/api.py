@@ -14,13 +14,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verism.annotation.ratings import human_classes, ratings_of
+from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs, compare_scores
+from verism.pipeline.correcting import Adjustment, adjust_by_cards, adjust_by_people
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
-from verism.pipeline.scoring import score_run
+from verism.pipeline.scoring import Adjust, score_run, true_classes
 from verism.records import (
     ROLES,
+    Estimand,
     FeatureNeed,
     Generator,
     Judge,
@@ -351,10 +355,16 @@ def score(
     threshold: float | None = None,
     judges: Mapping[str, str] | None = None,
     rules: Mapping[str, Any] | None = None,
+    correct: Kind | None = None,
+    cards: Sequence[PathLike] = (),
 ) -> list[Score]:
     """Apply the rules of a run's suite again; no picture is made or looked at.
 
     Args:
+        correct: take the judges' error out of what can be had without it, beside the scores as judged: ``human`` by
+            people's answers about pictures of the run (``verism annotate``) or by a card made from people's answers
+            elsewhere; ``rendered`` by a card made from rendered pictures, or what the painter of this run told.
+        cards: files of judge cards, before those that come with verism.
         threshold: another confidence limit for the ``corrected`` rules. rules: other rules of the suite, by name.
         judges: by role (``detector`` ...), the full name of whose observations count, if several looked.
     """
@@ -368,9 +378,44 @@ def score(
     if threshold is not None:
         asked["threshold_corrected"] = threshold
     suite = _with_rules(_stored(run), None, None, asked | dict(rules or {}))
-    scores = score_run(run, suite, judges=names)
+    adjust = None if correct is None else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards])
+    scores = score_run(run, suite, judges=names, adjust=adjust)
     _note_rules(run, suite, names)
     return scores
+
+
+def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> Adjust:
+    """How a run's estimands are adjusted: by labels of its own pictures first, by cards where there are none."""
+    if not hasattr(suite, "estimands"):
+        raise UsageError(f"{suite.name} has no scores that could be corrected for the error of a judge")
+
+    def adjust(estimands: Sequence[Estimand], judges: Mapping[str, str]) -> list[Adjustment]:
+        made: list[Adjustment] = []
+        if kind == "human":
+            ratings = ratings_of(run)
+            if ratings.table.height:
+                made = adjust_by_people(
+                    estimands, lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings)
+                )
+        elif truth := true_classes(run, suite):
+            made = adjust_by_people(
+                estimands, lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
+            )
+        done = [a.judged for a in made]
+        rest = [e for e in estimands if not any(e.score is judged for judged in done)]
+        made += adjust_by_cards(rest, [*cards, *shipped_cards()], judges, kind=kind)
+        if not made:
+            how = (
+                f"ask people first: verism annotate {run.path}; or give a card of this judge: --card FILE"
+                if kind == "human"
+                else "give a card of this judge: --card FILE (verism judge card makes one)"
+            )
+            raise UsageError(
+                f"{run.path}: nothing tells how its judges err ({', '.join(sorted(judges.values()))}); {how}"
+            )
+        return made
+
+    return adjust
 
 
 def observe(

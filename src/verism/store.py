@@ -9,7 +9,7 @@
       images/part-*.parquet
       reference/part-*.parquet   the real pictures compared with, if any; they stay where they are
       observations/<table>/<judge>/part-*.parquet
-      verdicts.parquet  scores.parquet  scores.json
+      verdicts.parquet  scores.parquet  scores.json  adjustments.json
 
 Tables that grow are written in parts, each whole or not at all (temporary name, fsync, rename), so a killed run loses
 at most the batch in flight, and several workers may write side by side. Readers put parts together by id: the order of
@@ -287,6 +287,20 @@ class Run:
         ]
         self._write_table(self.path / "scores.parquet", frame("scores", rows))
         _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
+
+    def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
+        path = self.path / "adjustments.json"
+        if records:
+            _write_whole(path, _json_bytes(list(records)))
+        else:
+            path.unlink(missing_ok=True)
+
+    def adjustments(self) -> list[dict[str, Any]]:
+        """How the scores that have ``adjusted`` came about; empty if none has."""
+        path = self.path / "adjustments.json"
+        records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return records
 
     def scores(self) -> list[Score]:
         """All numbers of the run.

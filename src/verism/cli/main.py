@@ -18,7 +18,9 @@ from verism._version import __version__
 from verism.cli.common import Failures, Group, put_json, put_scores, say
 from verism.cli.data import data
 from verism.cli.gep import gep
+from verism.cli.judge import judge
 from verism.cli.metrics import metrics
+from verism.cli.portraits import portraits
 from verism.cli.reproduce import reproduce
 from verism.cli.train import train
 from verism.cli.wardrobe import people
@@ -267,9 +269,17 @@ def prompts(suite: str, as_json: bool, **options: Any) -> None:
 @click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
 @click.option("--judge", "judges", multiple=True, help="The same for any role: ROLE=NAME, e.g. clip=NAME.")
+@click.option(
+    "--correct",
+    type=click.Choice(["human", "rendered"]),
+    help="Take the judges' error out: by people's answers, or a card.",
+)
+@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
     run_dir: Path,
+    correct: Any,
+    cards: tuple[Path, ...],
     threshold: float | None,
     rules: tuple[str, ...],
     detector: str | None,
@@ -282,6 +292,8 @@ def score(
     verism score runs/mine --json > scores.json
     verism score runs/mine --threshold 0.4
     verism score runs/geography --rule k=5
+    verism score runs/mine --correct human
+    verism score runs/mine --correct rendered --card detector.json
     """
     from verism import api
 
@@ -292,7 +304,7 @@ def score(
             raise UsageError(f"--judge {pair}: expected ROLE=NAME")
         named[role] = name
     finished = api.open_run(run_dir)
-    api.score(finished, threshold=threshold, judges=named, rules=_rules(rules))
+    api.score(finished, threshold=threshold, judges=named, rules=_rules(rules), correct=correct, cards=cards)
     put_scores(finished, as_json)
 
 
@@ -484,8 +496,10 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 
 cli.add_command(data)
 cli.add_command(gep)
+cli.add_command(judge)
 cli.add_command(metrics)
 scenes.add_command(people)
+scenes.add_command(portraits)
 cli.add_command(reproduce)
 cli.add_command(train)
 

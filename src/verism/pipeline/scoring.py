@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from verism.errors import UsageError
+from verism.pipeline.correcting import Adjustment
 from verism.pipeline.progress import Working
-from verism.records import Need, Observed, Prompt, Score
+from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash
 from verism.statistics.intervals import clustered_proportion
 from verism.statistics.judge_error import confusion
 from verism.store import TRUTH, Run
@@ -17,18 +18,25 @@ from verism.store import TRUTH, Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["judge_error_scores", "score_run"]
+__all__ = ["Adjust", "judge_error_scores", "score_run", "true_classes"]
 
 
 # Tables a judge fills beside the one of its need: what else it was shown.
 BESIDE: Mapping[str, tuple[str, ...]] = {"features": ("reference_features",), "embeddings": ("text_embeddings",)}
 
 
-def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) -> list[Score]:
+Adjust = Callable[[Sequence[Estimand], Mapping[str, str]], Sequence[Adjustment]]
+
+
+def score_run(
+    run: Run, suite: Any, *, judges: Mapping[str, str] | None = None, adjust: Adjust | None = None
+) -> list[Score]:
     """Apply a suite's rules to a run's observations and write verdicts and scores.
 
     Args:
         judges: by role, whose observations count; needed only where several judges of a role looked.
+        adjust: given the suite's estimands and whose observations count by role, those it can take the judges' error
+            out of. Adjusted scores follow those as judged.
 
     Raises:
         UsageError: a judge that did not look was named, or several looked and none was named.
@@ -58,19 +66,55 @@ def score_run(run: Run, suite: Any, *, judges: Mapping[str, str] | None = None) 
         verdicts = suite.verdicts(observed)
         scores = list(suite.scores(observed, verdicts))
     if "detections" in truth:
-        # What was painted is there with confidence 1, and 1 is never above a limit of 1.
-        sure = suite.with_rules(threshold_corrected=0.5)
-        true = sure.verdicts(Observed(prompts=by_id, images=images, observations=truth))
+        true = _sure(suite).verdicts(Observed(prompts=by_id, images=images, observations=truth))
         scores += judge_error_scores(suite.name, prompts, verdicts, true)
     elif truth and hasattr(suite, "judged_scores"):
         known = Observed(prompts=by_id, images=images, observations=truth)
         scores += suite.judged_scores(observed, verdicts, suite.verdicts(known))
+    adjustments: Sequence[Adjustment] = ()
+    if adjust is not None:
+        used = {
+            need.role: name for need in suite.needs() if (name := _choose(run, need, (judges or {}).get(need.role)))
+        }
+        there = {_key(s) for s in scores}
+        adjustments = [a for a in adjust(suite.estimands(observed, verdicts), used) if _key(a.score) not in there]
+        scores += [a.score for a in adjustments]
     run.write_verdicts(verdicts)
     run.write_scores(scores)
+    run.write_adjustments([a.record() for a in adjustments])
     absent = [f"--{need.role}" for need in suite.needs() if need.table not in observations]
     left_out = [f"not measured, for nobody was named to look: {', '.join(absent)}"] if absent else []
     run.note(remarks=[*left_out, *getattr(suite, "remarks", lambda _: ())(observed)])
     return scores
+
+
+def true_classes(run: Run, suite: Any) -> dict[tuple[str, str], dict[str, str]]:
+    """What pictures show by their painter's own account, in the classes of a suite's ``corrected`` verdicts.
+
+    Returns:
+        The class by picture, by rule and the hash of its key; empty where no painter told anything.
+    """
+    tables = {need.table: run.read(need.table, TRUTH) for need in suite.needs() if run.has_truth(need.table)}
+    if not tables:
+        return {}
+    told = Observed(prompts={p.prompt_id: p for p in run.prompts()}, images=run.read("images"), observations=tables)
+    sure = _sure(suite)
+    classes: dict[tuple[str, str], dict[str, str]] = {}
+    for estimand in sure.estimands(told, sure.verdicts(told)):
+        if estimand.score.protocol == "corrected":
+            for part in estimand.parts:
+                own = classes.setdefault((estimand.rule, content_hash(dict(part.key))), {})
+                own.update(zip(part.image_ids, part.said, strict=True))
+    return classes
+
+
+def _sure(suite: Any) -> Any:
+    """The suite with a limit that what was painted passes: its confidence is 1, and 1 is never above a limit of 1."""
+    return suite.with_rules(threshold_corrected=0.5) if "threshold_corrected" in suite.rules() else suite
+
+
+def _key(score: Score) -> tuple[str, str, str, str]:
+    return score.metric, score.protocol, str(dict(score.group)), score.adjusted
 
 
 def _choose(run: Run, need: Need, judge: str | None) -> str | None:

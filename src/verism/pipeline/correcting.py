@@ -1,0 +1,208 @@
+"""Scores with the judge's error taken out, beside those as judged.
+
+Two sources tell how a judge errs. People's answers about some of the run's own pictures (``human``): prediction-powered
+inference, which assumes nothing about the errors but that people were asked about a random part. Or a judge card
+(``rendered`` or ``human``), a table of what the judge said of items of known class elsewhere: maximum likelihood
+through that table, which assumes that the judge errs on this run's pictures as it did there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from verism.cards import JudgeCard, Kind, Measured, find_measured
+from verism.records import Estimand, EstimandPart, Score
+from verism.statistics.misclassification import adjusted_mean
+from verism.statistics.prediction_powered import LabelledMean, ppi_sum
+
+__all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_people"]
+
+Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by picture
+Method = Literal["prediction-powered", "judge card"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjustment:
+    """A score with the judge's error taken out, and how.
+
+    Attributes:
+        score: value, interval, ``adjusted``. judged: the same as the judge says.
+        method: how it was done. source: whose answers, or which card.
+        n_labels: answers of people, or items of the cards. note: what to mind, or why there is no value.
+        effective_n: labels alone that would tell as much; NaN for cards.
+        labels_only: value, low and high of the labels alone; NaN for cards.
+        trust: how far the judge was trusted, 0 to 1; NaN for cards.
+    """
+
+    score: Score
+    judged: Score
+    method: Method
+    source: str
+    n_labels: int
+    effective_n: float = math.nan
+    labels_only: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    trust: float = math.nan
+    note: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """For a JSON file; NaN is null."""
+        numbers = {"effective_n": self.effective_n, "trust": self.trust}
+        numbers |= dict(zip(("labels_only", "labels_only_low", "labels_only_high"), self.labels_only, strict=True))
+        return {
+            "metric": self.score.metric,
+            "protocol": self.score.protocol,
+            "group": dict(self.score.group),
+            "adjusted": self.score.adjusted,
+            "value": _finite(self.score.value),
+            "ci_low": _finite(self.score.ci_low),
+            "ci_high": _finite(self.score.ci_high),
+            "judged": _finite(self.judged.value),
+            "method": self.method,
+            "source": self.source,
+            "n_labels": self.n_labels,
+            **{name: _finite(number) for name, number in numbers.items()},
+            "note": self.note,
+        }
+
+
+def adjust_by_people(estimands: Sequence[Estimand], classes: Classes, *, kind: Kind = "human") -> list[Adjustment]:
+    """Estimands with people's answers about some of their pictures; those nobody was asked about are left out.
+
+    Args:
+        classes: the true class of pictures, for a rule and a key (``annotation.ratings.human_classes``); also a
+            painter's own truth, with ``kind="rendered"``.
+    """
+    made = []
+    known: dict[tuple[str, str], Mapping[str, str]] = {}
+    for estimand in estimands:
+        parts, asked = [], 0
+        for part in estimand.parts:
+            name = (estimand.rule, str(sorted(part.key.items())))
+            if name not in known:
+                known[name] = classes(estimand.rule, part.key)
+            truth = [estimand.worth.get(known[name].get(image_id, ""), math.nan) for image_id in part.image_ids]
+            asked += sum(not math.isnan(value) for value in truth)
+            parts.append(
+                LabelledMean(
+                    judged=[estimand.worth[said] for said in part.said],
+                    truth=truth,
+                    weights=part.weights,
+                    clusters=part.clusters,
+                    coefficient=part.coefficient,
+                )
+            )
+        if not asked:
+            continue
+        result = ppi_sum(parts, bounds=_bounds(estimand))
+        score = replace(estimand.score, value=result.value, ci_low=result.low, ci_high=result.high, adjusted=kind)
+        made.append(
+            Adjustment(
+                score=score,
+                judged=estimand.score,
+                method="prediction-powered",
+                source="the painter's own truth" if kind == "rendered" else "people's answers about this run",
+                n_labels=result.n_labels,
+                effective_n=result.effective_n,
+                labels_only=(result.labels_only.value, result.labels_only.low, result.labels_only.high),
+                trust=result.lam,
+                note=result.note,
+            )
+        )
+    return made
+
+
+def adjust_by_cards(
+    estimands: Sequence[Estimand],
+    cards: Sequence[JudgeCard],
+    judges: Mapping[str, str],
+    *,
+    kind: Kind | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> list[Adjustment]:
+    """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
+
+    Parts are combined as if they erred independently (each interval's half on its side adds in squares): they share
+    the table, so that the interval of a difference is rather too wide than too narrow.
+
+    Args:
+        judges: name of the judge by role. kind: only cards of this kind.
+    """
+    made = []
+    for estimand in estimands:
+        judge = judges.get(estimand.role, "")
+        found = [
+            find_measured(cards, judge, estimand.rule, estimand.score.protocol, kind=kind, group=part.key)
+            for part in estimand.parts
+        ]
+        if not found or any(f is None for f in found):
+            continue
+        tables = [f for f in found if f is not None]
+        told = [
+            _through(part, measured, estimand.worth, n_resamples, seed)
+            for part, (_, measured) in zip(estimand.parts, tables, strict=True)
+        ]
+        value = sum(p.coefficient * t[0] for p, t in zip(estimand.parts, told, strict=True))
+        down = up = 0.0
+        for part, (middle, low, high, _) in zip(estimand.parts, told, strict=True):
+            below, above = part.coefficient * (middle - low), part.coefficient * (high - middle)
+            down += max(below, -above, 0.0) ** 2
+            up += max(above, -below, 0.0) ** 2
+        bounds = _bounds(estimand)
+        low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
+        card = tables[0][0]
+        score = replace(
+            estimand.score,
+            value=value,
+            ci_low=math.nan if math.isnan(value) else low,
+            ci_high=math.nan if math.isnan(value) else high,
+            adjusted=card.kind,
+        )
+        made.append(
+            Adjustment(
+                score=score,
+                judged=estimand.score,
+                method="judge card",
+                source=card.ground_truth,
+                n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
+                note="; ".join(dict.fromkeys(note for *_, note in told if note)),
+            )
+        )
+    return made
+
+
+def _through(
+    part: EstimandPart, measured: Measured, worth: Mapping[str, float], n_resamples: int, seed: int
+) -> tuple[float, float, float, str]:
+    """The mean of a part through an error table: value, ends, note."""
+    if foreign := sorted(set(part.said) - set(measured.labels)):
+        return math.nan, math.nan, math.nan, f"the card knows nothing of the class {foreign[0]!r}"
+    if missing := [label for label in measured.labels if label not in worth]:
+        return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
+    prompts, row = np.unique(np.asarray(part.clusters), return_inverse=True)
+    place = {label: i for i, label in enumerate(measured.labels)}
+    said = np.zeros((len(prompts), len(measured.labels)))
+    # Pictures that weigh more than others count as more; in all they count as many as there are.
+    column = np.array([place[s] for s in part.said], dtype=np.intp)
+    np.add.at(said, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
+    values = [worth[label] for label in measured.labels]
+    found = adjusted_mean(
+        None, np.asarray(measured.counts), values, observed_by_cluster=said, n_resamples=n_resamples, seed=seed
+    )
+    return found.value, found.low, found.high, found.note
+
+
+def _bounds(estimand: Estimand) -> tuple[float, float]:
+    """The least and the greatest that an estimand can be."""
+    lowest, highest = min(estimand.worth.values()), max(estimand.worth.values())
+    ends = [sorted((p.coefficient * lowest, p.coefficient * highest)) for p in estimand.parts]
+    return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
