@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verism.annotation.planning import Planned
+from verism.annotation.planning import plan_labels as planned_labels
 from verism.annotation.ratings import human_classes, ratings_of
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
@@ -21,7 +23,7 @@ from verism.pipeline.comparing import Difference, compare_runs, compare_scores
 from verism.pipeline.correcting import Adjustment, adjust_by_cards, adjust_by_people
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
-from verism.pipeline.scoring import Adjust, score_run, true_classes
+from verism.pipeline.scoring import Adjust, observed_of, score_run, true_classes
 from verism.records import (
     ROLES,
     Estimand,
@@ -37,7 +39,7 @@ from verism.records import (
 from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
 from verism.store import TRUTH, Run
 
-__all__ = ["compare", "evaluate", "make_reference", "observe", "open_run", "plan", "score"]
+__all__ = ["compare", "evaluate", "make_reference", "observe", "open_run", "plan", "plan_labels", "score"]
 
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -416,6 +418,29 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> A
         return made
 
     return adjust
+
+
+def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:
+    """Answers of people that each score needs for an interval of ``value +- half_width`` (``annotation.planning``).
+
+    Raises:
+        UsageError: the suite has no scores that people's answers could correct.
+    """
+    run = run if isinstance(run, Run) else open_run(run)
+    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
+    if not hasattr(suite, "estimands"):
+        raise UsageError(f"{suite.name} has no scores that people's answers could correct")
+    judges = {role: name for role in ROLES if (name := run.judge(role)) is not None}
+    known = [read_card(Path(card)) for card in cards]
+    return planned_labels(
+        run,
+        suite,
+        observed_of(run, suite, judges),
+        half_width=half_width,
+        ratings=ratings_of(run),
+        cards=[*known, *shipped_cards()],
+        judges=judges,
+    )
 
 
 def observe(

@@ -18,7 +18,7 @@ from verism.store import TRUTH, Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Adjust", "judge_error_scores", "score_run", "true_classes"]
+__all__ = ["Adjust", "judge_error_scores", "observed_of", "score_run", "true_classes"]
 
 
 # Tables a judge fills beside the one of its need: what else it was shown.
@@ -41,27 +41,9 @@ def score_run(
     Raises:
         UsageError: a judge that did not look was named, or several looked and none was named.
     """
-    prompts = run.prompts()
-    observations: dict[str, pl.DataFrame] = {}
-    truth: dict[str, pl.DataFrame] = {}
-    for need in suite.needs():
-        name = _choose(run, need, (judges or {}).get(need.role))
-        if name is None:
-            continue
-        observations[need.table] = run.read(need.table, name)
-        for beside in BESIDE.get(need.table, ()):
-            observations[beside] = run.read(beside, name)
-        if run.has_truth(need.table):
-            truth[need.table] = run.read(need.table, TRUTH)
-    images = run.read("images")
-    by_id = {p.prompt_id: p for p in prompts}
-    reference = run.read("reference")
-    observed = Observed(
-        prompts=by_id,
-        images=images,
-        observations=observations,
-        reference=None if reference.is_empty() else reference,
-    )
+    observed = observed_of(run, suite, judges)
+    prompts, by_id, images = list(observed.prompts.values()), observed.prompts, observed.images
+    truth = {need.table: run.read(need.table, TRUTH) for need in suite.needs() if run.has_truth(need.table)}
     with Working("computing scores"):
         verdicts = suite.verdicts(observed)
         scores = list(suite.scores(observed, verdicts))
@@ -82,10 +64,29 @@ def score_run(
     run.write_verdicts(verdicts)
     run.write_scores(scores)
     run.write_adjustments([a.record() for a in adjustments])
-    absent = [f"--{need.role}" for need in suite.needs() if need.table not in observations]
+    absent = [f"--{need.role}" for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, for nobody was named to look: {', '.join(absent)}"] if absent else []
     run.note(remarks=[*left_out, *getattr(suite, "remarks", lambda _: ())(observed)])
     return scores
+
+
+def observed_of(run: Run, suite: Any, judges: Mapping[str, str] | None = None) -> Observed:
+    """What is known about the pictures of a run: by role, whose observations count, as in ``score_run``."""
+    observations: dict[str, pl.DataFrame] = {}
+    for need in suite.needs():
+        name = _choose(run, need, (judges or {}).get(need.role))
+        if name is None:
+            continue
+        observations[need.table] = run.read(need.table, name)
+        for beside in BESIDE.get(need.table, ()):
+            observations[beside] = run.read(beside, name)
+    reference = run.read("reference")
+    return Observed(
+        prompts={p.prompt_id: p for p in run.prompts()},
+        images=run.read("images"),
+        observations=observations,
+        reference=None if reference.is_empty() else reference,
+    )
 
 
 def true_classes(run: Run, suite: Any) -> dict[tuple[str, str], dict[str, str]]:

@@ -1,0 +1,258 @@
+"""The command that lets people look: a page in the browser, files for crowd platforms, and their answers back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from verism.cli.common import put_json, say
+from verism.errors import UsageError
+
+if TYPE_CHECKING:
+    from verism.annotation.votes import VoteStore
+    from verism.records import RatingTask
+    from verism.store import Run
+
+__all__ = ["annotate"]
+
+EXPORTS = ("bundle", "mturk", "label-studio", "table")
+
+
+@click.command()
+@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--task", "names", multiple=True, help="What is asked; several times. Without: the tasks are listed.")
+@click.option("--tasks", "own", type=click.Path(path_type=Path), help="Tasks of your own (.yaml, .json).")
+@click.option("--per-cell", type=click.IntRange(1), help="Items per cell.  [default: all]")
+@click.option("--by", help="Facets that make the cells, with commas: skill, profession, prompts ...")
+@click.option("--overlap", type=click.IntRange(1), default=1, show_default=True, help="Raters per item.")
+@click.option("--gold", type=click.Path(path_type=Path), help="Items with known answers: item, task, answer, check.")
+@click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
+@click.option("--pass-mark", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Of a qualification.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the lots that are drawn.")
+@click.option("--study", "name", default="study", show_default=True, help="Name of the study; a run may have several.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another address lets others in, by tokens only.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free one.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in this machine's browser.")
+@click.option("--rater", "raters", multiple=True, help="Add a rater by name, and print their link; several times.")
+@click.option("--plan", "plan_", is_flag=True, help="Only say how many answers are needed for --half-width.")
+@click.option("--half-width", type=float, default=0.05, show_default=True, help="Half of the interval that is wanted.")
+@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="Judge cards for --plan.")
+@click.option("--status", is_flag=True, help="Only say how far the study is.")
+@click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
+@click.option("--to", type=click.Path(path_type=Path), help="Folder of the export.")
+@click.option("--image-url", help="Export: where pictures will be found; {name} stands for the file.")
+@click.option("--import", "import_", type=click.Path(path_type=Path), help="Answers from elsewhere.")
+@click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
+def annotate(
+    run_dirs: tuple[Path, ...],
+    names: tuple[str, ...],
+    own: Path | None,
+    name: str,
+    host: str,
+    port: int,
+    open_browser: bool,
+    raters: tuple[str, ...],
+    plan_: bool,
+    half_width: float,
+    cards: tuple[Path, ...],
+    status: bool,
+    export_: str | None,
+    to: Path | None,
+    image_url: str | None,
+    import_: Path | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Let people judge the pictures of a run, in a page in the browser or on a crowd platform.
+
+    The first call draws the items and makes the study; the same call later goes on with it. Votes lie in
+    RUN/annotation and are safe as soon as they are given.
+
+    \b
+    verism annotate runs/mine                                          which tasks there are
+    verism annotate runs/mine --task count --per-cell 20 --by object --overlap 2 --open
+    verism annotate runs/bias --task gender --task human --per-cell 3 --by profession --gold gold.csv
+    verism annotate runs/mine runs/other --task preference --per-cell 50 --by skill
+    verism annotate runs/mine --plan --half-width 0.03
+    verism annotate runs/mine --task count --export mturk --to crowd --image-url "https://me.example/{name}"
+    verism annotate runs/mine --import Batch_123_batch_results.csv
+    verism annotate runs/mine --status
+    verism agreement runs/mine
+    verism score runs/mine --correct human
+    """
+    from verism import api
+
+    runs = [api.open_run(path) for path in run_dirs]
+    if plan_:
+        _plan(runs[0], half_width, cards, as_json)
+        return
+    if not names and own is None and not _there(runs[0], name):
+        _list_tasks(runs[0], as_json)
+        return
+    store = _study(runs, names, own, name, settings)
+    if import_ is not None:
+        from verism.annotation.exchange import import_ratings
+
+        put = import_ratings(store, import_)
+        for where, why in put.skipped:
+            say(f"skipped: {where}: {why}")
+        say(f"{put.n_votes:,} answers of {put.n_raters:,} people taken in; see: verism agreement {run_dirs[0]}")
+        _status(store, as_json)
+    elif export_ is not None:
+        from verism.annotation.exchange import export_study
+
+        if to is None:
+            raise UsageError("--to is missing: name the folder that the files go to")
+        options = {} if image_url is None else {"image_url": image_url}
+        for path in export_study(store, runs, export_, to, **options):
+            say(f"wrote {path}")
+    elif raters:
+        for rater in raters:
+            _, token = store.add_rater(rater)
+            say(f"{rater}: http://{host}:{port}/?token={token}   (shown once; send it to nobody else)")
+    elif status:
+        _status(store, as_json)
+    else:
+        from verism.annotation.server import serve
+
+        local = host in ("127.0.0.1", "localhost", "::1")
+        serve(store, runs, host=host, port=port, open_browser=open_browser, tokens=not local)
+        _status(store, as_json)
+
+
+def _there(run: Run, name: str) -> bool:
+    from verism.annotation.ratings import study_path
+
+    return study_path(run, name).exists()
+
+
+def _list_tasks(run: Run, as_json: bool) -> None:
+    from verism.annotation.tasks import PREFERENCE, tasks_of
+
+    tasks = [*tasks_of(run), PREFERENCE]
+    if as_json:
+        put_json([asdict(task) for task in tasks])
+        return
+    for task in tasks:
+        click.echo(f"{task.name}\n    {task.question}\n    {' | '.join(task.options)}")
+    say(f"start with, for example: verism annotate {run.path} --task {tasks[0].name!r} --per-cell 20 --open")
+
+
+def _study(runs: list[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]) -> VoteStore:
+    """The study of this name: made now, or the one that is there if nothing else was asked for."""
+    from verism.annotation.ratings import link_study, study_path
+    from verism.annotation.votes import Study, VoteStore
+
+    path = study_path(runs[0], name)
+    if path.exists():
+        store = VoteStore.open(path)
+        _refuse_other(store, names, own, settings)
+        return store
+    tasks = _tasks(runs, names, own)
+    items = _items(runs, tasks, settings)
+    store = VoteStore.create(
+        path,
+        Study(
+            tasks=tuple(tasks),
+            items=tuple(items),
+            runs=tuple(str(run.path.absolute()) for run in runs),
+            overlap=settings["overlap"],
+            qualification=settings["pass_mark"],
+            attention_every=settings["attention_every"],
+            seed=settings["seed"],
+            title=runs[0].name,
+            settings=_kept(settings),
+        ),
+    )
+    for other in runs[1:]:
+        link_study(other, path)
+    checks = sum(item.check is not None for item in items)
+    say(f"{len(items) - checks:,} items of {len(tasks)} task{'s' * (len(tasks) > 1)}, {checks} checks: {path}")
+    return store
+
+
+def _kept(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: str(value) if isinstance(value, Path) else value for key, value in settings.items()}
+
+
+def _refuse_other(store: VoteStore, names: tuple[str, ...], own: Path | None, settings: dict[str, Any]) -> None:
+    """A study is what it is: other items or tasks are another study."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    for key, value in _kept(settings).items():
+        was = store.study.settings.get(key)
+        if context.get_parameter_source(key) == given and value != was:
+            option = key.replace("_", "-")
+            raise UsageError(f"{store.path} was made with --{option} {was}, not {value}; give another --study NAME")
+    there = [task.name for task in store.study.tasks]
+    missing = [n for n in names if n not in there and not any(t.startswith(f"{n}: ") for t in there)]
+    if missing or (own is not None and not names and not there):
+        raise UsageError(f"{store.path} does not ask {missing[0]!r}; it asks {', '.join(there)}. Give another --study")
+
+
+def _tasks(runs: list[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
+    from verism.annotation.tasks import PREFERENCE, choose_tasks, read_tasks, tasks_of
+
+    mine = [] if own is None else read_tasks(own)
+    offered = {task.name: task for task in [PREFERENCE, *tasks_of(runs[0]), *mine]}
+    return choose_tasks(list(offered.values()), names) if names else mine
+
+
+def _items(runs: list[Run], tasks: list[RatingTask], settings: dict[str, Any]) -> list[Any]:
+    from verism.annotation.sampling import draw_items, interleaved, read_checks, with_checks
+
+    by = tuple(part.strip() for part in (settings["by"] or "").split(",") if part.strip())
+    lists = [draw_items(runs, task, per_cell=settings["per_cell"], by=by, seed=settings["seed"]) for task in tasks]
+    empty = [task.name for task, items in zip(tasks, lists, strict=True) if not items]
+    if empty:
+        raise UsageError(f"no picture fits the task {empty[0]!r} in {', '.join(str(run.path) for run in runs)}")
+    # Task after task: people answer the same question in a row, and faster for it.
+    items = [item for of_task in lists for item in of_task] if len(lists) > 1 else interleaved(lists)
+    if settings["gold"] is not None:
+        items = with_checks(items, read_checks(settings["gold"], tasks), runs, tasks)
+    return items
+
+
+def _status(store: VoteStore, as_json: bool) -> None:
+    whole = store.progress()
+    of = {rater: store.progress(rater) for rater in store.raters()}
+    if as_json:
+        put_json(
+            {
+                "study": str(store.path),
+                "votes": whole.votes,
+                "wanted": whole.wanted,
+                "raters": [
+                    {"name": r.name, "answered": p.answered, "checks": p.checked, "right": p.right, "barred": r.barred}
+                    for r, p in of.items()
+                ],
+            }
+        )
+        return
+    click.echo(f"{store.path}: {whole.votes:,} of {whole.wanted:,} answers")
+    for rater, p in of.items():
+        checks = f", {p.right} of {p.checked} checks right" if p.checked else ""
+        barred = f", may not go on: {rater.barred}" if rater.barred else ""
+        click.echo(f"  {rater.name}: {p.answered:,} answered{checks}{barred}")
+
+
+def _plan(run: Run, half_width: float, cards: tuple[Path, ...], as_json: bool) -> None:
+    from verism import api
+
+    if not half_width > 0:
+        raise UsageError(f"--half-width must be positive, got {half_width}")
+    planned = api.plan_labels(run, half_width=half_width, cards=cards)
+    if as_json:
+        put_json([{**asdict(p), "group": dict(p.group)} for p in planned])
+        return
+    click.echo(f"answers needed for +- {half_width:g} at 95 %, with the judge's answers and without")
+    for p in planned:
+        group = ", ".join(f"{k} {v}" for k, v in p.group.items()) or "all"
+        numbers = [
+            f"more than the {p.n_pictures:,} pictures" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)
+        ]
+        basis = {"pilot": f"{p.n_labels} answers there", "card": "judge card", "none": "nothing known of the judge"}
+        click.echo(f"  {p.metric} ({group}): {numbers[0]} with, {numbers[1]} without [{basis[p.basis]}]")
