@@ -130,7 +130,8 @@ def test_a_run_offers_the_tasks_of_its_suite_and_the_general_ones(tmp_path):
 
 
 def test_tasks_are_chosen_by_name_or_family():
-    offered = [RatingTask(name=n, question="?", kind="choice", options=("a", "b")) for n in ("attribute: a hat", "attribute: a tie", "gender")]  # fmt: skip
+    names = ("attribute: a hat", "attribute: a tie", "gender")
+    offered = [RatingTask(name=name, question="?", kind="choice", options=("a", "b")) for name in names]
     assert [t.name for t in choose_tasks(offered, ["attribute"])] == ["attribute: a hat", "attribute: a tie"]
     assert [t.name for t in choose_tasks(offered, ["gender", "attribute: a tie"])] == ["gender", "attribute: a tie"]
     with pytest.raises(UsageError, match="no task 'age'; there are attribute: a hat"):
