@@ -52,6 +52,7 @@ __all__ = [
     "RenderedPeople",
     "View",
     "dressed_person",
+    "frame_person",
     "label",
     "paint_person",
     "render_people",
@@ -440,7 +441,7 @@ def paint_person(
     matrix = np.eye(4)
     matrix[:2, :2] = [[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]]
     framed = named if alongside is None else [*named, *_built(alongside, seed)]
-    camera = _camera([part for _, part in framed], matrix, view, camera_rng)
+    camera = frame_person([part for _, part in framed], matrix, view, camera_rng)
     groups: dict[str, list[Part]] = {}
     for name, part in named:
         groups.setdefault(name, []).append(part)
@@ -477,7 +478,7 @@ def _whole_silhouette(item: Placed, camera: Camera, size: int) -> int:
     return silhouette(item, replace(camera, fov=wide), 3 * size)
 
 
-def _camera(parts: Sequence[Part], matrix: NDArray[np.float64], view: View, rng: np.random.Generator) -> Camera:
+def frame_person(parts: Sequence[Part], matrix: NDArray[np.float64], view: View, rng: np.random.Generator) -> Camera:
     """A camera in front of the person, at chest height or a little above, that frames the view."""
     corners = np.concatenate([part.mesh.triangles.reshape(-1, 3) for part in parts]) @ matrix[:3, :3].T
     height = float(corners[:, 2].max())

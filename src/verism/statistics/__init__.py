@@ -7,6 +7,17 @@ NaN is never an input: answers that are null are removed and counted by the call
 undefined.
 """
 
+from verism.statistics.agreement import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
+from verism.statistics.association import (
+    Majority,
+    auc,
+    kendall_tau_b,
+    majority,
+    mcc,
+    percent_agreement,
+    phi,
+    spearman,
+)
 from verism.statistics.intervals import (
     Interval,
     cluster_bootstrap,
@@ -16,20 +27,43 @@ from verism.statistics.intervals import (
     wilson,
 )
 from verism.statistics.judge_error import Confusion, CorrectedRate, confusion, rogan_gladen
+from verism.statistics.misclassification import AdjustedShares, AdjustedValue, adjusted_mean, adjusted_shares
 from verism.statistics.paired import PairedDifference, holm, paired_difference
+from verism.statistics.prediction_powered import Corrected, LabelledMean, labels_needed, ppi_mean, ppi_sum
 
 __all__ = [
+    "AdjustedShares",
+    "AdjustedValue",
+    "Agreement",
     "Confusion",
+    "Corrected",
     "CorrectedRate",
     "Interval",
+    "LabelledMean",
+    "Majority",
     "PairedDifference",
+    "adjusted_mean",
+    "adjusted_shares",
+    "auc",
     "cluster_bootstrap",
     "cluster_bootstrap_mean",
     "clustered_proportion",
+    "cohen_kappa",
     "confusion",
+    "fleiss_kappa",
     "holm",
+    "kendall_tau_b",
+    "krippendorff_alpha",
+    "labels_needed",
+    "majority",
+    "mcc",
     "mean_of_independent",
     "paired_difference",
+    "percent_agreement",
+    "phi",
+    "ppi_mean",
+    "ppi_sum",
     "rogan_gladen",
+    "spearman",
     "wilson",
 ]

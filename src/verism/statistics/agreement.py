@@ -97,8 +97,8 @@ def krippendorff_alpha(
     numbers = None if level == "nominal" else np.array(table.values, dtype=np.float64)
     pairable = table.counts.sum(axis=1) >= 2
     counts = table.counts[pairable]
-    groups = _clusters(clusters, len(pairable))[pairable]
-    found = _interval(
+    groups = cluster_labels(clusters, len(pairable))[pairable]
+    found = bootstrap_interval(
         lambda rows: alpha_of_counts(rows, level=level, values=numbers), counts, groups, n_resamples, seed, confidence
     )
     return Agreement(*found, len(counts), int(counts.sum()), int(np.count_nonzero(~pairable)))
@@ -116,7 +116,7 @@ def rating_counts(ratings: ArrayLike) -> RatingCounts:
     n_units = array.shape[1]
     given = np.array([value is not None and value == value for value in array.ravel()], dtype=bool)
     units = np.tile(np.arange(n_units), array.shape[0])[given]
-    kept = [_plain(value) for value in array.ravel()[given]]
+    kept = [plain_value(value) for value in array.ravel()[given]]
     try:
         values = tuple(sorted(set(kept)))
     except TypeError as err:
@@ -202,7 +202,7 @@ def cohen_kappa(
     if pair[0].ndim != 1 or pair[0].shape != pair[1].shape:
         raise ValueError(f"kappa needs one rating of each rater per unit; got shapes {pair[0].shape}, {pair[1].shape}")
     given = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
-    sides = [[_plain(value) for value in side[given]] for side in pair]
+    sides = [[plain_value(value) for value in side[given]] for side in pair]
     values = sorted({*sides[0], *sides[1]}) if categories is None else list(categories)
     place = {value: number for number, value in enumerate(values)}
     if foreign := [value for side in sides for value in side if value not in place]:
@@ -218,8 +218,8 @@ def cohen_kappa(
         expected = float(table.sum(axis=1) @ cost @ table.sum(axis=0))
         return math.nan if expected == 0 else 1.0 - float((table * cost).sum()) / expected
 
-    groups = _clusters(clusters, len(given))[given]
-    found = _interval(kappa, codes.T, groups, n_resamples, seed, confidence)
+    groups = cluster_labels(clusters, len(given))[given]
+    found = bootstrap_interval(kappa, codes.T, groups, n_resamples, seed, confidence)
     return Agreement(*found, codes.shape[1], codes.size, int(np.count_nonzero(~given)))
 
 
@@ -259,17 +259,17 @@ def fleiss_kappa(
         chance = float(((rows.sum(axis=0) / rows.sum()) ** 2).sum())
         return math.nan if chance >= 1 else (alike - chance) / (1 - chance)
 
-    found = _interval(kappa, table, _clusters(clusters, len(table)), n_resamples, seed, confidence)
+    found = bootstrap_interval(kappa, table, cluster_labels(clusters, len(table)), n_resamples, seed, confidence)
     return Agreement(*found, len(table), int(table.sum()), 0)
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """numpy's scalars as Python's: equal values of different types are one value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _clusters(clusters: ArrayLike | None, n: int) -> NDArray[Any]:
+def cluster_labels(clusters: ArrayLike | None, n: int) -> NDArray[Any]:
     if clusters is None:
         return np.arange(n)
     labels = np.asarray(clusters)
@@ -278,7 +278,7 @@ def _clusters(clusters: ArrayLike | None, n: int) -> NDArray[Any]:
     return labels
 
 
-def _interval(
+def bootstrap_interval(
     statistic: Any, rows: NDArray[Any], clusters: NDArray[Any], n_resamples: int, seed: int, confidence: float
 ) -> Interval:
     check_level(confidence)

@@ -11,13 +11,14 @@ person's left is +y.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from verism.metrics.colour import MONK_RGB
 from verism.simulator.assets.body import (
     HEAD,
     Measures,
@@ -61,20 +62,7 @@ __all__ = ["ASSETS", "MONK_TONES", "STATES", "Garment", "PersonSpec", "build_par
 Array = NDArray[np.float64]
 Color = tuple[float, float, float]
 
-# The swatches of the Monk Skin Tone scale, sRGB 0-255, lightest first (Monk 2023, skintone.google).
-_MONK_SWATCHES = (
-    (246, 237, 228),
-    (243, 231, 219),
-    (247, 234, 208),
-    (234, 218, 186),
-    (215, 189, 150),
-    (160, 126, 86),
-    (130, 92, 67),
-    (96, 65, 52),
-    (58, 49, 42),
-    (41, 36, 32),
-)
-MONK_TONES: tuple[Color, ...] = tuple((r / 255, g / 255, b / 255) for r, g, b in _MONK_SWATCHES)
+MONK_TONES: tuple[Color, ...] = tuple((r / 255, g / 255, b / 255) for r, g, b in MONK_RGB.tolist())
 """Colours of skin tones 1 to 10, sRGB in [0, 1]; tone ``t`` is ``MONK_TONES[t - 1]``."""
 
 Build = Literal["slim", "average", "stout", "child"]
@@ -446,6 +434,11 @@ def _trunk_sections(spec: PersonSpec, m: Measures) -> Array:
 # ------------------------------------------------------------------------------------------------------------ head
 
 
+_EYE_Z = 0.545
+_Pieces = list[tuple[str, list[Mesh], Material]]
+Face = Callable[["PersonSpec", np.random.Generator], _Pieces]
+"""Draws the face of a description on a head of height 1, chin at the origin, looking towards +x."""
+
 _SHORT = np.array([0.80, 0.74, 0.42, 0.25, 0.20])
 
 
@@ -524,10 +517,9 @@ def _hair(style: HairStyle, rng: np.random.Generator) -> tuple[list[Mesh], list[
     return hair, wear
 
 
-def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[str, list[Mesh], Material]]:
-    """Head of height 1, chin at the origin, face towards +x; with the names of ``build_parts``."""
+def _face(spec: PersonSpec, rng: np.random.Generator) -> _Pieces:
+    """Skull, eyes, nose, mouth, ears and brows of a head of height 1, chin at the origin, face towards +x."""
     skin = Material(MONK_TONES[spec.skin_tone - 1], roughness=0.6)
-    hair, wear = _hair(spec.hair, rng)
     nose_z = 0.40
     tip = face_x(0, nose_z)
     flesh = [
@@ -543,7 +535,7 @@ def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[str, list[Me
     ]
     if spec.hair not in ("headscarf", "bob", "long"):
         flesh.append(ball((0.075, 0.045, 0.11), (-0.02, 0.345, 0.47), 10).with_twin())
-    eye_y, eye_z = 0.14, 0.545
+    eye_y, eye_z = 0.14, _EYE_Z
     x = face_x(eye_y, eye_z)
     white = ball((0.030, 0.070, 0.048), (x - 0.004, eye_y, eye_z), 10).with_twin()
     iris = ball((0.022, 0.036, 0.040), (x + 0.018, eye_y - 0.004, eye_z), 10).with_twin()
@@ -561,8 +553,7 @@ def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[str, list[Me
     )
     lips = tube(mouth, np.array([0.012, 0.024, 0.028, 0.024, 0.012]), sides=6, round_ends=True)
     lip_color = mix(mix(skin.color, (0.62, 0.20, 0.22), 0.55), (0, 0, 0), 0.08)
-    hair_material = Material(spec.hair_color, roughness=0.75)
-    parts: list[tuple[str, list[Mesh], Material]] = [
+    parts: _Pieces = [
         ("head", flesh, skin),
         ("head", [white], Material((0.93, 0.93, 0.92), roughness=0.4)),
         ("head", [iris], Material(spec.eye_color, roughness=0.25)),
@@ -572,6 +563,15 @@ def _head(spec: PersonSpec, rng: np.random.Generator) -> list[tuple[str, list[Me
     near = max(abs(a - b) for a, b in zip(spec.hair_color, skin.color, strict=True)) < 0.12
     brow_color = mix(spec.hair_color, (0.0, 0.0, 0.0), 0.6) if near else spec.hair_color
     parts.append(("head", [brows], Material(brow_color, roughness=0.8)))
+    return parts
+
+
+def _head(spec: PersonSpec, rng: np.random.Generator, face: Face | None) -> _Pieces:
+    """Head of height 1, chin at the origin, face towards +x; with the names of ``build_parts``."""
+    hair, wear = _hair(spec.hair, rng)
+    hair_material = Material(spec.hair_color, roughness=0.75)
+    eye_z = _EYE_Z
+    parts = (face or _face)(spec, rng)
     if spec.facial_hair != "none":
         moustache = np.array(
             [(face_x(y, 0.29) + 0.006, y, 0.295 - 0.2 * abs(y)) for y in (-0.13, -0.06, 0.0, 0.06, 0.13)]
@@ -617,7 +617,6 @@ def _beard() -> Mesh:
 
 
 # --------------------------------------------------------------------------------------------------------- dressing
-_Pieces = list[tuple[str, list[Mesh], Material]]
 _DENIM_THREAD: Color = (0.80, 0.52, 0.22)
 _METAL: Color = (0.72, 0.72, 0.74)
 
@@ -637,7 +636,11 @@ def _trims(garment: Garment, share: float) -> Material:
 
 
 def build_parts(
-    spec: PersonSpec, rng: np.random.Generator, face_rng: np.random.Generator | None = None
+    spec: PersonSpec,
+    rng: np.random.Generator,
+    face_rng: np.random.Generator | None = None,
+    *,
+    face: Face | None = None,
 ) -> list[tuple[str, Part]]:
     """The person described, part by part with what each belongs to, standing on z = 0 and facing +x.
 
@@ -645,7 +648,8 @@ def build_parts(
     open jacket), ``bottom`` (not with a dress, which is all ``top``), ``belt``, ``footwear``, ``headwear`` (the kinds
     that ``hair`` names), ``hat``, ``glasses``, ``mask``, ``tie``, ``gloves``. ``rng`` draws what a description leaves
     open (lean, stride, turn of the head); ``face_rng`` the nose, smile and hair, so that they can be kept while clothes
-    change (some draw from ``rng``): if None, ``rng`` too.
+    change (some draw from ``rng``): if None, ``rng`` too. ``face`` draws another face than that of the scenes' people,
+    with names of its own.
     """
     m = _measures(spec)
     skeleton = _pose(spec, m, rng)
@@ -681,7 +685,7 @@ def build_parts(
     parts += [(name, Part(merge(meshes), material)) for name, meshes, material in worn]
     parts += [
         (name, Part(merge(meshes).transformed(place), material))
-        for name, meshes, material in _head(spec, face_rng or rng)
+        for name, meshes, material in _head(spec, face_rng or rng, face)
     ]
     ground = min(float(part.mesh.bounds[0][2]) for _, part in parts)
     return [(name, Part(part.mesh.moved(z=-ground), part.material)) for name, part in parts]

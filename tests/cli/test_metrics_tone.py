@@ -1,0 +1,122 @@
+"""``verism metrics tone``: swatches through files and back, regions, and files that are no pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verism.metrics.colour import MONK_ITA, MONK_RGB
+
+RELEASED = (5, 5, 5, 5, 5, 5, 6, 6, 6, 7)
+
+
+def save(path: Path, rgb: object, size: tuple[int, int] = (24, 16)) -> Path:
+    pixels = np.empty((size[1], size[0], len(tuple(rgb))), np.uint8)  # type: ignore[arg-type]
+    pixels[:] = rgb
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.mark.parametrize("tone", range(1, 11))
+def test_a_swatch_is_its_tone_and_what_the_released_code_makes_of_it(in_process, tmp_path, tone):
+    path = save(tmp_path / "swatch.png", MONK_RGB[tone - 1])
+    code, out, err = in_process("metrics", "tone", "--image", path, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["n_pixels"] == 24 * 16
+    corrected = told["corrected"]
+    assert corrected["rgb"] == pytest.approx(MONK_RGB[tone - 1].tolist())
+    assert corrected["ita_deg"] == pytest.approx(MONK_ITA[tone - 1])
+    assert len(corrected["lab"]) == 3
+    assert (corrected["monk_tone"], corrected["monk_tone_by_ita"], corrected["state"]) == (tone, tone, "ok")
+    assert (told["released"]["monk_tone"], told["released"]["index"]) == (RELEASED[tone - 1], RELEASED[tone - 1] - 1)
+    assert told["pixel_rule"]["monk_tone"] == (tone if 4 <= tone <= 7 else None)
+    assert told["pixel_rule"]["n_pixels"] == (24 * 16 if 4 <= tone <= 7 else 0)
+    assert told["pixel_rule"]["rgb"] == (MONK_RGB[tone - 1].tolist() if 4 <= tone <= 7 else [None] * 3)
+
+
+def test_a_box_is_measured_alone_and_several_pictures_are_a_list(in_process, tmp_path):
+    pixels = np.full((16, 24, 3), (0, 0, 255), np.uint8)
+    pixels[4:8, 2:10] = MONK_RGB[7]
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    other = save(tmp_path / "b.png", MONK_RGB[2])
+    code, out, _ = in_process(
+        "metrics", "tone", "--image", tmp_path / "a.png", "--image", other, "--box", "2,4,10,8", "--json"
+    )
+    first, second = json.loads(out)
+    assert code == 0
+    assert (first["corrected"]["monk_tone"], first["n_pixels"], first["box"]) == (8, 32, [2, 4, 10, 8])
+    assert (second["corrected"]["monk_tone"], second["image"]) == (3, str(other))
+
+
+def test_options_reach_the_measurement(in_process, tmp_path):
+    pixels = np.full((16, 24, 3), 200, np.uint8)
+    pixels[:, :, 2] = 150  # a grey wall under yellow light
+    Image.fromarray(pixels).save(tmp_path / "wall.png")
+    arguments = ("metrics", "tone", "--image", tmp_path / "wall.png", "--json")
+    told = json.loads(in_process(*arguments, "--illumination", "white-patch", "--average", "mean")[1])["corrected"]
+    assert max(told["rgb"]) - min(told["rgb"]) < 0.1
+    assert "white-patch: light 1.00 1.00 0.5" in told["note"]
+
+
+def test_without_json_a_table(in_process, tmp_path):
+    path = save(tmp_path / "swatch.png", MONK_RGB[5])
+    code, out, _ = in_process("metrics", "tone", "--image", path)
+    assert code == 0
+    assert out.splitlines()[0] == f"{path}: 384 pixels"
+    cells = [line.split() for line in out.splitlines()[2:]]
+    assert cells == [
+        ["corrected", "6", "10.88", "160.0", "126.0", "86.0"],
+        ["by", "ITA", "6"],
+        ["released", "5", "37.39"],
+        ["pixel", "rule", "6", "160.0", "126.0", "86.0"],
+    ]
+
+
+def test_the_table_says_why_a_colour_is_not_to_be_used(in_process, tmp_path):
+    _, out, _ = in_process("metrics", "tone", "--image", save(tmp_path / "grey.png", (90, 90, 90)))
+    assert out.splitlines()[-1].strip() == "grey: 100% of 384 pixels of the skin are grey, 100% of the picture"
+
+
+def test_what_was_done_to_a_picture_is_said_on_standard_error(in_process, tmp_path):
+    path = tmp_path / "clear.png"
+    pixels = np.full((16, 24, 4), (160, 126, 86, 128), np.uint8)
+    pixels[0] = (0, 0, 0, 255)
+    Image.fromarray(pixels).save(path)
+    code, out, err = in_process("metrics", "tone", "--image", path, "--json")
+    assert code == 0
+    assert "transparency laid over white" in err
+    assert json.loads(out)["corrected"]["monk_tone"] < 6
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ("0,0,25,4", "must lie within the picture; "),
+        ("0,0,4", "must be four whole numbers"),
+        ("0,0,4,x", "must be four whole numbers"),
+        ("4,0,4,4", "0 <= x0 < x1 and 0 <= y0 < y1; got '4,0,4,4'"),
+        ("-1,0,4,4", "0 <= x0 < x1 and 0 <= y0 < y1; got '-1,0,4,4'"),
+    ],
+)
+def test_boxes_that_cannot_be(in_process, tmp_path, box, message):
+    path = save(tmp_path / "swatch.png", MONK_RGB[5])
+    code, out, err = in_process("metrics", "tone", "--image", path, f"--box={box}")
+    assert (code, out) == (2, "")
+    assert "--box" in err
+    assert message in err
+
+
+def test_files_that_are_no_pictures(in_process, tmp_path):
+    code, _, err = in_process("metrics", "tone", "--image", tmp_path / "none.png")
+    assert code == 2
+    assert "no such file: none.png" in err
+    (tmp_path / "text.png").write_text("no picture")
+    code, _, err = in_process("metrics", "tone", "--image", tmp_path / "text.png")
+    assert code == 2
+    assert "not a picture file" in err
+    assert in_process("metrics", "tone")[0] == 2
