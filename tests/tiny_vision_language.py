@@ -94,10 +94,10 @@ def blip_vqa(folder: Path) -> Path:
     return _save(folder, enliven(model), _blip_processor(words))
 
 
-def _query_transformer(words: Any) -> dict[str, Any]:
+def _query_transformer(words: Any, vision: dict[str, Any] = VISION) -> dict[str, Any]:
     return {
         "vocab_size": len(words), "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
-        "num_attention_heads": 2, "encoder_hidden_size": 16, "cross_attention_frequency": 1,
+        "num_attention_heads": 2, "encoder_hidden_size": vision["hidden_size"], "cross_attention_frequency": 1,
     }  # fmt: skip
 
 
@@ -122,14 +122,14 @@ def _language_tokenizer(*, encoder_decoder: bool) -> Any:
     )  # fmt: skip
 
 
-def blip2(folder: Path, *, encoder_decoder: bool = False) -> Path:
+def blip2(folder: Path, *, encoder_decoder: bool = False, vision: dict[str, Any] = VISION) -> Path:
     words = _language_tokenizer(encoder_decoder=encoder_decoder)
     words.image_token = "<image>"
     config = transformers.Blip2Config(
-        vision_config=VISION, qformer_config=_query_transformer(words), num_query_tokens=4, image_token_index=0,
+        vision_config=vision, qformer_config=_query_transformer(words, vision), num_query_tokens=4, image_token_index=0,
         text_config=(_t5 if encoder_decoder else _opt)(words).to_dict(),
     )  # fmt: skip
-    images = transformers.BlipImageProcessorPil(size={"height": SIDE, "width": SIDE})
+    images = transformers.BlipImageProcessorPil(size={"height": vision["image_size"], "width": vision["image_size"]})
     processor = transformers.Blip2Processor(images, words, num_query_tokens=4)
     return _save(folder, enliven(transformers.Blip2ForConditionalGeneration(config)), processor)
 
@@ -195,28 +195,68 @@ def llava(folder: Path, *, chat_template: str | None = CHAT) -> Path:
     return _save(folder, enliven(transformers.LlavaForConditionalGeneration(config)), processor)
 
 
-def qwen2_5_vl(folder: Path) -> Path:
-    """As the hub has it: its processor wants a video processor, which only exists for torchvision."""
+def _qwen_words() -> Any:
     special = ("<|image_pad|>", "<pad>", "</s>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
     words = tokenizer(*special, pad_token="<pad>", eos_token="</s>")
-    text = {
-        **_llama(words), "model_type": "qwen2_5_vl_text",
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
-    }  # fmt: skip
+    words.chat_template = QWEN_CHAT
+    return words
+
+
+def _save_qwen(folder: Path, model: Any, words: Any, processor: str) -> Path:
+    """As the hub has it: its processor wants a video processor, which only exists for torchvision."""
+    images = transformers.Qwen2VLImageProcessorPil(
+        size={"shortest_edge": 16 * 16, "longest_edge": 64 * 64}, patch_size=8, merge_size=2, temporal_patch_size=2
+    )
+    _save(folder, enliven(model), images, words)
+    written = folder / "preprocessor_config.json"
+    text_of = written.read_text()
+    written.write_text(text_of.replace("{", f'{{\n  "processor_class": "{processor}",', 1))
+    return folder
+
+
+def _mrope(words: Any, kind: str) -> dict[str, Any]:
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+    return {**_llama(words), "model_type": kind, "rope_parameters": rope}
+
+
+def qwen2_vl(folder: Path) -> Path:
+    words = _qwen_words()
+    config = transformers.Qwen2VLConfig(
+        text_config=_mrope(words, "qwen2_vl_text"), image_token_id=0, video_token_id=5, vision_start_token_id=3,
+        vision_end_token_id=4,
+        vision_config={
+            "depth": 1, "embed_dim": 16, "hidden_size": 16, "mlp_ratio": 1, "num_heads": 2, "patch_size": 8,
+            "spatial_merge_size": 2, "temporal_patch_size": 2,
+        },
+    )  # fmt: skip
+    return _save_qwen(folder, transformers.Qwen2VLForConditionalGeneration(config), words, "Qwen2VLProcessor")
+
+
+def qwen2_5_vl(folder: Path) -> Path:
+    words = _qwen_words()
     config = transformers.Qwen2_5_VLConfig(
-        text_config=text, image_token_id=0, video_token_id=5, vision_start_token_id=3, vision_end_token_id=4,
+        text_config=_mrope(words, "qwen2_5_vl_text"), image_token_id=0, video_token_id=5, vision_start_token_id=3,
+        vision_end_token_id=4,
         vision_config={
             "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16,
             "patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2, "window_size": 32,
             "fullatt_block_indexes": [0],
         },
     )  # fmt: skip
-    images = transformers.Qwen2VLImageProcessorPil(
-        size={"shortest_edge": 16 * 16, "longest_edge": 64 * 64}, patch_size=8, merge_size=2, temporal_patch_size=2
-    )
-    words.chat_template = QWEN_CHAT
-    _save(folder, enliven(transformers.Qwen2_5_VLForConditionalGeneration(config)), images, words)
-    written = folder / "preprocessor_config.json"
-    text_of = written.read_text()
-    written.write_text(text_of.replace("{", '{\n  "processor_class": "Qwen2_5_VLProcessor",', 1))
-    return folder
+    model = transformers.Qwen2_5_VLForConditionalGeneration(config)
+    return _save_qwen(folder, model, words, "Qwen2_5_VLProcessor")
+
+
+def qwen3_vl(folder: Path) -> Path:
+    words = _qwen_words()
+    config = transformers.Qwen3VLConfig(
+        text_config={**_mrope(words, "qwen3_vl_text"), "head_dim": 8, "num_hidden_layers": 2}, image_token_id=0,
+        video_token_id=5, vision_start_token_id=3, vision_end_token_id=4,
+        vision_config={
+            "depth": 2, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16,
+            "patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0, 1],
+        },
+    )  # fmt: skip
+    model = transformers.Qwen3VLForConditionalGeneration(config)
+    return _save_qwen(folder, model, words, "Qwen3VLProcessor")

@@ -30,21 +30,24 @@ from PIL import Image as PilImage
 
 from verism.errors import UsageError, VerismError
 from verism.generators import openai_images, openai_prices
-from verism.generators._http import (
+from verism.generators.openai_images import OpenAIImages, decode_picture
+from verism.http_client import (
     HIDDEN,
+    LOOK_AHEAD,
     MAX_WAIT,
+    OPENAI,
+    Failed,
     NotThisTime,
     Pacer,
-    PictureFailed,
     Redactor,
     Stopped,
     check_base_url,
     clean_text,
     full_jitter,
+    parse_extra,
     persist,
     retry_after,
 )
-from verism.generators.openai_images import LOOK_AHEAD, OPENAI, OpenAIImages, decode_picture, parse_extra
 from verism.records import Prompt, Request
 
 VARIABLE = "VERISM_TEST_KEY"
@@ -289,7 +292,8 @@ def ask(caplog):
         except VerismError as err:
             caught = err
         left = [repr(generator), generator.name, json.dumps(generator.describe()), *generator.summary(), caplog.text]
-        left += [r.note for r in results] + [repr(r) for r in results] + [repr(vars(generator))]
+        left += [r.note for r in results] + [repr(r) for r in results]
+        left += [repr(vars(generator)), repr(vars(generator._service))]
         left += generator.estimate(requests_of(*texts))
         if caught is not None:
             left += traceback.TracebackException.from_exception(caught, capture_locals=True).format()
@@ -1021,9 +1025,9 @@ def test_keys_are_not_pickled(make):
 
     generator = make()
     generator.generate(requests_of("a"))
-    assert repr(generator._auth) == "<key>"
+    assert repr(generator._service._auth) == "<key>"
     with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(generator._auth)
+        pickle.dumps(generator._service._auth)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -1268,9 +1272,9 @@ def test_waiting_for_the_gate_ends_when_halted():
     threading.Timer(0.05, halt.set).start()
     with pytest.raises(Stopped):
         pacer.gate(halt)
-    with pytest.raises(PictureFailed):
+    with pytest.raises(Failed):
         persist(
-            lambda _: (_ for _ in ()).throw(PictureFailed("x")), Pacer(), threading.Event(), retries=9, on_retry=int
+            lambda _: (_ for _ in ()).throw(Failed("x")), Pacer(), threading.Event(), retries=9, on_retry=int
         )
 
 
@@ -1297,6 +1301,6 @@ def test_ctrl_c_ends_a_run_that_waits_for_answers(service):
 
 def test_the_address_of_openai_is_the_default():
     assert OpenAIImages("m").base_url == OPENAI
-    assert OpenAIImages("m", base_url="https://eu.api.openai.com/v1")._key_env == "OPENAI_API_KEY"
-    assert OpenAIImages("m", base_url="https://api.openai.com.evil.example/v1")._key_env is None
-    assert OpenAIImages("m", base_url="https://xapi.openai.com/v1")._key_env is None
+    assert OpenAIImages("m", base_url="https://eu.api.openai.com/v1")._service.key_env == "OPENAI_API_KEY"
+    assert OpenAIImages("m", base_url="https://api.openai.com.evil.example/v1")._service.key_env is None
+    assert OpenAIImages("m", base_url="https://xapi.openai.com/v1")._service.key_env is None

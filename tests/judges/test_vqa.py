@@ -30,7 +30,9 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "instructblip": tiny.instruct_blip,
     "git": tiny.git,
     "llava": tiny.llava,
+    "qwen2-vl": tiny.qwen2_vl,
     "qwen2.5-vl": tiny.qwen2_5_vl,
+    "qwen3-vl": tiny.qwen3_vl,
 }
 DOG = Question(text="is there a dog ?")
 RED = Question(text="is there red ?")  # one word shorter
@@ -106,6 +108,15 @@ def by_hand(family: str, path: str, text: str, pixels: np.ndarray, answer: tuple
         start = [model.config.text_config.bos_token_id, *answer]
         return model.text_decoder(input_ids=torch.tensor([start]), encoder_hidden_states=read).logits[0]
     model = transformers.AutoModelForImageTextToText.from_pretrained(path).eval()
+    if family.startswith("qwen"):  # their own processors need torchvision: a place per 2 x 2 patches, by hand
+        shown = transformers.Qwen2VLImageProcessorPil.from_pretrained(path)(images=image, return_tensors="pt")
+        places = int(shown["image_grid_thw"].prod()) // 4
+        words = transformers.AutoTokenizer.from_pretrained(path)
+        ids = words(text.replace("<|image_pad|>", "<|image_pad|>" * places), return_tensors="pt")["input_ids"]
+        ids = torch.cat([ids, torch.tensor([answer], dtype=torch.long)], dim=1)
+        kinds = (ids == words.convert_tokens_to_ids("<|image_pad|>")).int()
+        told = model(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, **shown)
+        return told.logits[0][ids.shape[1] - len(answer) - 1 :]
     processor = transformers.AutoProcessor.from_pretrained(path)
     inputs = processor(images=image, text=text, return_tensors="pt")
     if family == "git":
@@ -128,6 +139,9 @@ WORDINGS = {
     "instructblip": "Question: {} Short answer:",
     "git": "{}",
     "llava": "USER : <image> {} Answer with yes or no only. ASSISTANT :",
+    "qwen2-vl": "USER : <|vision_start|><|image_pad|><|vision_end|> {} Answer with yes or no only. ASSISTANT :",
+    "qwen2.5-vl": "USER : <|vision_start|><|image_pad|><|vision_end|> {} Answer with yes or no only. ASSISTANT :",
+    "qwen3-vl": "USER : <|vision_start|><|image_pad|><|vision_end|> {} Answer with yes or no only. ASSISTANT :",
 }
 
 
@@ -143,14 +157,14 @@ def test_probability_of_yes_is_that_of_the_first_token(family: str, models: Call
         assert probability == pytest.approx(float(shares[words["yes"]] + shares[words["Yes"]]), rel=1e-5)
 
 
-@pytest.mark.parametrize("family", ["blip", "blip-2", "blip-2-t5", "llava"])
+@pytest.mark.parametrize("family", ["blip", "blip-2", "blip-2-t5", "llava", "qwen3-vl"])
 @torch.inference_mode()
 def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: Callable[[str], str]):
     path = models(family)
     prompt = "{question}" if family == "blip" else "Question: {question} Answer:"
     wording = prompt.replace("{question}", COLOR.text)
-    if family == "llava":
-        wording = f"USER : <image> {wording} ASSISTANT :"
+    if family in ("llava", "qwen3-vl"):
+        wording = WORDINGS[family].replace("{} Answer with yes or no only.", wording)
     judge = vqa(path, choose="likelihood", choice_prompt=prompt)
     row = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (COLOR,)})).row(0, named=True)
     words = transformers.AutoTokenizer.from_pretrained(path).get_vocab()
@@ -168,6 +182,66 @@ def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: 
     assert row["probability"] == pytest.approx(sums[best] / sum(sums.values()), rel=1e-4)
 
 
+@pytest.mark.parametrize("family", WORDINGS)
+@torch.inference_mode()
+def test_weighed_yes_and_no_share_one_between_them(family: str, models: Callable[[str], str]):
+    need = AnswerNeed(questions={"a": (DOG, COLOR)}, weighed=True)
+    row, of_choice = vqa(models(family)).observe(PICTURES[:1], need).rows(named=True)
+    words = transformers.AutoTokenizer.from_pretrained(models(family)).get_vocab()
+    logits = by_hand(family, models(family), WORDINGS[family].format(DOG.text), PICTURES[0].pixels)
+    shares = logits[0].double().softmax(-1)
+    yes, no = (float(shares[words[word]] + shares[words[word.capitalize()]]) for word in ("yes", "no"))
+    assert row["probability"] == pytest.approx(yes / (yes + no), rel=1e-5)
+    assert row["value"] == ("yes" if yes > no else "no")
+    # As with choose=likelihood, which needs no weighing; and the free reply stays beside it.
+    forced = vqa(models(family), choose="likelihood").observe(PICTURES[:1], AnswerNeed(questions={"a": (COLOR,)}))
+    assert of_choice["value"] == forced["value"][0]
+    assert of_choice["probability"] == pytest.approx(forced["probability"][0], rel=1e-5)
+    free = vqa(models(family), choose="reply").observe(PICTURES[:1], need)
+    assert free["answer"].to_list() == [row["answer"], of_choice["answer"]]
+    assert free["value"].to_list() == [None, None]  # random words, weighed or not
+    assert free["probability"][0] == pytest.approx(yes, rel=1e-5)
+    assert free["probability"][1] is None
+
+
+def test_words_that_are_no_tokens_are_weighed_whole(models: Callable[[str], str]):
+    judge = vqa(models("blip-2"))
+    need = AnswerNeed(questions={"a": (DOG,)}, weighed=True)
+    judge._model._words = {"yes": judge._model._words["yes"], "no": []}  # as where "no" is spelled in pieces
+    judge._model.says_yes_and_no = False
+    row = judge.observe(PICTURES[:1], need).row(0, named=True)
+    as_choice = Question(text=DOG.text, choices=("yes", "no", "two"))  # the same likelihoods, shared among three
+    three = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (as_choice,)}, weighed=True))
+    told = judge._model.replies(PICTURES[:1], lambda _: [judge._ask(as_choice, AnswerNeed(questions={}, weighed=True))])
+    yes, no, _ = told[0][0].candidates
+    assert row["probability"] == pytest.approx(yes / (yes + no), rel=1e-6)
+    assert row["value"] == ("yes" if yes > no else "no")
+    assert three["value"][0] in as_choice.choices
+
+
+def test_released_settings_are_those_of_lavis(models: Callable[[str], str]):
+    judge = TransformersVqa(models("blip-2-t5"), settings="released", device="cpu", local_files_only=True)
+    assert judge.name.endswith(
+        " prompt='Question: {question} Answer:' choose=auto beams=5 max_new_tokens=30 settings=released"
+    )
+    model, asked, wording = judge._model._model, [], []
+    inner, encode = model.generate, judge._model._encode
+    model.generate = lambda **options: asked.append(options) or inner(**options)
+    judge._model._encode = lambda pixels, texts: wording.extend(texts) or encode(pixels, texts)
+    gender = Question(text="the person looks like a male or a female?", choices=("male", "female"))
+    told = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (gender,)}))
+    assert wording == ["Question: the person looks like a male or a female? Answer:"]
+    wanted = {"num_beams": 5, "max_new_tokens": 30, "min_length": 1, "length_penalty": 1.0, "repetition_penalty": 1.0,
+              "do_sample": False}  # fmt: skip
+    assert [{name: options[name] for name in wanted} for options in asked] == [wanted]  # not weighed: the reply alone
+    # By hand, in one plain call of the model.
+    del model.generate
+    processor = transformers.AutoProcessor.from_pretrained(models("blip-2-t5"))
+    inputs = processor(images=Image.fromarray(PICTURES[0].pixels), text=wording[0], return_tensors="pt")
+    tokens = model.generate(**inputs, **wanted)
+    assert told["answer"].to_list() == [processor.decode(tokens[0], skip_special_tokens=True).strip()]
+
+
 def test_free_replies_are_those_of_the_model_called_by_hand(models: Callable[[str], str]):
     path = models("blip")
     told = vqa(path).observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, COLOR)}))
@@ -181,17 +255,42 @@ def test_free_replies_are_those_of_the_model_called_by_hand(models: Callable[[st
     assert told["probability"].null_count() == 1  # a free reply has none for a choice
 
 
-@pytest.mark.parametrize("family", ["blip", "blip-2", "instructblip", "llava"])
+# Per family, the part in which pictures are counted and how many rows one takes there.
+COUNTED = {
+    "blip": ("vision_model.embeddings", 1),
+    "blip-2": ("vision_model.embeddings", 1),
+    "blip-2-t5": ("qformer.encoder", 1),
+    "instructblip": ("vision_model.embeddings", 1),
+    "git": ("git.image_encoder.vision_model.embeddings", 1),
+    "llava": ("model.vision_tower.embeddings", 1),
+    "qwen2-vl": ("model.visual.patch_embed", None),
+    "qwen2.5-vl": ("model.visual.patch_embed", None),
+    "qwen3-vl": ("model.visual.patch_embed", None),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_picture_is_looked_at_once_for_all_its_questions(family: str, models: Callable[[str], str]):
-    judge = vqa(models(family), batch_size=2, choose="likelihood")
-    model = judge._model._model
-    tower = model.get_submodule("model.vision_tower" if family == "llava" else "vision_model")
-    seen = []
-    tower.embeddings.register_forward_pre_hook(lambda _, args, options: seen.append(len((*args, *options.values())[0])),
-                                               with_kwargs=True)  # fmt: skip
-    judge.observe(PICTURES, NEED)
-    assert sum(seen) == 3  # of four pictures, one is not asked about
-    assert "forward" not in vars(tower)  # left as it was
+    judge = vqa(models(family), batch_size=2, beams=3)
+    need = AnswerNeed(questions=NEED.questions, weighed=True)
+    path, rows = COUNTED[family]
+    part = judge._model._model.get_submodule(path)
+    seen: list[int] = []
+    part.register_forward_pre_hook(lambda _, args, options: seen.append(len((*args, *options.values())[0])),
+                                   with_kwargs=True)  # fmt: skip
+    judge._model.shares_vision = False
+    repeated = judge.observe(PICTURES, need)
+    without, seen[:] = sum(seen), []
+    judge._model.shares_vision = True
+    shared = judge.observe(PICTURES, need)
+    if rows is None:  # patches of 8 pixels, pictures in multiples of 16: 40 x 60 twice (32 x 64), 30 x 30 (32 x 32)
+        assert sum(seen) == 2 * 4 * 8 + 4 * 4
+    else:
+        assert sum(seen) == 3  # of four pictures, one is not asked about
+    assert without > 2 * sum(seen)
+    assert not [module for module in judge._model._model.modules() if "forward" in vars(module)]  # left as it was
+    assert shared.drop("probability").equals(repeated.drop("probability"))
+    np.testing.assert_allclose(shared["probability"].drop_nulls(), repeated["probability"].drop_nulls(), rtol=1e-5)
 
 
 def test_texts_are_fewer_at_once_when_memory_runs_out(models: Callable[[str], str]):
@@ -268,7 +367,7 @@ def test_beams_and_sixteen_bits(models: Callable[[str], str]):
 def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
     judge = vqa(models("blip-2"), batch_size=3)
     assert judge.name.startswith("transformers:blip-2@")
-    assert judge.name.endswith(" prompt='Question: {question} Answer:' choose=reply beams=1 max_new_tokens=4")
+    assert judge.name.endswith(" prompt='Question: {question} Answer:' choose=auto beams=1 max_new_tokens=4")
     assert vqa(models("blip-2"), batch_size=1).name == judge.name
     for options in ({"choose": "likelihood"}, {"choice_prompt": "{question}"}, {"beams": 5}, {"dtype": "float16"}):
         assert vqa(models("blip-2"), **options).name != judge.name
@@ -279,10 +378,12 @@ def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
     [
         ({"prompt": "is it?"}, r"prompt must contain {question}, where the question goes, but is 'is it\?'"),
         ({"choice_prompt": "{choices}"}, "choice_prompt must contain {question}"),
-        ({"choose": "best"}, "choose must be one of reply, likelihood, not 'best'"),
+        ({"choose": "best"}, "choose must be one of auto, reply, likelihood, not 'best'"),
         ({"beams": -1}, "beams must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
         ({"dtype": "float8"}, "dtype must be one of"),
+        ({"settings": "paper"}, "settings must be one of released, not 'paper'"),
+        ({"settings": "released"}, "settings=released decides max_new_tokens already"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str, models: Callable[[str], str]):
@@ -407,6 +508,8 @@ def test_answers_made_elsewhere(tmp_path: Path):
         "r.json: 1 of 3 answers belong to no picture and question seen",
         "r.json: no answer to 2 questions",
     ]
+    weighed = AnswerNeed(questions=NEED.questions, weighed=True)  # a file knows what it knows
+    assert judge.observe(PICTURES[:3], weighed).equals(table)
     by_prompt = answers(tmp_path / "p.json", rows[1:2]).observe(PICTURES[:1], NEED)
     assert by_prompt["answer"].to_list() == [None, "Scarlet", None]  # kept, though it is none of the choices
     assert by_prompt["value"].to_list() == [None, None, None]

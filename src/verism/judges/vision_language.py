@@ -33,14 +33,19 @@ __all__ = ["Ask", "Reply", "VisionLanguageModel", "check_count"]
 
 Task = Literal["captions", "answers"]
 
-# Where the vision network lies whose output is the same for every question about a picture.
-_TOWERS = {
-    "blip": "vision_model",
-    "blip-2": "vision_model",
-    "instructblip": "vision_model",
-    "llava": "model.vision_tower",
-    "vipllava": "model.vision_tower",
-    "paligemma": "model.vision_tower",
+# Where the parts lie whose output is the same for every question about a picture: the vision network, and what comes
+# after it before the text does. InstructBLIP's second part reads the question, BLIP-2's does not.
+_SHARED: dict[str, tuple[str, ...]] = {
+    "blip": ("vision_model",),
+    "blip-2": ("vision_model", "qformer", "language_projection"),
+    "instructblip": ("vision_model",),
+    "git": ("git.image_encoder",),
+    "llava": ("model.vision_tower",),
+    "vipllava": ("model.vision_tower",),
+    "paligemma": ("model.vision_tower",),
+    "qwen2_vl": ("model.visual",),
+    "qwen2_5_vl": ("model.visual",),
+    "qwen3_vl": ("model.visual",),
 }
 _PLAIN = ("blip", "blip-2", "instructblip", "git", "vision-encoder-decoder")  # never asked through a chat template
 # Left out of checkpoints without loss: counters and tables that follow from the configuration.
@@ -64,11 +69,13 @@ class Reply:
         text: without the prompt and without special tokens, stripped.
         yes: probability that the first token of the reply is the word yes, under the softmax over the whole vocabulary;
             None if the vocabulary has no such token.
+        no: the same for the word no.
         candidates: per candidate of the question, the probability that the whole reply is one of its spellings.
     """
 
     text: str
     yes: float | None
+    no: float | None
     candidates: tuple[float, ...] = ()
 
 
@@ -93,7 +100,9 @@ class VisionLanguageModel:
     Attributes:
         family: ``model_type`` of its configuration.
         chat: whether texts reach it through a chat template.
+        says_yes_and_no: whether each of the two words is a token of its vocabulary.
         source, identity: what enters the name of a judge.
+        shares_vision: whether a picture is looked at once for all its texts; the same answers without, but later.
     Raises:
         UsageError: no such model, a model that writes no text, or incomplete weights.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
@@ -127,8 +136,10 @@ class VisionLanguageModel:
         self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, hub)
         self.chat = self.family not in _PLAIN and bool(getattr(self._processor, "chat_template", None))
         self._image_token: int | None = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
-        self._yes = _tokens_of_word(self._tokenizer, "yes")
+        self._words = {word: _tokens_of_word(self._tokenizer, word) for word in ("yes", "no")}
+        self.says_yes_and_no = all(self._words.values())
         self._end = _end_tokens(self._model, self._tokenizer)
+        self.shares_vision = True
         self.source = source_name(id_or_path)
         self.identity = identity(self._model, id_or_path)
         if self.chat and Path(id_or_path).is_dir():  # whose template lies in a file that its hash may not cover
@@ -141,6 +152,7 @@ class VisionLanguageModel:
         *,
         beams: int = 1,
         max_new_tokens: int = 20,
+        generation: Mapping[str, float] | None = None,
     ) -> list[list[Reply]]:
         """The replies to all texts about all pictures, without sampling.
 
@@ -149,6 +161,7 @@ class VisionLanguageModel:
             asks: the texts for a picture.
             beams: of the search; 1 takes the most probable token each time.
             max_new_tokens: length of a reply.
+            generation: further settings of ``generate`` for the replies, in place of the checkpoint's own.
         Returns:
             Per picture, in order, a reply per text.
         """
@@ -167,8 +180,10 @@ class VisionLanguageModel:
                 for i, picture in enumerate(pictures)
                 for ask, text in zip(asks(picture), texts[id(picture)], strict=True)
             ]
-            with _vision_once(self._model, self.family, vision) as show:
-                found = iter(self._answer(pairs, vision, show, beams=beams, max_new_tokens=max_new_tokens))
+            options = {**(generation or {}), "num_beams": beams, "max_new_tokens": max_new_tokens}
+            shared = _SHARED.get(self.family, ()) if self.shares_vision else ()
+            with _vision_once(self._model, shared, vision) as show:
+                found = iter(self._answer(pairs, vision, show, options))
             return [[next(found) for _ in texts[id(picture)]] for picture in pictures]
 
         def step(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
@@ -252,25 +267,22 @@ class VisionLanguageModel:
         pairs: Sequence[_Pair],
         vision: Mapping[str, torch.Tensor],
         show: Callable[[torch.Tensor], None],
-        *,
-        beams: int,
-        max_new_tokens: int,
+        options: Mapping[str, float],
     ) -> list[Reply]:
         texts: list[str] = [""] * len(pairs)
-        yes: list[float | None] = [None] * len(pairs)
+        words: dict[str, list[float | None]] = {word: [None] * len(pairs) for word in self._words}
         for part in self._parts(pairs, range(len(pairs))):
             recorder = _Recorder()
-            output = self._generate(
-                [pairs[i] for i in part], vision, show, recorder, num_beams=beams, max_new_tokens=max_new_tokens
-            )
+            output = self._generate([pairs[i] for i in part], vision, show, recorder, **options)
             for i, tokens in zip(part, output.sequences[:, recorder.start :], strict=True):
                 texts[i] = str(self._tokenizer.decode(tokens, skip_special_tokens=True)).strip()
-            if self._yes:
-                first = output.logits[0][::beams].double().softmax(-1)[:, self._yes].sum(-1)
-                for i, value in zip(part, first.tolist(), strict=True):
-                    yes[i] = value
+            first = output.logits[0][:: int(options["num_beams"])].double().softmax(-1)
+            for word, tokens_of_word in self._words.items():
+                if tokens_of_word:
+                    for i, value in zip(part, first[:, tokens_of_word].sum(-1).tolist(), strict=True):
+                        words[word][i] = value
         candidates = self._candidates(pairs, vision, show)
-        return [Reply(*told) for told in zip(texts, yes, candidates, strict=True)]
+        return [Reply(*told) for told in zip(texts, words["yes"], words["no"], candidates, strict=True)]
 
     def _candidates(
         self,
@@ -325,7 +337,7 @@ class VisionLanguageModel:
         vision: Mapping[str, torch.Tensor],
         show: Callable[[torch.Tensor], None],
         processor: Any,
-        **options: int,
+        **options: float,
     ) -> Any:
         import torch
 
@@ -386,50 +398,112 @@ class _Forced:
 
 @contextmanager
 def _vision_once(
-    model: Any, family: str, vision: Mapping[str, torch.Tensor]
+    model: Any, shared: Sequence[str], vision: Mapping[str, torch.Tensor]
 ) -> Iterator[Callable[[torch.Tensor], None]]:
-    """Let the vision network look at each picture of a batch once, however many texts there are about it.
+    """Let a model look at each picture of a batch once, however many texts there are about it.
 
-    Within the context its ``forward`` computes the whole batch at the first call and hands out rows of that result
-    afterwards; the function the context gives says which. Other calls (a beam search repeats rows) are left alone.
+    Within the context, the parts named by ``shared``, see ``_SHARED``, hand out rows of what they made of each picture
+    before. The function the context gives says which picture each row of the next call is of. Without such parts,
+    every batch of texts looks again.
     """
     rows: list[torch.Tensor] = []
 
     def show(wanted: torch.Tensor) -> None:
         rows[:] = [wanted]
 
-    path = _TOWERS.get(family)
-    if path is None:
-        yield show
-        return
-    tower = model.get_submodule(path)
-    own = tower.forward
-    results: dict[str, Any] = {}
-
-    def forward(pixel_values: torch.Tensor, **options: Any) -> Any:
-        if not rows or len(pixel_values) != len(rows[0]):
-            return own(pixel_values, **options)
-        key = repr(sorted(options.items()))
-        if key not in results:
-            results[key] = own(vision["pixel_values"].flatten(0, 1), **options)
-        return _take_rows(results[key], rows[0])
-
-    tower.forward = forward
+    parts = [model.get_submodule(path) for path in shared]
+    for number, part in enumerate(parts):
+        part.forward = _tower_once(part.forward, vision, rows) if number == 0 else _part_once(part.forward, rows)
     try:
         yield show
     finally:
-        del tower.forward  # the class's own shows again
+        for part in parts:
+            del part.forward  # the class's own shows again
 
 
-def _take_rows(value: Any, rows: torch.Tensor) -> Any:
-    """Rows of every tensor of a network's output, in the same structure."""
-    if value is None:
-        return None
+def _tower_once(
+    own: Callable[..., Any], vision: Mapping[str, torch.Tensor], rows: Sequence[torch.Tensor]
+) -> Callable[..., Any]:
+    """A vision network's ``forward`` that computes the whole batch at its first call and then hands out its rows.
+
+    Args:
+        vision: the network inputs, stacked by picture; ``image_grid_thw`` where pictures are packed patch by patch.
+        rows: its one element is the picture of each text of the call under way.
+    """
+    pixels = vision["pixel_values"]
+    packed = {"grid_thw": vision["image_grid_thw"].flatten(0, 1)} if "image_grid_thw" in vision else {}
+    results: dict[str, Any] = {}
+
+    def forward(pixel_values: torch.Tensor, *given: Any, **options: Any) -> Any:
+        # A search with beams may repeat the rows of each text.
+        repeats, rest = divmod(len(pixel_values), pixels.shape[1] * len(rows[0]))
+        plain = {name: value for name, value in options.items() if name not in packed}
+        if rest or not repeats or (given and not packed):
+            return own(pixel_values, *given, **options)
+        key = repr(sorted(plain.items()))
+        if key not in results:
+            results[key] = own(pixels.flatten(0, 1), **packed, **plain)
+        return _take_rows(results[key], rows[0].repeat_interleave(repeats), pictures=len(pixels))
+
+    return forward
+
+
+def _part_once(own: Callable[..., Any], rows: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """The ``forward`` of a part between vision and text that is computed once for each picture, when it is first met.
+
+    Its tensors have a row per text of the call under way, all its inputs follow from the picture.
+    """
+    import torch
+
+    kept: list[Any] = []  # one output, of the pictures met so far
+    place: dict[int, int] = {}  # of each of them: its row there
+
+    def forward(*given: Any, **options: Any) -> Any:
+        pictures = rows[0].tolist()
+        new = {picture: row for row, picture in enumerate(pictures) if picture not in place}
+        if new:
+            some = torch.tensor(list(new.values()), device=rows[0].device)
+            made = own(
+                *[_take_rows(value, some) for value in given],
+                **{name: _take_rows(value, some) for name, value in options.items()},
+            )
+            place.update({picture: len(place) + i for i, picture in enumerate(new)})
+            kept[:] = [_joined(kept[0], made) if kept else made]
+        return _take_rows(kept[0], torch.tensor([place[p] for p in pictures], device=rows[0].device))
+
+    return forward
+
+
+def _take_rows(value: Any, rows: torch.Tensor, pictures: int | None = None) -> Any:
+    """Rows of every tensor of a network's output, in the same structure; what is no tensor stays as it is.
+
+    Args:
+        pictures: how many pictures the first axis of each tensor is made of, if that is not one row each.
+    """
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if pictures is None or len(value) == pictures:
+            return value[rows]
+        return value.reshape(pictures, -1, *value.shape[1:])[rows].flatten(0, 1)
     if isinstance(value, Mapping):
-        return type(value)(**{name: _take_rows(part, rows) for name, part in value.items()})
-    if isinstance(value, tuple):
-        return tuple(_take_rows(part, rows) for part in value)
-    return value[rows]
+        return type(value)(**{name: _take_rows(part, rows, pictures) for name, part in value.items()})
+    if isinstance(value, tuple | list):
+        return type(value)(_take_rows(part, rows, pictures) for part in value)
+    return value
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two outputs of one network as one, row after row."""
+    import torch
+
+    if isinstance(first, torch.Tensor):
+        return torch.cat([first, second])
+    if isinstance(first, Mapping):
+        return type(first)(**{name: _joined(part, second[name]) for name, part in first.items()})
+    if isinstance(first, tuple | list):
+        return type(first)(_joined(a, b) for a, b in zip(first, second, strict=True))
+    return first
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from verism.errors import UsageError
 from verism.judges.batching import check_choice, judge_name
 from verism.judges.vision_language import Ask, Reply, VisionLanguageModel, check_count
 from verism.judges.vqa.replies import is_yes_no, value_of
+from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,10 +27,11 @@ __all__ = ["TransformersVqa"]
 
 # How each family was trained to be asked: BLIP-2 (arXiv:2301.12597) and InstructBLIP (arXiv:2305.06500), appendices.
 _PROMPTS = {"blip-2": "Question: {question} Answer:", "instructblip": "Question: {question} Short answer:"}
-_CHAT_PROMPTS = (
-    "{question} Answer with yes or no only.",
-    "{question} Answer with one of these, and nothing else: {choices}.",
-)
+# What DALL-Eval asks BLIP-2 with: LAVIS's blip2_t5 and the defaults of its ``generate``, prompt as in the released code
+# (arXiv:2202.04053, Sec. 4.2.4). Temperature 1, as nothing is sampled.
+_RELEASED_PROMPT = "Question: {question} Answer:"
+_RELEASED_BEAMS, _RELEASED_LENGTH = 5, 30
+_RELEASED_GENERATION = {"min_length": 1, "repetition_penalty": 1.0, "length_penalty": 1.0}
 
 
 class TransformersVqa:
@@ -44,10 +46,14 @@ class TransformersVqa:
         choice_prompt: how a question with choices is put, with ``{question}`` and, if the model shall see them,
             ``{choices}`` in it (listed with commas). By default ``prompt`` if that is given, or else as above, with the
             choices for chat models only.
-        choose: how an answer to a question with choices is found. ``reply``: the model's free reply, if it is one of
-            them. ``likelihood``: the choice that it would most probably reply.
-        beams: of the search for the reply; 1 takes the most probable token each time.
-        max_new_tokens: length of a reply in tokens.
+        choose: how the value of an answer is found. ``auto``: as ``likelihood`` where the need is weighed, or else as
+            ``reply``. ``reply``: the model's free reply, if it is an answer to the question. ``likelihood``: the choice
+            that it would most probably reply; to a question of yes or no of a weighed need, the more probable word.
+        beams: of the search for the reply; 1, the default, takes the most probable token each time.
+        max_new_tokens: length of a reply in tokens; 10 by default.
+        settings: ``released``: prompt and generation as DALL-Eval's released code has them: the prompt
+            ``Question: {question} Answer:`` for every question, 5 beams, at most 30 new tokens, at least 1, penalties
+            of length and repetition 1, nothing sampled.
         revision, device, dtype, batch_size, local_files_only: as in ``VisionLanguageModel``.
     Raises:
         UsageError: no such model, one that reads no questions, incomplete weights, or a prompt without ``{question}``.
@@ -60,22 +66,28 @@ class TransformersVqa:
         *,
         prompt: str | None = None,
         choice_prompt: str | None = None,
-        choose: Literal["reply", "likelihood"] = "reply",
-        beams: int = 1,
-        max_new_tokens: int = 10,
+        choose: Choose = "auto",
+        beams: int | None = None,
+        max_new_tokens: int | None = None,
+        settings: Literal["released"] | None = None,
         revision: str | None = None,
         device: str | None = None,
         dtype: str = "float32",
         batch_size: int = 8,
         local_files_only: bool = False,
     ) -> None:
-        check_choice("choose", choose, ("reply", "likelihood"))
-        for name, template in (("prompt", prompt), ("choice_prompt", choice_prompt)):
-            if template is not None and "{question}" not in template:
-                raise UsageError(f"{name} must contain {{question}}, where the question goes, but is {template!r}")
+        check_prompts(choose, prompt, choice_prompt)
+        self._generation: dict[str, float] = {}
+        if settings is not None:
+            check_choice("settings", settings, ("released",))
+            own = {"prompt": prompt, "choice_prompt": choice_prompt, "beams": beams, "max_new_tokens": max_new_tokens}
+            if given := [name for name, value in own.items() if value is not None]:
+                raise UsageError(f"settings={settings} decides {', '.join(given)} already; give one or the other")
+            prompt, beams, max_new_tokens = _RELEASED_PROMPT, _RELEASED_BEAMS, _RELEASED_LENGTH
+            self._generation = dict(_RELEASED_GENERATION)
         self._choose = choose
-        self._beams = check_count("beams", beams)
-        self._length = check_count("max_new_tokens", max_new_tokens)
+        self._beams = check_count("beams", 1 if beams is None else beams)
+        self._length = check_count("max_new_tokens", 10 if max_new_tokens is None else max_new_tokens)
         self._model = VisionLanguageModel(
             id_or_path,
             task="answers",
@@ -86,7 +98,7 @@ class TransformersVqa:
             local_files_only=local_files_only,
         )
         usual = (_PROMPTS.get(self._model.family, "{question}"),) * 2
-        yes_no, choices = _CHAT_PROMPTS if self._model.chat else usual
+        yes_no, choices = CHAT_PROMPTS if self._model.chat else usual
         self._prompt = prompt or yes_no
         self._ask_for_yes_no = self._model.chat and prompt is None
         self._choice_prompt = choice_prompt or prompt or choices
@@ -97,18 +109,24 @@ class TransformersVqa:
             prompt=repr(self._prompt),
             choice_prompt=None if self._choice_prompt == self._prompt else repr(self._choice_prompt),
             choose=choose,
-            beams=beams,
-            max_new_tokens=max_new_tokens,
+            beams=self._beams,
+            max_new_tokens=self._length,
+            settings=settings,
             dtype=None if dtype == "float32" else dtype,
         )
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
-        """One row per picture and question, as table ``answers``.
+        """One row per picture and question, as table ``answers``. The free reply is there in every case.
 
-        ``probability`` is, for a question of yes or no, the probability that the first token of the reply is the word
-        yes, in any case and with or without a space before it, under the softmax over the whole vocabulary: not
-        normalised over yes and no. It is there whatever the reply is. For a question with choices it is the probability
-        of the chosen one, normalised over the choices; None unless ``choose`` is ``likelihood``.
+        Where the need is weighed (and ``choose`` is not ``reply``), ``value`` is the most probable answer among those
+        the question allows, and ``probability`` is normalised over these: of yes, P(yes) / (P(yes) + P(no)), each the
+        probability that the first token of the reply is that word in any case, with or without a space before it (or,
+        where the vocabulary has no such token, that the whole reply is the word); of a choice, its share among the
+        choices, each the probability that the whole reply is that choice.
+
+        Where it is not, ``probability`` is, for a question of yes or no, the probability that the first token of the
+        reply is the word yes under the softmax over the whole vocabulary: not normalised over yes and no. It is there
+        whatever the reply is. For a question with choices it is as above with ``choose=likelihood``, or else None.
 
         A picture about which nothing is asked has one row without a question.
         """
@@ -116,9 +134,10 @@ class TransformersVqa:
 
         told = self._model.replies(
             images,
-            lambda image: [self._ask(question) for question in need.questions.get(image.prompt_id, ())],
+            lambda image: [self._ask(question, need) for question in need.questions.get(image.prompt_id, ())],
             beams=self._beams,
             max_new_tokens=self._length,
+            generation=self._generation,
         )
         rows: list[dict[str, Any]] = []
         for image, replies in zip(images, told, strict=True):
@@ -126,7 +145,7 @@ class TransformersVqa:
             if not questions:
                 rows.append({"image_id": image.image_id, "judge": self.name})
             for question, reply in zip(questions, replies, strict=True):
-                value, probability = _decide(question, reply)
+                value, probability = _decide(question, reply, weighed=weighs(self._choose, question, need))
                 rows.append(
                     {
                         "image_id": image.image_id,
@@ -139,16 +158,12 @@ class TransformersVqa:
                 )
         return frame(need.table, rows)
 
-    def _ask(self, question: Question) -> Ask:
-        yes_no = is_yes_no(question)
-        template = self._prompt if yes_no else self._choice_prompt
-        if yes_no and self._ask_for_yes_no and "yes or no" in question.text.lower():
-            template = "{question}"  # it asks for that itself, as VQAScore's does
-        # Not str.format: a question may have braces of its own.
-        text = template.replace("{choices}", ", ".join(question.choices)).replace("{question}", question.text)
-        if yes_no or self._choose == "reply":
+    def _ask(self, question: Question, need: AnswerNeed) -> Ask:
+        text = wording(question, self._prompt, self._choice_prompt, asks_for_yes_no=self._ask_for_yes_no)
+        by_first_token = is_yes_no(question) and self._model.says_yes_and_no
+        if by_first_token or not weighs(self._choose, question, need):
             return Ask(text)
-        return Ask(text, candidates=tuple(_spellings(choice) for choice in question.choices))
+        return Ask(text, candidates=tuple(_spellings(answer) for answer in allowed(question)))
 
 
 def _spellings(choice: str) -> tuple[str, ...]:
@@ -156,15 +171,10 @@ def _spellings(choice: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((choice, choice[:1].upper() + choice[1:])))
 
 
-def _decide(question: Question, reply: Reply) -> tuple[str | None, float | None]:
+def _decide(question: Question, reply: Reply, *, weighed: bool) -> tuple[str | None, float | None]:
     """Value and probability of a reply."""
-    if is_yes_no(question):
-        return value_of(reply.text, question), reply.yes
-    if not reply.candidates:
-        return value_of(reply.text, question), None
-    total = sum(reply.candidates)
-    if not total > 0:  # every choice is less probable than the smallest number there is
-        return None, None
-    shares = [value / total for value in reply.candidates]
-    best = max(range(len(shares)), key=shares.__getitem__)
-    return question.choices[best], shares[best]
+    if not weighed:
+        return value_of(reply.text, question), reply.yes if is_yes_no(question) else None
+    if reply.candidates or reply.yes is None or reply.no is None:
+        return most_probable(question, reply.candidates)
+    return most_probable(question, (reply.yes, reply.no))

@@ -1,0 +1,68 @@
+"""Captioners behind a service: OpenAI's chat interface, theirs or another's.
+
+verism run alignment --images DIR --captioner openai:gpt-4o-mini
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from verism.judges.vision_endpoint import Message, VisionEndpoint
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import CaptionNeed, LoadedImage
+
+__all__ = ["OpenAICaptioner"]
+
+_PROMPT = "Describe this picture in one short sentence."
+
+
+class OpenAICaptioner:
+    """Writes one sentence about each picture, by asking a service with OpenAI's chat interface.
+
+    Args:
+        model: id as the service knows it, e.g. ``gpt-4o-mini``.
+        prompt: the request; it is not part of the caption.
+        max_tokens: longest caption.
+        settings: as in ``VisionEndpoint``.
+    Raises:
+        UsageError: a value out of range, or an address that is not safe.
+    """
+
+    def __init__(self, model: str, *, prompt: str | None = None, max_tokens: int = 60, **settings: Any) -> None:
+        self._prompt = prompt or _PROMPT
+        self._endpoint = VisionEndpoint(
+            model,
+            noun="caption",
+            purpose="showing pictures to a service",
+            max_tokens=max_tokens,
+            **({"logprobs": 0} | settings),
+        )
+        self.name = f"{self._endpoint.name} prompt={self._prompt!r}"
+
+    def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
+        """One row per picture, as table ``captions``; the note says why there is no caption.
+
+        Raises:
+            UsageError: no key, the service cannot be reached, or what it says concerns every request.
+            MissingExtra: httpx is not installed.
+        """
+        from verism.records import frame
+
+        told = self._endpoint.ask(Message(pixels=image.pixels, text=self._prompt) for image in images)
+        rows: list[dict[str, Any]] = []
+        for image, answer in zip(images, told, strict=True):
+            text = None if answer.text is None else " ".join(answer.text.split())
+            rows.append({"image_id": image.image_id, "judge": self.name, "text": text, "note": answer.reason or None})
+        return frame(need.table, rows)
+
+    def summary(self) -> list[str]:
+        """Lines after a run: what was asked, what came, why some did not, tokens and cost as far as known."""
+        return self._endpoint.summary()
+
+    def close(self) -> None:
+        """End everything under way."""
+        self._endpoint.close()
