@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verism.annotation.agreeing import agreement_report
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
 from verism.annotation.ratings import human_classes, ratings_of
@@ -39,7 +40,7 @@ from verism.records import (
 from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
 from verism.store import TRUTH, Run
 
-__all__ = ["compare", "evaluate", "make_reference", "observe", "open_run", "plan", "plan_labels", "score"]
+__all__ = ["agreement", "compare", "evaluate", "make_reference", "observe", "open_run", "plan", "plan_labels", "score"]
 
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -418,6 +419,31 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> A
         return made
 
     return adjust
+
+
+def agreement(
+    run: Run | PathLike, *, by: Sequence[str] = (), min_right: float = 0.0, n_resamples: int = 2_000, seed: int = 0
+) -> dict[str, Any]:
+    """How far the people who judged a run's pictures agree, and its judges with them (``annotation.agreeing``).
+
+    Args:
+        by: facets of prompts by which judges are looked at group by group.
+        min_right: raters with a smaller share of right answers to checks are left out.
+
+    Raises:
+        UsageError: nobody judged the run's pictures yet, or an unknown facet.
+    """
+    run = run if isinstance(run, Run) else open_run(run)
+    ratings = ratings_of(run, min_right=min_right)
+    if ratings.table.is_empty():
+        raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
+    known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
+    if foreign := [facet for facet in by if facet not in known]:
+        raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(known) or 'none'}")
+    judges = {role: name for role in ROLES if (name := run.judge(role)) is not None}
+    observed = observed_of(run, suite, judges) if (run.path / "verdicts.parquet").exists() else None
+    return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
 
 
 def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:

@@ -613,6 +613,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("answer", "str", "the reply, as the model gave it"),
         Column("value", "str", "yes, no, or one of the choices; null where the reply is none of these"),
         Column("probability", "f64", "of yes, or of the choice, in [0, 1]; null where the model tells none"),
+        Column("note", "str", "why there is no reply (refused, failed), or null"),
     ),
     "skin_tones": (
         Column("image_id", "str", "picture looked at"),
