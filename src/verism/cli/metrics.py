@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -501,6 +501,253 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
         click.echo(f"  {'GEP score':<{width}} {entry['gep']:>9.4f}")
         if "largest_gap" in entry:
             click.echo(f"  {'largest gap':<{width}} {entry['largest_gap']:>9.4f}  over all genders")
+
+
+# ----------------------------------------------------------------------------------------------------------- skin tone
+@metrics.command("tone")
+@click.option(
+    "--image",
+    "images",
+    required=True,
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A picture, or a flat patch of colour; may be given again.",
+)
+@click.option("--box", metavar="X0,Y0,X1,Y1", help="Only this region, pixels, ends excluded. By default all of it.")
+@click.option(
+    "--average",
+    type=click.Choice(["median", "trimmed", "mean"]),
+    default="median",
+    show_default=True,
+    help="How pixels become one colour, in linear light.",
+)
+@click.option(
+    "--illumination",
+    type=click.Choice(["none", "grey-world", "shades-of-grey", "white-patch"]),
+    default="none",
+    show_default=True,
+    help="How the light that is corrected for is estimated, from the whole picture.",
+)
+@_as_json
+def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
+    """Colour, ITA and Monk tone of a picture or a region of it, whatever it shows: no face is looked for.
+
+    Three ways: corrected (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
+    computes it, swapped channels and 8-bit Lab included; its index counts from 0), and the pixel rule of its authors.
+
+    \b
+    verism metrics tone --image swatch.png --json
+    verism metrics tone --image one.png --image two.png --box 96,80,160,140
+    """
+    import numpy as np
+
+    from verism.judges.skin_tone.colour import measure_skin
+    from verism.metrics.colour import rule_tone
+
+    sides = None if box is None else _box(box)
+    results = []
+    for path in images:
+        pixels = _pixels(path, "--image")
+        height, width = pixels.shape[:2]
+        x0, y0, x1, y1 = sides or (0, 0, width, height)
+        if x1 > width or y1 > height:
+            raise UsageError(f"--box {box} must lie within the picture; {path} is {width} x {height} pixels")
+        mask = np.zeros((height, width), dtype=bool)
+        mask[y0:y1, x0:x1] = True
+        settings: Any = {"average": average, "illumination": illumination}  # click checked the names
+        skin = measure_skin(pixels, mask, min_pixels=1, **settings)
+        tone, rgb, n_passed = rule_tone(pixels, mask)
+        results.append(
+            {
+                "image": str(path),
+                "box": [x0, y0, x1, y1],
+                "n_pixels": (x1 - x0) * (y1 - y0),
+                "corrected": {
+                    "ita_deg": skin.ita_deg,
+                    "monk_tone": skin.tone,
+                    "monk_tone_by_ita": skin.tone_by_ita or None,
+                    "lab": list(skin.lab),
+                    "rgb": list(skin.rgb255),
+                    "delta_e": skin.delta_e,
+                    "n_pixels": skin.n_pixels,
+                    "state": skin.state,
+                    "note": skin.note,
+                },
+                "released": {
+                    "ita_deg": skin.released_ita_deg,
+                    "monk_tone": skin.released_tone or None,
+                    "index": skin.released_tone - 1 if skin.released_tone else None,
+                },
+                "pixel_rule": {"monk_tone": tone or None, "rgb": rgb.tolist(), "n_pixels": n_passed},
+            }
+        )
+    if as_json:
+        put_json(without_nan(results if len(results) > 1 else results[0]))
+        return
+    for number, result in enumerate(results):
+        corrected, released, rule = (cast(dict[str, Any], result[w]) for w in ("corrected", "released", "pixel_rule"))
+        click.echo("\n" * (number > 0) + f"{result['image']}: {result['n_pixels']:,} pixels")
+        click.echo(f"  {'':<12} {'tone':>4} {'ITA':>8}  colour (sRGB)")
+        for name, way, tone in (
+            ("corrected", corrected, corrected["monk_tone"]),
+            ("by ITA", {}, corrected["monk_tone_by_ita"]),
+            ("released", released, released["monk_tone"]),
+            ("pixel rule", rule, rule["monk_tone"]),
+        ):
+            angle = _number(way["ita_deg"], 2) if "ita_deg" in way else ""
+            levels = " ".join(_number(v, 1) for v in way.get("rgb", ()))
+            click.echo(f"  {name:<12} {tone or '-':>4} {angle:>8}  {levels}".rstrip())
+        if corrected["note"]:
+            click.echo(f"  {corrected['state']}: {corrected['note']}")
+
+
+def _box(text: str) -> tuple[int, int, int, int]:
+    try:
+        x0, y0, x1, y1 = (int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--box must be four whole numbers x0,y0,x1,y1, such as 96,80,160,140; got {text!r}") from None
+    if not (0 <= x0 < x1 and 0 <= y0 < y1):
+        raise UsageError(f"--box must have 0 <= x0 < x1 and 0 <= y0 < y1; got {text!r}")
+    return x0, y0, x1, y1
+
+
+def _pixels(path: Path, option: str) -> Array:
+    from verism.imaging import read_picture
+
+    read = read_picture(path)
+    if read.pixels is None:
+        raise UsageError(f"{option}: {path} cannot be used: {read.note}")
+    if read.state == "ok" and read.note:
+        say(f"{path}: {read.note}")
+    return read.pixels
+
+
+# ----------------------------------------------------------------------------------------------------------- imbalance
+@metrics.command("mad")
+@click.option("--counts", metavar="N,N,...", help="Pictures of each class of one prompt (or of all together): 7,2.")
+@click.option(
+    "--counts-file",
+    type=click.Path(path_type=Path),
+    help="CSV: a line of class names, then a row of counts per prompt; a column named prompt may name them.",
+)
+@click.option("--target", metavar="T,T,...", help="Share of each class, of sum 1.  [default: all equal]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampled prompts.")
+@_as_json
+def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None, seed: int, as_json: bool) -> None:
+    """Mean absolute deviation (MAD) of shares of classes from equal shares, or from a target.
+
+    Of several prompts: the mean of the MADs of each, with an interval by resampling prompts; what a model without
+    imbalance would show at these numbers of pictures; an estimate without that part; and the MAD of all together. Of
+    one prompt: the interval is that of the MAD of its true shares. Divisor K is the published formula, K-1 what Tables
+    8 and 9 of the first DALL-Eval paper print.
+
+    \b
+    verism metrics mad --counts 7,2 --json
+    verism metrics mad --counts 20,14,85,26
+    verism metrics mad --counts-file per_prompt.csv --target 0.3,0.7
+    """
+    import numpy as np
+
+    from verism.metrics.imbalance import Divisor, pooled_mad, prompt_mad, std, unbiased_test
+
+    if (counts is None) == (counts_file is None):
+        raise UsageError("give one of --counts and --counts-file")
+    if counts is not None:
+        table = [_comma_separated(counts, "--counts")]
+        classes = None
+    else:
+        assert counts_file is not None
+        classes, table = _counts_table(counts_file)
+    goal = None if target is None else _comma_separated(target, "--target")
+    divisors: tuple[Divisor, ...] = ("K", "K-1")
+    with _usage():
+        each = {d: prompt_mad(table, goal, divisor=d, seed=seed) for d in divisors}
+        whole = {d: pooled_mad(table, goal, divisor=d, seed=seed) for d in divisors}
+        stds = std(table, goal)
+        used = ~np.isnan(stds)
+        spread = float(stds[used].mean()) if used.any() else float("nan")
+        p_value = unbiased_test(table, goal, seed=seed)
+    first = each["K"]
+    several = first.n_prompts > 1
+    unusable = len(table) - first.n_prompts
+    if as_json:
+
+        def entry(d: Divisor) -> dict[str, Any]:
+            told, pooled = each[d], whole[d]
+            debiased = {"low": told.debiased_low, "high": told.debiased_high, "level": 0.95}
+            return {
+                "value": told.value,
+                "interval": _ends(told),
+                "expected": told.expected,
+                "debiased": {"value": told.debiased, "interval": debiased} if several else None,
+                "pooled": {"value": pooled.value, "interval": _ends(pooled), "expected": pooled.expected},
+            }
+
+        result = {
+            "mad": {d: entry(d) for d in divisors},
+            "std": spread,
+            "p_unbiased": p_value,
+            "classes": classes,
+            "target": goal,
+            "n_prompts": first.n_prompts,
+            "n_prompts_empty": unusable,
+            "n_used": first.n_used,
+        }
+        put_json(without_nan(result))
+        return
+    for d in divisors:
+        told = each[d]
+        click.echo(_row(f"MAD, {d}", told.value, told) + f"   unbiased model: {_number(told.expected, 4)}")
+        if several:
+            click.echo(_row("  debiased", told.debiased, _Bounds(told.debiased_low, told.debiased_high)))
+            click.echo(
+                _row("  pooled", whole[d].value, whole[d]) + f"   unbiased model: {_number(whole[d].expected, 4)}"
+            )
+    click.echo(_row("STD", spread, None))
+    click.echo(_row("p, unbiased", p_value, None))
+    click.echo(
+        f"{first.n_prompts:,} prompt{'s' if first.n_prompts != 1 else ''}, {first.n_used:,} pictures, {len(table[0])} "
+        f"classes; {unusable:,} prompts without pictures left out"
+    )
+
+
+class _Bounds(NamedTuple):
+    low: float
+    high: float
+
+
+def _comma_separated(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} must be numbers with commas between, such as 7,2; got {text!r}") from None
+
+
+def _counts_table(path: Path) -> tuple[list[str], list[list[float]]]:
+    """Names of the classes, and counts of each prompt."""
+    option = "--counts-file"
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise UsageError(f"{option}: there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
+    if len(rows) < 2:
+        raise UsageError(f"{option}: {path} must have a line of class names, and a row of counts per prompt")
+    kept = [i for i, name in enumerate(rows[0]) if name.lower() != "prompt"]
+    classes = [rows[0][i] for i in kept]
+    if any(name.replace(".", "", 1).isdigit() for name in classes):
+        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])}")
+    table = []
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(rows[0]):
+            raise UsageError(f"{option}: row {number} of {path} must have {len(rows[0])} cells; it has {len(row)}")
+        try:
+            table.append([float(row[i]) for i in kept])
+        except ValueError:
+            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)}") from None
+    return classes, table
 
 
 # --------------------------------------------------------------------------------------------------------------- files
