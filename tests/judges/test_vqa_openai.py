@@ -169,7 +169,7 @@ def test_one_request_per_question_with_the_picture_in_it(service: Service, make:
     judge = make()
     table = judge.observe([A, B, C], AnswerNeed(questions={"a": (DOG, GENDER), "c": (sky,)}))
     assert dict(table.schema) == schema("answers")
-    assert table.drop("judge").rows() == [
+    assert table.drop("judge", "note").rows() == [
         ("a#0", DOG.text, "Yes.", "yes", None),
         ("a#0", GENDER.text, "A male", "male", None),
         ("b#0", None, None, None, None),  # nothing is asked: the row that says it was looked at
@@ -254,6 +254,8 @@ def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, 
     words = "I'm sorry, I can't help with that."  # a refusal in the reply is a reply, and no answer
     assert table["answer"].to_list() == [None] * 5 + [words, "yes", "Yes", None]
     assert table["value"].to_list() == [None] * 6 + ["yes", "yes", None]
+    assert table["note"][0] == "refused: I can't judge people."
+    assert table["note"].is_null().to_list() == [False] * 5 + [True] * 3 + [False]
     lines = judge.summary()
     assert ": 3 replies, 3 refused, 3 failed" in lines[0]
     assert "no answer, 1 times: refused: I can't judge people." in lines

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import click
 
 from verism._version import __version__
+from verism.cli.agreement import agreement
+from verism.cli.annotate import annotate
 from verism.cli.common import Failures, Group, put_json, put_scores, say
 from verism.cli.data import data
 from verism.cli.gep import gep
@@ -136,7 +138,7 @@ def _rules(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--threshold", type=float, help="Confidence limit of the corrected rules.  [default: the detector's]")
 @click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
-@click.option("--base-url", help="Of an OpenAI-compatible image service, for --model openai:NAME.")
+@click.option("--base-url", help="Of an OpenAI-compatible service, for openai:NAME as model or judge.")
 @click.option("--retry", is_flag=True, help="Ask again for pictures that were missing, failed or refused.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked for and what is done already; do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -494,6 +496,8 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
         click.echo(str(path))
 
 
+cli.add_command(annotate)
+cli.add_command(agreement)
 cli.add_command(data)
 cli.add_command(gep)
 cli.add_command(judge)

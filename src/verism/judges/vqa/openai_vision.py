@@ -87,7 +87,7 @@ class OpenAIVqa:
         self._without = 0
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
-        """One row per picture and question, as table ``answers``; a null answer where none came, and why is counted.
+        """One row per picture and question, as table ``answers``; a null answer where none came, with the reason.
 
         ``value`` and ``probability`` are as those of ``TransformersVqa``, from the probabilities that the service tells
         of the tokens of its reply. Only the most probable ones are told, so an answer whose tokens are not among them
@@ -119,6 +119,7 @@ class OpenAIVqa:
                         "answer": answer.text,
                         "value": value,
                         "probability": probability,
+                        "note": answer.reason or None,
                     }
                 )
         return frame(need.table, rows)
