@@ -108,8 +108,9 @@ def ppi_sum(
     labelled clusters, less one.
 
     If judge and people never disagreed on the labelled pictures, these would show no variance at all; as this is
-    certain only for infinitely many labels, one imaginary label that differs by the whole range is added to the
-    variance of each part, half of it upwards and half of it downwards. It matters for few labels only.
+    certain only for infinitely many labels, one imaginary label that differs is added to the variance of each part, half
+    of it upwards and half of it downwards: by the whole range for values of two kinds, by two standard deviations for
+    others. It matters for few labels only.
 
     Args:
         parts: at least one. level: of the intervals, in (0, 1).
@@ -145,7 +146,7 @@ def ppi_sum(
         of_labels += p.coefficient * p.label_mean
         influence += p.coefficient * (total + lam * of_judge)
         alone += p.coefficient * total
-        pad += (p.coefficient * p.span) ** 2 * p.label_weight**2
+        pad += (p.coefficient * p.span * p.label_weight) ** 2
         trust += lam / len(prepared)
     tail = student_quantile(n_labelled - 1, (1 + level) / 2)
     # The clusters without labels add to the judge's mean only; few labelled clusters are what limits the variance.
@@ -253,8 +254,15 @@ def _prepare(part: LabelledMean) -> _Prepared:
         label_term=own * (answers - (label_mean if labelled.any() else 0.0)),
         judge_term=weights * (judged - judged_mean) - own * (judged - on_labelled),
         label_weight=float(own @ own),
-        span=float(np.ptp(values)) if len(values) else 0.0,
+        span=_span(values),
     )
+
+
+def _span(values: Floats) -> float:
+    """How far a label may well differ from what was judged."""
+    if not len(values):
+        return 0.0
+    return float(np.ptp(values)) if len(np.unique(values)) <= 2 else 2 * float(np.std(values))
 
 
 def _positive(values: ArrayLike | None, name: str, n: int, *, zero: bool) -> Floats:
