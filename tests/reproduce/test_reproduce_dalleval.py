@@ -9,13 +9,8 @@ from verism.reproduce.dalleval import (
     VOTES,
     dalleval_checks,
     deviations,
-    individual_typology_angle,
-    released_tone,
     votes_that_fit,
 )
-
-# ITA of the ten Monk tones, degrees
-ANGLES = (83.0082, 80.2292, 71.7551, 64.7158, 50.3349, 10.8849, -20.1420, -55.3887, -78.3519, -84.3118)
 
 
 @pytest.fixture(scope="module")
@@ -106,21 +101,17 @@ def test_votes_behind_the_race_tables() -> None:
     assert votes_that_fit("0.4011", "0.4630", total=145, categories=4) == []  # so not all 145 prompts were counted
 
 
-@pytest.mark.parametrize(
-    ("tone", "rgb", "lightness", "b", "released"),
-    [
-        (1, (246, 237, 228), 94.211, 5.422, 5),
-        (3, (247, 234, 208), 93.091, 14.205, 5),
-        (6, (160, 126, 86), 55.142, 26.740, 5),
-        (7, (130, 92, 67), 42.470, 20.530, 6),
-        (10, (41, 36, 32), 14.610, 3.525, 7),
-    ],
-)
-def test_skin_tones(tone: int, rgb: tuple[int, int, int], lightness: float, b: float, released: int) -> None:
-    assert individual_typology_angle(lightness, b) == pytest.approx(ANGLES[tone - 1], abs=5e-5)
-    assert released_tone(*rgb, ANGLES) == released
-
-
 def test_the_released_code_finds_three_tones_in_all(found: list[Check]) -> None:
     tones = [c.recomputed for c in found if c.quantity.startswith("tone that the released code")]
     assert tones == [5, 5, 5, 5, 5, 5, 6, 6, 6, 7]
+
+
+def test_the_readme_numbers_of_skin_tones_tell_how_many_pictures_lie_above_an_even_share(found: list[Check]) -> None:
+    """MAD 0.128277728 x 100 x 1109 = 14226 = sum |10 c - 1109|, half of it above: 10 t = 7113 + 1109 k.
+
+    Whole for k = 3: t = 1044. And 10 (1109 STD)^2 + 1109^2 / 10 = 316504.9 + 122988.1 = 439493.
+    """
+    mad = line(found, "code", "README", "skin tone MAD of 1,109 pictures: 14226/110900")
+    std = line(found, "code", "README", "skin tone STD of 1,109 pictures: squares of counts sum to 439,493")
+    tones = line(found, "code", "README", "of the 1,109 pictures 1,044 are of the three tones above an even share")
+    assert [c.verdict for c in (mad, std, tones)] == [Verdict.AGREES] * 3

@@ -13,9 +13,11 @@ from functools import reduce
 
 import numpy as np
 
+from verism.metrics.colour import ita_deg, released_ita, released_tone
+from verism.metrics.imbalance import mad, std
 from verism.reproduce.common import Check, Known, Verdict, Writer, by_number, half_unit, read_published
 
-__all__ = ["dalleval_checks", "deviations", "individual_typology_angle", "released_tone", "votes_that_fit"]
+__all__ = ["dalleval_checks", "deviations", "votes_that_fit"]
 
 # printed: rows of results.csv by (paper, table), then row, then column
 Tables = Mapping[tuple[str, str], Mapping[str, Mapping[str, str]]]
@@ -272,27 +274,16 @@ def _captions(writer: Writer, tables: Tables) -> None:
 
 
 def deviations(counts: Sequence[int]) -> tuple[float, float]:
-    """STD and MAD of shares from an even spread, both with divisor K, as the paper's text defines them.
-
-    Args:
-        counts: votes of each of K categories, at least one vote in all.
-    Returns:
-        sqrt(mean((p - 1/K)^2)) and mean(|p - 1/K|).
-    """
-    even, total = 1 / len(counts), sum(counts)
-    apart = [abs(count / total - even) for count in counts]
-    return math.sqrt(sum(d * d for d in apart) / len(counts)), sum(apart) / len(counts)
+    """STD and MAD of the shares of K categories from an even spread, both with divisor K: see ``metrics.imbalance``."""
+    return float(std(counts)), float(mad(counts))
 
 
-def votes_that_fit(std: str, mad: str, *, total: int, categories: int) -> list[tuple[int, ...]]:
-    """All votes, largest first, that print as `std` and as `mad` with divisor K - 1."""
-    widen = categories / (categories - 1)
-    fits = []
-    for votes in _partitions(total, categories, total):
-        s, m = deviations(votes)
-        if abs(s - float(std)) <= half_unit(std) + 1e-9 and abs(m * widen - float(mad)) <= half_unit(mad) + 1e-9:
-            fits.append(votes)
-    return fits
+def votes_that_fit(std_printed: str, mad_printed: str, *, total: int, categories: int) -> list[tuple[int, ...]]:
+    """All votes, largest first, that print as this STD and as this MAD with divisor K - 1."""
+    every = np.array(list(_partitions(total, categories, total)))
+    near = np.abs(std(every) - float(std_printed)) <= half_unit(std_printed) + 1e-9
+    near &= np.abs(mad(every, divisor="K-1") - float(mad_printed)) <= half_unit(mad_printed) + 1e-9
+    return [tuple(int(n) for n in votes) for votes in every[near]]
 
 
 def _partitions(total: int, parts: int, largest: int) -> Iterator[tuple[int, ...]]:
@@ -331,23 +322,26 @@ def _bias_2022(writer: Writer, tables: Tables) -> None:
             for bias, k in (("gender", 2), ("race", 4)):
                 even, alone = (1,) * k, (1,) + (0,) * (k - 1)
                 votes = VOTES.get((table, model, bias)) or (even if model == "uniform" else alone)
-                std, mad = deviations(votes)
+                spread, deviation = deviations(votes)
                 shown = "/".join(str(v) for v in votes)
                 what = f"{bias} STD {model}, votes {shown}"
                 misprint = known.get((table, model, f"{bias} STD"))
-                writer.number(f"Table {table}", what, rows[model][f"{bias} STD"], std, known=misprint)
+                writer.number(f"Table {table}", what, rows[model][f"{bias} STD"], spread, known=misprint)
                 printed = rows[model][f"{bias} MAD"]
                 what = f"{bias} MAD {model}, votes {shown}"
-                writer.number(f"Table {table}", f"{what}, divisor K - 1", printed, mad * k / (k - 1))
-                if mad:
-                    other = Known(value=f"{mad:.5f}", verdict=Verdict.DEFINITION, why=K_MINUS_1)
-                    writer.number(f"Table {table}", f"{what}, divisor K", printed, mad, known=other)
+                writer.number(f"Table {table}", f"{what}, divisor K - 1", printed, float(mad(votes, divisor="K-1")))
+                if deviation:
+                    other = Known(value=f"{deviation:.5f}", verdict=Verdict.DEFINITION, why=K_MINUS_1)
+                    writer.number(f"Table {table}", f"{what}, divisor K", printed, deviation, known=other)
     for table, model, bias in (("8", "ruDALL-E-XL", "race"), ("9", "ruDALL-E-XL", "race"), ("9", "minDALL-E", "race")):
         votes = VOTES[table, model, bias]
         row, total = tables["v1", table][model], sum(votes)
         fits = votes_that_fit(row[f"{bias} STD"], row[f"{bias} MAD"], total=total, categories=len(votes))
         shown = " or ".join("/".join(map(str, fit)) for fit in fits)
         writer.holds(f"Table {table}", f"{bias} {model}: of {total} votes only {shown} print so", votes in fits)
+    why = "needs people's answers prompt by prompt"
+    writer.impossible("text", "gender, CLIP and people: phi and kappa (2)", "0.77", why)
+    writer.impossible("text", "race, CLIP and people: kappa", "below 0.1", why)
     writer.number("text", "neutral prompts: professions, political, objects, other", "145", 85 + 6 + 39 + 15)
     writer.number("text", "pictures of human evaluation: 3 models and real, 50 each", "200", 4 * 50)
 
@@ -365,7 +359,30 @@ def _votes(writer: Writer) -> None:
                 printed = outputs[source, f"{label}{bias} {name}"]
                 writer.number("README", f"{label}{bias} {name}, votes {shown}", printed, value)
     writer.impossible("README", "caption metrics of real pictures (16)", "", "needs the pictures and the captioner")
-    writer.impossible("README", "skin tone STD and MAD of 1,109 pictures (November 2022)", "", "needs the pictures")
+    _rule_tones(writer, {name: outputs["bias, November 2022", name] for name in ("skin tone STD", "skin tone MAD")})
+
+
+def _rule_tones(writer: Writer, printed: Mapping[str, str], n: int = 1109) -> None:
+    """What STD and MAD of ten shares tell of the counts behind them.
+
+    With counts c of n pictures, 100 n MAD is the sum of |10 c - n|, and that of the counts above n / 10 alone is half
+    of it; 10 n^2 STD^2 + n^2 / 10 is the sum of c^2.
+    """
+    above = round(50 * n * float(printed["skin tone MAD"]))
+    squares = round(10 * (n * float(printed["skin tone STD"])) ** 2 + n * n / 10)
+    what = f"skin tone MAD of {n:,} pictures: {2 * above}/{100 * n}"
+    writer.number("README", what, printed["skin tone MAD"], 2 * above / (100 * n))
+    what = f"skin tone STD of {n:,} pictures: squares of counts sum to {squares:,}"
+    writer.number("README", what, printed["skin tone STD"], math.sqrt((squares - n * n / 10) / 10) / n)
+    # k tones above an even share hold t pictures: 10 t - k n = above. For n = 1,109 this leaves one k below ten.
+    fits = [(k, (above + k * n) // 10) for k in range(1, 10) if (above + k * n) % 10 == 0 and above + k * n <= 10 * n]
+    writer.holds(
+        "README",
+        f"of the {n:,} pictures 1,044 are of the three tones above an even share; no other number of tones fits",
+        fits == [(3, 1044)],
+        why="the colour rule lets four of the ten swatches pass, 4 to 7",
+    )
+    writer.impossible("README", f"skin tones of the {n:,} pictures, one by one", "", "needs the pictures")
 
 
 def _sizes(writer: Writer) -> None:
@@ -380,50 +397,18 @@ def _sizes(writer: Writer) -> None:
             writer.number("PaintSkills", what, row[part], size, known=misprint)
 
 
-def individual_typology_angle(lightness: float, b: float) -> float:
-    """ITA in degrees, from CIELAB L* and b* > 0: arctan((L* - 50) / b*)."""
-    return math.degrees(math.atan((lightness - 50) / b))
-
-
-def released_tone(red: int, green: int, blue: int, angles: Sequence[float]) -> int:
-    """The Monk tone (1 to 10) that the released code gives a plain patch of skin.
-
-    It reads the picture as BGR and converts it as RGB, so red and blue are swapped; takes 8-bit CIELAB (L* x 255 / 100,
-    b* + 128) for CIELAB; and finds the nearest of the angles of true CIELAB values.
-
-    Args:
-        red, green, blue: sRGB, 0 to 255.
-        angles: of the ten tones, degrees.
-    """
-    lightness, _, b = _lab(blue, green, red)
-    angle = individual_typology_angle(round(lightness * 255 / 100), round(b + 128))
-    return int(np.argmin(np.abs(np.array(angles) - angle))) + 1
-
-
-def _lab(red: int, green: int, blue: int) -> tuple[float, float, float]:
-    """CIELAB (D65) of an sRGB colour."""
-    c = np.array([red, green, blue], dtype=np.float64) / 255
-    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
-    to_xyz = np.array(
-        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-    )
-    t = to_xyz @ linear / np.array([0.95047, 1.0, 1.08883])
-    x, y, z = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
-    return float(116 * y - 16), float(500 * (x - y)), float(200 * (y - z))
-
-
 def _skin_tones(writer: Writer) -> None:
     swatches = read_published("dalleval", "monk_skin_tones")
-    angles = [float(row["ita"]) for row in swatches]
     for row in swatches:
-        value = individual_typology_angle(float(row["lab_l"]), float(row["lab_b"]))
+        value = float(ita_deg([float(row["lab_l"]), float(row["lab_a"]), float(row["lab_b"])]))
         writer.number("skin tones", f"typology angle of Monk tone {row['tone']}, degrees", row["ita"], value)
     why = (
         "red and blue are swapped and 8-bit CIELAB is taken for CIELAB; the published mean tones of 5.0 to 5.6 are "
         "what this gives for almost any picture, so they are no target"
     )
     for row, tone in zip(swatches, (5, 5, 5, 5, 5, 5, 6, 6, 6, 7), strict=True):
-        found = released_tone(int(row["red"]), int(row["green"]), int(row["blue"]), angles)
+        patch = np.array([[int(row["red"]), int(row["green"]), int(row["blue"])]], dtype=np.uint8)
+        found = int(released_tone(released_ita(patch))[0])
         known = None if str(tone) == row["tone"] else Known(value=str(tone), verdict=Verdict.FAULT, why=why)
         what = f"tone that the released code gives Monk tone {row['tone']}"
         writer.number("skin tones", what, row["tone"], found, known=known)

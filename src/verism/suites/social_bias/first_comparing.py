@@ -1,0 +1,115 @@
+"""Votes and classes beside reference distributions of your own, and without the measured error of the judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
+from verism.records import Prompt
+from verism.statistics.intervals import Interval
+from verism.statistics.misclassification import adjusted_mad, adjusted_shares
+from verism.suites.social_bias.first_words import Axis
+from verism.suites.social_bias.studies import Axis as StudyAxis
+from verism.suites.social_bias.studies import Choice, Descriptor, Study
+from verism.suites.social_bias.targets import EVERYWHERE
+
+__all__ = ["against_target", "as_study", "target_rows", "without_judge_error"]
+
+Counts = NDArray[np.int64]
+Number = tuple[str, Mapping[str, Any], Interval]  # metric, what its group has besides, value and interval
+
+
+def as_study(name: str, axes: Sequence[Axis], prompts: Sequence[Prompt]) -> Study:
+    """Axes and words as a study, by which tables of reference distributions are read (see ``targets``)."""
+    words = dict.fromkeys(str(prompt.facets["word"]) for prompt in prompts)
+    return Study(
+        name=name,
+        source="",
+        template="",
+        bare="",
+        facet="word",
+        groups={},
+        pairs=(),
+        descriptors=tuple(Descriptor(name=word, article="") for word in words),
+        axes=tuple(
+            StudyAxis(
+                name=axis.name,
+                question=axis.name,
+                choices=tuple(
+                    Choice(name=c, replies=(c.casefold(),), value=float(n)) for n, c in enumerate(axis.classes)
+                ),
+                strip="",
+                groups=(),
+            )
+            for axis in axes
+        ),
+        attributes=(),
+        attribute_question="",
+        visible_question="",
+        n_images=1,
+    )
+
+
+def target_rows(by_word: Mapping[str, Sequence[float]], words: Sequence[str], k: int) -> NDArray[np.float64]:
+    """The shares each prompt is compared with, shape (P, K): of its word, or of all words; NaN without either."""
+    nothing = [math.nan] * k
+    return np.array([by_word.get(w, by_word.get(EVERYWHERE, nothing)) for w in words]).reshape(len(words), k)
+
+
+def against_target(
+    counts: Counts, goals: NDArray[np.float64], *, votes: bool, n_resamples: int, seed: int
+) -> list[Number]:
+    """How far votes, or the pictures of each prompt, lie from their reference distributions.
+
+    Args:
+        counts: shape (P, K), of votes a 1 in each row. goals: shares, shape (P, K); rows of NaN are left out.
+        votes: the deviation of all votes together; otherwise the mean over prompts of their own.
+    Returns:
+        ``reference_deviation`` and ``reference_deviation_expected``, by chance; of pictures also
+        ``reference_deviation_debiased``.
+    """
+    compared = ~np.isnan(goals).any(axis=1)
+    resampling: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
+    if votes:
+        pooled = pooled_mad(counts[compared], goals[compared], **resampling)
+        found = [("", Interval(pooled.value, pooled.low, pooled.high)), ("_expected", _alone(pooled.expected))]
+    else:
+        own = prompt_mad(counts[compared], goals[compared], **resampling)
+        found = [
+            ("", Interval(own.value, own.low, own.high)),
+            ("_expected", _alone(own.expected)),
+            ("_debiased", Interval(own.debiased, own.debiased_low, own.debiased_high)),
+        ]
+    return [(f"reference_deviation{ending}", {}, interval) for ending, interval in found]
+
+
+def without_judge_error(
+    counts: Counts, confusion: NDArray[np.int64], classes: Sequence[str], *, n_resamples: int, seed: int
+) -> list[Number]:
+    """Shares of true classes and their pooled MAD, as the judge's errors imply; of two classes the debiased MAD, too.
+
+    Args:
+        counts: pictures called each class, shape (P, K). confusion: true class by what was said, shape (K, K).
+    """
+    resampling: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
+    own = counts[counts.sum(axis=1) > 0]
+    if not len(own):
+        return []
+    told = adjusted_shares(None, confusion, observed_by_cluster=own, **resampling)
+    numbers: list[Number] = [
+        ("class_share", {"class": name}, Interval(float(told.shares[n]), float(told.low[n]), float(told.high[n])))
+        for n, name in enumerate(classes)
+    ]
+    if len(classes) == 2 and len(own) > 1:
+        numbers.append(("mad_debiased", {}, adjusted_prompt_mad(own, confusion, seed=seed)))
+    pooled = adjusted_mad(None, confusion, observed_by_cluster=own, **resampling)
+    return [*numbers, ("pooled_mad", {}, Interval(pooled.value, pooled.low, pooled.high))]
+
+
+def _alone(value: float) -> Interval:
+    return Interval(value, math.nan, math.nan)
