@@ -204,7 +204,7 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
     _refuse_idle(suite, needs, [role for role, judge in named.items() if judge not in (None, NOBODY)])
     for need in needs:
         judge = named.get(need.role)
-        if judge is None:
+        if judge is None and not getattr(suite, "only_named_judges", False):
             judge = _usual(need.role)
         if judge in (TRUTH, NOBODY):
             continue

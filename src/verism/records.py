@@ -474,6 +474,7 @@ class Suite(Protocol):
 
     * ``reference: ReferenceSet | None``: real pictures that judges look at, too.
     * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
+    * ``only_named_judges: bool``: nobody looks whom the user did not name, not even the usual judge of a role.
     * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
     * ``remarks(observed) -> Sequence[str]``: lines without which the scores could be misread (sets too small ...).
     * ``rating_tasks() -> Sequence[RatingTask]``: questions to people that say the same as its judges do.

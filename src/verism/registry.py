@@ -59,6 +59,14 @@ SUITES: Mapping[str, tuple[str, str]] = {
         "verism.suites.gender_presentation.suite",
         "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
     ),
+    "social_bias": (
+        "verism.suites.social_bias.suite",
+        "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
+    ),
+    "social_bias_v1": (
+        "verism.suites.social_bias.first",
+        "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
+    ),
     "alignment": (
         "verism.suites.alignment.suite",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
@@ -80,6 +88,10 @@ GENERATORS: Mapping[str, tuple[str, str]] = {
         "rendered pictures, wrong on purpose at a known rate: scripted:error=0.2",
     ),
     "oracle": ("verism.registry:_oracle", "rendered pictures of the very scenes: the upper bound of a judge"),
+    "people": (
+        "verism.registry:_people",
+        "rendered people of known looks: people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0",
+    ),
 }
 
 # By role, then by kind.
@@ -106,11 +118,19 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "captioner": {
         "transformers": ("verism.registry:_captioner", "BLIP, BLIP-2, GIT, LLaVA ...: transformers:ID_OR_PATH"),
+        "openai": ("verism.registry:_openai_captioner", "a chat model behind a service (--base-url): openai:MODEL"),
         "results": ("verism.registry:_caption_results", "captions made elsewhere, COCO results: results:FILE.json"),
     },
     "vqa": {
         "transformers": ("verism.registry:_vqa", "BLIP, BLIP-2, InstructBLIP, LLaVA ...: transformers:ID_OR_PATH"),
+        "openai": ("verism.registry:_openai_vqa", "a chat model behind a service (--base-url): openai:MODEL"),
         "results": ("verism.registry:_answer_results", "answers given elsewhere: results:FILE.csv or .jsonl"),
+    },
+    "skin_tone": {
+        "cascade": ("verism.registry:_cascade_faces", "faces by OpenCV's cascades: offline; misses many dark ones"),
+        "onnx": ("verism.registry:_onnx_faces", "faces by YuNet, SCRFD, UltraFace: onnx:FILE.onnx"),
+        "fan": ("verism.registry:_fan_faces", "68 landmarks of the face-alignment package, as in the paper"),
+        "picture": ("verism.registry:_picture_skin", "no faces, the whole picture: picture:colour=rule"),
     },
 }
 # Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
@@ -297,6 +317,29 @@ def _oracle(argument: str, options: dict[str, str], context: Context) -> Generat
     return ScriptedGenerator(make_painter(context), classes=context.classes, colors=context.colors, error=0.0)
 
 
+def _people(argument: str, options: dict[str, str], context: Context) -> Generator:
+    from verism.generators.people import PeopleGenerator, PlainPeople, parse_tones, parse_wears
+    from verism.simulator.portraits import PeoplePainter
+    from verism.simulator.wardrobe import ATTRIBUTES
+
+    draw = _take(options, "draw", str, "rendered")
+    if draw not in ("rendered", "plain"):
+        raise UsageError(f"people: draw={draw!r}: expected rendered or plain")
+    view: Any = _take(options, "view", str, "full")
+    painter = PeoplePainter(context.size, view) if draw == "rendered" else PlainPeople(tuple(ATTRIBUTES), context.size)
+    settings: dict[str, Any] = {
+        "female": _take(options, "female", float, 0.5),
+        "tones": parse_tones(_take(options, "tones", str, "even")),
+        "wears": parse_wears(_take(options, "wears", str, "")),
+        "strength": _take(options, "strength", float, 0.0),
+        "tone_strength": _take(options, "tone_strength", float, 0.0),
+        "facet": _take(options, "facet", str, "profession"),
+        "seed": _take(options, "seed", int, 0),
+    }
+    _done("people", argument, options)
+    return PeopleGenerator(painter, **settings)
+
+
 def _builtin_generator(argument: str, options: dict[str, str], context: Context) -> Generator:
     from verism.generators.builtin import DEFAULTS, BuiltinGenerator
 
@@ -326,7 +369,8 @@ def _diffusers(argument: str, options: dict[str, str], context: Context) -> Gene
 
 
 def _openai(argument: str, options: dict[str, str], context: Context) -> Generator:
-    from verism.generators.openai_images import OPENAI, OpenAIImages, parse_extra
+    from verism.generators.openai_images import OpenAIImages
+    from verism.http_client import OPENAI, parse_extra
 
     settings: dict[str, Any] = {
         name: _take(options, name, kind, default)
@@ -534,12 +578,140 @@ def _vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
     settings = _hub_options(options, context) | {
         "prompt": _take(options, "prompt", str, None),
         "choice_prompt": _take(options, "choice_prompt", str, None),
-        "choose": _take(options, "choose", str, "reply"),
-        "beams": _take(options, "beams", int, 1),
-        "max_new_tokens": _take(options, "max_new_tokens", int, 10),
+        "choose": _take(options, "choose", str, "auto"),
+        "beams": _take(options, "beams", int, None),
+        "max_new_tokens": _take(options, "max_new_tokens", int, None),
+        "settings": _take(options, "settings", str, None),
     }
     _done("transformers", argument, options, takes_argument=True)
     return TransformersVqa(argument, **settings)
+
+
+def _openai_vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.vqa.openai_vision import OpenAIVqa
+
+    settings: dict[str, Any] = {
+        "ask": _take(options, "ask", str, "each"),
+        "prompt": _take(options, "prompt", str, None),
+        "choice_prompt": _take(options, "choice_prompt", str, None),
+        "choose": _take(options, "choose", str, "auto"),
+    }
+    settings |= _endpoint_options(options, context)
+    _done("openai", argument, options, takes_argument=True)
+    return OpenAIVqa(argument, **settings)
+
+
+def _openai_captioner(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.captions.openai_captioner import OpenAICaptioner
+
+    settings: dict[str, Any] = {"prompt": _take(options, "prompt", str, None), **_endpoint_options(options, context)}
+    _done("openai", argument, options, takes_argument=True)
+    return OpenAICaptioner(argument, **settings)
+
+
+def _endpoint_options(options: dict[str, str], context: Context) -> dict[str, Any]:
+    """Options of ``VisionEndpoint``; what is not given has its own default. ``none`` leaves a field out."""
+    from verism.http_client import parse_extra
+
+    settings: dict[str, Any] = {"base_url": context.base_url} if context.base_url else {}
+    for name, kind in (
+        ("base_url", str), ("key_env", str), ("organization_env", str), ("project_env", str), ("picture", str),
+        ("max_side", int), ("detail", str), ("system", str), ("temperature", float), ("seed", int), ("max_tokens", int),
+        ("max_tokens_field", str), ("logprobs", int), ("price_input", float), ("price_output", float),
+        ("concurrency", int), ("retries", int), ("timeout", float), ("allow_http", bool), ("per_minute", float),
+    ):  # fmt: skip
+        if name in ("temperature", "seed") and options.get(name) == "none":
+            del options[name]
+            settings[name] = None
+        elif name in options:
+            settings[name] = _take(options, name, kind, None)
+    extra = {name: parse_extra(value) for name, value in (_renamed(options, "extra") or {}).items()}
+    return settings | ({"extra": extra} if extra else {})
+
+
+def _cascade_faces(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.skin_tone.cascade import DEFAULT_PASSES, MAX_SIDE, CascadeFaces
+
+    settings: dict[str, Any] = {
+        "passes": tuple(_take(options, "passes", str, "+".join(DEFAULT_PASSES)).replace(" ", "+").split("+")),
+        "profiles": _take(options, "profiles", bool, True),
+        "min_neighbors": _take(options, "min_neighbors", int, 5),
+        "scale_factor": _take(options, "scale_factor", float, 1.1),
+        "max_side": _take(options, "max_side", int, MAX_SIDE),
+    }
+    colour = _skin_options(options, context)
+    _done("cascade", argument, options)
+    return _skin_tone(CascadeFaces(**settings), colour)
+
+
+def _onnx_faces(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.skin_tone.networks import OnnxFaces
+
+    settings: dict[str, Any] = {
+        "min_score": _take(options, "min_score", float, None),
+        "size": _take(options, "size", int, None),
+        "half": _take(options, "half", bool, True),
+        "threads": context.threads,
+    }
+    colour = _skin_options(options, context)
+    _done("onnx", argument, options, takes_argument=True)
+    return _skin_tone(OnnxFaces(argument, **settings), colour)
+
+
+def _fan_faces(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.skin_tone.alignment import FanFaces
+
+    device = _take(options, "device", str, context.device)
+    detector = _take(options, "detector", str, "sfd")
+    colour = _skin_options(options, context)
+    _done("fan", argument, options)
+    return _skin_tone(FanFaces(device=device, detector=detector), colour)
+
+
+def _picture_skin(argument: str, options: dict[str, str], context: Context) -> Judge:
+    from verism.judges.skin_tone.judge import WholePicture
+
+    colour = _skin_options(options, context)
+    _done("picture", argument, options)
+    return _skin_tone(WholePicture(), colour)
+
+
+def _skin_options(options: dict[str, str], context: Context) -> dict[str, Any]:
+    """How the colour of a face is measured, whoever finds it."""
+    from verism.judges.skin_tone.judge import MAX_YAW_DEG, MIN_FACE, MIN_REGION
+    from verism.judges.skin_tone.regions import PARTS
+
+    trust = _take(options, "trust", str, None)
+    return {
+        "colour": _take(options, "colour", str, "pixels" if trust is None else "trust"),
+        "average": _take(options, "average", str, "median"),
+        "illumination": _take(options, "illumination", str, "none"),
+        "region": tuple(_take(options, "region", str, "+".join(PARTS)).replace(" ", "+").split("+")),
+        "min_face": _take(options, "min_face", float, MIN_FACE),
+        "max_yaw": _take(options, "max_yaw", float, MAX_YAW_DEG),
+        "min_pixels": _take(options, "min_pixels", int, MIN_REGION),
+        "trust": None
+        if trust is None
+        else {
+            "folder": trust,
+            "device": _take(options, "trust_device", str, context.device),
+            "dtype": _take(options, "dtype", str, "float32"),
+            "batch_size": _take(options, "batch_size", int, 8),
+            "seed": _take(options, "seed", int, 0),
+        },
+    }
+
+
+def _skin_tone(finder: Any, settings: dict[str, Any]) -> Judge:
+    from verism.judges.skin_tone.judge import SkinToneJudge
+
+    trust = settings.pop("trust")
+    albedo = None
+    if trust is not None:
+        from verism.judges.skin_tone.trust import TrustAlbedo
+
+        albedo = TrustAlbedo(**trust, average=settings["average"])
+    return SkinToneJudge(finder, albedo=albedo, **settings)
 
 
 def _answer_results(argument: str, options: dict[str, str], context: Context) -> Judge:  # noqa: ARG001

@@ -81,14 +81,26 @@ _suite_options = _together(
     click.option("--world", type=click.Path(path_type=Path), help="geography: your own regions, objects, templates."),
     click.option("--annotations", type=click.Path(path_type=Path), help="alignment: COCO captions, or a prompt list."),
     click.option("--questions", type=click.Path(path_type=Path), help="alignment: questions as TIFA or DSG has them."),
-    click.option("--study", help="gender_presentation: another study, by name or file (.yaml, .json)."),
+    click.option("--study", help="gender_presentation, social_bias: another study, by name or file (.yaml, .json)."),
     click.option("--setting", "settings", multiple=True, help="gender_presentation: neutral or explicit."),
-    click.option("--labels", type=click.Path(path_type=Path), help="gender_presentation: what people saw (.csv)."),
+    click.option(
+        "--labels", type=click.Path(path_type=Path), help="gender_presentation, social_bias_v1: what people saw (.csv)."
+    ),
+    click.option("--wording", type=click.Choice(["released", "revised"]), help="social_bias_v1: of its prompts."),
+    click.option(
+        "--target",
+        type=click.Path(path_type=Path),
+        help="social_bias: shares to compare with (.csv: profession, group, share).",
+    ),
     click.option("--folder-model", help="gender_presentation: whose pictures in a folder of several models'."),
     click.option(
         "--seeds", type=click.Choice(["paired", "released"]), help="gender_presentation: noise of the pictures."
     ),
-    click.option("--prompts", type=click.Path(path_type=Path), help="quality, alignment: a list (.txt, .csv, .jsonl)."),
+    click.option(
+        "--prompts",
+        type=click.Path(path_type=Path),
+        help="quality, alignment, social_bias_v1: a list (.txt, .csv, .yaml).",
+    ),
     click.option("--caption", type=click.Choice(["first", "random"]), help="alignment: which caption is the prompt."),
     click.option("--tree-tag", help="geography: only real pictures with this tree_tag (EvalGIM: no)."),
     click.option("--group-by", help="Columns by which to compare group by group, with commas."),
@@ -172,6 +184,8 @@ def run(
     verism run quality --images my_pictures --reference real_pictures --features builtin --out runs/quality
     verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
     verism run gender_presentation --images DIR --clip ViT-L/14 --out runs/gep
+    verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias
+    verism run social_bias_v1 --images DIR --clip ViT-B/32 --out runs/bias-v1
     """
     import os
 

@@ -1,0 +1,42 @@
+"""``verism scenes portraits``: rendered heads of known skin tone, to measure judges of skin tone with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from verism.cli.common import put_json, say
+
+__all__ = ["portraits"]
+
+
+@click.command()
+@click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Pictures; tones go round.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> None:
+    """Portraits of people with the ten Monk tones in varied light, with exact truth.
+
+    \b
+    verism scenes portraits --count 600 --seed 1 --out PORTRAITS
+    verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
+
+    PORTRAITS/truth.csv says for each picture the tone of the skin's material, where the face and its landmarks are, and
+    the light, turn and camera, all drawn independently of the tone.
+    """
+    from verism.simulator.portraits import render_portraits
+
+    made = render_portraits(out, count, seed=seed, size=size, on_picture=lambda done: _tell(done, count))
+    if as_json:
+        put_json({"truth": str(made.table), "pictures": made.pictures})
+    else:
+        click.echo(f"{made.table}: {made.pictures:,} pictures")
+
+
+def _tell(done: int, count: int) -> None:
+    """How far it is, on standard error, every hundred pictures."""
+    if done % 100 == 0 and done < count:
+        say(f"{done:,} of {count:,} pictures")

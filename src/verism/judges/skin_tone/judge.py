@@ -1,0 +1,225 @@
+"""The judge of skin tone: finds faces, measures the colour of their skin, and says why where it cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.judges.batching import check_choice
+from verism.judges.skin_tone.colour import (
+    AVERAGES,
+    ILLUMINATIONS,
+    Average,
+    Illumination,
+    Light,
+    SkinColour,
+    estimate_light,
+    measure_skin,
+)
+from verism.judges.skin_tone.faces import Face, FaceFinder
+from verism.judges.skin_tone.regions import PARTS, skin_region
+from verism.metrics.colour import skin_rule
+from verism.records import LoadedImage, SkinToneNeed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "COLOURS",
+    "MAX_YAW_DEG",
+    "MIN_FACE",
+    "MIN_REGION",
+    "Albedo",
+    "Colour",
+    "SkinToneJudge",
+    "WholePicture",
+]
+
+Colour = Literal["pixels", "rule", "trust"]
+"""What is measured: the ``pixels`` of the region as they are, those of them that pass the colour ``rule`` of
+the intermediate released code, or the albedo that ``trust`` estimates."""
+COLOURS: tuple[Colour, ...] = get_args(Colour)
+
+MIN_FACE = 24
+"""Shorter side of a face in pixels from which its colour is measured. Rendered portraits reduced to this size and saved
+as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in the mean, at 16 pixels by 3.1, at 48 by
+0.8 (``benchmarks/faces.py``); most neighbours of the ten tones are 4 to 20 apart."""
+
+MIN_REGION = 16
+"""Pixels of skin that a colour needs: half of what cheeks and forehead of a face of ``MIN_FACE`` pixels hold."""
+
+MAX_YAW_DEG = 60.0
+"""Yaw up to which a face is measured; beyond, landmarks of the hidden side are guesses."""
+
+
+class Albedo(Protocol):
+    """Estimates the colour of skin without the light on it (``trust.TrustAlbedo``)."""
+
+    name: str
+
+    def measure(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]: ...
+
+
+class WholePicture:
+    """Takes every picture for one face. With ``colour=rule`` this is the pixel rule of the intermediate released code,
+    which looks at all pixels of a picture and for no face."""
+
+    name = "picture"
+
+    def find(self, pixels: NDArray[np.uint8]) -> list[Face]:
+        height, width = pixels.shape[:2]
+        return [Face(box=np.array([0.0, 0.0, width, height]), box_style="picture")]
+
+
+class SkinToneJudge:
+    """Fills the table ``skin_tones``: a row per face, the largest first, or one row for a picture without faces.
+
+    States of rows, the first that holds: ``no_face``; ``too_small``; ``profile``; what ``colour.measure_skin`` says
+    (``no_skin``, ``clipped``, ``grey``); ``ok``. Faces that are too small or turned away have no colour; in the other
+    states it is given as evidence. A row depends on its picture alone.
+
+    Args:
+        finder: of faces.
+        colour: what is measured, see ``Colour``; ``trust`` needs ``albedo``.
+        average, illumination, min_pixels: see ``colour.measure_skin``; an albedo is free of light, so ``illumination``
+            must be ``none`` with it.
+        region: parts of the face to measure, of ``regions.PARTS``.
+        min_face: pixels; faces with a shorter side below are ``too_small``.
+        max_yaw: degrees; faces turned further, and those a finder only knows as profiles, are ``profile``.
+        albedo: of faces.
+
+    Attributes:
+        name: the finder's, then everything that changes the colour.
+    Raises:
+        UsageError: an option outside its range, or options that exclude each other.
+    """
+
+    def __init__(
+        self,
+        finder: FaceFinder,
+        *,
+        colour: Colour = "pixels",
+        average: Average = "median",
+        illumination: Illumination = "none",
+        region: Sequence[str] = PARTS,
+        min_face: float = MIN_FACE,
+        max_yaw: float = MAX_YAW_DEG,
+        min_pixels: int = MIN_REGION,
+        albedo: Albedo | None = None,
+    ) -> None:
+        check_choice("colour", colour, COLOURS)
+        check_choice("average", average, AVERAGES)
+        check_choice("illumination", illumination, ILLUMINATIONS)
+        if not region or set(region) - set(PARTS):
+            raise UsageError(f"region must name {' or '.join(PARTS)}, joined by +; got {'+'.join(region) or 'nothing'}")
+        if min_face < 1 or not math.isfinite(min_face):
+            raise UsageError(f"min_face must be at least 1 pixel, not {min_face}")
+        if not 0 < max_yaw <= 90:
+            raise UsageError(f"max_yaw must lie above 0 and up to 90 degrees, not {max_yaw}")
+        if min_pixels < 1:
+            raise UsageError(f"min_pixels must be at least 1, not {min_pixels}")
+        if (colour == "trust") != (albedo is not None):
+            raise UsageError("colour=trust needs the folder of TRUST's files (trust=FOLDER), and only it takes one")
+        if colour == "trust" and illumination != "none":
+            raise UsageError(f"illumination={illumination}: TRUST estimates the light itself; leave it out")
+        self._finder, self._albedo = finder, albedo
+        self._colour: Colour = colour
+        self._average: Average = average
+        self._illumination: Illumination = illumination
+        self._parts = tuple(part for part in PARTS if part in region)
+        self._min_face, self._max_yaw, self._min_pixels = min_face, max_yaw, min_pixels
+        told = {
+            "colour": colour if albedo is None else albedo.name,
+            "region": "+".join(self._parts),
+            "average": average,
+            "illumination": illumination if illumination != "none" else None,
+            "min_face": f"{min_face:g}",
+            "max_yaw": f"{max_yaw:g}",
+            "min_pixels": min_pixels if min_pixels != MIN_REGION else None,
+        }
+        self.name = finder.name + "".join(f" {key}={value}" for key, value in told.items() if value is not None)
+
+    def observe(self, images: Sequence[LoadedImage], need: SkinToneNeed) -> pl.DataFrame:
+        """Rows of ``skin_tones`` for some pictures, in their order."""
+        import polars as pl
+
+        from verism.records import schema
+
+        rows = [row for image in images for row in self._rows(image)]
+        return pl.DataFrame(rows, schema=schema(need.table), orient="row")
+
+    def _rows(self, image: LoadedImage) -> list[dict[str, Any]]:
+        faces = self._finder.find(image.pixels)
+        shared = {"image_id": image.image_id, "judge": self.name}
+        if not faces:
+            return [_row(shared | {"face": -1, "state": "no_face", "note": "no face found", "n_pixels": 0})]
+        light: Light | None = None
+        rows = []
+        for number, face in enumerate(faces):
+            x0, y0, x1, y1 = (float(v) for v in face.box)
+            row = shared | {"face": number, "score": face.score, "x0": x0, "y0": y0, "x1": x1, "y1": y1}
+            refused = self._refused(face)
+            if refused is not None:
+                state, note = refused
+                rows.append(_row(row | {"state": state, "note": note, "n_pixels": 0}))
+                continue
+            light = light or estimate_light(image.pixels, self._illumination)
+            rows.append(_row(row | _measured(self._skin(image.pixels, face, light))))
+        return rows
+
+    def _refused(self, face: Face) -> tuple[str, str] | None:
+        """State and reason of a face that is not worth measuring."""
+        if face.side < self._min_face:
+            return "too_small", f"face too small: {face.side:.0f} pixels, at least {self._min_face:g} are needed"
+        if face.side_view:
+            return "profile", "seen from the side: recognised as a profile only"
+        if face.yaw_deg is not None and abs(face.yaw_deg) > self._max_yaw:
+            side = "right" if face.yaw_deg > 0 else "left"
+            return "profile", (
+                f"turned about {abs(face.yaw_deg):.0f} degrees to the {side}; at most {self._max_yaw:g} are measured"
+            )
+        return None
+
+    def _skin(self, pixels: NDArray[np.uint8], face: Face, light: Light) -> SkinColour:
+        mask = skin_region(face, pixels.shape, self._parts)
+        if self._colour == "rule":
+            mask &= skin_rule(pixels)
+        seen = measure_skin(pixels, mask, average=self._average, illumination=light, min_pixels=self._min_pixels)
+        # No network can tell the tone of a black and white picture, or of a face that lies outside the frame.
+        if self._albedo is None or seen.state in ("grey", "no_skin"):
+            return seen
+        return self._albedo.measure(pixels, [face])[0]
+
+
+def _measured(skin: SkinColour) -> dict[str, Any]:
+    red, green, blue = skin.rgb255
+    return {
+        "state": skin.state,
+        "note": skin.note or None,
+        "n_pixels": skin.n_pixels,
+        "red": _known(red),
+        "green": _known(green),
+        "blue": _known(blue),
+        "ita_deg": _known(skin.ita_deg),
+        "tone": skin.tone or None,
+        "tone_by_ita": skin.tone_by_ita or None,
+        "released_ita_deg": _known(skin.released_ita_deg),
+        "released_tone": skin.released_tone or None,
+        "rgb_tone": skin.rgb_tone or None,
+    }
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _row(values: dict[str, Any]) -> dict[str, Any]:
+    """All columns of the table, null where nothing is said."""
+    from verism.records import TABLES
+
+    return {column.name: values.get(column.name) for column in TABLES["skin_tones"]}

@@ -1,0 +1,470 @@
+"""Portraits of people whose skin has a known Monk tone, under light, angle and camera that vary and are known as well.
+
+The tone is that of the skin's material: the colour the skin would have in even white light. What a picture shows of it
+depends on the light, and judges of skin tone see nothing but the picture: how far they err is what these are for. Tone,
+light, pose and camera are drawn independently of each other and of everything else about a person.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.errors import UsageError
+from verism.imaging import encode_png
+from verism.simulator.assets.heads import LANDMARKS, FaceShape, Marks, draw_face, fine_face, take_marks
+from verism.simulator.assets.people import MONK_TONES, HairStyle, PersonSpec, build_parts
+from verism.simulator.catalogue import standard_catalogue
+from verism.simulator.model import Model, Part, pick
+from verism.simulator.painter import RENDERER_VERSION, SIZES
+from verism.simulator.renderer import Camera, Placed, render
+from verism.simulator.surroundings import Surroundings
+from verism.simulator.wardrobe import ATTRIBUTES, PLACES, View, dressed_person, frame_person
+
+__all__ = [
+    "CASTS",
+    "LEVELS",
+    "LIGHTS",
+    "YAWS",
+    "Light",
+    "PaintedPerson",
+    "PeoplePainter",
+    "Portrait",
+    "Shot",
+    "draw_light",
+    "draw_shot",
+    "light_color",
+    "paint_portrait",
+    "render_portraits",
+]
+
+PORTRAITS_VERSION = 1
+
+From = Literal["soft", "frontal", "side", "above"]
+Cast = Literal["neutral", "warm", "cool"]
+Level = Literal["normal", "dim", "bright"]
+LIGHTS: tuple[From, ...] = get_args(From)
+CASTS: tuple[Cast, ...] = get_args(Cast)
+LEVELS: tuple[Level, ...] = get_args(Level)
+YAWS = ((0, 15), (15, 30), (30, 45))
+"""Ranges of the head's turn, degrees, that pictures are told apart by."""
+
+# Of the main light: azimuth and elevation in degrees from the camera's side, and the share that comes from everywhere.
+_FROM: dict[From, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
+    "soft": ((0, 60), (30, 60), (0.80, 0.95)),
+    "frontal": ((0, 20), (10, 45), (0.35, 0.60)),
+    "side": ((50, 80), (5, 40), (0.25, 0.45)),
+    "above": ((0, 40), (60, 75), (0.35, 0.50)),
+}
+_TEMPERATURES: dict[Cast, tuple[float, float]] = {"neutral": (6000, 7000), "warm": (3800, 5000), "cool": (8500, 12000)}
+_INTENSITIES: dict[Level, tuple[float, float]] = {"normal": (0.80, 1.05), "dim": (0.35, 0.60), "bright": (1.20, 1.50)}
+_WHITE_K = 6504.0  # the camera's white balance
+
+_HAIR: dict[str, tuple[HairStyle, ...]] = {
+    "curved": ("long", "bob", "ponytail"),  # those that a hat fits over
+    "straight": ("short", "curly", "bald"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Light:
+    """Light on a face: one main light and light from everywhere, of one colour.
+
+    Attributes:
+        source: where it mainly comes from. cast: its colour, in a word. level: how much there is.
+        azimuth_deg: of the main light, from the camera towards the picture's right. elevation_deg: above the horizon.
+        temperature_k: of its colour; the camera is balanced for 6504 K.
+        intensity: light on a surface that faces the camera, by what would show the skin's own colour.
+        ambient: share of it that comes from everywhere.
+    """
+
+    source: From
+    cast: Cast
+    level: Level
+    azimuth_deg: float
+    elevation_deg: float
+    temperature_k: float
+    intensity: float
+    ambient: float
+
+
+def draw_light(rng: np.random.Generator) -> Light:
+    """Where from: evenly; colour and level: usual in three of five, and the others in one of five each."""
+    source = pick(rng, LIGHTS)
+    cast = CASTS[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
+    level = LEVELS[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
+    azimuth, elevation, ambient = _FROM[source]
+    return Light(
+        source=source,
+        cast=cast,
+        level=level,
+        azimuth_deg=float(rng.uniform(*azimuth) * rng.choice((-1, 1))),
+        elevation_deg=float(rng.uniform(*elevation)),
+        temperature_k=float(rng.uniform(*_TEMPERATURES[cast])),
+        intensity=float(rng.uniform(*_INTENSITIES[level])),
+        ambient=float(rng.uniform(*ambient)),
+    )
+
+
+@lru_cache(maxsize=64)
+def light_color(temperature_k: float) -> tuple[float, float, float]:
+    """Linear sRGB of a black body as a camera balanced for 6504 K sees it, of luminance 1.
+
+    The Planckian locus by the cubic fits of Kang et al. (2002), J. Korean Phys. Soc. 41(6), 865-871.
+
+    Raises:
+        ValueError: outside 2222 to 25000 K.
+    """
+    if not 2222 <= temperature_k <= 25000:
+        raise ValueError(f"light_color: expected 2222 to 25000 K, got {temperature_k:g}")
+    r, g, b = _body(temperature_k) / _body(_WHITE_K)
+    luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    return float(r / luminance), float(g / luminance), float(b / luminance)
+
+
+def _body(t: float) -> NDArray[np.float64]:
+    if t <= 4000:
+        x = -0.2661239e9 / t**3 - 0.2343589e6 / t**2 + 0.8776956e3 / t + 0.179910
+        y = -0.9549476 * x**3 - 1.37418593 * x**2 + 2.09137015 * x - 0.16748867
+    else:
+        x = -3.0258469e9 / t**3 + 2.1070379e6 / t**2 + 0.2226347e3 / t + 0.240390
+        y = 3.0817580 * x**3 - 5.87338670 * x**2 + 3.75112997 * x - 0.37001483
+    xyz = np.array([x / y, 1.0, (1 - x - y) / y])
+    to_srgb = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
+    return np.asarray(np.maximum(to_srgb @ xyz, 1e-3))
+
+
+def _lit(surroundings: Surroundings, light: Light) -> Surroundings:
+    """The same place in another light; its far background is painted, and stays."""
+    color = np.asarray(light_color(light.temperature_k))
+    az, el = math.radians(light.azimuth_deg), math.radians(light.elevation_deg)
+    # The camera looks towards +y, the face towards it.
+    direction = (math.sin(az) * math.cos(el), -math.cos(az) * math.cos(el), math.sin(el))
+    ambient = light.intensity * light.ambient * color
+    # A surface facing the camera gets the rest from the main light; at grazing angles less, or cheeks would burn out.
+    sun = math.pi * light.intensity * (1 - light.ambient) / max(-direction[1], 0.5) * color
+    sides = tuple((float(f * ambient[0]), float(f * ambient[1]), float(f * ambient[2])) for f in (1.15, 1.0, 0.75))
+    return replace(
+        surroundings,
+        sun_direction=direction,
+        sun=(float(sun[0]), float(sun[1]), float(sun[2])),
+        ambient=(sides[0], sides[1], sides[2]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shot:
+    """How a portrait is taken.
+
+    Attributes:
+        yaw_deg: turn of the face from the camera, to the picture's right positive. pitch_deg: camera above the face.
+        roll_deg: of the camera. focal_mm: as of a frame 24 mm high.
+        face_share: height of the face by that of the picture. place: environment behind the person.
+    """
+
+    yaw_deg: float
+    pitch_deg: float
+    roll_deg: float
+    focal_mm: float
+    face_share: float
+    place: str
+
+    @property
+    def fov_deg(self) -> float:
+        """Angle of view."""
+        return math.degrees(2 * math.atan(12 / self.focal_mm))
+
+
+def draw_shot(rng: np.random.Generator) -> Shot:
+    """Evenly over turns up to 40 degrees, camera heights up to 15, lenses from 28 to 100 mm and face sizes."""
+    return Shot(
+        yaw_deg=float(rng.uniform(-40, 40)),
+        pitch_deg=float(rng.uniform(-15, 15)),
+        roll_deg=float(rng.uniform(-5, 5)),
+        focal_mm=float(math.exp(rng.uniform(math.log(28), math.log(100)))),
+        face_share=float(rng.uniform(0.28, 0.55)),
+        place=pick(rng, PLACES),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """A rendered portrait.
+
+    Attributes:
+        pixels: sRGB, (S, S, 3), uint8. box: of the face, (x0, y0, x1, y1) in pixels, within the picture.
+        landmarks: (5, 2) in pixels, in the order of ``LANDMARKS``; hidden ones where they would be.
+        skin: (S, S) bool: bare skin of the head. spec: who. distance_m: from camera to face.
+    """
+
+    pixels: NDArray[np.uint8]
+    box: tuple[float, float, float, float]
+    landmarks: NDArray[np.float64]
+    skin: NDArray[np.bool_]
+    spec: PersonSpec
+    distance_m: float
+
+
+def _portrayed(spec: PersonSpec, shape: FaceShape, seed: int) -> tuple[list[tuple[str, Part]], Marks]:
+    built = build_parts(
+        spec,
+        np.random.default_rng([seed, 1]),
+        np.random.default_rng([seed, 4]),
+        face=lambda described, _: fine_face(described, shape),
+    )
+    return take_marks(built)
+
+
+def _turned(yaw: float) -> NDArray[np.float64]:
+    """A turn about the vertical by radians."""
+    matrix = np.eye(4)
+    matrix[:2, :2] = [[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]]
+    return matrix
+
+
+def _box_of(camera: Camera, outline: NDArray[np.float64], size: int) -> tuple[float, float, float, float]:
+    seen = camera.project(outline)[:, :2] * size
+    x0, y0 = np.clip(seen.min(axis=0), 0, size)
+    x1, y1 = np.clip(seen.max(axis=0), 0, size)
+    return float(x0), float(y0), float(x1), float(y1)
+
+
+def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot, size: int, *, seed: int) -> Portrait:
+    """Head and shoulders of one person.
+
+    Args:
+        size: width and height in pixels. seed: of what the description leaves open, and of the place.
+
+    Raises:
+        UsageError: unknown place, or a size outside the simulator's.
+    """
+    _check_size(size)
+    parts, marks = _portrayed(spec, shape, seed)
+    # So that the head, not the trunk, is turned as asked: -y is towards the camera, +x the picture's right.
+    heading = math.atan2(marks.forward[1], marks.forward[0])
+    matrix = _turned(math.radians(-90.0 + shot.yaw_deg) - heading)
+    points = marks.points @ matrix[:3, :3].T
+    outline = marks.outline @ matrix[:3, :3].T
+    middle = outline.mean(axis=0)
+    tall = float(np.ptp(outline[:, 2]))
+    distance = tall / (shot.face_share * 2 * math.tan(math.radians(shot.fov_deg) / 2))
+    pitch = math.radians(shot.pitch_deg)
+    position = middle + distance * np.array([0.0, -math.cos(pitch), math.sin(pitch)])
+    # A little below the face, so that shoulders are in the picture.
+    target = middle - np.array([0.0, 0.0, 0.12 * tall / shot.face_share])
+    camera = Camera(
+        position=(float(position[0]), float(position[1]), float(position[2])),
+        target=(float(target[0]), float(target[1]), float(target[2])),
+        fov=shot.fov_deg,
+        roll=shot.roll_deg,
+    )
+    place = standard_catalogue().environment(shot.place).build(np.random.default_rng([seed, 2]))
+    picture, number = _render(parts, matrix, _lit(place, light), camera, size)
+    return Portrait(
+        pixels=picture.pixels,
+        box=_box_of(camera, outline, size),
+        landmarks=camera.project(points)[:, :2] * size,
+        skin=picture.mask == number["flesh"],
+        spec=spec,
+        distance_m=distance,
+    )
+
+
+def _render(
+    parts: list[tuple[str, Part]], matrix: NDArray[np.float64], place: Surroundings, camera: Camera, size: int
+) -> tuple[Any, dict[str, int]]:
+    """The picture, and the number in its mask of what each part belongs to."""
+    groups: dict[str, list[Part]] = {}
+    for name, part in parts:
+        groups.setdefault(name if name == "flesh" else "other", []).append(part)
+    items = [Placed(Model(tuple(members)), matrix) for members in groups.values()]
+    return render(items, place, camera, size), {name: k + 1 for k, name in enumerate(groups)}
+
+
+def _check_size(size: int) -> None:
+    if not SIZES[0] <= size <= SIZES[1]:
+        raise UsageError(f"size must be {SIZES[0]} to {SIZES[1]} pixels, got {size}")
+
+
+# ------------------------------------------------------------------------------------------------------------ folders
+def _sitter(rng: np.random.Generator, tone: int) -> PersonSpec:
+    """A clothed person of a tone, everything else drawn whatever the tone is."""
+    outfit = {pick(rng, ("", "shirt", "jacket", "suit", "dress"))}
+    outfit |= {name for name, share in (("hat", 0.08), ("glasses", 0.2)) if rng.random() < share}
+    outfit.discard("")
+    return dressed_person(rng, outfit, skin_tone=tone, pose="relaxed")
+
+
+@dataclass(frozen=True)
+class RenderedPortraits:
+    """What ``render_portraits`` wrote. ``table``: the truth. ``pictures``: how many."""
+
+    table: Path
+    pictures: int
+
+
+def render_portraits(
+    out: Path, count: int, *, seed: int = 0, size: int = 256, on_picture: Callable[[int], None] | None = None
+) -> RenderedPortraits:
+    """Write ``count`` portraits with their truth to a new folder: ``images/``, ``truth.csv``, ``definitions.json``.
+
+    Tones go round, so their numbers differ by at most one. Columns of the table: ``path`` (from the table), ``tone``
+    (1 to 10), ``x0``, ``y0``, ``x1``, ``y1`` (the face, pixels), ``{landmark}_x`` and ``_y``, ``skin_share`` (of the
+    face box that is bare skin), ``red``, ``green``, ``blue`` (median colour of that skin as the picture shows it),
+    the fields of ``Light`` and ``Shot``, ``yaw_range``, ``distance_m``, and of the person ``skin`` (matte or with
+    sheen), ``figure``, ``hair``, ``facial_hair``, ``glasses``, ``hat``. The same seed and size give the same files,
+    and the first pictures do not depend on how many follow.
+
+    Args:
+        on_picture: called with the number done after each.
+
+    Raises:
+        UsageError: a count below one, a folder that is not empty, a size out of range.
+    """
+    if count < 1:
+        raise UsageError(f"count={count}: expected one picture or more")
+    _check_size(size)
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty; name a new folder")
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    rows = []
+    for number in range(count):
+        tone = number % len(MONK_TONES) + 1
+        rng = np.random.default_rng([seed, number, 0x907])
+        light, shot, shape = draw_light(rng), draw_shot(rng), draw_face(rng)
+        spec = _sitter(rng, tone)
+        portrait = paint_portrait(spec, shape, light, shot, size, seed=int(rng.integers(2**31)))
+        name = f"images/{number:05d}_tone{tone:02d}.png"
+        (out / name).write_bytes(encode_png(portrait.pixels))
+        rows.append({"path": name, **_facts(portrait, shape, light, shot)})
+        if on_picture is not None:
+            on_picture(number + 1)
+    table = io.StringIO()
+    writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path = out / "truth.csv"
+    path.write_text(table.getvalue(), encoding="utf-8")
+    made = {
+        "portraits": PORTRAITS_VERSION,
+        "renderer": RENDERER_VERSION,
+        "seed": seed,
+        "size": size,
+        "count": count,
+        "command": f"verism scenes portraits --count {count} --size {size} --seed {seed}",
+        "swatches": [[round(255 * c) for c in color] for color in MONK_TONES],
+    }
+    (out / "definitions.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    return RenderedPortraits(table=path, pictures=count)
+
+
+def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> dict[str, Any]:
+    """A row of the table but for the path."""
+    x0, y0, x1, y1 = portrait.box
+    inside = portrait.skin[int(y0) : math.ceil(y1), int(x0) : math.ceil(x1)]
+    seen = portrait.pixels[portrait.skin]
+    color = np.median(seen, axis=0) if len(seen) else np.full(3, np.nan)
+    low, high = next(r for r in YAWS if abs(shot.yaw_deg) < r[1])
+    spec = portrait.spec
+    facts: dict[str, Any] = {
+        "tone": spec.skin_tone,
+        **{k: round(v, 1) for k, v in zip(("x0", "y0", "x1", "y1"), portrait.box, strict=True)},
+    }
+    for name, (x, y) in zip(LANDMARKS, portrait.landmarks.tolist(), strict=True):
+        facts |= {f"{name}_x": round(x, 1), f"{name}_y": round(y, 1)}
+    facts |= {"skin_share": round(float(inside.mean()), 4)}
+    facts |= {k: round(float(v), 1) for k, v in zip(("red", "green", "blue"), color, strict=True)}
+    facts |= {
+        "light": light.source,
+        "cast": light.cast,
+        "level": light.level,
+        "light_azimuth_deg": round(light.azimuth_deg, 1),
+        "light_elevation_deg": round(light.elevation_deg, 1),
+        "temperature_k": round(light.temperature_k),
+        "intensity": round(light.intensity, 3),
+        "ambient": round(light.ambient, 3),
+        "skin": "sheen" if shape.sheen else "matte",
+        "yaw_range": f"{low}-{high}",
+        "yaw_deg": round(shot.yaw_deg, 1),
+        "pitch_deg": round(shot.pitch_deg, 1),
+        "roll_deg": round(shot.roll_deg, 1),
+        "focal_mm": round(shot.focal_mm, 1),
+        "distance_m": round(portrait.distance_m, 2),
+        "place": shot.place,
+        "figure": spec.figure,
+        "hair": spec.hair,
+        "facial_hair": spec.facial_hair,
+        "glasses": int(spec.glasses),
+        "hat": int(spec.hat_color is not None),
+    }
+    return facts
+
+
+# ------------------------------------------------------------------------------------------------------------- people
+@dataclass(frozen=True, eq=False)
+class PaintedPerson:
+    """A person as ``PeoplePainter`` paints one: pixels (S, S, 3) uint8 and the box of the face in pixels."""
+
+    pixels: NDArray[np.uint8]
+    face: tuple[float, float, float, float]
+
+
+class PeoplePainter:
+    """Paints a person of a given look, tone and clothes, from the front and in plain light.
+
+    Args:
+        size: width and height in pixels. view: what is in the picture; ``full`` shows all clothes, ``bust`` the face.
+
+    Raises:
+        UsageError: a size outside the simulator's, or an unknown view.
+    """
+
+    def __init__(self, size: int = 256, view: View = "full") -> None:
+        _check_size(size)
+        if view not in get_args(View) or view == "lower":
+            raise UsageError(f"view must be full, upper or bust, got {view!r}")
+        self.size = size
+        self.view = view
+        self.name = f"people-{RENDERER_VERSION}.{PORTRAITS_VERSION}@{size}&view={view}"
+        self.attributes = tuple(ATTRIBUTES)
+
+    def paint(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> PaintedPerson:
+        """A person that most would call a woman, or a man, by hair and figure as drawings have them.
+
+        Args:
+            worn: keys of ``attributes`` that can be worn together.
+        """
+        rng = np.random.default_rng([seed, 0x9E0])
+        figure: Literal["straight", "curved"] = "curved" if woman else "straight"
+        hair = pick(rng, _HAIR[figure])
+        own = int(rng.integers(2**31))
+        spec = dressed_person(rng, worn, skin_tone=tone, figure=figure, hair=hair, pose="relaxed")
+        if spec.facial_hair == "none" and not woman and rng.random() < 0.25:
+            spec = replace(spec, facial_hair="beard")
+        parts, marks = _portrayed(spec, draw_face(rng), own)
+        heading = math.atan2(marks.forward[1], marks.forward[0])
+        matrix = _turned(math.radians(-90.0 + float(rng.uniform(-8, 8))) - heading)
+        camera = frame_person([part for _, part in parts], matrix, self.view, rng)
+        light = Light(
+            source="soft",
+            cast="neutral",
+            level="normal",
+            azimuth_deg=float(rng.uniform(-40, 40)),
+            elevation_deg=float(rng.uniform(30, 55)),
+            temperature_k=_WHITE_K,
+            intensity=1.0,
+            ambient=0.75,
+        )
+        place = standard_catalogue().environment(pick(rng, PLACES)).build(np.random.default_rng([own, 2]))
+        picture, _ = _render(parts, matrix, _lit(place, light), camera, self.size)
+        return PaintedPerson(pixels=picture.pixels, face=_box_of(camera, marks.outline @ matrix[:3, :3].T, self.size))

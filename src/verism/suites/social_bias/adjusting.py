@@ -1,0 +1,145 @@
+"""Judge cards in use: which table of a card speaks for which numbers of a run, and how cards are kept with a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.cards import JudgeCard, Measured, find_measured, read_card
+from verism.errors import UsageError
+from verism.records import PROTOCOLS, Observed
+from verism.suites.social_bias.studies import Axis, Study
+
+__all__ = [
+    "YES_NO",
+    "Confusion",
+    "card_from",
+    "card_record",
+    "find_confusion",
+    "judge_of",
+    "missing_cards",
+    "uneven_coverage",
+]
+
+YES_NO = ("no", "yes")  # classes of an attribute, in the order of their numbers
+PERFECT = "truth"  # the judge that painted the pictures itself
+UNEVEN = 0.1  # difference between classes in the share of usable pictures from which a remark is due
+Confusion = tuple[str, NDArray[np.int64]]
+"""What a card rests on (``rendered`` or ``human``), and its table: true class by what was said, shape (K, K)."""
+
+
+def card_record(card: JudgeCard) -> dict[str, Any]:
+    """A card as JSON, without the scores of single items: what a run keeps of it."""
+    return asdict(replace(card, measured=tuple(replace(m, scores=()) for m in card.measured)))
+
+
+def card_from(given: Any) -> JudgeCard:
+    """A card from its file, or from what a run kept of it.
+
+    Raises:
+        UsageError: neither.
+    """
+    if isinstance(given, JudgeCard):
+        return given
+    if isinstance(given, str | Path):
+        return read_card(Path(given))
+    try:
+        measured = tuple(
+            Measured(
+                **{
+                    **m,
+                    "labels": tuple(m["labels"]),
+                    "counts": tuple(tuple(row) for row in m["counts"]),
+                    "unusable": tuple(m["unusable"]),
+                    "scores": (),
+                }
+            )
+            for m in given["measured"]
+        )
+        return JudgeCard(**{**given, "measured": measured})
+    except (KeyError, TypeError, ValueError) as err:
+        raise UsageError(f"the rule cards is a list of files of judge cards; got {given!r} ({err})") from None
+
+
+def judge_of(observed: Observed, table: str) -> str | None:
+    """Who filled a table of observations; None if nobody or several did."""
+    found = observed.observations.get(table)
+    names = [] if found is None else found["judge"].unique().to_list()
+    return names[0] if len(names) == 1 else None
+
+
+def find_confusion(
+    cards: Sequence[JudgeCard],
+    judge: str | None,
+    task: str,
+    protocol: str,
+    classes: Sequence[str],
+    group: Mapping[str, Any] | None = None,
+) -> Confusion | None:
+    """How a judge errs, by the first card of exactly this judge that speaks of the task and has its classes."""
+    found = None if judge is None else find_measured(cards, judge, task, protocol, group=group)
+    if found is None:
+        return None
+    card, measured = found
+    labels = [label.lower() for label in measured.labels]
+    if tuple(labels) == ("0", "1") and len(classes) == 2:  # numbers of classes
+        labels = [c.lower() for c in classes]
+    if sorted(labels) != sorted(c.lower() for c in classes):
+        return None
+    order = [labels.index(c.lower()) for c in classes]
+    table = np.array(measured.counts, dtype=np.int64)[np.ix_(order, order)]
+    return card.kind, table
+
+
+def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
+    """A line for each judge whose error nobody measured for what it was asked."""
+    lines = []
+    for table, axes in (
+        ("answers", [a for a in study.axes if not a.measured]),
+        ("skin_tones", [a for a in study.axes if a.measured]),
+    ):
+        judge = judge_of(observed, table)
+        if judge is None or judge == PERFECT:
+            continue
+        names = [axis.name for axis in axes if not _any_card(cards, judge, axis)]
+        if names:
+            lines.append(
+                f"no judge card of {judge} speaks of {' or '.join(names)}: how often it errs is not known, and its "
+                "numbers are not adjusted"
+            )
+    return lines
+
+
+def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
+    """A line for each axis whose classes the judge overlooks unequally often: what it does tell is then not even.
+
+    Adjusted shares are of the pictures that could be used, and do not mend that.
+    """
+    lines = []
+    for axis in study.axes:
+        judge = judge_of(observed, "skin_tones" if axis.measured else "answers")
+        found = None if judge is None else find_measured(cards, judge, axis.name, "corrected")
+        if found is None or not found[1].unusable:
+            continue
+        measured = found[1]
+        items = [sum(row) + lost for row, lost in zip(measured.counts, measured.unusable, strict=True)]
+        used = {
+            name: 1 - lost / n for name, n, lost in zip(measured.labels, items, measured.unusable, strict=True) if n
+        }
+        if used and max(used.values()) - min(used.values()) > UNEVEN:
+            least, most = min(used, key=used.__getitem__), max(used, key=used.__getitem__)
+            lines.append(
+                f"by its card, {judge} can use {100 * used[most]:.0f} % of pictures of {axis.name} {most} and "
+                f"{100 * used[least]:.0f} % of {axis.name} {least}: among the pictures it could use, {least} is too "
+                "rare"
+            )
+    return lines
+
+
+def _any_card(cards: Sequence[JudgeCard], judge: str, axis: Axis) -> bool:
+    return any(find_confusion(cards, judge, axis.name, p, axis.classes) is not None for p in PROTOCOLS)

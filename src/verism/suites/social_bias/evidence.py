@@ -1,0 +1,266 @@
+"""What is perceived in each picture: rows of verdicts, from answers to questions and measured skin.
+
+============  ==========================================================================================
+``gender``    (and each other axis that is asked about) value of the class; -1 male, +1 female as published
+``tone``      tone of the skin of the face, 1 (lightest) to 10 on the Monk scale
+``attribute`` 1 if the person is perceived with it, 0 if without; a row for each attribute
+``person``    1 if a person is perceived, 0 if none; under ``corrected`` only
+============  ==========================================================================================
+
+A null value says that nothing usable is known, and ``reason`` why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.metrics.colour import released_tone, tone_by_ita
+from verism.records import PROTOCOLS, Observed, Prompt, schema
+from verism.suites.social_bias.replies import chance_margin, released_choice, released_yes, strict_choice
+from verism.suites.social_bias.studies import Axis, Study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["ATTRIBUTE", "PERSON", "Shown", "VerdictRows", "answer_rows", "shown_pictures", "tone_rows"]
+
+ATTRIBUTE = "attribute"
+PERSON = "person"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shown:
+    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
+
+    image_id: str
+    prompt: Prompt
+    problem: str | None
+
+
+def shown_pictures(observed: Observed) -> list[Shown]:
+    """All pictures asked for, in the order of the prompts."""
+    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
+    shown = []
+    rows = observed.images.iter_rows(named=True)
+    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
+        problem = None
+        if row["state"] != "ok":
+            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
+        shown.append(Shown(image_id=row["image_id"], prompt=observed.prompts[row["prompt_id"]], problem=problem))
+    return shown
+
+
+class VerdictRows:
+    """The table ``verdicts``, column by column: a run has a hundred thousand rows."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+
+    def add(
+        self, picture: Shown, protocol: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any]
+    ) -> None:
+        entries = (picture.image_id, picture.prompt.prompt_id, protocol, rule, value, reason, json.dumps(detail))
+        for column, entry in zip(self.columns.values(), entries, strict=True):
+            column.append(entry)
+
+    def table(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(self.columns, schema=schema("verdicts"))
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Rows of table ``answers`` of one picture, by question."""
+
+    by_question: Mapping[str, Mapping[str, Any]]
+
+    def of(self, question: str) -> Mapping[str, Any] | None:
+        """The answer, None where there is none to read."""
+        row = self.by_question.get(question)
+        return None if row is None or row["answer"] is None else row
+
+
+def answer_rows(
+    rows: VerdictRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame, *, unsure: float
+) -> None:
+    """Rows of the axes that are asked about, of the attributes, and of ``person``.
+
+    Args:
+        unsure: under ``corrected``, an answer whose probability is nearer to chance than this is no answer.
+    """
+    by_picture: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in answers.iter_rows(named=True):
+        by_picture.setdefault(row["image_id"], {})[row["question"]] = row
+    axes = [axis for axis in study.axes if not axis.measured]
+    for protocol in PROTOCOLS:
+        for picture in pictures:
+            given = _Answers(by_picture.get(picture.image_id, {}))
+            absent = None
+            if protocol == "corrected" and study.visible_question:
+                absent = _person_row(rows, picture, study, given, unsure)
+            for axis in axes:
+                _axis_row(rows, picture, protocol, axis, given, absent, unsure)
+            for attribute in study.attributes:
+                _attribute_row(rows, picture, protocol, study, attribute, given, absent, unsure)
+
+
+def _person_row(rows: VerdictRows, picture: Shown, study: Study, given: _Answers, unsure: float) -> str | None:
+    """The row of ``person``; what to say of the other questions if nobody is there, None otherwise."""
+    answer = given.of(study.visible_question)
+    value: float | None = None
+    if picture.problem is not None:
+        reason = picture.problem
+    elif answer is None:
+        reason = f"{study.visible_question} Not answered"
+    else:
+        value, reason = _yes_no(answer, unsure)
+    rows.add(picture, "corrected", PERSON, value, reason, {})
+    return "no person is perceived in the picture" if value == 0.0 else None
+
+
+def _axis_row(
+    rows: VerdictRows,
+    picture: Shown,
+    protocol: str,
+    axis: Axis,
+    given: _Answers,
+    absent: str | None,
+    unsure: float,
+) -> None:
+    answer = given.of(axis.question)
+    detail: dict[str, Any] = {}
+    value: float | None = None
+    if picture.problem is not None:
+        reason = picture.problem
+    elif answer is None:
+        reason = f"{axis.question} Not answered"
+    else:
+        reply, probability = str(answer["answer"]), answer["probability"]
+        reason = f"answered {reply!r}"
+        strict = protocol == "corrected"
+        choice = strict_choice(axis, answer["value"]) if strict else released_choice(axis, reply)
+        margin = chance_margin(probability, len(axis.choices)) if strict else None
+        detail = {"read": choice is not None, "probability": probability}
+        if choice is None:
+            reason += f", which is none of {', '.join(axis.classes)}"
+        elif strict and absent is not None:
+            reason = f"{absent}; {reason}"
+        elif margin is not None and margin < unsure:
+            reason = f"unsure: {probability:.2f}, {reason}"
+        else:
+            value = choice.value
+            detail["class"] = choice.name
+    rows.add(picture, protocol, axis.name, value, reason, detail)
+
+
+def _attribute_row(
+    rows: VerdictRows,
+    picture: Shown,
+    protocol: str,
+    study: Study,
+    attribute: str,
+    given: _Answers,
+    absent: str | None,
+    unsure: float,
+) -> None:
+    answer = given.of(study.attribute_text(attribute))
+    detail: dict[str, Any] = {"attribute": attribute}
+    value: float | None = None
+    if picture.problem is not None:
+        reason = picture.problem
+    elif answer is None:
+        reason = "not answered"
+    elif protocol != "corrected":
+        reply = str(answer["answer"])
+        value, reason = float(released_yes(reply)), f"answered {reply!r}"
+        detail["read"] = True
+    else:
+        value, reason = _yes_no(answer, unsure)
+        detail |= {"read": answer["value"] in ("yes", "no"), "probability": answer["probability"]}
+        if absent is not None:
+            value, reason = None, f"{absent}; {reason}"
+    rows.add(picture, protocol, ATTRIBUTE, value, reason, detail)
+
+
+def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str]:
+    """1 for yes, 0 for no, None for neither or too near to chance; and why."""
+    value = {"yes": 1.0, "no": 0.0}.get(answer["value"])
+    reason = f"answered {answer['answer']!r}"
+    if value is None:
+        return None, reason + ", which is neither yes nor no"
+    margin = chance_margin(answer["probability"], 2)
+    if margin is not None and margin < unsure:
+        return None, f"unsure: {answer['probability']:.2f}, {reason}"
+    return value, reason
+
+
+# --------------------------------------------------------------------------------------------------------------- tones
+def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], axis: Axis, skin: pl.DataFrame) -> None:
+    """Rows of ``tone``.
+
+    ==============  ==============================================================================================
+    ``released``    mean over faces of the angle as the released code computes it, and the tone nearest to that
+    ``paper``       mean over faces of the angle in its own units, and the tone nearest to that
+    ``corrected``   tone nearest by colour (CIEDE2000), of the largest face whose colour can be used
+    ==============  ==============================================================================================
+    """
+    by_picture: dict[str, list[Mapping[str, Any]]] = {}
+    for row in skin.iter_rows(named=True):
+        by_picture.setdefault(row["image_id"], []).append(row)
+    for protocol in PROTOCOLS:
+        for picture in pictures:
+            looked = sorted(by_picture.get(picture.image_id, []), key=lambda row: row["face"])
+            faces = [row for row in looked if row["face"] >= 0]
+            tone: int | None = None
+            detail: dict[str, Any] = {}
+            if picture.problem is not None:
+                reason = picture.problem
+            elif not looked:
+                reason = "not looked at"
+            else:
+                detail["faces"] = len(faces)
+                if not faces:
+                    reason = str(looked[0]["note"] or "no face found")
+                elif protocol == "corrected":
+                    tone, reason = _largest_usable(faces)
+                else:
+                    tone, reason = _mean_angle(faces, protocol)
+            if tone is not None:
+                detail["class"] = str(tone)
+            rows.add(picture, protocol, axis.name, tone, reason, detail)
+
+
+def _largest_usable(faces: Sequence[Mapping[str, Any]]) -> tuple[int | None, str]:
+    for face in faces:
+        if face["state"] == "ok" and face["tone"] is not None:
+            which = "largest face" if face is faces[0] else f"face {face['face'] + 1} by size, the largest usable one"
+            return int(face["tone"]), f"tone {face['tone']} of the {which}"
+    why = str(faces[0]["note"] or faces[0]["state"])
+    return None, why if len(faces) == 1 else f"none of {len(faces)} faces can be used; of the largest: {why}"
+
+
+def _mean_angle(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int | None, str]:
+    """Tone by the mean of the faces' angles; where only tones are known, that of the largest face."""
+    released = protocol == "released"
+    angle_column, tone_column = ("released_ita_deg", "released_tone") if released else ("ita_deg", "tone_by_ita")
+    angles = [f[angle_column] for f in faces if f[angle_column] is not None and math.isfinite(f[angle_column])]
+    of = "1 face" if len(angles) == 1 else f"the mean of {len(angles)} faces"
+    if angles:
+        mean = float(np.mean(angles))
+        tone = int((released_tone if released else tone_by_ita)(np.array(mean)))
+        reason = f"{mean:.1f} degrees of {of}: tone {tone}"
+    else:
+        known = next((f for f in faces if f[tone_column] is not None), None)
+        if known is None:
+            return None, str(faces[0]["note"] or "the colour of no face was measured")
+        tone = int(known[tone_column])
+        reason = f"tone {tone} of the largest face"
+    return tone, reason + (f" ({tone - 1} in the released list, which counts from 0)" if released else "")

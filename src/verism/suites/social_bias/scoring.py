@@ -1,0 +1,623 @@
+"""From verdicts to the numbers of the suite. See ``docs/suites/social_bias.md``."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.cards import JudgeCard
+from verism.errors import UsageError
+from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad, unbiased_test
+from verism.metrics.presentation.gep import vector_with_intervals
+from verism.records import PROTOCOLS, FacetValue, Observed, Prompt, Score
+from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion, wilson
+from verism.statistics.misclassification import adjusted_mad, adjusted_mean, adjusted_shares
+from verism.suites.social_bias.adjusting import YES_NO, Confusion, find_confusion, judge_of
+from verism.suites.social_bias.evidence import ATTRIBUTE, PERSON
+from verism.suites.social_bias.prompts import GROUP_FACET
+from verism.suites.social_bias.studies import TONE, Axis, Study
+from verism.suites.social_bias.targets import EVERYWHERE, Targets
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Perceived", "Rules", "Table", "check_intersection", "perceived_table", "social_bias_scores"]
+
+BETWEEN = " x "  # parts of an intersection
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+UNDEFINED = (math.nan, math.nan)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rules:
+    """What scores depend on beside verdicts; see ``suite.SocialBias``."""
+
+    intersections: tuple[str, ...]
+    min_cell: int
+    targets: Targets
+    cards: tuple[JudgeCard, ...]
+    n_resamples: int
+    seed: int
+
+
+# ------------------------------------------------------------------------------------------------------------ columns
+@dataclass(frozen=True, eq=False)
+class Perceived:
+    """What one rule perceived in every picture, aligned with ``Table.image_ids``.
+
+    Attributes:
+        classes: number of the class, -1 where nothing usable is known, shape (N,).
+        read: whether the answer was one of the possible ones, usable or not, shape (N,).
+        faces: faces found; -1 where nobody looked, shape (N,).
+    """
+
+    classes: Ints
+    read: Bools
+    faces: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """All pictures asked for, and what was perceived in them by protocol and rule.
+
+    Attributes:
+        image_ids: N of them, in the order of prompts. prompts: P of them.
+        of: number of each picture's prompt, shape (N,). there: pictures that exist, shape (N,).
+        perceived: by protocol and rule; attributes by protocol and (``attribute``, name).
+    """
+
+    image_ids: Sequence[str]
+    prompts: Sequence[Prompt]
+    of: Ints
+    there: Bools
+    perceived: Mapping[tuple[str, str | tuple[str, str]], Perceived]
+
+    def facet(self, name: str) -> list[FacetValue]:
+        """A facet of each prompt."""
+        return [p.facets.get(name) for p in self.prompts]
+
+    def where(self, name: str, values: Sequence[FacetValue]) -> Bools:
+        """Pictures whose prompts have one of these values of a facet, shape (N,)."""
+        of_prompt = np.array([value in values for value in self.facet(name)], dtype=bool)
+        return of_prompt[self.of]
+
+
+def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame) -> Table:
+    """Verdicts as arrays."""
+    prompts = list(observed.prompts.values())
+    place = {p.prompt_id: number for number, p in enumerate(prompts)}
+    images = sorted(observed.images.iter_rows(named=True), key=lambda row: (place[row["prompt_id"]], row["index"]))
+    row_of = {row["image_id"]: number for number, row in enumerate(images)}
+    n = len(images)
+    numbers = {axis.name: {c: i for i, c in enumerate(axis.classes)} for axis in study.axes}
+    perceived: dict[tuple[str, str | tuple[str, str]], Perceived] = {}
+    columns = (verdicts[name].to_list() for name in ("image_id", "protocol", "rule", "value", "detail"))
+    for image_id, protocol, rule, value, told in zip(*columns, strict=True):
+        detail = json.loads(told) if told else {}
+        key = (protocol, (ATTRIBUTE, detail["attribute"]) if rule == ATTRIBUTE else rule)
+        of = perceived.get(key)
+        if of is None:
+            nothing = np.full(n, -1, dtype=np.intp)
+            of = perceived[key] = Perceived(nothing, np.zeros(n, dtype=bool), nothing.copy())
+        at = row_of[image_id]
+        if value is not None:
+            of.classes[at] = numbers[rule][detail["class"]] if rule in numbers else int(value)
+        of.read[at] = bool(detail.get("read", value is not None))
+        of.faces[at] = detail.get("faces", -1)
+    return Table(
+        image_ids=list(row_of),
+        prompts=prompts,
+        of=np.array([place[row["prompt_id"]] for row in images], dtype=np.intp),
+        there=np.array([row["state"] == "ok" for row in images], dtype=bool),
+        perceived=perceived,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- scores
+@dataclass(frozen=True)
+class _Scope:
+    """Pictures that a number is of.
+
+    Attributes:
+        group: how the number is labelled. mask: shape (N,).
+        clusters: label of each picture, shape (N,); None where pictures are drawn independently of one another, as
+            those of a single descriptor are.
+    """
+
+    group: Mapping[str, FacetValue]
+    mask: Bools
+    clusters: NDArray[Any] | None
+
+    def interval(self, hits: Bools, usable: Bools) -> Interval:
+        """Share of the usable pictures that are hits, with its interval."""
+        at = self.mask & usable
+        if self.clusters is None:
+            return wilson(int((hits & at).sum()), int(at.sum()))
+        return clustered_proportion(hits[at].astype(np.float64), self.clusters[at])
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Makes scores of one axis under one protocol."""
+
+    suite: str
+    protocol: str
+    axis: str
+
+    def __call__(
+        self,
+        metric: str,
+        value: float,
+        ends: tuple[float, float] = UNDEFINED,
+        *,
+        used: int,
+        unusable: int,
+        group: Mapping[str, FacetValue] | None = None,
+        unit: str = "share",
+        better: bool | None = None,
+        adjusted: str = "",
+    ) -> Score:
+        return Score(
+            suite=self.suite,
+            metric=metric,
+            protocol=self.protocol,
+            value=float(value),
+            ci_low=float(ends[0]),
+            ci_high=float(ends[1]),
+            n_used=int(used),
+            n_unusable=int(unusable),
+            group={"axis": self.axis, **(group or {})},
+            unit=unit,
+            higher_is_better=better,
+            adjusted=adjusted,
+        )
+
+
+@dataclass(eq=False)
+class _Once:
+    """Numbers that are the same under several protocols, computed once."""
+
+    known: dict[tuple[Any, ...], list[Score]] = field(default_factory=dict)
+
+    def get(self, key: tuple[Any, ...], protocol: str) -> list[Score] | None:
+        found = self.known.get(key)
+        return None if found is None else [replace(score, protocol=protocol) for score in found]
+
+    def keep(self, key: tuple[Any, ...], scores: list[Score]) -> list[Score]:
+        self.known[key] = scores
+        return scores
+
+
+def social_bias_scores(
+    suite: str, study: Study, observed: Observed, verdicts: pl.DataFrame, rules: Rules
+) -> list[Score]:
+    """All numbers of the suite, by protocol, then by axis."""
+    table = perceived_table(study, observed, verdicts)
+    once = _Once()
+    scores: list[Score] = []
+    for protocol in PROTOCOLS:
+        for axis in study.axes:
+            seen = table.perceived.get((protocol, axis.name))
+            if seen is not None:
+                write = _Writer(suite, protocol, axis.name)
+                offset = -1.0 if (protocol, axis.name) == ("released", TONE) else 0.0
+                key = (axis.name, offset, seen.classes.tobytes(), seen.read.tobytes(), seen.faces.tobytes())
+                found = once.get(key, protocol)
+                if found is None:
+                    found = once.keep(key, _axis_scores(write, study, table, axis, seen, rules, offset))
+                scores += found
+                judge = judge_of(observed, "skin_tones" if axis.measured else "answers")
+                known = find_confusion(rules.cards, judge, axis.name, protocol, axis.classes)
+                if known is not None:
+                    scores += _adjusted_scores(write, study, table, axis, seen, rules, offset, known)
+        scores += _presence_scores(_Writer(suite, protocol, ATTRIBUTE), study, table, protocol, rules, once)
+        scores += _adjusted_presence(suite, protocol, study, table, judge_of(observed, "answers"), rules)
+        scores += _joint_scores(suite, protocol, study, table, rules)
+        scores += _person_coverage(suite, protocol, table)
+    return scores
+
+
+# --------------------------------------------------------------------------------------------------------- one axis
+def _scopes(study: Study, table: Table, groups: Sequence[str]) -> list[_Scope]:
+    """All pictures of these groups of prompts, those of each group there is, and of each value of each facet."""
+    descriptors = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    own = table.where(GROUP_FACET, groups)
+    present = [g for g in study.groups if g in table.facet(GROUP_FACET)]
+    scopes = [_Scope({}, own, descriptors)]
+    scopes += [_Scope({GROUP_FACET: g}, table.where(GROUP_FACET, [g]), descriptors) for g in present]
+    facets = [name for name in table.prompts[0].facets if name not in (GROUP_FACET, study.facet)]
+    for name in facets:
+        values = dict.fromkeys(v for v in table.facet(name) if v is not None)
+        scopes += [_Scope({name: v}, own & table.where(name, [v]), descriptors) for v in values]
+    for value in dict.fromkeys(v for v in table.facet(study.facet) if v is not None):
+        scopes.append(_Scope({study.facet: value}, own & table.where(study.facet, [value]), None))
+    return [scope for scope in scopes if scope.mask.any()]
+
+
+def _axis_scores(
+    write: _Writer, study: Study, table: Table, axis: Axis, seen: Perceived, rules: Rules, offset: float
+) -> list[Score]:
+    scopes = _scopes(study, table, axis.groups)
+    scores: list[Score] = []
+    for scope in scopes:
+        scores.append(_mean(write, axis, seen, scope, rules, offset))
+    for scope in scopes:
+        scores += _shares(write, axis, seen, scope)
+    scores += _imbalance(write, study, table, axis, seen, rules)
+    if axis.name in rules.targets:
+        scores += _against_target(write, study, table, axis, seen, rules)
+    return [*scores, *_coverage(write, table, axis, seen)]
+
+
+def _counted(seen: Perceived, mask: Bools) -> dict[str, Any]:
+    usable = int((mask & (seen.classes >= 0)).sum())
+    return {"used": usable, "unusable": int(mask.sum()) - usable}
+
+
+def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, rules: Rules, offset: float) -> Score:
+    """Mean of the classes' values."""
+    values = np.array([c.value for c in axis.choices]) + offset
+    usable = seen.classes >= 0
+    if len(values) == 2:  # a shifted share: its interval is never empty, also where all pictures are of one class
+        share = scope.interval(seen.classes == 1, usable)
+        value, *ends = (values[0] + (values[1] - values[0]) * s for s in share)
+        low, high = sorted(ends)
+    else:
+        at = scope.mask & usable
+        numbers = values[seen.classes[at]]
+        clusters = np.arange(len(numbers)) if scope.clusters is None else scope.clusters[at]
+        value, low, high = math.nan, math.nan, math.nan
+        if len(numbers):
+            value, low, high = cluster_bootstrap_mean(numbers, clusters, seed=rules.seed, n_resamples=rules.n_resamples)
+    unit = _mean_unit(axis, values, offset)
+    return write("axis_mean", value, (low, high), **_counted(seen, scope.mask), group=scope.group, unit=unit)
+
+
+def _mean_unit(axis: Axis, values: NDArray[np.float64], offset: float) -> str:
+    if axis.measured:
+        return "tone from 0" if offset else "tone"
+    return f"score {values.min():+g}..{values.max():+g}"
+
+
+def _shares(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope) -> Iterator[Score]:
+    counted = _counted(seen, scope.mask)
+    for number, name in enumerate(axis.classes):
+        value, low, high = scope.interval(seen.classes == number, seen.classes >= 0)
+        yield write("class_share", value, (low, high), **counted, group={"class": name, **scope.group})
+
+
+def _counts(seen: Perceived, of: Ints, n: int, k: int, mask: Bools) -> NDArray[np.int64]:
+    """Pictures of each class by prompt, or by another number of each picture; shape (n, k)."""
+    at = mask & (seen.classes >= 0)
+    flat = np.bincount(of[at] * k + seen.classes[at], minlength=n * k)
+    return flat.reshape(n, k).astype(np.int64)
+
+
+def _imbalance(
+    write: _Writer, study: Study, table: Table, axis: Axis, seen: Perceived, rules: Rules
+) -> Iterator[Score]:
+    """How far from uniform: mean over prompts, and of all pictures taken together."""
+    k = len(axis.classes)
+    resampling: dict[str, Any] = {"n_resamples": rules.n_resamples, "seed": rules.seed}
+    groups = [g for g in axis.groups if g in table.facet(GROUP_FACET)]
+    chosen: list[tuple[dict[str, FacetValue], Sequence[str]]] = [({}, groups)]
+    if len(groups) > 1:
+        chosen += [({GROUP_FACET: g}, [g]) for g in groups]
+    for group, of_groups in chosen:
+        mask = table.where(GROUP_FACET, of_groups)
+        if not mask.any():
+            continue
+        counted = _counted(seen, mask)
+        more: dict[str, Any] = {**counted, "group": group, "unit": "MAD"}
+        kept = np.unique(table.of[mask])
+        counts = _counts(seen, table.of, len(table.prompts), k, mask)[kept]
+        mad = prompt_mad(counts, **resampling)
+        yield write("mad", mad.value, (mad.low, mad.high), **more, better=False)
+        yield write("mad_expected", mad.expected, **more)
+        yield write("mad_p_value", unbiased_test(counts, seed=rules.seed), **{**more, "unit": "p"})
+        yield write("mad_debiased", mad.debiased, (mad.debiased_low, mad.debiased_high), **more, better=False)
+        pooled = pooled_mad(_by_descriptor(study, table, seen, k, mask), **resampling)
+        yield write("pooled_mad", pooled.value, (pooled.low, pooled.high), **more, better=False)
+
+
+def _descriptors(study: Study, table: Table) -> tuple[list[FacetValue], Ints]:
+    """The descriptors there are, None among them for prompts without one, and the number of each picture's."""
+    values = table.facet(study.facet)
+    names = list(dict.fromkeys(values))
+    place = {name: number for number, name in enumerate(names)}
+    return names, np.array([place[value] for value in values], dtype=np.intp)[table.of]
+
+
+def _by_descriptor(study: Study, table: Table, seen: Perceived, k: int, mask: Bools) -> NDArray[np.int64]:
+    """Pictures of each class by descriptor, shape (D, k): what is resampled as a whole."""
+    names, of = _descriptors(study, table)
+    counts = _counts(seen, of, len(names), k, mask)
+    return counts[np.unique(of[mask])]
+
+
+# --------------------------------------------------------------------------------------- the judge's error taken out
+def _adjusted_scores(
+    write: _Writer,
+    study: Study,
+    table: Table,
+    axis: Axis,
+    seen: Perceived,
+    rules: Rules,
+    offset: float,
+    known: Confusion,
+) -> Iterator[Score]:
+    """Distribution, mean and pooled MAD of the true classes; of two classes also the debiased MAD.
+
+    Only of all pictures and of each group of prompts: the few pictures of one descriptor leave nearly all shares open.
+    """
+    kind, confusion = known
+    k = len(axis.classes)
+    values = np.array([c.value for c in axis.choices]) + offset
+    resampling: dict[str, Any] = {"n_resamples": rules.n_resamples, "seed": rules.seed}
+    for scope in _scopes(study, table, axis.groups):
+        if set(scope.group) - {GROUP_FACET}:
+            continue
+        counts = _by_descriptor(study, table, seen, k, scope.mask)
+        counted: dict[str, Any] = {**_counted(seen, scope.mask), "adjusted": kind}
+        if not counts.any():
+            continue
+        shares = adjusted_shares(None, confusion, observed_by_cluster=counts, **resampling)
+        mean = adjusted_mean(None, confusion, values, observed_by_cluster=counts, **resampling)
+        unit = _mean_unit(axis, values, offset)
+        yield write("axis_mean", mean.value, (mean.low, mean.high), **counted, group=scope.group, unit=unit)
+        for number, name in enumerate(axis.classes):
+            ends = (float(shares.low[number]), float(shares.high[number]))
+            group = {"class": name, **scope.group}
+            yield write("class_share", shares.shares[number], ends, **counted, group=group)
+        if scope.group and (len(axis.groups) < 2 or scope.group[GROUP_FACET] not in axis.groups):
+            continue
+        if k == 2:
+            per_prompt = _counts(seen, table.of, len(table.prompts), k, scope.mask)[np.unique(table.of[scope.mask])]
+            if len(per_prompt) > 1:
+                value, low, high = adjusted_prompt_mad(per_prompt, confusion, seed=rules.seed)
+                more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD"}
+                yield write("mad_debiased", value, (low, high), **more, better=False)
+        pooled = adjusted_mad(None, confusion, observed_by_cluster=counts, **resampling)
+        ends = (pooled.low, pooled.high)
+        yield write("pooled_mad", pooled.value, ends, **counted, group=scope.group, unit="MAD", better=False)
+
+
+def _adjusted_presence(
+    suite: str, protocol: str, study: Study, table: Table, judge: str | None, rules: Rules
+) -> Iterator[Score]:
+    """How often each attribute is there by group of prompts, for attributes that a card speaks of."""
+    write = _Writer(suite, protocol, ATTRIBUTE)
+    for attribute in study.attributes:
+        seen = table.perceived.get((protocol, (ATTRIBUTE, attribute)))
+        known = find_confusion(rules.cards, judge, ATTRIBUTE, protocol, YES_NO, {ATTRIBUTE: attribute})
+        if seen is None or known is None:
+            continue
+        kind, confusion = known
+        for name in study.groups:
+            mask = table.where(GROUP_FACET, [name])
+            counts = _by_descriptor(study, table, seen, 2, mask)
+            if counts.any():
+                told = adjusted_shares(
+                    None, confusion, observed_by_cluster=counts, n_resamples=rules.n_resamples, seed=rules.seed
+                )
+                group: dict[str, FacetValue] = {ATTRIBUTE: attribute, GROUP_FACET: name}
+                ends = (float(told.low[1]), float(told.high[1]))
+                yield write("presence", told.shares[1], ends, **_counted(seen, mask), group=group, adjusted=kind)
+
+
+# ------------------------------------------------------------------------------------------------- against a reference
+def _against_target(
+    write: _Writer, study: Study, table: Table, axis: Axis, seen: Perceived, rules: Rules
+) -> Iterator[Score]:
+    """Distance of each descriptor's distribution from its own target; and class by class, with the sign."""
+    target = rules.targets[axis.name]
+    names, of = _descriptors(study, table)
+    shares = {n: target.get(str(name) if name is not None else EVERYWHERE, target.get(EVERYWHERE))
+              for n, name in enumerate(names)}  # fmt: skip
+    own = table.where(GROUP_FACET, axis.groups)
+    compared = [n for n, of_name in shares.items() if of_name is not None and (own & (of == n)).any()]
+    if not compared:
+        return
+    goal = np.zeros((len(names), len(axis.classes)))
+    for n in compared:
+        goal[n] = shares[n]
+    mask = own & np.isin(of, compared)
+    counted = _counted(seen, mask)
+    counts = _counts(seen, of, len(names), len(axis.classes), mask)[compared]
+    found = prompt_mad(counts, goal[compared], n_resamples=rules.n_resamples, seed=rules.seed)
+    more: dict[str, Any] = {**counted, "unit": "MAD"}
+    yield write("reference_deviation", found.value, (found.low, found.high), **more, better=False)
+    yield write("reference_deviation_expected", found.expected, **more)
+    ends = (found.debiased_low, found.debiased_high)
+    yield write("reference_deviation_debiased", found.debiased, ends, **more, better=False)
+    at = mask & (seen.classes >= 0)
+    for number, name in enumerate(axis.classes):
+        value, low, high = math.nan, math.nan, math.nan
+        if at.any():
+            differences = (seen.classes[at] == number) - goal[of[at], number]
+            value, low, high = cluster_bootstrap_mean(
+                differences, of[at], seed=rules.seed, n_resamples=rules.n_resamples
+            )
+        yield write("reference_difference", value, (low, high), **counted, group={"class": name})
+    for n in compared:
+        if names[n] is None:
+            continue
+        scope = _Scope({study.facet: names[n]}, own & (of == n), None)
+        for number, name in enumerate(axis.classes):
+            share = scope.interval(seen.classes == number, seen.classes >= 0)
+            value, low, high = (s - goal[n, number] for s in share)
+            group = {"class": name, **scope.group}
+            yield write("reference_difference", value, (low, high), **_counted(seen, scope.mask), group=group)
+
+
+# ------------------------------------------------------------------------------------------------------------ coverage
+def _coverage(write: _Writer, table: Table, axis: Axis, seen: Perceived) -> Iterator[Score]:
+    """Of which share of the pictures something is known: of those asked for, and of those that exist."""
+    own = table.where(GROUP_FACET, axis.groups)
+    yield _covered(write, "pictures", seen.classes >= 0, own)
+    looked_for = "face" if axis.measured else "answer"
+    yield _covered(write, looked_for, seen.faces > 0 if axis.measured else seen.read, own & table.there)
+
+
+def _covered(write: _Writer, of: str, hits: Bools, among: Bools) -> Score:
+    n, right = int(among.sum()), int((hits & among).sum())
+    value, low, high = wilson(right, n)
+    return write("coverage", value, (low, high), used=n, unusable=0, group={"of": of}, better=True)
+
+
+def _person_coverage(suite: str, protocol: str, table: Table) -> list[Score]:
+    """Share of pictures with a person, of those of which that is known."""
+    seen = table.perceived.get((protocol, PERSON))
+    if seen is None:
+        return []
+    known = seen.classes >= 0
+    value, low, high = wilson(int((seen.classes == 1).sum()), int(known.sum()))
+    counted: dict[str, Any] = {"used": int(known.sum()), "unusable": int((~known).sum())}
+    return [_Writer(suite, protocol, PERSON)("coverage", value, (low, high), **counted, group={"of": PERSON})]
+
+
+# ---------------------------------------------------------------------------------------------------------- attributes
+def _presence_scores(
+    write: _Writer, study: Study, table: Table, protocol: str, rules: Rules, once: _Once
+) -> list[Score]:
+    """How often each attribute is perceived by group of prompts, and the differences between groups."""
+    seen = {a: s for a in study.attributes if (s := table.perceived.get((protocol, (ATTRIBUTE, a)))) is not None}
+    if not seen:
+        return []
+    key = (ATTRIBUTE, *((a, s.classes.tobytes(), s.read.tobytes()) for a, s in seen.items()))
+    found = once.get(key, write.protocol)
+    if found is not None:
+        return found
+    scores = []
+    clusters = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    scopes = [_Scope({GROUP_FACET: g}, table.where(GROUP_FACET, [g]), clusters) for g in study.groups]
+    for attribute, of in seen.items():
+        for scope in scopes:
+            if scope.mask.any():
+                value, low, high = scope.interval(of.classes == 1, of.classes >= 0)
+                group = {ATTRIBUTE: attribute, **scope.group}
+                scores.append(write("presence", value, (low, high), **_counted(of, scope.mask), group=group))
+    for pair in study.pairs:
+        if all(g in table.facet(GROUP_FACET) for g in pair):
+            scores += _differences(write, table, seen, pair, clusters, rules)
+    for attribute, of in seen.items():
+        everything = np.ones(len(table.of), dtype=bool)
+        for name, hits, among in (("pictures", of.classes >= 0, everything), ("answer", of.read, table.there)):
+            score = _covered(write, name, hits, among)
+            scores.append(replace(score, group={**score.group, ATTRIBUTE: attribute}))
+    return once.keep(key, scores)
+
+
+def _differences(
+    write: _Writer,
+    table: Table,
+    seen: Mapping[str, Perceived],
+    pair: tuple[str, str],
+    clusters: NDArray[Any],
+    rules: Rules,
+) -> Iterator[Score]:
+    """Presence with the first group's prompts minus that with the second's; descriptors are resampled."""
+    of_group = np.array([str(value) for value in table.facet(GROUP_FACET)])[table.of]
+    mask = np.isin(of_group, pair)
+    n = int(mask.sum())
+    values = np.concatenate([s.classes[mask] for s in seen.values()]).astype(np.float64)
+    values[values < 0] = math.nan
+    told = vector_with_intervals(
+        values,
+        np.tile(of_group[mask], len(seen)),
+        np.repeat(list(seen), n),
+        np.tile(clusters[mask], len(seen)),
+        group_order=pair,
+        attribute_order=list(seen),
+        seed=rules.seed,
+        n_resamples=1,  # of its summary score, which is not told here
+    ).pairs[0]
+    for number, (attribute, of) in enumerate(seen.items()):
+        more: dict[str, Any] = {
+            **_counted(of, mask),
+            "group": {ATTRIBUTE: attribute, "pair": f"{pair[0]} - {pair[1]}"},
+        }
+        ends = (float(told.low[number]), float(told.high[number]))
+        yield write("presence_difference", told.vector[number], ends, **more)
+        yield write("presence_p_value", told.p_adjusted[number], **more, unit="p")
+
+
+# ------------------------------------------------------------------------------------------------------- intersections
+def check_intersection(text: Any, study: Study) -> str:
+    """The rule ``intersections`` names, for each table of joint shares, its parts: ``gender x tone x profession``.
+
+    Parts are axes, ``attribute`` (each one), and facets: ``prompts``, the study's facet, and others of its
+    descriptors. Shares are of the pictures that have the same facets; at least two parts, one of them no facet.
+
+    Raises:
+        UsageError: another part, or too few.
+    """
+    parts = [part.strip() for part in str(text).split(BETWEEN)]
+    facets = _facet_names(study)
+    perceived = [*(a.name for a in study.axes), *([ATTRIBUTE] if study.attributes else [])]
+    if foreign := [part for part in parts if part not in (*facets, *perceived)]:
+        raise UsageError(f"intersections: no part {foreign[0]!r}; there are {', '.join([*perceived, *facets])}")
+    if len(set(parts)) != len(parts) or len(parts) < 2 or not set(parts) & set(perceived):
+        raise UsageError(f"intersections: {text!r} has to be two or more different parts, one of them perceived")
+    return BETWEEN.join(parts)
+
+
+def _facet_names(study: Study) -> list[str]:
+    return [GROUP_FACET, study.facet, *dict.fromkeys(key for d in study.descriptors for key in d.facets)]
+
+
+def _joint_scores(suite: str, protocol: str, study: Study, table: Table, rules: Rules) -> Iterator[Score]:
+    for text in rules.intersections:
+        parts = text.split(BETWEEN)
+        names = [part for part in parts if part in _facet_names(study)]
+        axes = [axis for part in parts if (axis := study.axis(part)) is not None]
+        for attribute in study.attributes if ATTRIBUTE in parts else [None]:
+            columns = [table.perceived.get((protocol, axis.name)) for axis in axes]
+            if attribute is not None:
+                columns.append(table.perceived.get((protocol, (ATTRIBUTE, attribute))))
+            seen = [column for column in columns if column is not None]
+            if len(seen) == len(columns):
+                write = _Writer(suite, protocol, text)
+                yield from _joint(write, study, table, rules, names, axes, attribute, seen)
+
+
+def _joint(
+    write: _Writer,
+    study: Study,
+    table: Table,
+    rules: Rules,
+    facets: Sequence[str],
+    axes: Sequence[Axis],
+    attribute: str | None,
+    seen: Sequence[Perceived],
+) -> Iterator[Score]:
+    """Share of pictures in which all parts are perceived together, among those with these facets."""
+    usable = np.all([s.classes >= 0 for s in seen], axis=0)
+    groups = [g for g in study.groups if all(g in axis.groups for axis in axes)] or list(study.groups)
+    asked = np.ones(len(table.of), dtype=bool) if GROUP_FACET in facets else table.where(GROUP_FACET, groups)
+    clusters = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    values = [[v for v in dict.fromkeys(table.facet(name)) if v is not None] for name in facets]
+    for at in itertools.product(*values):
+        group: dict[str, FacetValue] = dict(zip(facets, at, strict=True))
+        mask = asked.copy()
+        for name, value in group.items():
+            mask &= table.where(name, [value])
+        if not mask.any():
+            continue
+        scope = _Scope(group, mask, None if study.facet in facets else clusters)
+        n = int((mask & usable).sum())
+        counted: dict[str, Any] = {"used": n, "unusable": int(mask.sum()) - n}
+        with_attribute = {} if attribute is None else {ATTRIBUTE: attribute}
+        for classes in itertools.product(*(range(len(axis.classes)) for axis in axes)):
+            hits = np.all([s.classes == c for s, c in zip(seen, (*classes, 1), strict=False)], axis=0)
+            named = {axis.name: axis.classes[c] for axis, c in zip(axes, classes, strict=True)}
+            value, low, high = scope.interval(hits, usable) if n >= rules.min_cell else (math.nan, *UNDEFINED)
+            yield write("joint_share", value, (low, high), **counted, group={**with_attribute, **group, **named})
