@@ -625,7 +625,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("y0", "f32", "top, pixels"),
         Column("x1", "f32", "right, pixels"),
         Column("y1", "f32", "bottom, pixels"),
-        Column("state", "str", "ok, or why its colour is not used: too_small, grey, profile, no_skin, clipped"),
+        Column("state", "str", "ok, or why its colour is not used: no_face, too_small, profile, grey, no_skin, clipped"),
         Column("note", "str", "the same in words with the numbers behind it, or null"),
         Column("n_pixels", "i32", "pixels of skin that were measured"),
         Column("red", "f32", "measured colour of the skin, sRGB, 0 to 255"),

@@ -630,10 +630,10 @@ def _endpoint_options(options: dict[str, str], context: Context) -> dict[str, An
 
 
 def _cascade_faces(argument: str, options: dict[str, str], context: Context) -> Judge:
-    from verism.judges.skin_tone.cascade import DEFAULT_PASSES, MAX_SIDE, CascadeFaces
+    from verism.judges.skin_tone.cascade import MAX_SIDE, PASSES, CascadeFaces
 
     settings: dict[str, Any] = {
-        "passes": tuple(_take(options, "passes", str, "+".join(DEFAULT_PASSES)).replace(" ", "+").split("+")),
+        "passes": tuple(_take(options, "passes", str, "+".join(PASSES)).replace(" ", "+").split("+")),
         "profiles": _take(options, "profiles", bool, True),
         "min_neighbors": _take(options, "min_neighbors", int, 5),
         "scale_factor": _take(options, "scale_factor", float, 1.1),

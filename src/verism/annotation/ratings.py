@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOLDER",
     "Ratings",
+    "drawn_by",
     "human_classes",
     "link_study",
     "majority_answer",
@@ -114,6 +115,21 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         tables.append(kept.with_columns(pl.Series("item", names, dtype=pl.String)))
     merged = pl.concat(tables).unique(["item", "task", "rater"], keep="last", maintain_order=True)
     return Ratings(table=merged.sort("item", "task", "rater"), tasks=tasks)
+
+
+def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
+    """The facets by which the pictures that people saw were drawn; empty if by none, or if studies differ.
+
+    So many pictures of each cell are no even sample of all where cells differ in size; who estimates something about
+    all of them must weigh the answers (``pipeline.correcting``).
+    """
+    ways = set()
+    for store in studies_of(run):
+        asked = any(task.rule == rule and dict(task.key) == dict(key) for task in store.study.tasks)
+        if asked and store.study.settings.get("per_cell") is not None:
+            by = str(store.study.settings.get("by") or "")
+            ways.add(tuple(part.strip() for part in by.split(",") if part.strip()))
+    return ways.pop() if len(ways) == 1 else ()
 
 
 def _as_answered(_task: RatingTask, _prompt: Prompt, answer: str) -> str:

@@ -27,6 +27,7 @@ MODULES = (
     ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),
     ("sklearn", "scikit-learn", "models", "the released classifiers of gender presentation"),
     ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
+    ("cv2", "opencv-python-headless", "faces", "finding faces by cascades"),
     ("onnx", "onnx", "train", "exporting a trained detector or generator"),
 )
 

@@ -9,6 +9,7 @@ through that table, which assumes that the judge errs on this run's pictures as 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,13 +17,14 @@ from typing import Any, Literal
 import numpy as np
 
 from verism.cards import JudgeCard, Kind, Measured, find_measured
-from verism.records import Estimand, EstimandPart, Score
+from verism.records import PROTOCOLS, Estimand, EstimandPart, Score
 from verism.statistics.misclassification import adjusted_mean
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
 __all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_people"]
 
 Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by picture
+Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each picture was drawn from
 Method = Literal["prediction-powered", "judge card"]
 
 
@@ -70,23 +72,32 @@ class Adjustment:
         }
 
 
-def adjust_by_people(estimands: Sequence[Estimand], classes: Classes, *, kind: Kind = "human") -> list[Adjustment]:
+def adjust_by_people(
+    estimands: Sequence[Estimand], classes: Classes, *, cells: Cells | None = None, kind: Kind = "human"
+) -> list[Adjustment]:
     """Estimands with people's answers about some of their pictures; those nobody was asked about are left out.
+
+    Where so many pictures were drawn from each cell, answers weigh as many pictures as they stand for: those of the
+    cell, over those of them with an answer.
 
     Args:
         classes: the true class of pictures, for a rule and a key (``annotation.ratings.human_classes``); also a
             painter's own truth, with ``kind="rendered"``.
+        cells: the cell of every picture, where they were drawn by cell. A cell without any answer is left to the
+            judge, and to the errors it makes in the others; a note says so.
     """
     made = []
     known: dict[tuple[str, str], Mapping[str, str]] = {}
     for estimand in estimands:
-        parts, asked = [], 0
+        parts, asked, blind = [], 0, 0
         for part in estimand.parts:
             name = (estimand.rule, str(sorted(part.key.items())))
             if name not in known:
                 known[name] = classes(estimand.rule, part.key)
             truth = [estimand.worth.get(known[name].get(image_id, ""), math.nan) for image_id in part.image_ids]
             asked += sum(not math.isnan(value) for value in truth)
+            chances, unseen = _chances(part, truth, {} if cells is None else cells(estimand.rule, part.key))
+            blind += unseen
             parts.append(
                 LabelledMean(
                     judged=[estimand.worth[said] for said in part.said],
@@ -94,6 +105,7 @@ def adjust_by_people(estimands: Sequence[Estimand], classes: Classes, *, kind: K
                     weights=part.weights,
                     clusters=part.clusters,
                     coefficient=part.coefficient,
+                    inclusion=chances,
                 )
             )
         if not asked:
@@ -110,10 +122,24 @@ def adjust_by_people(estimands: Sequence[Estimand], classes: Classes, *, kind: K
                 effective_n=result.effective_n,
                 labels_only=(result.labels_only.value, result.labels_only.low, result.labels_only.high),
                 trust=result.lam,
-                note=result.note,
+                note="; ".join(filter(None, [result.note, _blind(blind)])),
             )
         )
     return made
+
+
+def _chances(part: EstimandPart, truth: Sequence[float], cell_of: Mapping[str, Any]) -> tuple[list[float], int]:
+    """The share of each picture's cell that has an answer, and how many pictures are in cells without any."""
+    cells = [cell_of.get(image_id) for image_id in part.image_ids]
+    size, answered = Counter(cells), Counter(c for c, t in zip(cells, truth, strict=True) if not math.isnan(t))
+    if not answered:
+        return [1.0] * len(cells), 0
+    chances = [answered[cell] / size[cell] or 1.0 for cell in cells]
+    return chances, sum(not answered[cell] for cell in cells)
+
+
+def _blind(n: int) -> str:
+    return f"{n:,} pictures are of cells without any answer; the judge is taken to err there as elsewhere" if n else ""
 
 
 def adjust_by_cards(
@@ -122,6 +148,7 @@ def adjust_by_cards(
     judges: Mapping[str, str],
     *,
     kind: Kind | None = None,
+    rules: Mapping[str, Any] | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> list[Adjustment]:
@@ -132,6 +159,7 @@ def adjust_by_cards(
 
     Args:
         judges: name of the judge by role. kind: only cards of this kind.
+        rules: those the run was scored by. A card that was made by others (another limit, say) gives no value.
     """
     made = []
     for estimand in estimands:
@@ -144,8 +172,10 @@ def adjust_by_cards(
             continue
         tables = [f for f in found if f is not None]
         told = [
-            _through(part, measured, estimand.worth, n_resamples, seed)
-            for part, (_, measured) in zip(estimand.parts, tables, strict=True)
+            (math.nan, math.nan, math.nan, unlike)
+            if (unlike := _other_rules(card, measured.protocol, rules or {}))
+            else _through(part, measured, estimand.worth, n_resamples, seed)
+            for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
         value = sum(p.coefficient * t[0] for p, t in zip(estimand.parts, told, strict=True))
         down = up = 0.0
@@ -174,6 +204,18 @@ def adjust_by_cards(
             )
         )
     return made
+
+
+def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any]) -> str:
+    """In words, by which rules a card was made that are not those of the run; empty if there is none.
+
+    A rule that is named after a protocol (``threshold_corrected``) concerns this protocol alone.
+    """
+    for name, value in dict(card.made.get("rules", {})).items():
+        of = next((p for p in PROTOCOLS if name.endswith(f"_{p}")), protocol)
+        if of == protocol and name in rules and rules[name] != value:
+            return f"the card was made with {name}={value}, the run is scored with {name}={rules[name]}"
+    return ""
 
 
 def _through(

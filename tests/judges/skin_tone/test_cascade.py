@@ -62,6 +62,41 @@ def test_a_face_turned_to_the_side_is_found_in_its_mirror_image_too(finder, port
     assert back == pytest.approx(np.array([192 - there[2], there[1], 192 - there[0], there[3]]), abs=12)
 
 
+class Says:
+    """A cascade that says a box for every bright column it finds in the first row."""
+
+    def getOriginalWindowSize(self):  # noqa: N802
+        return (20, 20)
+
+    def detectMultiScale2(self, grey, *, scaleFactor, minNeighbors):  # noqa: N802, N803, ARG002
+        found = [(int(x), 30, 40, 40) for x in np.flatnonzero(grey[0] == 255)]
+        return (np.array(found), np.full(len(found), 7)) if found else ((), ())
+
+
+def test_profiles_of_both_sides_are_told_in_pixels_of_the_picture():
+    finder = CascadeFaces()
+    finder._profile = Says()
+    pixels = np.zeros((100, 200, 3), dtype=np.uint8)
+    pixels[0, 20] = 255
+    # As it is: from 20 to 60. In the mirror the mark is at 199 - 20 = 179, so the box ends at 200 - 179 = 21.
+    faces = finder.find(pixels)
+    assert sorted((f.box.tolist(), f.side_view, f.score) for f in faces) == [
+        ([-19.0, 30.0, 21.0, 70.0], True, 7.0),
+        ([20.0, 30.0, 60.0, 70.0], True, 7.0),
+    ]
+    assert CascadeFaces(profiles=False).find(pixels) == []
+
+
+def test_a_face_seen_from_the_front_and_the_side_counts_as_frontal():
+    finder = CascadeFaces(passes=["plain"])
+    finder._frontal = finder._profile = Says()
+    pixels = np.zeros((100, 200, 3), dtype=np.uint8)
+    pixels[0, 80] = 255
+    frontal = [f for f in finder.find(pixels) if not f.side_view]
+    assert [f.box.tolist() for f in frontal] == [[80.0, 30.0, 120.0, 70.0]]
+    assert [80.0, 30.0, 120.0, 70.0] not in [f.box.tolist() for f in finder.find(pixels) if f.side_view]
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 400), (19, 19), (24, 3), (700, 30)])
 def test_pictures_of_any_size_are_looked_at(finder, shape):
     rng = np.random.default_rng(0)
@@ -83,7 +118,7 @@ def test_the_passes():
 
 def test_the_name_tells_what_changes_the_result(finder):
     assert finder.name.startswith("cascade:frontalface_alt2@")
-    assert finder.name.endswith(" passes=plain+bright")
+    assert finder.name.endswith(" passes=plain+bright+negative")
     other = CascadeFaces(passes=["negative", "plain"], profiles=False, min_neighbors=3, scale_factor=1.2, max_side=100)
     assert other.name.endswith(" passes=plain+negative profiles=no min_neighbors=3 scale_factor=1.2 max_side=100")
     assert other.name.split()[0] != finder.name.split()[0]  # one file less

@@ -20,7 +20,9 @@ from verism.judges.skin_tone.networks import OnnxFaces, decode_scrfd
 POINTS = np.array([[-1.0, -1.5], [2, -1.5], [0.5, 0.5], [-0.5, 2], [1.5, 2]])
 
 
-def network(layout: str, size: tuple[int, int] | None, *, points: bool = True) -> onnx.ModelProto:
+def network(
+    layout: str, size: tuple[int, int] | None, *, points: bool = True, channel: int | None = None
+) -> onnx.ModelProto:
     """A detector of a layout for inputs of (height, width), or any size.
 
     YuNet sees a face of the numbers above in a cell whose mean grey is near 255 (cls = obj = mean / 255); SCRFD gives
@@ -37,6 +39,9 @@ def network(layout: str, size: tuple[int, int] | None, *, points: bool = True) -
         kernel = np.array(gain, dtype=np.float32)[:, None, None, None] * np.full(
             (1, 3, stride, stride), 1 / (3 * stride**2), dtype=np.float32
         )
+        if channel is not None:  # the network is blind to the other two
+            kernel[:, [k for k in range(3) if k != channel]] = 0
+            kernel[:, channel] *= 3
         nodes.extend(
             [
                 helper.make_node(
@@ -189,6 +194,15 @@ def test_pictures_of_any_shape_are_looked_at(tmp_path, shape):
     for size in ((64, 64), None):
         finder = OnnxFaces(saved(network("yunet", size), tmp_path), size=None if size else 64)
         assert finder.find(np.zeros((*shape, 3), dtype=np.uint8)) == []
+
+
+@pytest.mark.parametrize(("layout", "channel"), [("yunet", 2), ("scrfd", 0)])
+def test_channels_come_in_the_order_of_the_layout(tmp_path, layout, channel):
+    # YuNet was trained on blue, green, red, so red is its last channel; SCRFD on red, green, blue.
+    finder = OnnxFaces(saved(network(layout, (64, 64), channel=channel), tmp_path), half=False)
+    red, blue = picture(64, 64, (3, 3)), picture(64, 64, (3, 3))
+    red[..., 1:], blue[..., :2] = 0, 0
+    assert (len(finder.find(red)), len(finder.find(blue))) == (1, 0)
 
 
 def test_yunet_agrees_with_opencv(tmp_path):

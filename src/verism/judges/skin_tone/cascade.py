@@ -2,8 +2,9 @@
 
 Source: Viola and Jones 2001; Lienhart and Maydt 2002, whose trained cascades come with OpenCV. They know upright faces
 from the front, and profiles. What they find depends on contrast within the face, and so on how light its skin is: on
-rendered heads they miss many dark faces, fewer since a picture is also looked at brightened (docs/skin-tone.md has the
-numbers). A detector trained on faces of all tones (``networks``) is the better choice wherever its weights can be had.
+rendered heads they miss many dark faces, fewer since a picture is also looked at brightened and as a negative
+(docs/skin-tone.md has the numbers). A detector trained on faces of all tones (``networks``) is the better choice
+wherever its weights can be had.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from verism.errors import MissingExtra, UsageError, require
 from verism.judges.batching import judge_name
 from verism.judges.skin_tone.faces import Face, largest_first, suppressed
 
-__all__ = ["DEFAULT_PASSES", "EXTRA", "FRONTAL", "PASSES", "PROFILE", "CascadeFaces"]
+__all__ = ["EXTRA", "FRONTAL", "PASSES", "PROFILE", "CascadeFaces"]
 
 EXTRA = "faces"
 """The extra of the package that brings OpenCV."""
@@ -30,9 +31,8 @@ PROFILE = "haarcascade_profileface"
 
 PASSES = ("plain", "bright", "negative")
 """Ways a picture is looked at. ``bright``: its grey values times three, as if exposed longer, for dark skin and shadow.
-``negative``: white is black, for drawings whose eyes and brows are lighter than dark skin."""
+``negative``: white is black, for eyes, teeth and brows that are lighter than dark skin."""
 
-DEFAULT_PASSES = ("plain", "bright")
 BRIGHTER = 3
 
 MAX_SIDE = 800  # pixels; larger pictures are looked at this large, which finds all but their smallest faces
@@ -60,7 +60,7 @@ class CascadeFaces:
     def __init__(
         self,
         *,
-        passes: Sequence[str] = DEFAULT_PASSES,
+        passes: Sequence[str] = PASSES,
         profiles: bool = True,
         min_neighbors: int = 5,
         scale_factor: float = 1.1,

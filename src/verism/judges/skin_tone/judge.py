@@ -47,8 +47,8 @@ COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 MIN_FACE = 24
 """Shorter side of a face in pixels from which its colour is measured. Rendered portraits reduced to this size and saved
-as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in the mean, at 16 pixels by 3.1, at 48 by
-0.8 (``benchmarks/faces.py``); most neighbours of the ten tones are 4 to 20 apart."""
+as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in the mean, at 16 pixels by 2.6, at 48 by
+0.7 (``benchmarks/faces.py``); most neighbours of the ten tones are 4 to 19 apart."""
 
 MIN_REGION = 16
 """Pixels of skin that a colour needs: half of what cheeks and forehead of a face of ``MIN_FACE`` pixels hold."""
