@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -135,8 +136,9 @@ class SkinToneJudge:
         self._min_face, self._max_yaw, self._min_pixels = min_face, max_yaw, min_pixels
         told = {
             "colour": colour if albedo is None else albedo.name,
-            "region": "+".join(self._parts),
-            "average": average,
+            # TRUST looks at its own map of the face, and says how it averages.
+            "region": "+".join(self._parts) if albedo is None else None,
+            "average": average if albedo is None else None,
             "illumination": illumination if illumination != "none" else None,
             "min_face": f"{min_face:g}",
             "max_yaw": f"{max_yaw:g}",
@@ -158,7 +160,8 @@ class SkinToneJudge:
         shared = {"image_id": image.image_id, "judge": self.name}
         if not faces:
             return [_row(shared | {"face": -1, "state": "no_face", "note": "no face found", "n_pixels": 0})]
-        light: Light | None = None
+        usable = [number for number, face in enumerate(faces) if self._refused(face) is None]
+        colours = dict(zip(usable, self._skins(image.pixels, [faces[i] for i in usable]), strict=True))
         rows = []
         for number, face in enumerate(faces):
             x0, y0, x1, y1 = (float(v) for v in face.box)
@@ -167,9 +170,8 @@ class SkinToneJudge:
             if refused is not None:
                 state, note = refused
                 rows.append(_row(row | {"state": state, "note": note, "n_pixels": 0}))
-                continue
-            light = light or estimate_light(image.pixels, self._illumination)
-            rows.append(_row(row | _measured(self._skin(image.pixels, face, light))))
+            else:
+                rows.append(_row(row | _measured(colours[number])))
         return rows
 
     def _refused(self, face: Face) -> tuple[str, str] | None:
@@ -185,15 +187,28 @@ class SkinToneJudge:
             )
         return None
 
-    def _skin(self, pixels: NDArray[np.uint8], face: Face, light: Light) -> SkinColour:
+    def _skins(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]:
+        """The colour of each face, of one picture in one light."""
+        if not faces:
+            return []
+        light = estimate_light(pixels, self._illumination)
+        seen = [self._seen(pixels, face, light) for face in faces]
+        if self._albedo is None:
+            return seen
+        # No network can tell the tone of a black and white picture, or of a face that lies outside the frame; and what
+        # pixels say by the released path is not what the released path would have said of an albedo.
+        blind = {i for i, own in enumerate(seen) if own.state in ("grey", "no_skin")}
+        told = iter(self._albedo.measure(pixels, [face for i, face in enumerate(faces) if i not in blind]))
+        return [
+            replace(own, released_ita_deg=math.nan, released_tone=0) if i in blind else next(told)
+            for i, own in enumerate(seen)
+        ]
+
+    def _seen(self, pixels: NDArray[np.uint8], face: Face, light: Light) -> SkinColour:
         mask = skin_region(face, pixels.shape, self._parts)
         if self._colour == "rule":
             mask &= skin_rule(pixels)
-        seen = measure_skin(pixels, mask, average=self._average, illumination=light, min_pixels=self._min_pixels)
-        # No network can tell the tone of a black and white picture, or of a face that lies outside the frame.
-        if self._albedo is None or seen.state in ("grey", "no_skin"):
-            return seen
-        return self._albedo.measure(pixels, [face])[0]
+        return measure_skin(pixels, mask, average=self._average, illumination=light, min_pixels=self._min_pixels)
 
 
 def _measured(skin: SkinColour) -> dict[str, Any]:
