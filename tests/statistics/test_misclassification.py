@@ -9,7 +9,7 @@ import pytest
 
 from verism.statistics import rogan_gladen, wilson
 from verism.statistics._simplex import maximise_on_simplex
-from verism.statistics.misclassification import adjusted_mad, adjusted_mean, adjusted_shares
+from verism.statistics.misclassification import adjusted_mad, adjusted_mean, adjusted_shares, fit_shares
 
 JUDGE = np.array([[90, 10], [5, 95]])
 
@@ -147,6 +147,18 @@ def test_bad_input_says_what_is_wrong(said, table, options, says):
         adjusted_shares(said, table, **options)
 
 
+def test_all_numbers_of_one_fit_are_those_of_separate_ones():
+    rng, table = np.random.default_rng(1), 60 * np.eye(4, dtype=int) + 5
+    said, options = rng.multinomial(9, np.full(4, 0.25), 20), {"n_resamples": 300, "seed": 7, "level": 0.9}
+    options |= {"observed_by_cluster": said}
+    values, target = [1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1]
+    fitted = fit_shares(None, table, **options)
+    assert repr(fitted.shares()) == repr(adjusted_shares(None, table, **options))
+    assert fitted.mean(values) == adjusted_mean(None, table, values, **options)
+    assert fitted.mad() == adjusted_mad(None, table, **options)
+    assert fitted.mad(target, divisor="K-1") == adjusted_mad(None, table, target, divisor="K-1", **options)
+
+
 def test_values_and_targets_must_fit():
     with pytest.raises(ValueError, match="values"):
         adjusted_mean([1, 2], JUDGE, [1, 2, 3])
@@ -186,3 +198,42 @@ def test_ten_class_mean_and_mad_cover(shares):
         covered = np.mean((s.low <= shares) & (shares <= s.high))
         inside.append((covered, m.low <= truth <= m.high, d.low - 1e-9 <= deviation <= d.high + 1e-9))
     assert np.all(np.mean(inside, axis=0) >= 0.88)
+
+
+# ------------------------------------------------------------------------------------------ classes that are missed
+def test_shares_of_all_pictures_by_hand():
+    # A perfect judge that loses no picture of class 0 and half of class 1: 60 and 20 told are 60 and 40 there.
+    told = adjusted_shares([60, 20], [[100, 0], [0, 50]], unusable=[0, 50])
+    assert told.shares == pytest.approx([0.6, 0.4], abs=1e-6)
+    assert told.low[1] < 0.4 < told.high[1]
+    plain = adjusted_shares([60, 20], [[100, 0], [0, 50]])
+    assert plain.shares == pytest.approx([0.75, 0.25], abs=1e-6)
+
+
+def test_losing_all_classes_alike_changes_nothing_but_the_width():
+    table = [[80, 20], [10, 90]]
+    plain, lost = adjusted_shares([50, 70], table), adjusted_shares([50, 70], table, unusable=[100, 100])
+    assert lost.shares == pytest.approx(plain.shares)
+    assert lost.high[0] - lost.low[0] > plain.high[0] - plain.low[0]
+
+
+def test_intervals_cover_the_truth_of_a_judge_that_overlooks_one_class():
+    rng = np.random.default_rng(5)
+    true, usable = np.array([0.5, 0.3, 0.2]), np.array([0.9, 0.7, 0.4])
+    errs = np.array([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])
+    hit = {True: 0, False: 0}
+    for trial in range(100):
+        shown = rng.multinomial(600, true)
+        said = sum(rng.multinomial(rng.binomial(n, u), row) for n, u, row in zip(shown, usable, errs, strict=True))
+        told = rng.binomial(120, usable)
+        table = [rng.multinomial(n, row) for n, row in zip(told, errs, strict=True)]
+        for aware in hit:
+            found = adjusted_shares(said, table, unusable=120 - told if aware else None, n_resamples=300, seed=trial)
+            hit[aware] += bool(found.low[2] <= 0.2 <= found.high[2])
+    assert hit[True] >= 88  # 95 expected; 88 is 3.2 standard errors below
+    assert hit[False] < 30
+
+
+def test_counts_of_lost_items_must_fit():
+    with pytest.raises(ValueError, match="unusable"):
+        adjusted_shares([1, 2], [[5, 1], [1, 5]], unusable=[1])

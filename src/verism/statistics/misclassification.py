@@ -11,6 +11,7 @@ for generated ones only as far as these look alike to the judge.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -19,7 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from verism.statistics._common import Floats, check_level, check_resamples, finite
 from verism.statistics._simplex import maximise_on_simplex
 
-__all__ = ["AdjustedShares", "AdjustedValue", "adjusted_mad", "adjusted_mean", "adjusted_shares"]
+__all__ = [
+    "AdjustedShares",
+    "AdjustedValue",
+    "FittedShares",
+    "adjusted_mad",
+    "adjusted_mean",
+    "adjusted_shares",
+    "fit_shares",
+]
 
 ALIKE = 0.1  # total variation between what is said of two classes, below which the judge hardly tells them apart
 UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which a draw does not fit
@@ -50,11 +59,64 @@ class AdjustedValue(NamedTuple):
     note: str
 
 
+@dataclass(frozen=True, eq=False)
+class FittedShares:
+    """Shares of the true classes with the draws behind their intervals, from which any number of them is read.
+
+    Make one with ``fit_shares``; the draws are the costly part, and the same for all numbers.
+
+    Attributes:
+        point: shape (K,), sum 1; NaN where they cannot be known. draws: shape (n_resamples, K).
+        note: see ``AdjustedShares``. level: of intervals.
+    """
+
+    point: Floats
+    draws: Floats
+    note: str
+    level: float
+
+    def shares(self) -> AdjustedShares:
+        """See ``adjusted_shares``."""
+        ends = [_ends(self.draws[:, k], self.point[k], self.level) for k in range(len(self.point))]
+        low, high = np.array(ends).T
+        return AdjustedShares(self.point, low, high, self.note)
+
+    def mean(self, values: ArrayLike) -> AdjustedValue:
+        """See ``adjusted_mean``."""
+        numbers = finite(values, "values")
+        if numbers.shape != self.point.shape:
+            raise ValueError(f"values must have one number for each of the {len(self.point)} classes; "
+                             f"got {numbers.shape}")  # fmt: skip
+        value = float(self.point @ numbers)
+        return AdjustedValue(value, *_ends(self.draws @ numbers, value, self.level), self.note)
+
+    def mad(self, target: ArrayLike | None = None, *, divisor: str = "K") -> AdjustedValue:
+        """See ``adjusted_mad``."""
+        k = len(self.point)
+        goal = np.full(k, 1 / k) if target is None else finite(target, "target")
+        if goal.shape != (k,) or np.any(goal < 0) or abs(float(goal.sum()) - 1) > 1e-6:
+            raise ValueError(f"target must be {k} shares >= 0 of sum 1; got {goal.tolist()}")
+        if divisor not in ("K", "K-1"):
+            raise ValueError(f"divisor must be 'K' or 'K-1'; got {divisor!r}")
+        by = k if divisor == "K" else k - 1
+        value = float(np.abs(self.point - goal).sum())
+        if math.isnan(value):
+            return AdjustedValue(value, math.nan, math.nan, self.note)
+        off = self.draws - goal
+        around = float(np.quantile(np.abs(self.draws - self.point).sum(axis=1), self.level))
+        # Classes above the target, as one: a share, whose draws are not pulled upwards as absolute values are.
+        low, high = _ends(2 * off[:, self.point > goal].sum(axis=1), value, self.level)
+        pull = max(0.0, float(np.mean(np.abs(off).sum(axis=1))) - value)
+        low = 0.0 if value <= around else max(0.0, low - pull)
+        return AdjustedValue(value / by, low / by, high / by, self.note)
+
+
 def adjusted_shares(
     observed: ArrayLike | None,
     confusion: ArrayLike,
     *,
     observed_by_cluster: ArrayLike | None = None,
+    unusable: ArrayLike | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
@@ -71,6 +133,10 @@ def adjusted_shares(
         confusion: items of known class, ``confusion[k, j]`` of class k that were called j, shape (K, J). J may exceed K
             ("no answer" as one more thing to say).
         observed_by_cluster: the same per prompt, shape (P, J): the interval is then clustered by prompt.
+        unusable: items of each class of which the judge said nothing that could be used, shape (K,). A judge that
+            overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
+            of all pictures that show a class, and not only of those of which something was said. None: no items, and
+            shares of the latter.
         n_resamples: draws behind the interval.
         seed: of these.
         level: confidence level, in (0, 1).
@@ -83,10 +149,15 @@ def adjusted_shares(
     Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76; Hopkins & King 2010, Am. J. Polit. Sci. 54:229-247 (shares
         through a confusion matrix); Rubin 1981, Ann. Stat. 9:130-134 (weights of clusters).
     """
-    told = _adjust(observed, confusion, observed_by_cluster, n_resamples, seed, level)
-    ends = [_ends(told.draws[:, k], told.shares[k], level) for k in range(len(told.shares))]
-    low, high = np.array(ends).T
-    return AdjustedShares(told.shares, low, high, told.note)
+    return fit_shares(
+        observed,
+        confusion,
+        observed_by_cluster=observed_by_cluster,
+        unusable=unusable,
+        n_resamples=n_resamples,
+        seed=seed,
+        level=level,
+    ).shares()
 
 
 def adjusted_mean(
@@ -95,6 +166,7 @@ def adjusted_mean(
     values: ArrayLike,
     *,
     observed_by_cluster: ArrayLike | None = None,
+    unusable: ArrayLike | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
@@ -104,12 +176,16 @@ def adjusted_mean(
     Args:
         values: of each true class, shape (K,). The rest as for ``adjusted_shares``.
     """
-    numbers = finite(values, "values")
-    told = _adjust(observed, confusion, observed_by_cluster, n_resamples, seed, level)
-    if numbers.shape != told.shares.shape:
-        raise ValueError(f"values must have one number for each of the {len(told.shares)} classes; got {numbers.shape}")
-    value = float(told.shares @ numbers)
-    return AdjustedValue(value, *_ends(told.draws @ numbers, value, level), told.note)
+    fitted = fit_shares(
+        observed,
+        confusion,
+        observed_by_cluster=observed_by_cluster,
+        unusable=unusable,
+        n_resamples=n_resamples,
+        seed=seed,
+        level=level,
+    )
+    return fitted.mean(values)
 
 
 def adjusted_mad(
@@ -119,6 +195,7 @@ def adjusted_mad(
     *,
     divisor: str = "K",
     observed_by_cluster: ArrayLike | None = None,
+    unusable: ArrayLike | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
@@ -136,40 +213,34 @@ def adjusted_mad(
         target: shares, shape (K,). None: uniform.
         divisor: ``K`` or ``K-1``. The rest as for ``adjusted_shares``.
     """
-    told = _adjust(observed, confusion, observed_by_cluster, n_resamples, seed, level)
-    k = len(told.shares)
-    goal = np.full(k, 1 / k) if target is None else finite(target, "target")
-    if goal.shape != (k,) or np.any(goal < 0) or abs(float(goal.sum()) - 1) > 1e-6:
-        raise ValueError(f"target must be {k} shares >= 0 of sum 1; got {goal.tolist()}")
-    if divisor not in ("K", "K-1"):
-        raise ValueError(f"divisor must be 'K' or 'K-1'; got {divisor!r}")
-    by = k if divisor == "K" else k - 1
-    value = float(np.abs(told.shares - goal).sum())
-    if math.isnan(value):
-        return AdjustedValue(value, math.nan, math.nan, told.note)
-    off = told.draws - goal
-    around = float(np.quantile(np.abs(told.draws - told.shares).sum(axis=1), level))
-    # Classes above the target, as one: a share, whose draws are not pulled upwards as absolute values are.
-    low, high = _ends(2 * off[:, told.shares > goal].sum(axis=1), value, level)
-    pull = max(0.0, float(np.mean(np.abs(off).sum(axis=1))) - value)
-    low = 0.0 if value <= around else max(0.0, low - pull)
-    return AdjustedValue(value / by, low / by, high / by, told.note)
+    fitted = fit_shares(
+        observed,
+        confusion,
+        observed_by_cluster=observed_by_cluster,
+        unusable=unusable,
+        n_resamples=n_resamples,
+        seed=seed,
+        level=level,
+    )
+    return fitted.mad(target, divisor=divisor)
 
 
-class _Told(NamedTuple):
-    shares: Floats
-    draws: Floats  # (n_resamples, K)
-    note: str
-
-
-def _adjust(
+def fit_shares(
     observed: ArrayLike | None,
     confusion: ArrayLike,
-    observed_by_cluster: ArrayLike | None,
-    n_resamples: int,
-    seed: int,
-    level: float,
-) -> _Told:
+    *,
+    observed_by_cluster: ArrayLike | None = None,
+    unusable: ArrayLike | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> FittedShares:
+    """What ``adjusted_shares``, ``adjusted_mean`` and ``adjusted_mad`` rest on, to read all three from one fit.
+
+    Args: see ``adjusted_shares``.
+    Raises:
+        ValueError: as there.
+    """
     check_level(level)
     check_resamples(n_resamples)
     table = np.asarray(confusion, dtype=np.float64)
@@ -190,8 +261,8 @@ def _adjust(
     if per is not None and not np.allclose(per.sum(axis=0), said):
         raise ValueError("observed must be the sums of observed_by_cluster; leave it None to have them computed")
 
-    def nothing(note: str) -> _Told:
-        return _Told(np.full(k, math.nan), np.full((1, k), math.nan), note)
+    def nothing(note: str) -> FittedShares:
+        return FittedShares(np.full(k, math.nan), np.full((1, k), math.nan), note, level)
 
     if said.sum() == 0:
         return nothing("no pictures with an answer")
@@ -208,7 +279,21 @@ def _adjust(
     runs = _runs(rng, said, per, n_resamples)
     draws = _solve(tables, runs)
     notes = [_alike(rates), _unfit(draws, tables, runs)]
-    return _Told(shares, draws, "; ".join(note for note in notes if note))
+    if unusable is not None:
+        lost = np.asarray(unusable, dtype=np.float64)
+        if lost.shape != (k,) or not np.isfinite(lost).all() or (lost < 0).any():
+            raise ValueError(f"unusable must be a count >= 0 of each of the {k} true classes; got {lost}")
+        told = table.sum(axis=1)
+        shares = _of_all(shares, told / (told + lost))
+        # With half an item of either kind: a class that was never lost may be lost, too.
+        draws = _of_all(draws, rng.beta(told + 0.5, lost + 0.5, size=(n_resamples, k)))
+    return FittedShares(shares, draws, "; ".join(note for note in notes if note), level)
+
+
+def _of_all(shares: Floats, usable: Floats) -> Floats:
+    """Shares of all pictures from shares of the usable ones, by the share of each class that is usable."""
+    whole = shares / usable
+    return cast(Floats, whole / whole.sum(axis=-1, keepdims=True))
 
 
 def _runs(rng: np.random.Generator, said: Floats, per: Floats | None, n: int) -> Floats:

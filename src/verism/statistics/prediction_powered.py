@@ -108,9 +108,9 @@ def ppi_sum(
     labelled clusters, less one.
 
     If judge and people never disagreed on the labelled pictures, these would show no variance at all; as this is
-    certain only for infinitely many labels, one imaginary label that differs is added to the variance of each part, half
-    of it upwards and half of it downwards: by the whole range for values of two kinds, by two standard deviations for
-    others. It matters for few labels only.
+    certain only for infinitely many labels, one imaginary label that differs is added to the variance of each part,
+    half of it upwards and half of it downwards: by the whole range for values of two kinds, by two standard deviations
+    for others. It matters for few labels only.
 
     Args:
         parts: at least one. level: of the intervals, in (0, 1).
