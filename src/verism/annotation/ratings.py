@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,18 @@ __all__ = [
     "FOLDER",
     "Ratings",
     "drawn_by",
+    "find_study",
     "human_classes",
     "link_study",
     "majority_answer",
+    "people_as_labels",
     "ratings_of",
     "studies_of",
     "study_path",
 ]
 
 FOLDER = "annotation"
+ANSWERS_AS_LABELS = "annotation"  # value of the rule ``labels`` of suites that take labels of people
 USUAL = "study"
 
 
@@ -40,10 +43,13 @@ class Ratings:
     Attributes:
         table: table ``ratings``; items are ids of this run's pictures and prompts, or pairs.
         tasks: the tasks behind it, by name.
+        comparisons: the ratings of pairs by the names of the two runs in the order of ``first`` and ``second``; in
+            ``table``, pairs with several other runs have the same names.
     """
 
     table: pl.DataFrame
     tasks: Mapping[str, RatingTask]
+    comparisons: Mapping[tuple[str, str], pl.DataFrame] = field(default_factory=dict)
 
 
 def study_path(run: Run, name: str | None = None) -> Path:
@@ -62,20 +68,32 @@ def link_study(run: Run, path: Path) -> None:
     link.write_text(json.dumps({"study": str(path.absolute())}) + "\n", encoding="utf-8")
 
 
+def find_study(run: Run, name: str | None = None) -> Path | None:
+    """The file of a study of a run by name, also of one that lies with another run; None if there is none."""
+    path = study_path(run, name)
+    if path.exists():
+        return path
+    return next((linked for linked in _linked(run) if linked.stem == path.stem), None)
+
+
 def studies_of(run: Run) -> list[VoteStore]:
     """The studies that show pictures of a run, by name.
 
     Raises:
         UsageError: a study that cannot be read, or is linked to and gone.
     """
-    folder = run.path / FOLDER
-    paths = sorted(folder.glob("*.sqlite"))
-    for link in sorted(folder.glob("*.json")):
+    return [VoteStore.open(path) for path in [*sorted((run.path / FOLDER).glob("*.sqlite")), *_linked(run)]]
+
+
+def _linked(run: Run) -> list[Path]:
+    """Studies that lie with other runs and show pictures of this one."""
+    paths = []
+    for link in sorted((run.path / FOLDER).glob("*.json")):
         target = Path(json.loads(link.read_text(encoding="utf-8"))["study"])
         if not target.exists():
             raise UsageError(f"{link}: the study {target} is gone; bring it back, or remove this file")
         paths.append(target)
-    return [VoteStore.open(path) for path in paths]
+    return paths
 
 
 def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
@@ -94,6 +112,7 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
 
     tables = [empty_table("ratings")]
     tasks: dict[str, RatingTask] = {}
+    comparisons: dict[tuple[str, str], list[pl.DataFrame]] = {}
     here = run.path.resolve()
     for store in studies_of(run):
         numbers = {i for i, path in enumerate(store.study.runs) if Path(path).resolve() == here}
@@ -113,8 +132,44 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         kept = table.filter(pl.Series(keep, dtype=pl.Boolean))
         names = [own[i, t] for i, t in kept.select("item", "task").iter_rows()]
         tables.append(kept.with_columns(pl.Series("item", names, dtype=pl.String)))
+        pairs = tables[-1].filter(pl.col("task").is_in([t.name for t in store.study.tasks if t.unit == "pair"]))
+        if pairs.height:
+            comparisons.setdefault(_compared(store), []).append(pairs)
+    return Ratings(
+        table=_last_votes(tables),
+        tasks=tasks,
+        comparisons={runs: _last_votes(of) for runs, of in comparisons.items()},
+    )
+
+
+def _last_votes(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Of one rater, item and task in several tables, the last one's vote."""
+    import polars as pl
+
     merged = pl.concat(tables).unique(["item", "task", "rater"], keep="last", maintain_order=True)
-    return Ratings(table=merged.sort("item", "task", "rater"), tasks=tasks)
+    return merged.sort("item", "task", "rater")
+
+
+def _compared(store: VoteStore) -> tuple[str, str]:
+    """Names of the two runs of a study of pairs: those of their folders, or all of the paths where these are alike."""
+    first, second = (Path(path) for path in store.study.runs[:2])
+    return (first.name, second.name) if first.name != second.name else (str(first), str(second))
+
+
+def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules of a suite with ``labels=annotation`` replaced by what people answered about this run.
+
+    Raises:
+        UsageError: nobody answered yet, or the suite takes no labels of people.
+    """
+    if rules.get("labels") != ANSWERS_AS_LABELS:
+        return dict(rules)
+    if not hasattr(suite, "labels_of_ratings"):
+        raise UsageError(f"{suite.name} takes no labels of people; its rules are {', '.join(suite.rules())}")
+    ratings = ratings_of(run)
+    if ratings.table.is_empty():
+        raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+    return {**rules, "labels": suite.labels_of_ratings(ratings.table, ratings.tasks)}
 
 
 def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:

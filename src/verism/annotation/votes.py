@@ -29,7 +29,7 @@ from verism.records import RatingTask, frame
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LEASE", "Item", "Progress", "Rater", "Shown", "Study", "VoteStore"]
+__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "Shown", "Study", "VoteStore"]
 
 LEASE = 600.0  # seconds for which an item is lent to the rater who looks at it
 VERSION = 1
@@ -144,6 +144,20 @@ class Progress:
     wanted: int
     right: int
     checked: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qualification:
+    """How far a rater is with the qualification.
+
+    Attributes:
+        asked: qualification items of the study. given: answered (or skipped) by this rater.
+        right: of those; None until all are answered, for nobody is to learn which one was wrong.
+    """
+
+    asked: int
+    given: int
+    right: int | None
 
 
 class VoteStore:
@@ -287,6 +301,10 @@ class VoteStore:
         """
         return "worker-" + self._hash(f"worker/{worker}")[:12]
 
+    def signature(self, text: str) -> str:
+        """A keyed hash of a text: only who has this study can make it. It stays the same when a server restarts."""
+        return self._hash(f"signature/{text}")
+
     def _hash(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
@@ -322,12 +340,17 @@ class VoteStore:
             previous=None if previous is None else previous[0],
         )
 
-    def _position(self, connection: sqlite3.Connection, rater: Rater) -> int | None:
+    def ahead(self, rater: Rater, position: int) -> int | None:
+        """Which item a rater will most likely see after this one, to have its pictures ready; nothing is lent."""
+        with _connected(self.path) as connection:
+            return self._position(connection, rater, after=position)
+
+    def _position(self, connection: sqlite3.Connection, rater: Rater, *, after: int | None = None) -> int | None:
         held = connection.execute("SELECT position FROM leases WHERE rater = ?", (rater.id,)).fetchone()
-        if held is not None:
+        if held is not None and after is None:
             return int(held[0])
-        mine = "SELECT position FROM votes WHERE rater = :rater AND undone IS NULL"
-        who = {"rater": rater.id}
+        mine = "SELECT position FROM votes WHERE rater = :rater AND undone IS NULL UNION SELECT :after"
+        who = {"rater": rater.id, "after": -1 if after is None else after}
         first = connection.execute(
             f"""SELECT position FROM items WHERE "check" = 'qualification' AND position NOT IN ({mine})
                 ORDER BY position LIMIT 1""",
@@ -342,7 +365,8 @@ class VoteStore:
                  WHERE v2.rater = :rater AND v2.undone IS NULL AND i2."check" = 'attention')""",
             who,
         ).fetchone()[0]
-        if since >= self.study.attention_every:
+        counts = after is not None and self.study.items[after].check in (None, "gold")
+        if since + counts >= self.study.attention_every:
             attention = connection.execute(
                 f"""SELECT position FROM items WHERE "check" = 'attention' AND position NOT IN ({mine})
                     ORDER BY position LIMIT 1""",
@@ -382,8 +406,11 @@ class VoteStore:
     ) -> None:
         """Keep a vote; a second one of the same rater on the same item replaces the first, which stays on record.
 
+        The same vote sent again, by a browser that did not hear that the first was kept, changes nothing.
+
         Args:
             answer: one of the task's options; None: skipped.
+            seconds: it took to answer; an implausible number is dropped.
             at: when, ISO 8601; now if left out and the vote comes from the browser.
 
         Raises:
@@ -403,6 +430,13 @@ class VoteStore:
             barred = connection.execute("SELECT barred FROM raters WHERE id = ?", (rater.id,)).fetchone()
             if barred is None or (barred[0] is not None and source == "browser"):
                 raise UsageError(f"{rater.name} may not vote: {'unknown' if barred is None else barred[0]}")
+            standing = connection.execute(
+                "SELECT answer, seconds FROM votes WHERE rater = ? AND position = ? AND undone IS NULL",
+                (rater.id, position),
+            ).fetchone()
+            if source == "browser" and seconds is not None and standing == (answer, seconds):
+                connection.execute("DELETE FROM leases WHERE rater = ? AND position = ?", (rater.id, position))
+                return
             connection.execute(
                 "UPDATE votes SET undone = ? WHERE rater = ? AND position = ? AND undone IS NULL",
                 (_now(), rater.id, position),
@@ -452,6 +486,17 @@ class VoteStore:
         return self.next_item(rater, now=now)
 
     # ------------------------------------------------------------------------------------------------------ results
+    def qualification(self, rater: Rater) -> Qualification:
+        """How far a rater is with the qualification, and how well they did once they are through."""
+        with _connected(self.path) as connection:
+            asked, given, right = connection.execute(
+                """SELECT count(*), count(v.id), coalesce(sum(v.answer IS i."right"), 0) FROM items i
+                   LEFT JOIN votes v ON v.position = i.position AND v.rater = ? AND v.undone IS NULL
+                   WHERE i."check" = 'qualification'""",
+                (rater.id,),
+            ).fetchone()
+        return Qualification(asked=asked, given=given, right=right if given == asked else None)
+
     def progress(self, rater: Rater | None = None) -> Progress:
         """How far a rater is (nobody: zeros), and the study."""
         who = {"rater": -1 if rater is None else rater.id, "overlap": self.study.overlap}

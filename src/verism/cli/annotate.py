@@ -44,6 +44,7 @@ EXPORTS = ("bundle", "mturk", "label-studio", "table")
 @click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
 @click.option("--to", type=click.Path(path_type=Path), help="Folder of the export.")
 @click.option("--image-url", help="Export: where pictures will be found; {name} stands for the file.")
+@click.option("--items-per-hit", type=click.IntRange(1), default=10, show_default=True, help="Of a mturk export.")
 @click.option("--import", "import_", type=click.Path(path_type=Path), help="Answers from elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
 def annotate(
@@ -62,6 +63,7 @@ def annotate(
     export_: str | None,
     to: Path | None,
     image_url: str | None,
+    items_per_hit: int,
     import_: Path | None,
     as_json: bool,
     **settings: Any,
@@ -84,12 +86,19 @@ def annotate(
     verism score runs/mine --correct human
     """
     from verism import api
+    from verism.annotation.ratings import find_study
 
     runs = [api.open_run(path) for path in run_dirs]
     if plan_:
         _plan(runs[0], half_width, cards, as_json)
         return
-    if not names and own is None and not _there(runs[0], name):
+    if export_ is not None and to is None:
+        raise UsageError("--to is missing: name the folder that the files go to")
+    if export_ == "mturk" and image_url is None:
+        raise UsageError("--image-url is missing: where workers will find the pictures, with {name} for the file")
+    if not names and own is None and find_study(runs[0], name) is None:
+        if import_ is not None or export_ is not None or status or raters:
+            raise UsageError(f"{runs[0].path} has no study {name!r} yet; make one: verism annotate RUN --task NAME ...")
         _list_tasks(runs[0], as_json)
         return
     store = _study(runs, names, own, name, settings)
@@ -99,15 +108,15 @@ def annotate(
         put = import_ratings(store, import_)
         for where, why in put.skipped:
             say(f"skipped: {where}: {why}")
-        say(f"{put.n_votes:,} answers of {put.n_raters:,} people taken in; see: verism agreement {run_dirs[0]}")
+        known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
+        say(f"{put.n_votes:,} answers of {put.n_raters:,} people taken in{known}; see: verism agreement {run_dirs[0]}")
         _status(store, as_json)
     elif export_ is not None:
         from verism.annotation.exchange import export_study
 
-        if to is None:
-            raise UsageError("--to is missing: name the folder that the files go to")
-        options = {} if image_url is None else {"image_url": image_url}
-        for path in export_study(store, runs, export_, to, **options):
+        assert to is not None
+        written = export_study(store, runs, export_, to, image_url=image_url, items_per_hit=items_per_hit)
+        for path in written:
             say(f"wrote {path}")
     elif raters:
         for rater in raters:
@@ -121,12 +130,6 @@ def annotate(
         local = host in ("127.0.0.1", "localhost", "::1")
         serve(store, runs, host=host, port=port, open_browser=open_browser, tokens=not local)
         _status(store, as_json)
-
-
-def _there(run: Run, name: str) -> bool:
-    from verism.annotation.ratings import study_path
-
-    return study_path(run, name).exists()
 
 
 def _list_tasks(run: Run, as_json: bool) -> None:
@@ -143,14 +146,15 @@ def _list_tasks(run: Run, as_json: bool) -> None:
 
 def _study(runs: list[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]) -> VoteStore:
     """The study of this name: made now, or the one that is there if nothing else was asked for."""
-    from verism.annotation.ratings import link_study, study_path
+    from verism.annotation.ratings import find_study, link_study, study_path
     from verism.annotation.votes import Study, VoteStore
 
-    path = study_path(runs[0], name)
-    if path.exists():
-        store = VoteStore.open(path)
+    there = find_study(runs[0], name)
+    if there is not None:
+        store = VoteStore.open(there)
         _refuse_other(store, names, own, settings)
         return store
+    path = study_path(runs[0], name)
     tasks = _tasks(runs, names, own)
     items = _items(runs, tasks, settings)
     store = VoteStore.create(

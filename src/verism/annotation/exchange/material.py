@@ -1,0 +1,240 @@
+"""What every export is made of: questions as they are shown, under names that give nothing away.
+
+Whoever answers must not learn which model made a picture, which prompt it belongs to (unless the question says), or
+which answer is known. So items and pictures have names that are keyed hashes, pictures are written anew from their
+pixels (files of some programs hold the prompt, and their format alone may tell two models apart), the sides of pairs
+are drawn by lot, and cells, titles and right answers stay at home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from verism.annotation.showing import LEFT, RIGHT, TIE, Showing, filled
+from verism.annotation.votes import VoteStore
+from verism.errors import UsageError
+from verism.imaging import encode_png, read_picture
+
+__all__ = [
+    "PICTURES",
+    "SIDES",
+    "Layout",
+    "Question",
+    "example_name",
+    "guarded",
+    "item_keys",
+    "layouts",
+    "questions",
+    "study_key",
+    "swapped",
+    "unguarded",
+    "url_of",
+    "write_pictures",
+]
+
+PICTURES = "pictures"  # folder of an export
+SIDES = (LEFT, RIGHT, TIE)  # what people answer to pairs, in place of first, second, tie
+RISKY = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take cells that begin so for formulas
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What questions that are asked alike have in common: a page, a template or a project each.
+
+    Attributes:
+        name: a file name that is unique in the study. kind: as in ``RatingTask``. options: as people see them.
+        unit: ``picture``, ``prompt`` or ``pair``. help: what to mind. examples: a sentence per option.
+        example_pictures: a PNG file per option.
+    """
+
+    name: str
+    kind: str
+    options: tuple[str, ...]
+    unit: str
+    help: str
+    examples: Mapping[str, str]
+    example_pictures: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """An item as it is given away.
+
+    Attributes:
+        position: its number in the study. key: the name it has outside. task: name of the task. text: the question.
+        layout: how it is asked. pictures: names of picture files, in the order in which they are shown.
+        check: whether it has a known answer.
+    """
+
+    position: int
+    key: str
+    task: str
+    text: str
+    layout: Layout
+    pictures: tuple[str, ...]
+    check: bool
+
+
+def item_keys(store: VoteStore) -> dict[str, int]:
+    """The positions of a study's items by the names they have outside."""
+    keys = {_opaque(store, "i", f"item/{position}"): position for position in range(len(store.study.items))}
+    if len(keys) < len(store.study.items):
+        raise UsageError(f"{store.path}: two items have one name outside; make the study anew under another name")
+    return keys
+
+
+def swapped(store: VoteStore, position: int) -> bool:
+    """Whether exports show the second picture of a pair on the left: by lot, from the study's seed."""
+    if store.task(store.study.items[position].task).unit != "pair":
+        return False
+    return bool(hashlib.sha256(f"{store.study.seed}/sides/{position}".encode()).digest()[0] & 1)
+
+
+def questions(showing: Showing) -> list[Question]:
+    """All questions of a study in the order of asking: qualification first, attention checks spread over the rest.
+
+    Raises:
+        UsageError: a run without a picture that the study shows.
+    """
+    store, runs = showing.store, showing.runs
+    prompts = [{p.prompt_id: p for p in run.prompts()} for run in runs]
+    prompt_of = [dict(run.read("images").select("image_id", "prompt_id").iter_rows()) for run in runs]
+    layout_of = {name: layout for layout, names in layouts(showing) for name in names}
+    key_of = {position: key for key, position in item_keys(store).items()}
+    made = []
+    for position in _order(store):
+        item = store.study.items[position]
+        task = store.task(item.task)
+        run, first = item.pictures[0]
+        if first not in prompt_of[run]:
+            raise UsageError(f"{runs[run].path} has no picture {first!r}, which the study shows; is it another run?")
+        pictures = [_picture_name(store, number, image) for number, image in item.pictures]
+        if swapped(store, position):
+            pictures.reverse()
+        made.append(
+            Question(
+                position=position,
+                key=key_of[position],
+                task=task.name,
+                text="".join(text for text, _ in filled(task.question, prompts[run][prompt_of[run][first]])),
+                layout=layout_of[task.name],
+                pictures=tuple(pictures),
+                check=item.check is not None,
+            )
+        )
+    return made
+
+
+def layouts(showing: Showing) -> list[tuple[Layout, list[str]]]:
+    """The layouts of a study, each with the names of its tasks; tasks that only differ in the question share one."""
+    found: dict[str, tuple[Layout, list[str]]] = {}
+    for number, task in enumerate(showing.store.study.tasks):
+        pair = task.unit == "pair"
+        pictures = {o: png for i, o in enumerate(task.options) if not pair and (png := showing.example(number, i))}
+        made = Layout(
+            name=f"{len(found) + 1}-{_slug(task.name)}",
+            kind=task.kind,
+            options=SIDES if pair else task.options,
+            unit=task.unit,
+            help=task.help,
+            examples={o: text for o, text in task.examples.items() if o in task.options and o not in pictures},
+            example_pictures=pictures,
+        )
+        alike = repr((made.kind, made.options, made.unit, made.help, made.examples, made.example_pictures))
+        found.setdefault(alike, (made, []))[1].append(task.name)
+    return list(found.values())
+
+
+def example_name(layout: Layout, option: str) -> str:
+    """The picture file of an option's example."""
+    return f"e{hashlib.sha256(layout.example_pictures[option]).hexdigest()[:12]}.png"
+
+
+def write_pictures(showing: Showing, folder: Path, asked: Iterable[Question]) -> None:
+    """The pictures of questions as PNG under their names outside, and nothing but the pixels; examples as well.
+
+    Raises:
+        UsageError: a picture that cannot be read.
+    """
+    store, runs = showing.store, showing.runs
+    sources: dict[str, Path] = {}
+    examples: dict[str, bytes] = {}
+    paths = [dict(run.read("images").select("image_id", "path").iter_rows()) for run in runs]
+    for question in asked:
+        for run, image in store.study.items[question.position].pictures:
+            stored = paths[run].get(image)
+            if stored is None:
+                raise UsageError(f"{runs[run].path} has no file for the picture {image!r}, which the study shows")
+            sources[_picture_name(store, run, image)] = runs[run].resolve(stored)
+        examples |= {example_name(question.layout, o): png for o, png in question.layout.example_pictures.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, png in examples.items():
+        (folder / name).write_bytes(png)
+    for name, source in sorted(sources.items()):  # by name: the order of writing tells nothing either
+        read = read_picture(source)
+        if read.pixels is None:
+            raise UsageError(f"{source}: {read.note or read.state}; the picture cannot be given away")
+        (folder / name).write_bytes(encode_png(read.pixels))
+
+
+def url_of(name: str, pattern: str) -> str:
+    """Where a picture will be found; ``{name}`` stands for its file.
+
+    Raises:
+        UsageError: a pattern without ``{name}``.
+    """
+    if "{name}" not in pattern:
+        raise UsageError(f"--image-url {pattern!r} lacks {{name}}, which stands for the file of a picture")
+    return pattern.replace("{name}", name)
+
+
+def guarded(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe goes before what could be one.
+
+    >>> guarded("=1+1"), guarded("two"), guarded("'-x")
+    ("'=1+1", 'two', "''-x")
+    """
+    return f"'{cell}" if cell.lstrip("'").startswith(RISKY) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The cell behind ``guarded``.
+
+    >>> unguarded("'=1+1"), unguarded("'tis"), unguarded("''-x")
+    ('=1+1', "'tis", "'-x")
+    """
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(RISKY) else cell
+
+
+def study_key(store: VoteStore) -> str:
+    """What tells the exports of a study from those of others."""
+    return _opaque(store, "s", "study")
+
+
+def _picture_name(store: VoteStore, run: int, image_id: str) -> str:
+    return _opaque(store, "p", f"picture/{run}/{image_id}") + ".png"
+
+
+def _opaque(store: VoteStore, letter: str, what: str) -> str:
+    """A keyed hash: the same in every export of a study. It begins with a letter, or spreadsheets make it a number."""
+    return letter + store.signature(f"exchange/{what}")[:12]
+
+
+def _order(store: VoteStore) -> list[int]:
+    of: dict[str | None, list[int]] = {}
+    for position, item in enumerate(store.study.items):
+        of.setdefault(item.check if item.check in ("qualification", "attention") else None, []).append(position)
+    order, attention = of.get("qualification", []), iter(of.get("attention", []))
+    for number, position in enumerate(of.get(None, []), start=1):
+        order.append(position)
+        if number % store.study.attention_every == 0:
+            order += [check for check in [next(attention, None)] if check is not None]
+    return [*order, *attention]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "task"
