@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,9 +120,12 @@ def annotate(
         for path in written:
             say(f"wrote {path}")
     elif raters:
+        if port == 0:
+            raise UsageError("--port 0 is any free port: name the one that the page will have, for the links")
+        where = socket.gethostname() if host in ("0.0.0.0", "::") else host  # every address of this machine
         for rater in raters:
             _, token = store.add_rater(rater)
-            say(f"{rater}: http://{host}:{port}/?token={token}   (shown once; send it to nobody else)")
+            say(f"{rater}: http://{where}:{port}/?token={token}   (shown once; send it to nobody else)")
     elif status:
         _status(store, as_json)
     else:
