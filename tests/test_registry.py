@@ -30,6 +30,7 @@ from verism.registry import (
         ("builtin:detector/detector.onnx", "builtin", "detector/detector.onnx", {}),
         ("scripted:error=0.2", "scripted", "", {"error": "0.2"}),
         ("scripted:?error=0.2", "scripted", "", {"error": "0.2"}),
+        ("cascade?min_face=32&note=a:b", "cascade", "", {"min_face": "32", "note": "a:b"}),
         ("scripted:error=0.2&mistakes=count+class", "scripted", "", {"error": "0.2", "mistakes": "count class"}),
         ("transformers:org/model", "transformers", "org/model", {}),
         (

@@ -148,6 +148,9 @@ class Spec:
     @staticmethod
     def parse(text: str) -> Spec:
         kind, _, rest = text.partition(":")
+        if "?" in kind:  # options and no argument: cascade?min_face=32
+            kind, _, rest = text.partition("?")
+            rest = f"?{rest}"
         if kind == "command":  # a command line has its own ? and =; its factory finds our options behind it
             return Spec(kind, rest, {})
         argument, question, query = rest.partition("?")

@@ -154,6 +154,13 @@ def test_tasks_of_ones_own_are_read_with_what_goes_without_saying(tmp_path):
     assert (better.unit, better.only) == ("pair", {"skill": ("count",)})
 
 
+def test_example_pictures_lie_beside_the_file(tmp_path):
+    (tmp_path / "hat.png").write_bytes(b"")
+    entry = {"name": "a", "question": "?", "options": ["x", "y"], "examples": {"x": "hat.png", "y": "a bare head.png"}}
+    (tmp_path / "tasks.json").write_text(json.dumps([entry]))
+    assert read_tasks(tmp_path / "tasks.json")[0].examples == {"x": str(tmp_path / "hat.png"), "y": "a bare head.png"}
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError, require
+from verism.manifests import PICTURE_SUFFIXES
 from verism.records import RatingTask
 from verism.registry import stored_suite
 from verism.store import Run
@@ -92,7 +93,7 @@ def read_tasks(path: Path) -> list[RatingTask]:
     """Tasks from a YAML or JSON file: a list, or ``tasks:`` with a list, of the fields of ``RatingTask``.
 
     ``name``, ``question`` and, but for scales, tones and pairs, ``options`` are needed; ``kind`` is ``choice`` if left
-    out, or ``list`` for more than nine options.
+    out, or ``list`` for more than nine options. Paths of example pictures count from the file's folder.
 
     Raises:
         UsageError: no such file, unknown fields or values, options twice, or names twice.
@@ -101,7 +102,7 @@ def read_tasks(path: Path) -> list[RatingTask]:
     entries = record.get("tasks") if isinstance(record, Mapping) else record
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{path}: expected a list of tasks, or `tasks:` with a list")
-    tasks = [_task(entry, f"{path}, task {i}") for i, entry in enumerate(entries, start=1)]
+    tasks = [_task(entry, f"{path}, task {i}", path.parent) for i, entry in enumerate(entries, start=1)]
     names = [task.name for task in tasks]
     if len(set(names)) < len(names):
         raise UsageError(f"{path}: two tasks have one name; names are {', '.join(names)}")
@@ -125,7 +126,7 @@ def _load(path: Path) -> Any:
         raise UsageError(f"{path} is not YAML: {err}") from None
 
 
-def _task(entry: Any, where: str) -> RatingTask:
+def _task(entry: Any, where: str, folder: Path) -> RatingTask:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where}: expected fields such as name and question, got {entry!r}")
     if unknown := sorted(set(map(str, entry)) - set(_FIELDS)):
@@ -169,6 +170,12 @@ def _task(entry: Any, where: str) -> RatingTask:
         level=level,  # type: ignore[arg-type]
         unsure=unsure,
         help=str(entry.get("help", "")),
-        examples={str(k): str(v) for k, v in dict(entry.get("examples", {})).items()},
+        examples={str(k): _example(str(v), folder) for k, v in dict(entry.get("examples", {})).items()},
         only={str(k): tuple(v) if isinstance(v, list) else (v,) for k, v in only.items()},
     )
+
+
+def _example(told: str, folder: Path) -> str:
+    """A sentence as it is; the name of a picture as its path."""
+    is_picture = Path(told).suffix.lower() in PICTURE_SUFFIXES and (folder / told).is_file()
+    return str((folder / told).absolute()) if is_picture else told

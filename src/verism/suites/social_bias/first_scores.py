@@ -231,7 +231,7 @@ def _pooled(
     found = pooled_mad(counts, n_resamples=write.n_resamples, seed=write.seed)
     deviation = Interval(found.value, found.low, found.high)
     scores = [
-        write("std", _std(counts, deviation, write), used, unusable, better=False),
+        write("std", _std(counts, deviation, write), used, unusable, unit="STD", better=False),
         write(name, deviation, used, unusable, unit="MAD", better=False),
     ]
     if widened:
