@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from verism.annotation.agreeing import agreement_report
+from verism.annotation.carding import Source, card_of_run
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
-from verism.annotation.ratings import human_classes, ratings_of
+from verism.annotation.ratings import drawn_by, human_classes, people_as_labels, ratings_of
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs, compare_scores
@@ -40,7 +41,18 @@ from verism.records import (
 from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
 from verism.store import TRUTH, Run
 
-__all__ = ["agreement", "compare", "evaluate", "make_reference", "observe", "open_run", "plan", "plan_labels", "score"]
+__all__ = [
+    "agreement",
+    "compare",
+    "evaluate",
+    "judge_card",
+    "make_reference",
+    "observe",
+    "open_run",
+    "plan",
+    "plan_labels",
+    "score",
+]
 
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
@@ -368,7 +380,9 @@ def score(
             people's answers about pictures of the run (``verism annotate``) or by a card made from people's answers
             elsewhere; ``rendered`` by a card made from rendered pictures, or what the painter of this run told.
         cards: files of judge cards, before those that come with verism.
-        threshold: another confidence limit for the ``corrected`` rules. rules: other rules of the suite, by name.
+        threshold: another confidence limit for the ``corrected`` rules.
+        rules: other rules of the suite, by name. ``labels="annotation"``: people's answers about this run
+            (``verism annotate``) are the labels of a suite that takes any.
         judges: by role (``detector`` ...), the full name of whose observations count, if several looked.
     """
     run = run if isinstance(run, Run) else open_run(run)
@@ -380,33 +394,51 @@ def score(
         asked["threshold_corrected"] = own
     if threshold is not None:
         asked["threshold_corrected"] = threshold
-    suite = _with_rules(_stored(run), None, None, asked | dict(rules or {}))
+    suite = _stored(run)
+    suite = _with_rules(suite, None, None, people_as_labels(run, suite, asked | dict(rules or {})))
     adjust = None if correct is None else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards])
     scores = score_run(run, suite, judges=names, adjust=adjust)
     _note_rules(run, suite, names)
     return scores
 
 
+def _cells(run: Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The cell of every picture of a run: its prompt's values of some facets; empty for no facets."""
+    if not by:
+        return {}
+    cell_of = {p.prompt_id: tuple(p.facets.get(facet) for facet in by) for p in run.prompts()}
+    return {image: cell_of[prompt] for image, prompt in run.read("images").select("image_id", "prompt_id").iter_rows()}
+
+
 def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> Adjust:
-    """How a run's estimands are adjusted: by labels of its own pictures first, by cards where there are none."""
+    """How a run's estimands are adjusted: by people's answers about its own pictures first, by cards where there are
+    none; by cards that were asked for first, then by the truth of its own painter, then by cards that come along."""
     if not hasattr(suite, "estimands"):
         raise UsageError(f"{suite.name} has no scores that could be corrected for the error of a judge")
 
     def adjust(estimands: Sequence[Estimand], judges: Mapping[str, str]) -> list[Adjustment]:
         made: list[Adjustment] = []
+
+        def rest() -> list[Estimand]:
+            done = [a.judged for a in made]
+            return [e for e in estimands if not any(e.score is judged for judged in done)]
+
         if kind == "human":
             ratings = ratings_of(run)
             if ratings.table.height:
                 made = adjust_by_people(
-                    estimands, lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings)
+                    estimands,
+                    lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings),
+                    cells=lambda rule, key: _cells(run, drawn_by(run, rule, key)),
                 )
-        elif truth := true_classes(run, suite):
-            made = adjust_by_people(
-                estimands, lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
-            )
-        done = [a.judged for a in made]
-        rest = [e for e in estimands if not any(e.score is judged for judged in done)]
-        made += adjust_by_cards(rest, [*cards, *shipped_cards()], judges, kind=kind)
+        else:
+            # A card that was asked for counts, even where the painter of this run told the truth itself.
+            made = adjust_by_cards(estimands, cards, judges, kind=kind, rules=suite.rules())
+            if truth := true_classes(run, suite):
+                made += adjust_by_people(
+                    rest(), lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
+                )
+        made += adjust_by_cards(rest(), [*cards, *shipped_cards()], judges, kind=kind, rules=suite.rules())
         if not made:
             how = (
                 f"ask people first: verism annotate {run.path}; or give a card of this judge: --card FILE"
@@ -444,6 +476,23 @@ def agreement(
     judges = {role: name for role in ROLES if (name := run.judge(role)) is not None}
     observed = observed_of(run, suite, judges) if (run.path / "verdicts.parquet").exists() else None
     return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
+
+
+def judge_card(
+    run: Run | PathLike, source: Source = "truth", *, role: str | None = None, by: Sequence[str] = ()
+) -> JudgeCard:
+    """How a judge of a run errs, beside the people who looked at its pictures or the painter that made them.
+
+    Args:
+        source: ``human``: the majority of people's answers (``verism annotate``) is the truth; ``truth``: what the
+            painter told. role: of the judge, if several looked. by: facets by whose values tables are made besides.
+
+    Raises:
+        UsageError: see ``annotation.carding.card_of_run``.
+    """
+    run = run if isinstance(run, Run) else open_run(run)
+    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
+    return card_of_run(run, suite, source, role=role, by=by)
 
 
 def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:

@@ -17,7 +17,17 @@ from typing import Any, Literal
 
 from verism.errors import UsageError
 
-__all__ = ["FORMAT", "JudgeCard", "Measured", "find_measured", "read_card", "shipped_cards", "write_card"]
+__all__ = [
+    "FORMAT",
+    "JudgeCard",
+    "Measured",
+    "find_measured",
+    "main_tables",
+    "merge_cards",
+    "read_card",
+    "shipped_cards",
+    "write_card",
+]
 
 FORMAT = "verism-judge-card"
 VERSION = 1
@@ -128,6 +138,83 @@ def find_measured(
             if (measured.task, measured.protocol, dict(measured.group)) == (task, protocol, dict(group or {})):
                 return card, measured
     return None
+
+
+def main_tables(card: JudgeCard) -> list[Measured]:
+    """The tables that together are about all items, each item once: those with the fewest facets, by task and protocol.
+
+    A card has finer ones beside them (tone by light, say), which hold the same items again.
+    """
+    fewest: dict[tuple[str, str], int] = {}
+    for m in card.measured:
+        about = (m.task, m.protocol)
+        fewest[about] = min(fewest.get(about, len(m.group)), len(m.group))
+    return [m for m in card.measured if len(m.group) == fewest[m.task, m.protocol]]
+
+
+def merge_cards(cards: Sequence[JudgeCard]) -> JudgeCard:
+    """Several cards of one judge as one: counts of the same task, protocol and group add up.
+
+    Raises:
+        UsageError: fewer than two cards, cards of different judges, roles, kinds or rules, one card given twice, or
+            tables of one question with different classes.
+    """
+    if len(cards) < 2:
+        raise UsageError(f"merging takes two or more cards, got {len(cards)}")
+    first = cards[0]
+    for other in cards[1:]:
+        for what, a, b in (
+            ("judge", first.judge, other.judge),
+            ("role", first.role, other.role),
+            ("kind of truth", first.kind, other.kind),
+            ("rules", first.made.get("rules"), other.made.get("rules")),
+        ):
+            if a != b:
+                raise UsageError(f"only cards of one {what} can be merged; here are {a!r} and {b!r}")
+    parts = [part for card in cards for part in (card.made.get("merged") or [dict(card.made)])]
+    whole = [json.dumps([card.ground_truth, asdict(card)["measured"]], sort_keys=True) for card in cards]
+    if len(set(whole)) < len(whole) or len({json.dumps(p, sort_keys=True) for p in parts}) < len(parts):
+        raise UsageError("a card is there twice; its items would count double")
+    tables: dict[str, Measured] = {}
+    for m in (m for card in cards for m in card.measured):
+        about = json.dumps([m.task, m.protocol, dict(m.group)], sort_keys=True)
+        tables[about] = _added(tables[about], m) if about in tables else m
+    made: dict[str, Any] = {"merged": parts}
+    if "rules" in first.made:
+        made["rules"] = first.made["rules"]
+    return JudgeCard(
+        judge=first.judge,
+        role=first.role,
+        kind=first.kind,
+        ground_truth="; ".join(dict.fromkeys(card.ground_truth for card in cards)),
+        measured=tuple(tables.values()),
+        made=made,
+    )
+
+
+def _added(a: Measured, b: Measured) -> Measured:
+    if set(a.labels) != set(b.labels):
+        raise UsageError(
+            f"tables of {a.task}, {a.protocol}, have different classes: {', '.join(a.labels)} and {', '.join(b.labels)}"
+        )
+    if b.scores and a.labels[-1] != b.labels[-1]:
+        raise UsageError(f"scores of {a.task} are of {a.labels[-1]!r} in one card and of {b.labels[-1]!r} in another")
+    place = [b.labels.index(label) for label in a.labels]
+    nothing = (0,) * len(a.labels)
+    lost_b = b.unusable or nothing
+    unusable = tuple(n + lost_b[i] for n, i in zip(a.unusable or nothing, place, strict=True))
+    return Measured(
+        task=a.task,
+        protocol=a.protocol,
+        labels=a.labels,
+        counts=tuple(
+            tuple(n + b.counts[i][j] for n, j in zip(row, place, strict=True))
+            for row, i in zip(a.counts, place, strict=True)
+        ),
+        unusable=unusable if a.unusable or b.unusable else (),
+        group=a.group,
+        scores=(*a.scores, *b.scores),
+    )
 
 
 def _from_record(record: Any, where: str) -> JudgeCard:

@@ -135,8 +135,8 @@ def test_people_are_the_truth_where_most_of_them_agree(tmp_path, asked, scripted
     assert found is not None
     assert found[1].counts == ((5, 0), (2, 5))  # 7 right pictures without the tie, 2 of which the judge is blind to
     assert {m.group["skill"] for m in card.measured} == {"object"}
-    # 13 pictures seen by both, 7 right and 5 wrong for both: observed disagreement 1 / 13; expected from 15 right and 11
-    # wrong answers 2 * 15 * 11 / (26 * 25): alpha = 1 - (1 / 13) / (330 / 650) = 0.85.
+    # Of 13 pictures 7 are right and 5 wrong for both: observed disagreement 1 / 13. Expected of 15 right and 11 wrong
+    # answers: 2 * 15 * 11 / (26 * 25). alpha = 1 - (1 / 13) / (330 / 650) = 0.85.
     words = "majority of 2 people (object: 26 answers about 13 pictures, Krippendorff's alpha 0.85, 1 tie left out)"
     assert words in card.ground_truth
     assert card.made["pictures"] == 12

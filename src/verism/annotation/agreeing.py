@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from itertools import combinations
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.annotation.ratings import Ratings, human_classes
+from verism.annotation.judging import (
+    Said,
+    graded_report,
+    graded_rules,
+    graded_values,
+    judge_report,
+    key_of,
+    mean_with_interval,
+    positive_of,
+    said_by_judges,
+    said_of_prompts,
+)
+from verism.annotation.numbers import Options, order_of, told, value_of
+from verism.annotation.preferring import preference_report
+from verism.annotation.ratings import Ratings, human_classes, majority_answer
 from verism.records import Observed, RatingTask
-from verism.statistics.agreement import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts
-from verism.statistics.association import auc, kendall_tau_b, majority, mcc, percent_agreement, phi, spearman
-from verism.statistics.intervals import clustered_proportion
+from verism.statistics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts
+from verism.statistics.association import kendall_tau_b, majority, mcc, percent_agreement, phi, spearman
 from verism.store import Run
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["agreement_report", "judge_report", "said_by_judges"]
-
-Options = Mapping[str, Any]
+__all__ = ["agreement_report", "judge_report", "rated_values", "said_by_judges"]
 
 
 def agreement_report(
@@ -43,28 +54,96 @@ def agreement_report(
         n_resamples, seed: of the intervals, which resample prompts (with all their pictures).
 
     Returns:
-        ``tasks``: by name, what people say among themselves (``people``) and, where the task has a rule that verdicts
-        are about, by protocol what the judge says beside them (``judges``).
+        ``tasks``: by name, what people say among themselves (``people``); and where verdicts are about the same, by
+        protocol what the judge's classes are worth beside them (``judges``), and by rule and protocol its numbers
+        (``graded``). For pairs of pictures, which run people like better (``preference``).
     """
     options = {"n_resamples": n_resamples, "seed": seed}
     prompt_of = _prompts_of_items(run, set(ratings.table["item"]))
     tasks: dict[str, Any] = {}
-    judged = {} if observed is None else said_by_judges(suite, observed, run.verdicts())
+    verdicts = run.verdicts() if observed is not None else None
+    judged: Said = {} if observed is None or verdicts is None else said_by_judges(suite, observed, verdicts)
     for name, task in ratings.tasks.items():
         rows = ratings.table.filter(ratings.table["task"] == name)
         if rows.is_empty():
             continue
+        if task.unit == "pair":
+            several = len(ratings.comparisons) > 1
+            for pair, table in ratings.comparisons.items():
+                own = table.filter(table["task"] == name)
+                if own.height:
+                    tasks[f"{name}: {pair[0]} or {pair[1]}" if several else name] = {
+                        "question": task.question,
+                        "people": _people(task, own, prompt_of, options),
+                        "preference": preference_report(pair, own, prompt_of, seed=seed),
+                    }
+            continue
         tasks[name] = {"question": task.question, "people": _people(task, rows, prompt_of, options)}
-        if task.rule and observed is not None and task.unit == "picture":
+        if observed is not None and verdicts is not None and task.rule:
+            said = judged if task.unit == "picture" else said_of_prompts(verdicts)
             true = human_classes(run, suite, task.rule, task.key, ratings=ratings)
-            found = {
-                protocol: judge_report(said, true, observed, by=by, scores=scores, **options)
-                for (rule, protocol, key), (said, scores) in judged.items()
-                if (rule, key) == (task.rule, _key(task.key))
-            }
-            if found:
-                tasks[name]["judges"] = found
+            true = true if task.unit == "picture" else _most(task, rows)
+            tasks[name] |= _judges(suite, task, rows, said, true, observed, verdicts, by, options)
     return {"run": run.name, "tasks": tasks}
+
+
+def _judges(
+    suite: Any,
+    task: RatingTask,
+    rows: pl.DataFrame,
+    judged: Said,
+    true: Mapping[str, str],
+    observed: Observed,
+    verdicts: pl.DataFrame,
+    by: Sequence[str],
+    options: Options,
+) -> dict[str, Any]:
+    """What the verdicts of a task's rule, and those that tell the same by degrees, are worth beside people."""
+    judges = {
+        protocol: judge_report(said, true, observed, by=by, scores=scores, **options)
+        for (rule, protocol, key), (said, scores) in judged.items()
+        if (rule, key) == (task.rule, key_of(task.key)) and true
+    }
+    rated = rated_values(task, rows)
+    graded: dict[str, Any] = {}
+    rules = graded_rules(suite, task) if rated else ()
+    for (rule, protocol), values in sorted(
+        graded_values(verdicts, rules, task.key, by_prompt=task.unit == "prompt").items()
+    ):
+        if not rated.keys() & values.keys():
+            continue
+        found = graded_report(values, task, rated, observed, by=by, **options)
+        graded.setdefault(rule, {})[protocol] = found
+    return {name: found for name, found in (("judges", judges), ("graded", graded)) if found}
+
+
+def rated_values(task: RatingTask, rows: pl.DataFrame) -> dict[str, float]:
+    """People's answers as a number by item: the mean on a scale; of two classes the majority, 1 or 0.
+
+    Checks, "cannot tell" and, of two classes, ties are left out. Empty for tasks of several classes.
+
+    Args:
+        rows: of this task alone.
+    """
+    positive = positive_of(task)
+    if task.level == "nominal":
+        return {i: float(most == positive) for i, most in _most(task, rows).items()} if positive else {}
+    return {item: fmean(float(value_of(task, a)) for a in of) for item, of in _answers(task, rows).items()}
+
+
+def _most(task: RatingTask, rows: pl.DataFrame) -> dict[str, str]:
+    """The majority of each item, without ties."""
+    most = {item: majority_answer(of) for item, of in _answers(task, rows).items()}
+    return {item: answer for item, answer in most.items() if answer is not None}
+
+
+def _answers(task: RatingTask, rows: pl.DataFrame) -> dict[str, list[str]]:
+    """The answers that are one, by item; without checks."""
+    found: dict[str, list[str]] = {}
+    for row in rows.filter(rows["check"].is_null()).iter_rows(named=True):
+        if row["answer"] is not None and row["answer"] not in task.unsure:
+            found.setdefault(row["item"], []).append(row["answer"])
+    return found
 
 
 # -------------------------------------------------------------------------------------------------------------- people
@@ -76,13 +155,13 @@ def _people(task: RatingTask, rows: pl.DataFrame, prompt_of: Mapping[str, str], 
     place_r, place_i = ({name: n for n, name in enumerate(names)} for names in (raters, items))
     for row in proper.iter_rows(named=True):
         if row["answer"] is not None and row["answer"] not in task.unsure:
-            table[place_r[row["rater"]], place_i[row["item"]]] = _value(task, row["answer"])
+            table[place_r[row["rater"]], place_i[row["item"]]] = value_of(task, row["answer"])
     clusters = [prompt_of.get(item, item) for item in items]
     most = majority(table)
     seconds = [s for s in rows["seconds"].to_list() if s is not None]
     counts = rating_counts(table).counts
     votes = counts.sum(axis=1)
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "items": len(items),
         "raters": len(raters),
         "answers": int(votes.sum()),
@@ -91,22 +170,25 @@ def _people(task: RatingTask, rows: pl.DataFrame, prompt_of: Mapping[str, str], 
         "checks": int(rows.height - proper.height),
         "seconds_median": median(seconds) if seconds else math.nan,
         "majority": {
-            "shares": _shares(most.values),
+            "shares": _shares(task, most.values),
             "ties": int(most.tied.sum()),
             "without_an_answer": int((most.n_ratings == 0).sum()),
         },
-        "percent_agreement": _told(percent_agreement(table, clusters=clusters, **options)),
-        "krippendorff_alpha": _told(krippendorff_alpha(table, level=task.level, clusters=clusters, **options))
+        "percent_agreement": told(percent_agreement(table, clusters=clusters, **options)),
+        "krippendorff_alpha": told(krippendorff_alpha(table, level=task.level, clusters=clusters, **options))
         | {"level": task.level},
     }
+    if task.level != "nominal":
+        found["mean"] = _mean_answer(table, clusters, options)
+        found["within_one"] = _within_one(task, table, clusters, options)
     rated = votes >= 2
     if rated.any() and len(set(votes[rated])) == 1:
-        told["fleiss_kappa"] = _told(
+        found["fleiss_kappa"] = told(
             fleiss_kappa(counts[rated], clusters=np.array(clusters, dtype=object)[rated].astype(str), **options)
         )
-    told["pairs"] = _pairs(task, table, raters, clusters, options)
-    told["raters_alone"] = _alone(table, raters, proper, rows, task)
-    return told
+    found["pairs"] = _pairs(task, table, raters, clusters, options)
+    found["raters_alone"] = _alone(table, raters, proper, rows, task)
+    return found
 
 
 def _pairs(
@@ -124,17 +206,38 @@ def _pairs(
             entry: dict[str, Any] = {
                 "raters": [raters[a], raters[b]],
                 "items": len(both),
-                "cohen_kappa": _told(cohen_kappa(first, second, **pick)),
-                "mcc": _told(mcc(first, second, **pick)),
+                "cohen_kappa": told(cohen_kappa(first, second, **pick)),
+                "mcc": told(mcc(first, second, **pick)),
             }
             if len({*first, *second}) <= 2:
-                entry["phi"] = _told(phi(first, second, **pick))
+                entry["phi"] = told(phi(first, second, **pick))
             if task.level != "nominal":
-                entry["kendall_tau_b"] = _told(kendall_tau_b(first, second, **pick))
-                entry["spearman"] = _told(spearman(first, second, **pick))
-                entry["cohen_kappa_quadratic"] = _told(cohen_kappa(first, second, weights="quadratic", **pick))
+                entry["kendall_tau_b"] = told(kendall_tau_b(first, second, **pick))
+                entry["spearman"] = told(spearman(first, second, **pick))
+                entry["within_one"] = _within_one(task, table[[a, b]][:, both], pick["clusters"], options)
+                entry["cohen_kappa_quadratic"] = told(cohen_kappa(first, second, weights="quadratic", **pick))
             found.append(entry)
     return found
+
+
+def _mean_answer(table: Any, clusters: Sequence[str], options: Options) -> dict[str, Any]:
+    """The mean over items of their mean answer."""
+    means = [fmean(given) if (given := [v for v in column if v is not None]) else math.nan for column in table.T]
+    known = [n for n, mean in enumerate(means) if mean == mean]
+    return mean_with_interval([means[n] for n in known], [clusters[n] for n in known], options)
+
+
+def _within_one(task: RatingTask, table: Any, clusters: Sequence[str], options: Options) -> dict[str, Any]:
+    """Share of the pairs of answers about an item that are at most one option apart, averaged over items."""
+    proper = [option for option in task.options if option not in task.unsure]
+    place = {value_of(task, option): number for number, option in enumerate(proper)}
+    shares, kept = [], []
+    for column, cluster in zip(table.T, clusters, strict=True):
+        given = [place[v] for v in column if v is not None]
+        if pairs := list(combinations(given, 2)):
+            shares.append(fmean(abs(a - b) <= 1 for a, b in pairs))
+            kept.append(cluster)
+    return mean_with_interval(shares, kept, options)
 
 
 def _alone(
@@ -149,12 +252,12 @@ def _alone(
             for i in range(table.shape[1])
             if others is not None and table[number, i] is not None and others.values[i] is not None
         ]
-        own = rows.filter(rows["rater"] == name)
-        seconds = [s for s in own["seconds"].to_list() if s is not None]
+        seconds = [s for s in rows.filter(rows["rater"] == name)["seconds"].to_list() if s is not None]
+        own = proper.filter(proper["rater"] == name)
         entries.append(
             {
                 "rater": name,
-                "answers": int(proper.filter(proper["rater"] == name).height),
+                "answers": sum(value is not None for value in table[number]),
                 "with_majority_of_others": (sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan),
                 "compared": len(pairs),
                 "cannot_tell": int(own["answer"].is_in(list(task.unsure)).sum()),
@@ -164,159 +267,15 @@ def _alone(
     return entries
 
 
-# -------------------------------------------------------------------------------------------------------------- judges
-def said_by_judges(
-    suite: Any, observed: Observed, verdicts: pl.DataFrame
-) -> dict[tuple[str, str, str], tuple[dict[str, str], dict[str, float]]]:
-    """What judges say of each picture, by rule, protocol and key: the class, and the probability of it where told.
-
-    Only what the suite can state as estimands: rules without classes are not in it.
-    """
-    found: dict[tuple[str, str, str], tuple[dict[str, str], dict[str, float]]] = {}
-    for estimand in getattr(suite, "estimands", lambda *_: ())(observed, verdicts):
-        for part in estimand.parts:
-            about = (estimand.rule, estimand.score.protocol, _key(part.key))
-            found.setdefault(about, ({}, {}))[0].update(zip(part.image_ids, part.said, strict=True))
-    if not found:
-        return {}
-    for row in verdicts.filter(verdicts["detail"].is_not_null()).iter_rows(named=True):
-        detail = json.loads(row["detail"])
-        if detail.get("probability") is None:
-            continue
-        for (rule, protocol, key), (said, scores) in found.items():
-            wanted = json.loads(key)
-            fits = all(detail.get(name) == value for name, value in wanted.items() if name in detail)
-            if (rule, protocol) == (row["rule"], row["protocol"]) and fits and row["image_id"] in said:
-                scores[row["image_id"]] = float(detail["probability"])
-    return found
-
-
-def judge_report(
-    said: Mapping[str, str],
-    true: Mapping[str, str],
-    observed: Observed,
-    *,
-    by: Sequence[str] = (),
-    scores: Mapping[str, float] | None = None,
-    n_resamples: int = 2_000,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """A judge beside the majority of people: confusion, agreement, and how often each class is found, per group.
-
-    Args:
-        said: the judge's class by picture. true: that of people. scores: probability of the class said, if known.
-        by: facets of prompts; per value of each, the rates again. A class's ``found`` is the judge's sensitivity for
-            it, ``not_claimed`` the specificity.
-    """
-    options = {"n_resamples": n_resamples, "seed": seed}
-    images = sorted(image for image in true if image in said)
-    prompt_of = dict(observed.images.select("image_id", "prompt_id").iter_rows())
-    clusters = [prompt_of[image] for image in images]
-    labels = sorted({*(true[i] for i in images), *(said[i] for i in images)}, key=_order)
-    table = [[sum(true[i] == a and said[i] == b for i in images) for b in labels] for a in labels]
-    people, judge = [true[i] for i in images], [said[i] for i in images]
-    told: dict[str, Any] = {
-        "items": len(images),
-        "without_verdict": sum(image not in said for image in true),
-        "labels": labels,
-        "confusion": table,
-        "accuracy": _rate([a == b for a, b in zip(people, judge, strict=True)], clusters),
-        "classes": _classes(labels, people, judge, clusters),
-    }
-    if images:
-        pick: dict[str, Any] = {**options, "clusters": clusters}
-        told["cohen_kappa"] = _told(cohen_kappa(people, judge, **pick))
-        told["mcc"] = _told(mcc(people, judge, **pick))
-        if len(labels) == 2:
-            told["phi"] = _told(phi(people, judge, **pick))
-            told |= _area(labels, people, judge, [(scores or {}).get(i) for i in images], pick)
-        if all(_is_number(label) for label in labels):
-            numbers = [[float(v) for v in side] for side in (people, judge)]
-            told["kendall_tau_b"] = _told(kendall_tau_b(*numbers, **pick))
-            told["spearman"] = _told(spearman(*numbers, **pick))
-    groups: dict[str, Any] = {}
-    for facet in by:
-        value_of = [observed.prompts[prompt].facets.get(facet) for prompt in clusters]
-        for value in sorted({v for v in value_of if v is not None}, key=str):
-            chosen = [n for n, v in enumerate(value_of) if v == value]
-            within = [[side[n] for n in chosen] for side in (people, judge, clusters)]
-            groups.setdefault(facet, {})[str(value)] = {
-                "items": len(chosen),
-                "accuracy": _rate([a == b for a, b in zip(*within[:2], strict=True)], within[2]),
-                "classes": _classes(labels, *within),
-            }
-    if groups:
-        told["groups"] = groups
-    return told
-
-
-def _classes(labels: Sequence[str], people: Any, judge: Any, clusters: Sequence[str]) -> dict[str, Any]:
-    """Per class: how often the judge finds it where people see it, and does not claim it where they do not."""
-    return {
-        label: {
-            "found": _rate(
-                [b == label for a, b in zip(people, judge, strict=True) if a == label],
-                [c for a, c in zip(people, clusters, strict=True) if a == label],
-            ),
-            "not_claimed": _rate(
-                [b != label for a, b in zip(people, judge, strict=True) if a != label],
-                [c for a, c in zip(people, clusters, strict=True) if a != label],
-            ),
-        }
-        for label in labels
-    }
-
-
-def _area(
-    labels: Sequence[str], people: Any, judge: Any, scores: Sequence[float | None], pick: Options
-) -> dict[str, Any]:
-    if not any(score is not None for score in scores):
-        return {}
-    positive = labels[1]
-    # The probability is that of the class that was said.
-    of_positive = [
-        math.nan if score is None else score if said == positive else 1 - score
-        for score, said in zip(scores, judge, strict=True)
-    ]
-    found = auc(of_positive, [float(label == positive) for label in people], **pick)
-    return {"auc": _told(found) | {"positive": positive}}
-
-
-def _rate(hits: Sequence[bool], clusters: Sequence[str]) -> dict[str, Any]:
-    if not hits:
-        return {"value": math.nan, "low": math.nan, "high": math.nan, "n": 0}
-    found = clustered_proportion(np.array(hits, dtype=np.float64), np.asarray(clusters))
-    return {"value": found.value, "low": found.low, "high": found.high, "n": len(hits)}
-
-
 # --------------------------------------------------------------------------------------------------------------- parts
-def _told(found: Agreement) -> dict[str, Any]:
-    return {"value": found.value, "low": found.low, "high": found.high, "items": found.n_units}
-
-
-def _value(task: RatingTask, answer: str) -> Any:
-    """Answers that are numbers count as numbers where their differences mean something."""
-    return float(answer) if task.level != "nominal" and _is_number(answer) else answer
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _order(label: str) -> tuple[bool, float, str]:
-    return (not _is_number(label), float(label) if _is_number(label) else 0.0, label)
-
-
-def _shares(values: Any) -> dict[str, float]:
-    known = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in values if v is not None]
-    return {value: known.count(value) / len(known) for value in sorted(set(known), key=_order)}
-
-
-def _key(key: Mapping[str, Any]) -> str:
-    return json.dumps(dict(key), sort_keys=True)
+def _shares(task: RatingTask, values: Any) -> dict[str, float]:
+    """How often each answer is the majority, in the order of the task's options."""
+    known = [value for value in values if value is not None]
+    proper = [option for option in task.options if option not in task.unsure]
+    name_of = {value_of(task, option): option for option in proper}
+    names = [name_of.get(value, str(value)) for value in known]
+    listed = [*proper, *sorted(set(names) - set(proper), key=order_of)]
+    return {name: names.count(name) / len(names) for name in listed if name in names}
 
 
 def _prompts_of_items(run: Run, items: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,10 @@ from verism.cli.common import put_json, without_nan
 
 __all__ = ["agreement"]
 
-_BETWEEN = ("percent_agreement", "krippendorff_alpha", "fleiss_kappa")
+_BETWEEN = ("percent_agreement", "within_one", "krippendorff_alpha", "fleiss_kappa")
+_PAIR = ("cohen_kappa", "phi", "cohen_kappa_quadratic", "kendall_tau_b", "within_one")
+_GRADED = ("kendall_tau_b", "spearman", "pearson", "auc", "within_one", "mean_difference")
+_FEW = 4  # classes up to which each is listed
 _BESIDE = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b", "spearman")
 
 
@@ -32,7 +35,9 @@ def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, s
 
     Majorities (and ties), percent agreement, Krippendorff's alpha, Fleiss' and Cohen's kappa, phi, MCC, Kendall's
     tau-b and Spearman's rho per question and rater; each judge against the majority: confusion, sensitivity and
-    specificity per class and group, AUC where it tells a probability. Intervals resample prompts.
+    specificity per class and group, AUC where it tells a probability. Numbers of judges beside ratings on a scale:
+    tau-b, rho, r; of tones also the share within one. Pairs of pictures: which run people prefer, with a permutation
+    test. Intervals resample prompts.
     """
     from verism import api
 
@@ -42,26 +47,71 @@ def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, s
         put_json(without_nan(found))
         return
     for name, task in found["tasks"].items():
-        people = task["people"]
-        click.echo(f"{name}: {people['answers']:,} answers of {people['raters']} raters on {people['items']:,} items")
-        ties = f", {people['majority']['ties']} ties" if people["majority"]["ties"] else ""
-        shares = ", ".join(f"{value} {share:.0%}" for value, share in people["majority"]["shares"].items())
-        click.echo(f"  majority: {shares or 'none'}{ties}")
-        for measure in _BETWEEN:
-            if measure in people:
-                click.echo(f"  {measure.replace('_', ' ')}: {_number(people[measure])}")
-        for rater in people["raters_alone"]:
-            if rater["compared"]:
-                share = f"{rater['with_majority_of_others']:.0%} with the majority of the others"
-                click.echo(f"    {rater['rater']}: {rater['answers']:,} answers, {share}")
+        _people(name, task["people"])
         for protocol, judge in task.get("judges", {}).items():
-            told = "; ".join(f"{m.replace('_', ' ')} {_number(judge[m])}" for m in _BESIDE if m in judge)
-            click.echo(f"  judge ({protocol}) beside people, {judge['items']:,} items: {told}")
-            for label, rates in judge["classes"].items():
-                click.echo(f"    {label}: found {_number(rates['found'])}, not claimed {_number(rates['not_claimed'])}")
-            for facet, groups in judge.get("groups", {}).items():
-                for value, group in groups.items():
-                    click.echo(f"    {facet} {value} ({group['items']}): accuracy {_number(group['accuracy'])}")
+            _judge(protocol, judge)
+        for rule, protocols in task.get("graded", {}).items():
+            for protocol, judge in protocols.items():
+                click.echo(f"  {rule} ({protocol}) beside people, {judge['items']:,} items: {_told(judge, _GRADED)}")
+                _groups(judge, _GRADED)
+        if "preference" in task:
+            _preference(task["preference"])
+
+
+def _people(name: str, people: dict[str, Any]) -> None:
+    click.echo(f"{name}: {people['answers']:,} answers of {people['raters']} raters on {people['items']:,} items")
+    if "mean" in people:
+        click.echo(f"  mean answer: {_number(people['mean'])}")
+    ties = f", {people['majority']['ties']} ties" if people["majority"]["ties"] else ""
+    shares = ", ".join(f"{value} {share:.0%}" for value, share in people["majority"]["shares"].items())
+    click.echo(f"  majority: {shares or 'none'}{ties}")
+    for measure in _BETWEEN:
+        if measure in people:
+            level = f" ({people[measure]['level']})" if "level" in people[measure] else ""
+            click.echo(f"  {measure.replace('_', ' ')}{level}: {_number(people[measure])}")
+    for rater in people["raters_alone"]:
+        if rater["compared"]:
+            share = f"{rater['with_majority_of_others']:.0%} with the majority of the others"
+            click.echo(f"    {rater['rater']}: {rater['answers']:,} answers, {share}")
+    for pair in people["pairs"]:
+        click.echo(f"    {' and '.join(pair['raters'])}, {pair['items']:,} items: {_told(pair, _PAIR)}")
+
+
+def _judge(protocol: str, judge: dict[str, Any]) -> None:
+    click.echo(f"  judge ({protocol}) beside people, {judge['items']:,} items: {_told(judge, _BESIDE)}")
+    for label, rates in judge["classes"].items() if len(judge["classes"]) <= _FEW else ():
+        click.echo(f"    {label}: found {_number(rates['found'])}, not claimed {_number(rates['not_claimed'])}")
+    _groups(judge, ("accuracy",))
+
+
+def _groups(judge: dict[str, Any], measures: tuple[str, ...]) -> None:
+    for facet, groups in judge.get("groups", {}).items():
+        for value, group in groups.items():
+            click.echo(f"    {facet} {value} ({group['items']}): {_told(group, measures)}")
+            classes = group.get("classes", {})
+            if 0 < len(classes) <= _FEW:
+                found = ", ".join(f"{label} {_number(rates['found'])}" for label, rates in classes.items())
+                click.echo(f"      found: {found}")
+
+
+def _preference(found: dict[str, Any]) -> None:
+    first, second = found["runs"]
+    shares, prompts, difference = found["shares"], found["prompts"], found["difference"]
+    click.echo(
+        f"  preferred: {first} {_number(shares['first'])}, {second} {_number(shares['second'])}, tie "
+        f"{_number(shares['tie'])}; by prompts {prompts['first']} to {prompts['second']}, {prompts['even']} even"
+    )
+    p_value = difference["p_value"]
+    p = "undefined" if p_value != p_value else f"{p_value:.3g}"
+    click.echo(f"  {first} less {second}: {_number(difference)}, p = {p}")
+
+
+def _told(found: dict[str, Any], measures: tuple[str, ...]) -> str:
+    return "; ".join(f"{_word(m)} {_number(found[m])}" for m in measures if m in found)
+
+
+def _word(measure: str) -> str:
+    return "AUC" if measure == "auc" else measure.replace("_", " ")
 
 
 def _number(found: dict[str, Any]) -> str:

@@ -65,6 +65,7 @@ class Group(click.Group):
 
 def put_scores(finished: Any, as_json: bool) -> None:
     """The scores of a run, as a table or as JSON."""
+    from verism.reports.adjustments import correction_notes
     from verism.reports.tables import terminal_table
     from verism.store import score_records
 
@@ -72,7 +73,7 @@ def put_scores(finished: Any, as_json: bool) -> None:
         put_json(score_records(finished.scores()))
     else:
         click.echo(terminal_table([finished]))
-    for line in finished.manifest.get("notes", {}).get("remarks", ()):
+    for line in [*finished.manifest.get("notes", {}).get("remarks", ()), *correction_notes(finished)]:
         say(f"note: {line}")
 
 

@@ -349,8 +349,15 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
 @click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
 @click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Pictures shown.")
+@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
 def report(
-    run_dirs: tuple[Path, ...], out: Path | None, as_json: bool, as_csv: bool, markdown: bool, gallery: int
+    run_dirs: tuple[Path, ...],
+    out: Path | None,
+    as_json: bool,
+    as_csv: bool,
+    markdown: bool,
+    gallery: int,
+    cards: tuple[Path, ...],
 ) -> None:
     """One self-contained HTML page about one or more runs (a model beside oracle and shuffled, say).
 
@@ -359,6 +366,7 @@ def report(
     verism report runs/mine --markdown
     """
     from verism import api
+    from verism.cards import read_card
     from verism.reports import html, tables
 
     if as_json + as_csv + markdown > 1:
@@ -371,7 +379,8 @@ def report(
     if markdown:
         click.echo(tables.markdown_table(runs))
     if out is not None or not (as_json or as_csv or markdown):
-        path = html.write_report(runs, out or runs[0].path / "report" / "index.html", gallery=gallery)
+        known = [read_card(card) for card in cards]
+        path = html.write_report(runs, out or runs[0].path / "report" / "index.html", gallery=gallery, cards=known)
         (say if as_json or as_csv or markdown else click.echo)(str(path))
 
 

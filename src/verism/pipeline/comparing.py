@@ -33,6 +33,7 @@ class Difference:
             those of prompts that only one run asked are among them. Of ``independent`` rows no pictures are paired.
         method: ``paired``: over the pictures both could be judged on, clustered by prompt, by permutations.
             ``independent``: from the two intervals (see ``compare_scores``).
+        adjusted: as of ``Score``: by what the judge's error was taken out of both values; empty for neither.
     """
 
     metric: str
@@ -50,6 +51,7 @@ class Difference:
     n_unpaired: int
     unit: str = "share"
     method: str = "paired"
+    adjusted: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -62,7 +64,8 @@ def compare_scores(a: Run, b: Run, *, by: str | None = None, protocol: str | Non
     Each end of the interval combines the distances of the single ends (Zou & Donner 2008); the p-value is that of the
     normal test whose standard errors the two intervals imply. Both treat the runs as independent. Runs that share real
     pictures or prompts err alike in part, so that true differences are found somewhat less often than they could be,
-    and false ones not more often. Holm's correction runs over the groups of one measure and protocol.
+    and false ones not more often. Holm's correction runs over the groups of one measure and protocol. Scores adjusted
+    for the judge's error are compared with such scores of the same kind only, and are a family of their own.
 
     Args:
         by: only scores of groups made of this facet (``region``, ``object`` ...); None: those of all but objects.
@@ -74,7 +77,8 @@ def compare_scores(a: Run, b: Run, *, by: str | None = None, protocol: str | Non
     for run in (a, b):
         scores = [s for s in run.scores() if protocol is None or s.protocol == protocol]
         kept = [s for s in scores if (by in s.group if by is not None else "object" not in s.group)]
-        columns.append({(s.protocol, s.metric, tuple(s.group.items())): s for s in kept})
+        # What was adjusted for the judge's error is only held against what was adjusted in the same way.
+        columns.append({(s.protocol, s.metric, tuple(s.group.items()), s.adjusted): s for s in kept})
     shared = [key for key in columns[0] if key in columns[1] and not math.isnan(columns[0][key].ci_low)]
     if not shared:
         raise UsageError(
@@ -83,10 +87,10 @@ def compare_scores(a: Run, b: Run, *, by: str | None = None, protocol: str | Non
     order: dict[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
     shared.sort(key=lambda key: order.get(key[0], len(order)))
     found = [_independent(columns[0][key], columns[1][key]) for key in shared]
-    families: dict[tuple[str, str], list[int]] = {}
+    families: dict[tuple[str, str, str], list[int]] = {}
     for place, row in enumerate(found):
         if row.group and not math.isnan(row.p_value):
-            families.setdefault((row.protocol, row.metric), []).append(place)
+            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(place)
     for places in families.values():
         for place, p in zip(places, holm([found[i].p_value for i in places]).tolist(), strict=True):
             found[place] = replace(found[place], p_holm=p)
@@ -118,6 +122,7 @@ def _independent(a: Score, b: Score) -> Difference:
         n_unpaired=a.n_used + b.n_used,
         unit=a.unit,
         method="independent",
+        adjusted=a.adjusted,
     )
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verism.cards import JudgeCard, Kind, Measured, find_measured
 from verism.records import PROTOCOLS, Estimand, EstimandPart, Score
-from verism.statistics.misclassification import adjusted_mean
+from verism.statistics.misclassification import FittedShares, fit_shares
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
 __all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_people"]
@@ -162,6 +163,7 @@ def adjust_by_cards(
         rules: those the run was scored by. A card that was made by others (another limit, say) gives no value.
     """
     made = []
+    fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same pictures
     for estimand in estimands:
         judge = judges.get(estimand.role, "")
         found = [
@@ -174,7 +176,7 @@ def adjust_by_cards(
         told = [
             (math.nan, math.nan, math.nan, unlike)
             if (unlike := _other_rules(card, measured.protocol, rules or {}))
-            else _through(part, measured, estimand.worth, n_resamples, seed)
+            else _through(part, measured, estimand.worth, n_resamples, seed, fits)
             for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
         value = sum(p.coefficient * t[0] for p, t in zip(estimand.parts, told, strict=True))
@@ -219,24 +221,37 @@ def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any]) -> st
 
 
 def _through(
-    part: EstimandPart, measured: Measured, worth: Mapping[str, float], n_resamples: int, seed: int
+    part: EstimandPart,
+    measured: Measured,
+    worth: Mapping[str, float],
+    n_resamples: int,
+    seed: int,
+    fits: dict[tuple[int, int], FittedShares],
 ) -> tuple[float, float, float, str]:
     """The mean of a part through an error table: value, ends, note."""
     if foreign := sorted(set(part.said) - set(measured.labels)):
         return math.nan, math.nan, math.nan, f"the card knows nothing of the class {foreign[0]!r}"
     if missing := [label for label in measured.labels if label not in worth]:
         return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
+    fitted = fits.get((id(part), id(measured)))
+    if fitted is None:
+        said = _said_by_prompt(part, measured)
+        counts = np.asarray(measured.counts)
+        fitted = fit_shares(None, counts, observed_by_cluster=said, n_resamples=n_resamples, seed=seed)
+        fits[id(part), id(measured)] = fitted
+    found = fitted.mean([worth[label] for label in measured.labels])
+    return found.value, found.low, found.high, found.note
+
+
+def _said_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.float64]:
+    """Pictures that were called each class, by cluster, (P, J)."""
     prompts, row = np.unique(np.asarray(part.clusters), return_inverse=True)
     place = {label: i for i, label in enumerate(measured.labels)}
     said = np.zeros((len(prompts), len(measured.labels)))
     # Pictures that weigh more than others count as more; in all they count as many as there are.
     column = np.array([place[s] for s in part.said], dtype=np.intp)
     np.add.at(said, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
-    values = [worth[label] for label in measured.labels]
-    found = adjusted_mean(
-        None, np.asarray(measured.counts), values, observed_by_cluster=said, n_resamples=n_resamples, seed=seed
-    )
-    return found.value, found.low, found.high, found.note
+    return said
 
 
 def _bounds(estimand: Estimand) -> tuple[float, float]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from verism.cards import JudgeCard
 from verism.errors import UsageError
+from verism.reports.bias_scores import of_bias
 from verism.reports.page import write_page
 from verism.reports.tables import skills_based
 from verism.store import Run
@@ -13,7 +15,14 @@ from verism.store import Run
 __all__ = ["write_report"]
 
 
-def write_report(runs: Sequence[Run], out: Path, *, gallery: int = 120, embed_pixels: int = 256) -> Path:
+def write_report(
+    runs: Sequence[Run],
+    out: Path,
+    *,
+    gallery: int = 120,
+    embed_pixels: int = 256,
+    cards: Sequence[JudgeCard] = (),
+) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
@@ -21,6 +30,7 @@ def write_report(runs: Sequence[Run], out: Path, *, gallery: int = 120, embed_pi
         out: an ``.html`` file, or a directory that gets an ``index.html``. Replaced if it is there.
         gallery: how many pictures to show, over all runs; 0 for none.
         embed_pixels: longer side of an embedded picture at most, in pixels.
+        cards: of judges, besides those in the folder ``cards`` of each run and those that come with verism.
     Returns:
         The file written.
     Raises:
@@ -33,15 +43,19 @@ def write_report(runs: Sequence[Run], out: Path, *, gallery: int = 120, embed_pi
     if all(paintskills):
         from verism.reports.paintskills_page import render_paintskills
 
-        page = render_paintskills(runs, gallery=gallery, embed_pixels=embed_pixels)
+        page = render_paintskills(runs, gallery=gallery, embed_pixels=embed_pixels, cards=cards)
     elif all(_of_presentation(run) for run in runs):
         from verism.reports.presentation_page import render_presentation
 
-        page = render_presentation(runs, gallery=gallery, embed_pixels=embed_pixels)
+        page = render_presentation(runs, gallery=gallery, embed_pixels=embed_pixels, cards=cards)
+    elif all(map(of_bias, runs)):
+        from verism.reports.bias_page import render_bias
+
+        page = render_bias(runs, gallery=gallery, embed_pixels=embed_pixels, cards=cards)
     elif not any(paintskills):
         from verism.reports.measures_page import render_measures
 
-        page = render_measures(runs, gallery=gallery, embed_pixels=embed_pixels)
+        page = render_measures(runs, gallery=gallery, embed_pixels=embed_pixels, cards=cards)
     else:
         raise UsageError("runs of PaintSkills and of other suites have no page in common; report them one by one")
     return write_page(page, out)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from verism.errors import UsageError
 from verism.records import FacetValue, Score
+from verism.reports.adjustments import corrected_by
+from verism.reports.bias_scores import caveat, in_short_table, of_bias, short_table_place
 from verism.reports.tables import UNDEFINED, run_names
 from verism.store import Run
 
@@ -37,6 +39,8 @@ DETAIL = (
     "category",
     "attribute",
     "context",
+    "profession",
+    "word",
 )  # facets too many to be in the first table; reports and CSV have them
 NAMES_GROUP = ("_worst", "_best")  # of these, the group is a finding: runs differ in it, and share a row
 
@@ -154,8 +158,14 @@ def by_measure(keys: Iterable[Key]) -> list[Key]:
     return sorted(kept, key=lambda key: order[key[0]])
 
 
+def _in_first_table(run: Run, score: Score) -> bool:
+    return in_short_table(score) if of_bias(run) else not is_detail(score)
+
+
 def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the first table: what is not broken down to single objects.
+
+    A number with the judge's error taken out has a row of its own below that as judged.
 
     Raises:
         UsageError: no runs, or no scores under this protocol.
@@ -163,8 +173,15 @@ def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[l
     """
     if not runs:
         raise UsageError("a report needs at least one run, got none")
-    columns = [{key_of(s): s for s in run.scores() if s.protocol == protocol and not is_detail(s)} for run in runs]
-    keys = by_measure(key for column in columns for key in column)
+    columns = [
+        {(key_of(s), s.adjusted): s for s in run.scores() if s.protocol == protocol and _in_first_table(run, s)}
+        for run in runs
+    ]
+    order = by_measure(key for column in columns for key, _ in column)
+    if all(map(of_bias, runs)):
+        order.sort(key=lambda key: short_table_place(key[0]))
+    kinds = ["", *sorted({kind for column in columns for _, kind in column if kind})]
+    keys = [(key, kind) for key in order for kind in kinds if any((key, kind) in column for column in columns)]
     if not keys:
         raise UsageError(f"these runs have no scores under the protocol {protocol}")
     body = []
@@ -172,6 +189,13 @@ def headline_rows(runs: Sequence[Run], protocol: str) -> tuple[list[str], list[l
         scores = [column.get(key) for column in columns]
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
-        body.append([one.metric, group_name(key), unit, *(cell(s) for s in scores)])
+        body.append(
+            [
+                one.metric + corrected_by(key[1]),
+                group_name(key[0]) + caveat(key[0][1]),
+                unit,
+                *(cell(s) for s in scores),
+            ]
+        )
     names = run_names(runs)
     return ["metric", "group", "unit", *(names if len(runs) > 1 else ["value"])], body

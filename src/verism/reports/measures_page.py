@@ -9,9 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from verism.cards import JudgeCard
 from verism.errors import UsageError
 from verism.records import PROTOCOLS, Score
 from verism.reports import measures, page, plots
+from verism.reports.adjustments import as_judged
 from verism.reports.evidence import OUTCOME_NAMES, collect_evidence
 from verism.reports.gallery import OUTCOMES
 from verism.reports.measure_names import explained, title, unit_name
@@ -81,7 +83,7 @@ class Figure:
     versions: Mapping[str, Markup | None]
 
 
-def render_measures(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> str:
+def render_measures(runs: Sequence[Run], *, gallery: int, embed_pixels: int, cards: Sequence[JudgeCard] = ()) -> str:
     """The page of one run, or of several side by side (see ``html.write_report``).
 
     Raises:
@@ -92,7 +94,7 @@ def render_measures(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> 
         raise UsageError(f"runs of {' and '.join(sorted(kinds))} have no page in common; report them one by one")
     kind = kinds.pop()
     names = run_names(runs)
-    scores = [run.scores() for run in runs]
+    scores = [as_judged(run.scores()) for run in runs]
     tiles = collect_evidence(runs, gallery=gallery, embed_pixels=embed_pixels)
     setting = differing_setting(runs)
     remarks = [(i, line) for i, run in enumerate(runs) for line in run.manifest.get("notes", {}).get("remarks", ())]
@@ -101,6 +103,7 @@ def render_measures(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> 
     return page.render(
         "measures.html.j2",
         [page.introduce(name, run) for name, run in zip(names, runs)],
+        cards=cards,
         lead=LEADS.get(kind, "What was measured of these pictures."),
         meanings=MEANINGS.get(kind, MEANINGS["quality"]),
         limits=LIMITS.get(kind, ()),

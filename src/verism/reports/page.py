@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from verism.cards import JudgeCard
 from verism.records import ROLES, STATES, TABLES, content_hash
 from verism.reports import tables
+from verism.reports.adjustments import adjusted_rows
 from verism.reports.gallery import judge_of
+from verism.reports.judging import judge_panels
 from verism.reports.svg import RUN_COLORS
 from verism.store import TRUTH, Run
 
@@ -221,8 +224,12 @@ def title_of(sources: Sequence[Source]) -> str:
     return f"{len(sources)} runs on {suites}"
 
 
-def render(template: str, sources: Sequence[Source], **values: Any) -> str:
-    """A template of ``templates/`` with what every page shows, and ``values`` of its own."""
+def render(template: str, sources: Sequence[Source], *, cards: Sequence[JudgeCard] = (), **values: Any) -> str:
+    """A template of ``templates/`` with what every page shows, and ``values`` of its own.
+
+    Args:
+        cards: of judges, besides those in the runs and those that come with verism.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = resources.files("verism.reports") / "templates"
@@ -236,6 +243,7 @@ def render(template: str, sources: Sequence[Source], **values: Any) -> str:
     )
     environment.filters |= {"percent": tables.percent, "interval": tables.interval, "thousands": "{:,}".format}
     runs = [s.run for s in sources]
+    adjusted = adjusted_rows(runs)
     return environment.get_template(template).render(
         title=title_of(sources),
         style=Markup((templates / "report.css").read_text(encoding="utf-8")),
@@ -245,6 +253,9 @@ def render(template: str, sources: Sequence[Source], **values: Any) -> str:
         protocols=PROTOCOL_ORDER,
         sources=sources,
         cautions=cautions(sources),
+        adjusted_rows=adjusted,
+        has_adjusted=any(adjusted.values()),
+        judge_panels=judge_panels(runs, cards),
         provenance=provenance(sources),
         n_pictures=sum(sum(s.states.values()) for s in sources),
         dash=tables.UNDEFINED,

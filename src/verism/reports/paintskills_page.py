@@ -8,8 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from verism.cards import JudgeCard
 from verism.records import PROTOCOLS, Score
 from verism.reports import figures, page, tables
+from verism.reports.adjustments import corrected_by
 from verism.reports.gallery import OUTCOMES, Tile, box_threshold, collect
 from verism.store import Run
 
@@ -70,7 +72,7 @@ def _skill(name: str) -> str:
     return SKILL_NAMES.get(name, name)
 
 
-def render_paintskills(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> str:
+def render_paintskills(runs: Sequence[Run], *, gallery: int, embed_pixels: int, cards: Sequence[JudgeCard] = ()) -> str:
     """The page of one run, or of several side by side (see ``html.write_report``)."""
     table = tables.headline(runs)
     sources = [page.introduce(name, run, unread=_unread(run)) for name, run in zip(table.names, runs)]
@@ -78,6 +80,7 @@ def render_paintskills(runs: Sequence[Run], *, gallery: int, embed_pixels: int) 
     return page.render(
         "paintskills.html.j2",
         sources,
+        cards=cards,
         meanings=PROTOCOL_MEANING,
         skill_rules=[(skill, _skill(skill), SKILL_RULES[skill]) for skill in table.columns if skill in SKILL_RULES],
         table=table,
@@ -98,6 +101,7 @@ def render_paintskills(runs: Sequence[Run], *, gallery: int, embed_pixels: int) 
         outcomes=OUTCOMES,
         thresholds=[box_threshold(run) for run in runs],
         skill=_skill,
+        corrected_by=corrected_by,
     )
 
 

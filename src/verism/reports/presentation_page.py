@@ -12,8 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from verism.cards import JudgeCard
 from verism.records import PROTOCOLS, Score
 from verism.reports import measures, page, plots
+from verism.reports.adjustments import as_judged
 from verism.reports.measure_names import title as measure_title
 from verism.reports.measure_names import unit_name
 from verism.reports.presentation_figures import LEVEL, Bar, SymlogAxis, diverging_bars, score_dots, signed, symlog_axis
@@ -77,7 +79,9 @@ class Figure:
     untested: frozenset[str] = frozenset()  # protocols without p-values
 
 
-def render_presentation(runs: Sequence[Run], *, gallery: int, embed_pixels: int) -> str:
+def render_presentation(
+    runs: Sequence[Run], *, gallery: int, embed_pixels: int, cards: Sequence[JudgeCard] = ()
+) -> str:
     """The page of one run, or of several side by side (see ``html.write_report``).
 
     Raises:
@@ -96,6 +100,7 @@ def render_presentation(runs: Sequence[Run], *, gallery: int, embed_pixels: int)
     return page.render(
         "presentation.html.j2",
         [page.introduce(name, run) for name, run in zip(names, runs)],
+        cards=cards,
         names=names,
         meanings=MEANINGS,
         limits=LIMITS,
@@ -126,7 +131,7 @@ class _Vectors:
     """The scores of a run by what they are of."""
 
     def __init__(self, run: Run) -> None:
-        self.scores = run.scores()
+        self.scores = as_judged(run.scores())
         self.terms = _terms(run, self.scores)
         self.found: dict[tuple[str, str, str, str, str, str], Score] = {}
         for s in self.scores:

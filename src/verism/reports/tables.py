@@ -15,11 +15,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from verism.errors import UsageError
 from verism.records import PROTOCOLS, FacetValue, Score
+from verism.reports.adjustments import as_adjusted, as_judged, corrected_by, kinds_of
 from verism.store import Run, score_records
 
 __all__ = [
@@ -55,11 +56,14 @@ class Numbers:
     """The scores of one run, by metric, protocol and group.
 
     Attributes:
-        scores: as the run keeps them. suites: names of their suites, usually one.
+        scores: as the run keeps them, without those that are adjusted. suites: names of their suites, usually one.
         skills: skills with an accuracy, in the suite's order.
+        adjusted: by kind of truth, the scores with the judge's error taken out.
     """
 
     def __init__(self, scores: Sequence[Score]) -> None:
+        self.adjusted: dict[str, Numbers] = {kind: Numbers.of_kind(scores, kind) for kind in kinds_of(scores)}
+        scores = as_judged(scores)
         self.scores = tuple(scores)
         self.suites = tuple(dict.fromkeys(s.suite for s in scores))
         self._by_key: dict[tuple[str, str, GroupKey], Score] = {
@@ -68,6 +72,11 @@ class Numbers:
         self.skills = tuple(
             dict.fromkeys(str(s.group["skill"]) for s in scores if s.metric == "accuracy" and set(s.group) == {"skill"})
         )
+
+    @staticmethod
+    def of_kind(scores: Sequence[Score], kind: str) -> Numbers:
+        """The scores adjusted by this kind of truth, to be looked up like those as judged."""
+        return Numbers([replace(s, adjusted="") for s in as_adjusted(scores, kind)])
 
     def get(self, metric: str, protocol: str, **group: FacetValue) -> Score | None:
         """The score of exactly this group, or None if the run has none."""
@@ -239,9 +248,20 @@ def _rows(table: Headline, protocol: str) -> tuple[list[str], list[list[str]]]:
     for name, numbers in zip(table.names, table.numbers):
         used, unusable = _total(numbers, protocol)
         body.append([name, *(_cell_text(numbers.cell(c, protocol)) for c in table.columns), f"{used} / {unusable}"])
+        for kind, adjusted in numbers.adjusted.items():
+            cells = [adjusted.cell(c, protocol) for c in table.columns]
+            if any(cells):
+                body.append([name + corrected_by(kind), *map(_cell_text, cells), UNDEFINED])
     for label, values in table.shuffled:
         body.append([label, *(percent(values.get(c)) for c in table.columns), UNDEFINED])
     return header, body
+
+
+def _corrected_note(table: Headline) -> str:
+    """What rows with the judge's error taken out are; empty if there is none."""
+    if not any(numbers.adjusted for numbers in table.numbers):
+        return ""
+    return " Corrected: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
 
 
 def markdown_table(runs: Sequence[Run], *, protocol: str = "corrected") -> str:
@@ -264,7 +284,7 @@ def markdown_table(runs: Sequence[Run], *, protocol: str = "corrected") -> str:
         "",
         _markdown(
             f"Accuracy in per cent with 95 % intervals clustered by prompt; suite {suites}, protocol {protocol}. "
-            "Unusable pictures are not part of the values."
+            f"Unusable pictures are not part of the values.{_corrected_note(table)}"
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -303,7 +323,7 @@ def csv_table(runs: Sequence[Run]) -> str:
     records = json_report(runs)
     facets = list(dict.fromkeys(name for record in records for name in record["group"]))
     plain = [name for name in records[0] if name != "group"] if records else []
-    first = [name for name in plain if name in ("run", "suite", "metric", "protocol")]
+    first = [name for name in plain if name in ("run", "suite", "metric", "protocol", "adjusted")]
     columns = [*first, *facets, *(name for name in plain if name not in first)]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -349,8 +369,10 @@ def terminal_table(runs: Sequence[Run], protocol: str = "corrected") -> str:
         header, body = headline_rows(runs, protocol)
         left, note = 3, f"protocol {protocol}; {MEASURES_NOTE[0].lower()}{MEASURES_NOTE[1:]}"
     else:
-        header, body = _rows(headline(runs), protocol)
+        table = headline(runs)
+        header, body = _rows(table, protocol)
         note = f"accuracy in % [95 % interval], protocol {protocol}; unusable pictures are not part of the values"
+        note += _corrected_note(table).replace(" Corrected", "; corrected").removesuffix(".")
     rows = [[_ascii(cell) for cell in row] for row in (header, *body)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
 

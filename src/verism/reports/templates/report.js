@@ -17,6 +17,7 @@
   const tiles = all("#tiles > .tile").map((element) => ({
     element,
     objects: JSON.parse(element.dataset.objects),
+    classes: element.dataset.classes && JSON.parse(element.dataset.classes),
     text: element.querySelector(".words").textContent.toLowerCase(),
   }));
   let visible = tiles;
@@ -25,19 +26,22 @@
     if (!form) return;
     const wanted = new FormData(form);
     const words = (wanted.get("text") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-    const outcomeOf = (tile) => tile.element.dataset[root.dataset.protocol];
+    // A tile with several pictures has several outcomes, one to a line.
+    const outcomesOf = (tile) => (tile.element.dataset[root.dataset.protocol] ?? "").split("\n");
+    const classesOf = (tile) => tile.classes?.[root.dataset.protocol] ?? [];
     const fits = tiles.filter((tile) =>
       (!wanted.get("run") || tile.element.dataset.run === wanted.get("run")) &&
       (!wanted.get("skill") || tile.element.dataset.skill === wanted.get("skill")) &&
       (!wanted.get("object") || tile.objects.includes(wanted.get("object"))) &&
+      (!wanted.get("class") || classesOf(tile).includes(wanted.get("class"))) &&
       words.every((word) => tile.text.includes(word)));
-    visible = fits.filter((tile) => !wanted.get("outcome") || outcomeOf(tile) === wanted.get("outcome"));
+    visible = fits.filter((tile) => !wanted.get("outcome") || outcomesOf(tile).includes(wanted.get("outcome")));
     const shown = new Set(visible);
     for (const tile of tiles) tile.element.hidden = !shown.has(tile);
     for (const output of all("output[data-count]", form)) {
-      output.value = fits.filter((tile) => outcomeOf(tile) === output.dataset.count).length;
+      output.value = fits.filter((tile) => outcomesOf(tile).includes(output.dataset.count)).length;
     }
-    byId("gallery-count").value = `${visible.length} of ${tiles.length} pictures shown`;
+    byId("gallery-count").value = `${visible.length} of ${tiles.length} ${byId("tiles").dataset.what ?? "pictures"} shown`;
     byId("nothing").hidden = visible.length > 0;
     byId("tiles").classList.toggle("bare", !wanted.get("boxes"));
   }
@@ -52,11 +56,12 @@
   const enlarge = (index) => {
     current = (index + visible.length) % visible.length;
     const copy = visible[current].element.cloneNode(true);
-    const button = copy.querySelector(".picture");
-    const frame = document.createElement("div");
-    frame.className = "picture";
-    frame.append(...button.childNodes);
-    button.replaceWith(frame);
+    for (const button of all(".picture", copy)) {
+      const frame = document.createElement("div");
+      frame.className = "picture";
+      frame.append(...button.childNodes);
+      button.replaceWith(frame);
+    }
     byId("large-tile").replaceChildren(copy);
     if (!large.open) large.showModal();
   };
