@@ -476,7 +476,7 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     assert done.err == (
         "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
         "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, "
-        "gender_presentation, alignment\n"
+        "gender_presentation, social_bias, social_bias_v1, alignment\n"
     )
 
 
