@@ -480,6 +480,10 @@ class Suite(Protocol):
     * ``rating_tasks() -> Sequence[RatingTask]``: questions to people that say the same as its judges do.
     * ``rated_class(task, prompt, answer) -> str | None``: the class (as in verdicts) that an answer gives a picture of
       this prompt; without it, the answer itself.
+    * ``graded_rules() -> Mapping[str, Sequence[str]]``: by rule of a rating task, rules of verdicts whose numbers tell
+      the same by degrees (a cosine beside a scale, or beside yes and no); the task's own rule without it.
+    * ``labels_of_ratings(ratings, tasks) -> Any``: people's answers (table ``ratings``, and its tasks by name) as the
+      value of its rule ``labels``.
     * ``estimands(observed, verdicts) -> Sequence[Estimand]``: the scores that can be adjusted for judges' errors.
     * ``judged_scores(observed, verdicts, true_verdicts) -> Sequence[Score]``: how far judges are off, for pictures
       whose painter told what is in them.
@@ -625,7 +629,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("y0", "f32", "top, pixels"),
         Column("x1", "f32", "right, pixels"),
         Column("y1", "f32", "bottom, pixels"),
-        Column("state", "str", "ok, or why its colour is not used: no_face, too_small, profile, grey, no_skin, clipped"),
+        Column(
+            "state", "str", "ok, or why its colour is not used: no_face, too_small, profile, grey, no_skin, clipped"
+        ),
         Column("note", "str", "the same in words with the numbers behind it, or null"),
         Column("n_pixels", "i32", "pixels of skin that were measured"),
         Column("red", "f32", "measured colour of the skin, sRGB, 0 to 255"),

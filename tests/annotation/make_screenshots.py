@@ -115,7 +115,9 @@ def shot(browser: Any, path: Path, runs: Sequence[Any], name: str, before: Calla
         context.close()
     # A palette makes the file several times smaller; what is flat stays flat.
     with Image.open(io.BytesIO(taken)) as picture:
-        picture.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+        picture.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
     return path
 
 

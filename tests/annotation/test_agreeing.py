@@ -244,11 +244,11 @@ def test_a_judge_by_degrees_beside_a_scale():
 
 
 def test_a_judge_of_tones_beside_people():
-    # Means 3.5, 5, 8; the judge says 4, 7, 8 and nothing of the last: within one 2 of 3, on average 2.5/3 too dark.
-    told = [verdict(f"p{i}#0", v, rule="tone") for i, v in enumerate((4, 7, 8, None))]
+    # Means 3.5, 5, 8; the judge says 4, 6, 10 and nothing of the last: within one 2 of 3, on average 3.5/3 too dark.
+    told = [verdict(f"p{i}#0", v, rule="tone") for i, v in enumerate((4, 6, 10, None))]
     found = report(TONE, {"A": "3 5 8 2", "B": "4 5 ? 2"}, verdicts=told)["graded"]["tone"]["corrected"]
     assert found["within_one"]["value"] == pytest.approx(2 / 3)
-    assert found["mean_difference"]["value"] == pytest.approx(2.5 / 3)
+    assert found["mean_difference"]["value"] == pytest.approx(3.5 / 3)
     assert (found["items"], found["without_verdict"]) == (3, 1)
 
 

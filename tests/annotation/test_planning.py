@@ -104,6 +104,13 @@ def test_a_pilot_counts_more_than_a_card():
     assert (found.basis, found.n_labels) == ("card", PILOT - 1)
 
 
+def test_a_pilot_tells_how_much_answers_vary():
+    # The judge says yes to half, people to 2 of 20; with one more at either end 3 of 22: variance 3/22 * 19/22 = 0.118.
+    answers = {f"i{i}": "yes" if i in (0, 1) else "no" for i in range(PILOT)}
+    (found,) = plan([estimand(part(half()))], answers=answers)
+    assert found.alone == math.ceil(3 / 22 * 19 / 22 * Z2 / 0.05**2) == 181
+
+
 def test_a_pilot_in_which_nothing_varies_says_nothing_good():
     answers = {f"i{i}": "yes" for i in range(PILOT)}
     (found,) = plan([estimand(part(half()))], answers=answers)

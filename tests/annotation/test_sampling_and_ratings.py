@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from annotation_runs import make_run
 
-from verism.annotation.ratings import human_classes, link_study, majority_answer, ratings_of, study_path
+from verism.annotation.ratings import human_classes, link_study, majority_answer, middle_answer, ratings_of, study_path
 from verism.annotation.sampling import draw_items, read_checks, with_checks
 from verism.annotation.tasks import GENERAL, PREFERENCE, choose_tasks, read_tasks, suite_of, tasks_of
 from verism.annotation.votes import Study, VoteStore
@@ -263,3 +263,29 @@ def test_a_name_of_a_study_is_no_path(tmp_path):
 def test_majority_is_not_the_order_of_answers():
     assert majority_answer(["no", "yes", "yes"]) == majority_answer(["yes", "no", "yes"]) == "yes"
     assert majority_answer(["no", "yes", None]) is None
+
+
+def test_on_a_scale_the_median_counts_and_halves_go_either_way():
+    assert middle_answer(["2", "9", "4", None], "x") == "4"
+    assert middle_answer(["3", "7"], "x") == "5"
+    assert middle_answer([None], "x") is None
+    halves = [middle_answer(["4", "5"], f"item {i}") for i in range(400)]
+    assert set(halves) == {"4", "5"}
+    assert 160 < halves.count("4") < 240  # within 4 standard errors of a half
+    assert halves == [middle_answer(["5", "4"], f"item {i}") for i in range(400)]
+
+
+def test_tones_of_two_raters_a_step_apart_are_no_tie(tmp_path):
+    run = make_run(tmp_path / "run", limit=3)
+    tone = RatingTask(
+        name="tone", question="?", kind="tone", options=(*map(str, range(1, 11)), "cannot tell"),
+        unsure=("cannot tell",), level="ordinal", rule="tone",
+    )  # fmt: skip
+    items = draw_items([run], tone, per_cell=None)
+    store = study(run, [tone], items, overlap=2)
+    names = [item.item for item in items]
+    vote(store, "A", {names[0]: "4", names[1]: "2"}, task="tone")
+    vote(store, "B", {names[0]: "5", names[1]: "cannot tell"}, task="tone")
+    found = human_classes(run, suite_of(run), "tone", {})
+    assert found[names[0]] in ("4", "5")
+    assert found[names[1]] == "2"

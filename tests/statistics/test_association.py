@@ -17,6 +17,7 @@ from verism.statistics.association import (
     majority,
     matthews,
     mcc,
+    pearson,
     percent_agreement,
     phi,
     spearman,
@@ -47,6 +48,7 @@ def test_rank_correlations_kappa_and_auc_are_those_of_the_libraries(seed):
     first, second = two_sides(seed)
     assert kendall_tau_b(first, second, **QUICK).value == pytest.approx(stats.kendalltau(first, second).statistic)
     assert spearman(first, second, **QUICK).value == pytest.approx(stats.spearmanr(first, second).statistic)
+    assert pearson(first, second, **QUICK).value == pytest.approx(stats.pearsonr(first, second).statistic)
     assert cohen_kappa(first, second, **QUICK).value == pytest.approx(cohen_kappa_score(first, second))
     truth = (first > 1).astype(int)
     scores = second + 0.1 * np.random.default_rng(seed).integers(0, 3, len(second))
@@ -105,7 +107,7 @@ def test_the_majority_and_its_ties():
 
 def test_units_that_a_side_left_out_are_counted_and_change_nothing():
     first, second = [float(x) for x in (1, 0, 1, 1, 0, 0)], [float(x) for x in (1, 0, 0, 1, 0, 1)]
-    for measure in (phi, mcc, kendall_tau_b, spearman, auc):
+    for measure in (phi, mcc, kendall_tau_b, spearman, pearson, auc):
         plain = measure(first, second, **QUICK)
         gaps = measure([*first, math.nan, 1.0], [*second, 1.0, math.nan], **QUICK)
         assert gaps.value == pytest.approx(plain.value)

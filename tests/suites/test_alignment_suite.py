@@ -7,6 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from verism.annotation.judging import graded_report, graded_rules, graded_values
+from verism.annotation.tasks import GENERAL
 from verism.errors import UsageError
 from verism.metrics.retrieval import r_precision
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Observed, frame, make_image_id
@@ -394,3 +396,34 @@ def test_coco_run_takes_references_from_the_annotations(tmp_path):
     assert prompt.spec["references"] == [f"caption {n}" for n in range(5)]
     assert suite.settings()["annotations"]["file"] == "captions_val2014.json"
     assert build("alignment", annotations=annotations, caption="first").prompts()[0].text == "caption 0"
+
+
+def test_ratings_of_people_are_held_against_numbers_the_suite_gives(tmp_path):
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(json.dumps({"prompt": "red", "dsg_questions": ["Is it red?"]}))
+    suite = build("alignment", questions=asked, n_images=3)
+    colours, shares = {"a#0": [1.0, 0.0], "a#1": [0.6, 0.8], "a#2": [0.0, 1.0]}, (0.9, 0.5, 0.1)
+    prompt = suite.prompts()[0]
+    answers = {
+        (image, question.text): ("yes", "yes", share)
+        for image, share in zip(colours, shares, strict=True)
+        for question in suite.needs()[1].questions[prompt.prompt_id]
+    }
+    images = [i.replace("a#", f"{prompt.prompt_id}#") for i in colours]
+    vectors = dict(zip(images, colours.values(), strict=True))
+    seen = observed(
+        suite,
+        vectors=vectors,
+        texts={prompt.text: [1.0, 0.0]},
+        answers={(i.replace("a#", f"{prompt.prompt_id}#"), q): a for (i, q), a in answers.items()},
+    )
+    verdicts = suite.verdicts(seen)
+    (task,) = [task for task in GENERAL if task.name == "alignment"]
+    rules = graded_rules(suite, task)
+    assert set(rules) - {"alignment"} <= set(verdicts["rule"])  # none is misspelt
+    values = graded_values(verdicts, rules, task.key)
+    assert set(values) >= {("clipscore", "corrected"), ("vqascore", "corrected"), ("questions", "paper")}
+    rated = dict(zip(images, (5.0, 3.0, 1.0), strict=True))
+    for rule in ("clipscore", "vqascore"):
+        found = graded_report(values[rule, "corrected"], task, rated, seen, n_resamples=0)
+        assert found["kendall_tau_b"]["value"] == pytest.approx(1.0)

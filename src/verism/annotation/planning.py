@@ -57,10 +57,8 @@ def plan_labels(
     """Answers needed, for each score that people's answers can correct, for ``value +- half_width`` at 95 %.
 
     How well the judge does is taken from the labels there are (from ``PILOT`` on), else from its card, else assumed to
-    be no use at all. For a difference of groups the number is that of both together, split as the pictures are.
-
-    Args:
-        half_width: in the score's own unit. judges: by role, whose card counts.
+    be no use at all; how much answers vary, from the labels, else from the judge's answers. For a difference of groups
+    the number is that of both together, split as the pictures are.
     """
     planned = []
     for estimand in suite.estimands(observed, run.verdicts()):
@@ -79,8 +77,8 @@ def plan_labels(
         # A sum of means with n_p of n labels each: its variance is that of one mean with this spread and n labels.
         sd = math.sqrt(
             sum(
-                part.coefficient**2 * _variance(part, estimand.worth) * n / len(part.image_ids)
-                for part in estimand.parts
+                part.coefficient**2 * _variance(part, estimand.worth, classes) * n / len(part.image_ids)
+                for part, classes in zip(estimand.parts, known, strict=True)
             )
         )
         need = partial(
@@ -110,10 +108,15 @@ def _values(part: EstimandPart, worth: Mapping[str, float]) -> np.ndarray:
     return np.array([worth[said] for said in part.said])
 
 
-def _variance(part: EstimandPart, worth: Mapping[str, float]) -> float:
-    """Of the judge's answers, with one answer at either end added: a judge who always says the same may be wrong."""
-    values = np.concatenate([_values(part, worth), [min(worth.values()), max(worth.values())]])
-    return float(np.var(values))
+def _variance(part: EstimandPart, worth: Mapping[str, float], classes: Mapping[str, str]) -> float:
+    """Of the labels there are, or else of the judge's answers; with one more at either end.
+
+    The judge's vary as much as the labels only if it errs as often one way as the other; and whoever always said the
+    same may say otherwise yet.
+    """
+    labels = [worth[said] for image in part.image_ids if (said := classes.get(image, "")) in worth]
+    values = labels if len(labels) >= PILOT else _values(part, worth)
+    return float(np.var([*values, min(worth.values()), max(worth.values())]))
 
 
 def _design_effect(part: EstimandPart, worth: Mapping[str, float]) -> float:

@@ -23,6 +23,7 @@ __all__ = [
     "majority",
     "matthews",
     "mcc",
+    "pearson",
     "percent_agreement",
     "phi",
     "spearman",
@@ -146,6 +147,11 @@ def spearman(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
     return _ranked(first, second, "spearmanr", options)
 
 
+def pearson(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
+    """Pearson's correlation. Args as for ``phi``; values are numbers."""
+    return _ranked(first, second, "pearsonr", options)
+
+
 def auc(scores: ArrayLike, truth: ArrayLike, **options: Any) -> Agreement:
     """Area under the ROC curve: chance that a positive unit has a higher score than a negative one, ties counting half.
 
@@ -203,7 +209,7 @@ def _ranked(first: ArrayLike, second: ArrayLike, name: str, options: dict[str, A
     try:
         pairs = np.array(sides, dtype=np.float64).T.reshape(-1, 2)
     except (TypeError, ValueError):
-        raise ValueError("ranks are of numbers; got names") from None
+        raise ValueError("correlations of this kind are of numbers; got names") from None
     correlation = getattr(stats, name)
 
     def coefficient(rows: Floats) -> float:

@@ -126,6 +126,10 @@ class Alignment:
             scores += question_scores(self.name, verdicts, pictures, groups)
         return scores
 
+    def graded_rules(self) -> Mapping[str, Sequence[str]]:
+        """What people's ratings of alignment can be held against."""
+        return {"alignment": ("clipscore", "vqascore", "questions", "r_precision")}
+
 
 def build(
     name: str = "alignment",

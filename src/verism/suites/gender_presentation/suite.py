@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.records import AnswerNeed, BroughtPicture, EmbeddingNeed, Need, Observed, Prompt, Question, Score
+from verism.records import (
+    AnswerNeed,
+    BroughtPicture,
+    EmbeddingNeed,
+    Estimand,
+    Need,
+    Observed,
+    Prompt,
+    Question,
+    RatingTask,
+    Score,
+)
 from verism.suites.gender_presentation.brought import brought_pictures, read_brought
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
@@ -25,6 +36,13 @@ from verism.suites.gender_presentation.evidence import (
 )
 from verism.suites.gender_presentation.judged import judge_scores
 from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
+from verism.suites.gender_presentation.people import (
+    RULE,
+    frequency_estimands,
+    graded_rules,
+    labels_of_ratings,
+    rating_tasks,
+)
 from verism.suites.gender_presentation.prompts import chosen_indices, make_prompts
 from verism.suites.gender_presentation.scoring import presentation_scores
 from verism.suites.gender_presentation.studies import (
@@ -185,6 +203,32 @@ class GenderPresentation:
             seed=self.resampling_seed,
         )
         return [*scores, *judge_scores(self.name, self.study, observed.prompts, verdicts)]
+
+    # ------------------------------------------------------------------------------------------------------ people
+    def rating_tasks(self) -> Sequence[RatingTask]:
+        """Questions to people, one for each attribute."""
+        return rating_tasks(self.study)
+
+    def graded_rules(self) -> Mapping[str, Sequence[str]]:
+        """Estimators whose numbers can be held against people's yes and no."""
+        return graded_rules()
+
+    def labels_of_ratings(self, ratings: pl.DataFrame, tasks: Mapping[str, RatingTask]) -> Labels:
+        """People's answers as the rule ``labels``: see ``people.labels_of_ratings``."""
+        return labels_of_ratings(ratings, tasks, self.prompt_list)
+
+    def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
+        """Frequencies by ``VQA`` and their differences: see ``people.frequency_estimands``."""
+        replies = verdicts.filter(verdicts["rule"] == RULE)
+        scores = presentation_scores(
+            self.name,
+            self.study,
+            observed.prompts,
+            replies,
+            n_resamples=self.n_resamples,
+            seed=self.resampling_seed,
+        )
+        return frequency_estimands(self.study, observed.prompts, replies, scores)
 
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
