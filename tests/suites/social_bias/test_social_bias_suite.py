@@ -512,6 +512,21 @@ def test_adjusted_tones(small, tmp_path):
     assert score(scores, "axis_mean", axis="tone").value == pytest.approx((5 * 4 + 4 * 7) / 9)
 
 
+def test_a_card_that_lacks_a_class_adjusts_nothing_and_says_so(small, tmp_path):
+    labels = tuple(str(t) for t in range(1, 11))
+    counts = tuple(tuple(5 * int(i == j and i != 6) for j in range(10)) for i in range(10))
+    path = tmp_path / "card.json"
+    write_card(card("skin@1", Measured(task="tone", protocol="corrected", labels=labels, counts=counts)), path)
+    suite = build(study=small).with_rules(cards=[path], n_resamples=20)
+    observed = seen(suite, skin=lambda *_: [face(4)])
+    assert not [s for s in scored(suite, observed) if s.adjusted]
+    said = [line for line in suite.remarks(observed) if "card" in line]
+    assert said == [
+        "the judge card of skin@1 has no usable item of tone 7: how it errs there is not known, and numbers of tone "
+        "are not adjusted"
+    ]
+
+
 def test_a_judge_that_overlooks_one_class_is_named(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple(60 * int(i == j) for j in range(10)) for i in range(10))

@@ -81,7 +81,10 @@ def find_confusion(
     classes: Sequence[str],
     group: Mapping[str, Any] | None = None,
 ) -> Confusion | None:
-    """How a judge errs, by the first card of exactly this judge that speaks of the task and has its classes."""
+    """How a judge errs, by the first card of exactly this judge that speaks of the task and has its classes.
+
+    None as well where it has no usable item of some class: how the judge errs there is not known.
+    """
     found = None if judge is None else find_measured(cards, judge, task, protocol, group=group)
     if found is None:
         return None
@@ -93,7 +96,7 @@ def find_confusion(
         return None
     order = [labels.index(c.lower()) for c in classes]
     table = np.array(measured.counts, dtype=np.int64)[np.ix_(order, order)]
-    return card.kind, table
+    return (card.kind, table) if table.sum(axis=1).all() else None
 
 
 def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
@@ -107,6 +110,15 @@ def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) 
         if judge is None or judge == PERFECT:
             continue
         names = [axis.name for axis in axes if not _any_card(cards, judge, axis)]
+        for name in list(names):
+            lacking = _lacking(cards, judge, name)
+            if not lacking:
+                continue
+            names.remove(name)
+            lines.append(
+                f"the judge card of {judge} has no usable item of {name} {', '.join(lacking)}: how it errs there is "
+                f"not known, and numbers of {name} are not adjusted"
+            )
         if names:
             lines.append(
                 f"no judge card of {judge} speaks of {' or '.join(names)}: how often it errs is not known, and its "
@@ -139,6 +151,17 @@ def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]
                 "rare"
             )
     return lines
+
+
+def _lacking(cards: Sequence[JudgeCard], judge: str, task: str) -> list[str]:
+    """Classes of which a judge's card has no usable item, under the first protocol where that is so."""
+    for protocol in PROTOCOLS:
+        found = find_measured(cards, judge, task, protocol)
+        if found is not None:
+            measured = found[1]
+            if lacking := [name for name, row in zip(measured.labels, measured.counts, strict=True) if not sum(row)]:
+                return lacking
+    return []
 
 
 def _any_card(cards: Sequence[JudgeCard], judge: str, axis: Axis) -> bool:

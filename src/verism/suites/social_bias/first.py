@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
-from verism.records import BroughtPicture, EmbeddingNeed, Need, Observed, Prompt, Score, SkinToneNeed
+from verism.records import (
+    BroughtPicture,
+    EmbeddingNeed,
+    Need,
+    Observed,
+    Prompt,
+    RatingTask,
+    Score,
+    SkinToneNeed,
+)
 from verism.suites.prompt_lists import choose
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
 from verism.suites.social_bias.evidence import VerdictRows, shown_pictures
 from verism.suites.social_bias.first_comparing import as_study
-from verism.suites.social_bias.first_people import Labels, are_labels, read_labels
+from verism.suites.social_bias.first_people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
 from verism.suites.social_bias.first_prompts import brought_pictures, choose_wording, make_prompts, read_brought
 from verism.suites.social_bias.first_scores import first_scores
 from verism.suites.social_bias.first_votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
@@ -181,6 +190,15 @@ class FirstSocialBias:
             n_resamples=self.n_resamples,
             seed=self.resampling_seed,
         )
+
+    # ------------------------------------------------------------------------------------------------------ people
+    def rating_tasks(self) -> Sequence[RatingTask]:
+        """Questions to people about all pictures of a prompt: see ``first_people.rating_tasks``."""
+        return rating_tasks(self.axes)
+
+    def labels_of_ratings(self, ratings: pl.DataFrame, tasks: Mapping[str, RatingTask]) -> Labels:
+        """People's answers as the rule ``labels``: see ``first_people.labels_of_ratings``."""
+        return labels_of_ratings(ratings, tasks, self.axes, self.prompt_list)
 
     def _confusions(self, observed: Observed) -> dict[str, Confusion]:
         """How the judge errs, by axis: from the first card of exactly this judge that has the axis' classes."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
 from verism.records import Prompt
 from verism.statistics.intervals import Interval
-from verism.statistics.misclassification import adjusted_mad, adjusted_shares
+from verism.statistics.misclassification import fit_shares
 from verism.suites.social_bias.first_words import Axis
 from verism.suites.social_bias.studies import Axis as StudyAxis
 from verism.suites.social_bias.studies import Choice, Descriptor, Study
@@ -100,14 +100,15 @@ def without_judge_error(
     own = counts[counts.sum(axis=1) > 0]
     if not len(own):
         return []
-    told = adjusted_shares(None, confusion, observed_by_cluster=own, **resampling)
+    fitted = fit_shares(None, confusion, observed_by_cluster=own, **resampling)
+    told = fitted.shares()
     numbers: list[Number] = [
         ("class_share", {"class": name}, Interval(float(told.shares[n]), float(told.low[n]), float(told.high[n])))
         for n, name in enumerate(classes)
     ]
     if len(classes) == 2 and len(own) > 1:
         numbers.append(("mad_debiased", {}, adjusted_prompt_mad(own, confusion, seed=seed)))
-    pooled = adjusted_mad(None, confusion, observed_by_cluster=own, **resampling)
+    pooled = fitted.mad()
     return [*numbers, ("pooled_mad", {}, Interval(pooled.value, pooled.low, pooled.high))]
 
 

@@ -18,7 +18,7 @@ from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
 from verism.metrics.presentation.gep import vector_with_intervals
 from verism.records import PROTOCOLS, FacetValue, Observed, Prompt, Score
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion, wilson
-from verism.statistics.misclassification import adjusted_mad, adjusted_mean, adjusted_shares
+from verism.statistics.misclassification import adjusted_shares, fit_shares
 from verism.suites.social_bias.adjusting import YES_NO, Confusion, find_confusion, judge_of
 from verism.suites.social_bias.evidence import ATTRIBUTE, PERSON
 from verism.suites.social_bias.prompts import GROUP_FACET
@@ -369,8 +369,8 @@ def _adjusted_scores(
         counted: dict[str, Any] = {**_counted(seen, scope.mask), "adjusted": kind}
         if not counts.any():
             continue
-        shares = adjusted_shares(None, confusion, observed_by_cluster=counts, **resampling)
-        mean = adjusted_mean(None, confusion, values, observed_by_cluster=counts, **resampling)
+        fitted = fit_shares(None, confusion, observed_by_cluster=counts, **resampling)
+        shares, mean = fitted.shares(), fitted.mean(values)
         unit = _mean_unit(axis, values, offset)
         yield write("axis_mean", mean.value, (mean.low, mean.high), **counted, group=scope.group, unit=unit)
         for number, name in enumerate(axis.classes):
@@ -385,7 +385,7 @@ def _adjusted_scores(
                 value, low, high = adjusted_prompt_mad(per_prompt, confusion, seed=rules.seed)
                 more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD"}
                 yield write("mad_debiased", value, (low, high), **more, better=False)
-        pooled = adjusted_mad(None, confusion, observed_by_cluster=counts, **resampling)
+        pooled = fitted.mad()
         ends = (pooled.low, pooled.high)
         yield write("pooled_mad", pooled.value, ends, **counted, group=scope.group, unit="MAD", better=False)
 
