@@ -37,6 +37,7 @@ from verism.records import (
     ReferenceSet,
     Score,
     content_hash,
+    option_of,
 )
 from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
 from verism.store import TRUTH, Run
@@ -223,9 +224,11 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
         if judge is not None:
             judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
         elif not need.optional:
-            raise UsageError(f"{suite.name} needs a judge: name one with --{need.role}. See: verism list judges")
+            raise UsageError(
+                f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
+            )
     if not judged and TRUTH not in named.values() and not getattr(suite, "labels", None):  # people's labels are enough
-        roles = " or ".join(f"--{need.role}" for need in needs)
+        roles = " or ".join(option_of(need.role) for need in needs)
         raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
     return judged
 
@@ -252,8 +255,8 @@ def _refuse_idle(suite: Any, needs: Sequence[Need], named: Sequence[str]) -> Non
     useful = [need.role for need in needs]
     if idle := [role for role in named if role not in useful]:
         raise UsageError(
-            f"{suite.name} has no use for --{idle[0]} with these settings; it asks "
-            f"{', '.join(f'--{role}' for role in useful)}"
+            f"{suite.name} has no use for {option_of(idle[0])} with these settings; it asks "
+            f"{', '.join(map(option_of, useful))}"
         )
 
 
@@ -544,7 +547,7 @@ def observe(
     named = {role: judge for role, judge in given.items() if judge is not None}
     needs = {need.role: need for need in suite.needs()}
     if not named:
-        raise UsageError(f"name who shall look, by {' or '.join(f'--{role}' for role in needs)}")
+        raise UsageError(f"name who shall look, by {' or '.join(map(option_of, needs))}")
     _refuse_idle(suite, list(needs.values()), list(named))
     requests = make_requests(prompts, int(run.manifest["settings"]["seed"]))
     judged: list[tuple[Judge, Need]] = []

@@ -60,6 +60,7 @@ __all__ = [
     "empty_table",
     "frame",
     "make_image_id",
+    "option_of",
     "schema",
     "vector_rows",
     "vectors_of",
@@ -300,6 +301,15 @@ class SkinToneNeed:
 # it. An ``optional`` need is left out where nobody is named.
 Need = DetectionNeed | FeatureNeed | EmbeddingNeed | CaptionNeed | AnswerNeed | SkinToneNeed
 ROLES: tuple[str, ...] = tuple(kind.role for kind in get_args(Need))
+
+
+def option_of(role: str) -> str:
+    """The option of the command line that names who fills a role.
+
+    >>> option_of("skin_tone")
+    '--skin-tone'
+    """
+    return f"--{role.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)

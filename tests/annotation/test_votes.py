@@ -97,6 +97,18 @@ def test_gold_goes_to_everybody_and_counts_right_and_wrong(tmp_path):
     assert store.ratings().filter(store.ratings()["check"] == "gold").height == 2
 
 
+def test_gold_is_spread_for_whoever_comes_later_too(tmp_path):
+    # Six items and two gold ones: one after each rater's second item (1.5 rounded up), one after their fifth (4.5).
+    store = make(tmp_path, [*items(3), check("g1", "gold"), *items(6)[3:], check("g2", "gold")], overlap=2)
+    for name in ("Ann", "Bob"):
+        assert answer_all(store, name) == [0, 1, 3, 2, 4, 5, 7, 6]
+    ann = make(tmp_path / "again", [*items(3), check("g1", "gold")]).named_rater("Ann")
+    other = VoteStore.open(tmp_path / "again" / "study.sqlite")
+    assert [other.ahead(ann, position) for position in (0, 1)] == [1, 0]
+    other.vote(ann, 0, "red")
+    assert other.ahead(ann, 1) == 3  # what will come next is told as it will be
+
+
 def test_undo_shows_the_last_item_again_and_the_new_answer_replaces_the_old(tmp_path):
     store = make(tmp_path, items(3))
     ann = store.named_rater("Ann")

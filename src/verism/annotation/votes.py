@@ -16,6 +16,7 @@ import hmac
 import json
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -374,7 +375,7 @@ class VoteStore:
             ).fetchone()
             if attention is not None:
                 return int(attention[0])
-        # Gold items go to everybody; the others to as many as were asked for.
+        # Gold items go to everybody, evenly between the others; these to as many raters as were asked for.
         row = connection.execute(
             f"""SELECT position FROM (
                     SELECT i.position, i."check" AS kind,
@@ -382,10 +383,29 @@ class VoteStore:
                         + (SELECT count(*) FROM leases l WHERE l.position = i.position) AS taken
                     FROM items i WHERE (i."check" IS NULL OR i."check" = 'gold') AND i.position NOT IN ({mine}))
                 WHERE kind = 'gold' OR taken < :overlap
-                ORDER BY CASE WHEN kind = 'gold' THEN 0 ELSE taken END, position LIMIT 1""",
-            who | {"overlap": self.study.overlap},
+                ORDER BY CASE WHEN kind IS NULL THEN 1 WHEN :gold THEN 0 ELSE 2 END,
+                    CASE WHEN kind IS NULL THEN taken ELSE 0 END, position LIMIT 1""",
+            who | {"overlap": self.study.overlap, "gold": self._gold_is_due(connection, who, after)},
         ).fetchone()
         return None if row is None else int(row[0])
+
+    def _gold_is_due(self, connection: sqlite3.Connection, who: Mapping[str, int], after: int | None) -> bool:
+        """Whether a rater has fewer gold items behind them than their share of the others.
+
+        By their own count and not by positions: whoever comes later gets other items, and is not to meet all gold ones
+        in a row.
+        """
+        given = dict.fromkeys((None, "gold"), 0) | dict(
+            connection.execute(
+                """SELECT i."check", count(*) FROM votes v JOIN items i USING (position)
+                    WHERE v.rater = :rater AND v.undone IS NULL GROUP BY i."check" """,
+                who,
+            ).fetchall()
+        )
+        if after is not None and self.study.items[after].check in given:
+            given[self.study.items[after].check] += 1
+        of = Counter(item.check for item in self.study.items)
+        return of["gold"] > 0 and (given["gold"] + 0.5) * of[None] <= given[None] * of["gold"]
 
     def swapped(self, rater: Rater, position: int) -> bool:
         """Whether a rater sees the second picture of a pair on the left: by lot, and always the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from verism.records import option_of
 from verism.registry import GENERATORS, JUDGES, SUITES
 
 __all__ = ["listing"]
@@ -20,7 +21,9 @@ def listing(what: str) -> list[tuple[str, str]]:
     if what == "models":
         return [(name, text) for name, (_, text) in GENERATORS.items()]
     if what == "judges":
-        return [(f"--{role} {kind}", text) for role, kinds in JUDGES.items() for kind, (_, text) in kinds.items()]
+        return [
+            (f"{option_of(role)} {kind}", text) for role, kinds in JUDGES.items() for kind, (_, text) in kinds.items()
+        ]
     if what == "protocols":
         return list(PROTOCOLS)
     from verism.simulator.catalogue import standard_catalogue

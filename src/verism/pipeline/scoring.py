@@ -10,7 +10,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.pipeline.correcting import Adjustment
 from verism.pipeline.progress import Working
-from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash
+from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash, option_of
 from verism.statistics.intervals import clustered_proportion
 from verism.statistics.judge_error import confusion
 from verism.store import TRUTH, Run
@@ -64,7 +64,7 @@ def score_run(
     run.write_verdicts(verdicts)
     run.write_scores(scores)
     run.write_adjustments([a.record() for a in adjustments])
-    absent = [f"--{need.role}" for need in suite.needs() if need.table not in observed.observations]
+    absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, for nobody was named to look: {', '.join(absent)}"] if absent else []
     run.note(remarks=[*left_out, *getattr(suite, "remarks", lambda _: ())(observed)])
     return scores
