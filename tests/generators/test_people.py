@@ -217,3 +217,9 @@ def test_the_registry_makes_both_painters() -> None:
     for wrong in ("people:draw=oil", "people:view=side", "people:colour=red"):
         with pytest.raises(UsageError):
             make_generator(wrong, Context(size=64))
+
+
+def test_a_tie_that_nobody_could_wear_is_refused():
+    with pytest.raises(UsageError, match="with a suit or a shirt"):
+        make_generator("people:wears=tie:0.5", Context(size=64))
+    assert make_generator("people:wears=shirt:0.5,tie:0.5", Context(size=64)).name
