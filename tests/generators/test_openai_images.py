@@ -1273,9 +1273,7 @@ def test_waiting_for_the_gate_ends_when_halted():
     with pytest.raises(Stopped):
         pacer.gate(halt)
     with pytest.raises(Failed):
-        persist(
-            lambda _: (_ for _ in ()).throw(Failed("x")), Pacer(), threading.Event(), retries=9, on_retry=int
-        )
+        persist(lambda _: (_ for _ in ()).throw(Failed("x")), Pacer(), threading.Event(), retries=9, on_retry=int)
 
 
 def test_ctrl_c_ends_a_run_that_waits_for_answers(service):

@@ -360,7 +360,7 @@ def test_likelihoods_by_hand(answers: Any, tokens: Any, expected: Any):
 # --------------------------------------------------------------------------------------------------- asked together
 def test_all_questions_about_a_picture_in_one_request(service: Service, make: Any):
     found = {"q1": "yes", "q2": "cannot tell"}
-    service.reply = lambda body: chat(json.dumps(found) if "male" in text_of(body) else "```json\n{\"q1\": false}\n```")
+    service.reply = lambda body: chat(json.dumps(found) if "male" in text_of(body) else '```json\n{"q1": false}\n```')
     judge = make(ask="together")
     table = judge.observe([A, B, C], AnswerNeed(questions={"a": (DOG, GENDER, DOG), "c": (DOG,)}))
     assert table.select("answer", "value").rows() == [

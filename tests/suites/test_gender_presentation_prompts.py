@@ -210,7 +210,7 @@ def test_errors_in_studies(change, message):
 def test_errors_in_study_files(tmp_path):
     with pytest.raises(UsageError, match="no such file, and no study of this name; there are released, occupations"):
         read_study(tmp_path / "absent.json")
-    files = {"a.json": ("{", "is not JSON"), "a.txt": ("{}", "a study is a"), "b.json": ("[]", "mapping")}
+    files = {"a.json": ("{", "is not JSON"), "a.txt": ("{}", "a study of your own is a"), "b.json": ("[]", "mapping")}
     for name, (text, message) in files.items():
         (tmp_path / name).write_text(text)
         with pytest.raises(UsageError, match=message):

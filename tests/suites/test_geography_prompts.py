@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from verism.errors import MissingExtra, UsageError
-from verism.suites.geography import worlds
+from verism.errors import UsageError
 from verism.suites.geography.prompts import (
     Asked,
     file_name,
@@ -214,17 +213,6 @@ def test_a_world_of_your_own_in_json_and_yaml(tmp_path):
     check_kitchens(read_world(tmp_path / "w.yaml"))
     again = world_from_record(read_world(tmp_path / "w.json").record(), where="again")
     assert again == read_world(tmp_path / "w.json")
-
-
-def test_yaml_without_pyyaml_says_what_to_do(tmp_path, monkeypatch):
-    (tmp_path / "w.yaml").write_text("objects: [a]\nregions: [b]\n")
-
-    def absent(module, *, extra, purpose):
-        raise MissingExtra(f"{purpose} needs {module!r}. Install it with: pip install 'verism[{extra}]'")
-
-    monkeypatch.setattr(worlds, "require", absent)
-    with pytest.raises(MissingExtra, match=r"reading w.yaml \(JSON needs nothing\) needs 'yaml'"):
-        read_world(tmp_path / "w.yaml")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verism.errors import UsageError, require
-from verism.manifests import PICTURE_SUFFIXES
+from verism.errors import UsageError
+from verism.manifests import PICTURE_SUFFIXES, read_document
 from verism.records import RatingTask
 from verism.registry import stored_suite
 from verism.store import Run
@@ -98,7 +97,7 @@ def read_tasks(path: Path) -> list[RatingTask]:
     Raises:
         UsageError: no such file, unknown fields or values, options twice, or names twice.
     """
-    record = _load(path)
+    record = read_document(path, "a list of tasks")
     entries = record.get("tasks") if isinstance(record, Mapping) else record
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{path}: expected a list of tasks, or `tasks:` with a list")
@@ -107,23 +106,6 @@ def read_tasks(path: Path) -> list[RatingTask]:
     if len(set(names)) < len(names):
         raise UsageError(f"{path}: two tasks have one name; names are {', '.join(names)}")
     return tasks
-
-
-def _load(path: Path) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be read ({err.strerror}); tasks are a .yaml or .json file") from None
-    if path.suffix.lower() == ".json":
-        try:
-            return json.loads(text)
-        except ValueError as err:
-            raise UsageError(f"{path} is not JSON: {err}") from None
-    yaml = require("yaml", extra="annotate", purpose=f"reading {path.name} (JSON needs nothing)")
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as err:
-        raise UsageError(f"{path} is not YAML: {err}") from None
 
 
 def _task(entry: Any, where: str, folder: Path) -> RatingTask:

@@ -22,6 +22,8 @@ MODULES = (
     ("trimesh", "trimesh", None, "your own 3D models"),
     ("torch", "torch", "models", "hub models, training"),
     ("transformers", "transformers", "models", "detectors, CLIP, captioners, question answering from the hub"),
+    ("fastapi", "fastapi", "annotate", "the page where people judge pictures"),
+    ("uvicorn", "uvicorn", "annotate", "the same, its server"),
     ("diffusers", "diffusers", "generate", "pictures by diffusers pipelines, finetuning"),
     ("peft", "peft", "generate", "low-rank finetuning (LoRA)"),
     ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),

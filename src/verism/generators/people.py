@@ -147,7 +147,7 @@ class PeopleGenerator:
         if foreign := sorted(set(wears or {}) - set(painter.attributes)):
             raise UsageError(f"people: nobody can be painted with {foreign}; there are {', '.join(painter.attributes)}")
         if "tie" in (wears or {}) and not {"suit", "shirt"} & set(wears or {}):
-            raise UsageError("people: a tie is painted with a suit or a shirt only; give one, as wears=shirt:0.5,tie:0.3")
+            raise UsageError("people: a tie is painted with a suit or a shirt only; give one: wears=shirt:0.5,tie:0.3")
         self.painter = painter
         self.female = female
         self.tones = tuple(float(t) for t in tones)

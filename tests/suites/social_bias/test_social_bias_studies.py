@@ -178,7 +178,7 @@ def test_files_that_are_no_study(tmp_path):
     for name, text, message in (
         ("a.json", "{", "is not JSON"),
         ("a.yaml", "a: [", "is not YAML"),
-        ("a.txt", "x", "a study is a .yaml"),
+        ("a.txt", "x", "a study of your own is a .yaml"),
         ("b.json", "[1]", "expected a mapping"),
     ):
         path = tmp_path / name

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from verism.metrics.questions import Dependence, question_values, share_right
 from verism.records import PROTOCOLS, Question, Score
-from verism.suites.alignment.pictures import Groups, Shown, mean_score, verdict
+from verism.suites.alignment.pictures import Groups, mean_score, verdict
 from verism.suites.alignment.questions import Asked
+from verism.suites.shown import Shown
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,8 @@ from verism.metrics.captions import (
 )
 from verism.metrics.captions.external import find_java, find_toolkit
 from verism.records import Score
-from verism.suites.alignment.pictures import Groups, Shown, mean_score, score, verdict
+from verism.suites.alignment.pictures import Groups, mean_score, score, verdict
+from verism.suites.shown import Shown
 
 if TYPE_CHECKING:
     import polars as pl

@@ -5,40 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from verism.records import Observed, Prompt, Score
+from verism.records import Score
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion
+from verism.suites.shown import Shown
 
-__all__ = ["Groups", "Shown", "groups_of", "mean_score", "score", "shown_pictures", "verdict"]
+__all__ = ["Groups", "groups_of", "mean_score", "score", "verdict"]
 
 RESAMPLES = 2_000
 UNDEFINED = Interval(math.nan, math.nan, math.nan)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Shown:
-    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
-
-    image_id: str
-    prompt: Prompt
-    problem: str | None
-
-
-def shown_pictures(observed: Observed) -> list[Shown]:
-    """All pictures asked for, in the order of the prompts."""
-    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
-    shown = []
-    rows = observed.images.iter_rows(named=True)
-    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
-        problem = None
-        if row["state"] != "ok":
-            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
-        shown.append(Shown(image_id=row["image_id"], prompt=observed.prompts[row["prompt_id"]], problem=problem))
-    return shown
 
 
 def verdict(

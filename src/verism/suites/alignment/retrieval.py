@@ -16,7 +16,8 @@ import numpy as np
 from verism.errors import UsageError
 from verism.metrics.retrieval import cosine, r_precision
 from verism.records import Score, vectors_of
-from verism.suites.alignment.pictures import Groups, Shown, mean_score, verdict
+from verism.suites.alignment.pictures import Groups, mean_score, verdict
+from verism.suites.shown import Shown
 
 if TYPE_CHECKING:
     import polars as pl

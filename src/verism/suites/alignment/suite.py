@@ -12,10 +12,11 @@ from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Need, Observe
 from verism.suites.alignment.asking import question_scores, question_verdicts, vqascore_question
 from verism.suites.alignment.captioning import METRICS, caption_metric_scores, caption_verdicts, check_tools
 from verism.suites.alignment.captions import CaptionChoice, read_annotations, with_references
-from verism.suites.alignment.pictures import groups_of, shown_pictures
+from verism.suites.alignment.pictures import groups_of
 from verism.suites.alignment.questions import Asked, match_questions, prompts_of_questions, read_questions
 from verism.suites.alignment.retrieval import POOL, retrieval_scores, retrieval_verdicts
 from verism.suites.prompt_lists import ListedPrompt, choose, file_hash, read_prompt_list
+from verism.suites.shown import shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,10 +15,8 @@ Pictures of neutral prompts are judged for every attribute, those of explicit pr
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,21 +30,21 @@ from verism.metrics.presentation.estimators import (
     fit_corrected,
     fit_released,
 )
-from verism.records import Observed, Prompt, schema, vectors_of
+from verism.records import vectors_of
 from verism.suites.gender_presentation.studies import Attribute, Study
+from verism.suites.shown import Shown, VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
     "ESTIMATORS",
+    "AttributeRows",
     "Labels",
-    "Shown",
-    "VerdictRows",
     "answer_rows",
     "embedding_rows",
+    "judged_for",
     "label_rows",
-    "shown_pictures",
 ]
 
 ESTIMATORS = ("human", "C", "CC", "CLS", "VQA")
@@ -55,40 +53,17 @@ Labels = Mapping[str, Mapping[str, str]]
 """By prompt, then by attribute, a character for each picture: ``1`` seen, ``0`` not seen, ``-`` not labelled."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Shown:
-    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
-
-    image_id: str
-    prompt: Prompt
-    index: int
-    problem: str | None
-
-    def judged(self, study: Study) -> list[tuple[int, Attribute]]:
-        """The attributes this picture is judged for, with their numbers."""
-        own = self.prompt.facets["attribute"]
-        return [(n, a) for n, a in enumerate(study.attributes) if own is None or a.name == own]
+def judged_for(picture: Shown, study: Study) -> list[tuple[int, Attribute]]:
+    """The attributes a picture is judged for, with their numbers."""
+    own = picture.prompt.facets["attribute"]
+    return [(n, a) for n, a in enumerate(study.attributes) if own is None or a.name == own]
 
 
-def shown_pictures(observed: Observed) -> list[Shown]:
-    """All pictures asked for, in the order of the prompts."""
-    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
-    shown = []
-    rows = observed.images.iter_rows(named=True)
-    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
-        problem = None
-        if row["state"] != "ok":
-            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
-        prompt = observed.prompts[row["prompt_id"]]
-        shown.append(Shown(image_id=row["image_id"], prompt=prompt, index=row["index"], problem=problem))
-    return shown
-
-
-class VerdictRows:
-    """The table ``verdicts``, column by column: a run has tens of thousands of rows."""
+class AttributeRows:
+    """The table ``verdicts`` with what every row of this suite has: setting, gender, attribute, estimator."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+        self._rows = VerdictRows()
 
     def add(
         self,
@@ -104,14 +79,10 @@ class VerdictRows:
         detail = {"setting": facets["setting"], "gender": facets["gender"], **more}
         if attribute is not None:
             detail |= {"attribute": attribute.name, "estimator": rule}
-        entries = (picture.image_id, picture.prompt.prompt_id, protocol, rule, value, reason, json.dumps(detail))
-        for column, entry in zip(self.columns.values(), entries, strict=True):
-            column.append(entry)
+        self._rows.add(picture, protocol, rule, value, reason, detail)
 
     def table(self) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.DataFrame(self.columns, schema=schema("verdicts"))
+        return self._rows.table()
 
 
 # ------------------------------------------------------------------------------------------------------------- vectors
@@ -149,7 +120,7 @@ class _Vectors:
 
 
 def embedding_rows(
-    rows: VerdictRows,
+    rows: AttributeRows,
     pictures: Sequence[Shown],
     study: Study,
     embeddings: pl.DataFrame,
@@ -169,7 +140,7 @@ def embedding_rows(
             if values is None:
                 continue
             for number, picture in enumerate(pictures):
-                for a, attribute in picture.judged(study):
+                for a, attribute in judged_for(picture, study):
                     problem = vectors.problems[number]
                     if problem is not None:
                         rows.add(picture, protocol, rule, None, problem, attribute)
@@ -243,11 +214,11 @@ def released_classifiers_there() -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------- answers, labels
-def answer_rows(rows: VerdictRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame) -> None:
+def answer_rows(rows: AttributeRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame) -> None:
     """Rows of ``VQA``: 1 for yes, 0 for no; ``detail`` has the probability of yes where the model tells it."""
     given = {(row["image_id"], row["question"]): row for row in answers.iter_rows(named=True)}
     for picture in pictures:
-        for _, attribute in picture.judged(study):
+        for _, attribute in judged_for(picture, study):
             question = study.question_about(attribute)
             answer = given.get((picture.image_id, question))
             value, probability = None, None
@@ -264,12 +235,12 @@ def answer_rows(rows: VerdictRows, pictures: Sequence[Shown], study: Study, answ
             rows.add(picture, "corrected", "VQA", value, reason, attribute, probability=probability)
 
 
-def label_rows(rows: VerdictRows, pictures: Sequence[Shown], study: Study, labels: Labels) -> None:
+def label_rows(rows: AttributeRows, pictures: Sequence[Shown], study: Study, labels: Labels) -> None:
     """Rows of ``human`` under ``released`` and ``corrected``. Of pictures without a label nobody knows anything."""
     for protocol in ("corrected", "released"):
         for picture in pictures:
             of_prompt = labels.get(picture.prompt.prompt_id, {})
-            for _, attribute in picture.judged(study):
+            for _, attribute in judged_for(picture, study):
                 marks = of_prompt.get(attribute.name, "")
                 mark = marks[picture.index] if picture.index < len(marks) else "-"
                 if picture.problem is not None:

@@ -26,13 +26,12 @@ from verism.records import (
 from verism.suites.gender_presentation.brought import brought_pictures, read_brought
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
+    AttributeRows,
     Labels,
-    VerdictRows,
     answer_rows,
     embedding_rows,
     label_rows,
     released_classifiers_there,
-    shown_pictures,
 )
 from verism.suites.gender_presentation.judged import judge_scores
 from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
@@ -53,6 +52,7 @@ from verism.suites.gender_presentation.studies import (
     standard_study,
     study_from_record,
 )
+from verism.suites.shown import shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl
@@ -175,7 +175,7 @@ class GenderPresentation:
         """
         pictures = shown_pictures(observed)
         tables = observed.observations
-        rows = VerdictRows()
+        rows = AttributeRows()
         if self.labels and "human" in self.estimators:
             label_rows(rows, pictures, self.study, self.labels)
         if "embeddings" in tables:

@@ -22,7 +22,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from verism.errors import UsageError, require
+from verism.errors import UsageError
+from verism.manifests import read_document
 
 __all__ = ["FAMILIES", "WORLDS", "Place", "Thing", "World", "fold", "read_world", "standard_world", "world_from_record"]
 
@@ -189,25 +190,8 @@ def read_world(path: Path) -> World:
 
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
-        MissingExtra: YAML, and PyYAML is not installed.
     """
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() in (".yaml", ".yml"):
-        yaml = require("yaml", extra="models", purpose=f"reading {path.name} (JSON needs nothing)")
-        try:
-            record = yaml.safe_load(text)
-        except yaml.YAMLError as err:
-            raise UsageError(f"{path} is not YAML: {err}") from err
-    elif path.suffix.lower() == ".json":
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as err:
-            raise UsageError(f"{path} is not JSON: {err}") from err
-    else:
-        raise UsageError(f"{path}: a world is a .yaml, .yml or .json file")
-    return world_from_record(record, where=str(path))
+    return world_from_record(read_document(path, "a world"), where=str(path))
 
 
 _KEYS = ("name", "source", "per_cell", "templates", "list_regions", "regions", "objects")

@@ -12,7 +12,6 @@ A null value says that nothing usable is known, and ``reason`` why.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,58 +20,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.metrics.colour import released_tone, tone_by_ita
-from verism.records import PROTOCOLS, Observed, Prompt, schema
+from verism.records import PROTOCOLS
+from verism.suites.shown import Shown, VerdictRows
 from verism.suites.social_bias.replies import chance_margin, released_choice, released_yes, strict_choice
 from verism.suites.social_bias.studies import Axis, Study
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ATTRIBUTE", "PERSON", "Shown", "VerdictRows", "answer_rows", "shown_pictures", "tone_rows"]
+__all__ = ["ATTRIBUTE", "PERSON", "answer_rows", "tone_rows"]
 
 ATTRIBUTE = "attribute"
 PERSON = "person"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Shown:
-    """A picture of the run. ``problem`` says why it cannot be used; None if it can."""
-
-    image_id: str
-    prompt: Prompt
-    problem: str | None
-
-
-def shown_pictures(observed: Observed) -> list[Shown]:
-    """All pictures asked for, in the order of the prompts."""
-    place = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
-    shown = []
-    rows = observed.images.iter_rows(named=True)
-    for row in sorted(rows, key=lambda row: (place[row["prompt_id"]], row["index"])):
-        problem = None
-        if row["state"] != "ok":
-            problem = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
-        shown.append(Shown(image_id=row["image_id"], prompt=observed.prompts[row["prompt_id"]], problem=problem))
-    return shown
-
-
-class VerdictRows:
-    """The table ``verdicts``, column by column: a run has a hundred thousand rows."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
-
-    def add(
-        self, picture: Shown, protocol: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any]
-    ) -> None:
-        entries = (picture.image_id, picture.prompt.prompt_id, protocol, rule, value, reason, json.dumps(detail))
-        for column, entry in zip(self.columns.values(), entries, strict=True):
-            column.append(entry)
-
-    def table(self) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.DataFrame(self.columns, schema=schema("verdicts"))
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

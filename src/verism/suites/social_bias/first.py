@@ -24,8 +24,8 @@ from verism.records import (
     SkinToneNeed,
 )
 from verism.suites.prompt_lists import choose
+from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
-from verism.suites.social_bias.evidence import VerdictRows, shown_pictures
 from verism.suites.social_bias.first_comparing import as_study
 from verism.suites.social_bias.first_people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
 from verism.suites.social_bias.first_prompts import brought_pictures, choose_wording, make_prompts, read_brought

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verism.errors import UsageError
 from verism.records import vectors_of
-from verism.suites.social_bias.evidence import Shown, VerdictRows
+from verism.suites.shown import Shown, VerdictRows
 from verism.suites.social_bias.first_words import Axis
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from verism.errors import UsageError, require
+from verism.errors import UsageError
+from verism.manifests import read_document
 from verism.suites.prompt_lists import read_prompt_list
 from verism.suites.social_bias.studies import article_of
 
@@ -126,25 +127,14 @@ def read_words(source: Path) -> WordList:
 
     Raises:
         UsageError: no such file, not readable, or something missing, misspelt or said twice in it.
-        MissingExtra: YAML, and PyYAML is not installed.
     """
     if not source.is_file():
         if str(source) == "released":
             return released_words()
         raise UsageError(f"{source}: no such file; a list of words is .yaml, .json, .csv, .jsonl, .txt or `released`")
     suffix = source.suffix.lower()
-    if suffix in (".yaml", ".yml"):
-        yaml = require("yaml", extra="models", purpose=f"reading {source.name} (JSON needs nothing)")
-        try:
-            return _from_record(yaml.safe_load(source.read_text(encoding="utf-8-sig")), where=str(source))
-        except yaml.YAMLError as err:
-            raise UsageError(f"{source} is not YAML: {err}") from err
-    if suffix == ".json":
-        try:
-            record = json.loads(source.read_text(encoding="utf-8-sig"))
-        except json.JSONDecodeError as err:
-            raise UsageError(f"{source} is not JSON: {err}") from err
-        return _from_record(record, where=str(source))
+    if suffix in (".yaml", ".yml", ".json"):
+        return _from_record(read_document(source, "a list of words"), where=str(source))
     if suffix in (".csv", ".jsonl", ".ndjson", ".txt"):
         return _from_table(source)
     raise UsageError(f"{source}: a list of words is a .yaml, .json, .csv, .jsonl or .txt file, or `released`")

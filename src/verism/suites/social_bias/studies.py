@@ -25,7 +25,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from verism.errors import UsageError, require
+from verism.errors import UsageError
+from verism.manifests import read_document
 from verism.records import FacetValue, Question
 
 __all__ = [
@@ -212,31 +213,12 @@ def read_study(source: Path) -> Study:
 
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
-        MissingExtra: YAML, and PyYAML is not installed.
     """
     if not source.is_file():
         if str(source) in STUDIES:
             return standard_study(str(source))
         raise UsageError(f"{source}: no such file, and no study of this name; there is {', '.join(STUDIES)}")
-    suffix = source.suffix.lower()
-    try:
-        text = source.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"{source} cannot be read as UTF-8 text: {err}") from err
-    if suffix in (".yaml", ".yml"):
-        yaml = require("yaml", extra="models", purpose=f"reading {source.name} (JSON needs nothing)")
-        try:
-            record = yaml.safe_load(text)
-        except yaml.YAMLError as err:
-            raise UsageError(f"{source} is not YAML: {err}") from err
-    elif suffix == ".json":
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as err:
-            raise UsageError(f"{source} is not JSON: {err}") from err
-    else:
-        raise UsageError(f"{source}: a study is a .yaml, .yml or .json file, or {', '.join(STUDIES)}")
-    return study_from_record(record, where=str(source))
+    return study_from_record(read_document(source, "a study of your own"), where=str(source))
 
 
 def _standard_record(name: str) -> dict[str, Any]:

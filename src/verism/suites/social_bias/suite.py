@@ -23,9 +23,10 @@ from verism.records import (
     Score,
     SkinToneNeed,
 )
+from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import card_from, card_record, missing_cards, uneven_coverage
 from verism.suites.social_bias.brought import Brought, read_brought
-from verism.suites.social_bias.evidence import VerdictRows, answer_rows, shown_pictures, tone_rows
+from verism.suites.social_bias.evidence import answer_rows, tone_rows
 from verism.suites.social_bias.people import judged_scores, rating_tasks, social_bias_estimands
 from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descriptors, make_prompts
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
