@@ -1,0 +1,32 @@
+"""The screenshots in the docs can be made, and are those that the docs show."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from make_screenshots import CHROMIUM, HEIGHT, IMAGES, WIDTH, make
+from PIL import Image
+
+MOST = 150_000  # bytes of a file: the docs are part of every checkout
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
+def test_screenshots_are_made_of_every_kind_of_question(tmp_path):
+    made = make(tmp_path, size=64)
+    assert [path.name for path in made] == [path.name for path in sorted(IMAGES.glob("annotate-*.png"))]
+    looks = set()
+    for path in made:
+        with Image.open(path) as picture:
+            assert picture.size == (WIDTH, HEIGHT)
+            colours = picture.convert("RGB").getcolors(WIDTH * HEIGHT)
+        assert len(colours) > 50  # a picture is there, and not an empty page
+        looks.add(len(path.read_bytes()))
+    assert len(looks) == len(made)
+
+
+def test_the_docs_show_the_screenshots_and_these_are_small():
+    shown = re.findall(r"images/(annotate-[a-z-]+\.png)", (IMAGES.parent / "human-evaluation.md").read_text("utf-8"))
+    there = {path.name: path.stat().st_size for path in IMAGES.glob("annotate-*.png")}
+    assert sorted(shown) == sorted(there)
+    assert max(there.values()) < MOST
