@@ -18,7 +18,7 @@ from verism.annotation.agreeing import agreement_report
 from verism.annotation.carding import Source, card_of_run
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
-from verism.annotation.ratings import drawn_by, human_classes, people_as_labels, ratings_of
+from verism.annotation.ratings import drawn_by, given_ratings, human_classes, people_as_labels, ratings_of
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs, compare_scores
@@ -375,6 +375,7 @@ def score(
     rules: Mapping[str, Any] | None = None,
     correct: Kind | None = None,
     cards: Sequence[PathLike] = (),
+    min_right: float = 0.0,
 ) -> list[Score]:
     """Apply the rules of a run's suite again; no picture is made or looked at.
 
@@ -383,6 +384,7 @@ def score(
             people's answers about pictures of the run (``verism annotate``) or by a card made from people's answers
             elsewhere; ``rendered`` by a card made from rendered pictures, or what the painter of this run told.
         cards: files of judge cards, before those that come with verism.
+        min_right: people with a smaller share of right answers to checks are left out of ``human``.
         threshold: another confidence limit for the ``corrected`` rules.
         rules: other rules of the suite, by name. ``labels="annotation"``: people's answers about this run
             (``verism annotate``) are the labels of a suite that takes any.
@@ -399,7 +401,11 @@ def score(
         asked["threshold_corrected"] = threshold
     suite = _stored(run)
     suite = _with_rules(suite, None, None, people_as_labels(run, suite, asked | dict(rules or {})))
-    adjust = None if correct is None else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards])
+    adjust = (
+        None
+        if correct is None
+        else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right)
+    )
     scores = score_run(run, suite, judges=names, adjust=adjust)
     _note_rules(run, suite, names)
     return scores
@@ -413,7 +419,7 @@ def _cells(run: Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     return {image: cell_of[prompt] for image, prompt in run.read("images").select("image_id", "prompt_id").iter_rows()}
 
 
-def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> Adjust:
+def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_right: float) -> Adjust:
     """How a run's estimands are adjusted: by people's answers about its own pictures first, by cards where there are
     none; by cards that were asked for first, then by the truth of its own painter, then by cards that come along."""
     if not hasattr(suite, "estimands"):
@@ -427,7 +433,7 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard]) -> A
             return [e for e in estimands if not any(e.score is judged for judged in done)]
 
         if kind == "human":
-            ratings = ratings_of(run)
+            ratings = ratings_of(run, min_right=min_right)
             if ratings.table.height:
                 made = adjust_by_people(
                     estimands,
@@ -469,9 +475,7 @@ def agreement(
         UsageError: nobody judged the run's pictures yet, or an unknown facet.
     """
     run = run if isinstance(run, Run) else open_run(run)
-    ratings = ratings_of(run, min_right=min_right)
-    if ratings.table.is_empty():
-        raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+    ratings = given_ratings(run, min_right=min_right)
     suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
     known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in known]:
@@ -482,20 +486,26 @@ def agreement(
 
 
 def judge_card(
-    run: Run | PathLike, source: Source = "truth", *, role: str | None = None, by: Sequence[str] = ()
+    run: Run | PathLike,
+    source: Source = "truth",
+    *,
+    role: str | None = None,
+    by: Sequence[str] = (),
+    min_right: float = 0.0,
 ) -> JudgeCard:
     """How a judge of a run errs, beside the people who looked at its pictures or the painter that made them.
 
     Args:
         source: ``human``: the majority of people's answers (``verism annotate``) is the truth; ``truth``: what the
             painter told. role: of the judge, if several looked. by: facets by whose values tables are made besides.
+        min_right: raters with a smaller share of right answers to checks are left out.
 
     Raises:
         UsageError: see ``annotation.carding.card_of_run``.
     """
     run = run if isinstance(run, Run) else open_run(run)
     suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
-    return card_of_run(run, suite, source, role=role, by=by)
+    return card_of_run(run, suite, source, role=role, by=by, min_right=min_right)
 
 
 def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:

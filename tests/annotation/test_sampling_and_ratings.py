@@ -8,7 +8,15 @@ from collections import Counter
 import pytest
 from annotation_runs import make_run
 
-from verism.annotation.ratings import human_classes, link_study, majority_answer, middle_answer, ratings_of, study_path
+from verism.annotation.ratings import (
+    given_ratings,
+    human_classes,
+    link_study,
+    majority_answer,
+    middle_answer,
+    ratings_of,
+    study_path,
+)
 from verism.annotation.sampling import draw_items, read_checks, with_checks
 from verism.annotation.tasks import GENERAL, PREFERENCE, choose_tasks, read_tasks, suite_of, tasks_of
 from verism.annotation.votes import Study, VoteStore
@@ -47,6 +55,15 @@ def test_a_larger_sample_holds_the_smaller_and_another_seed_draws_others(tmp_pat
     assert few < many
     assert few != other
     assert few == {i.item for i in draw_items([run], GENERAL[0], per_cell=3, by=("skill",), seed=1)}  # for every task
+
+
+def test_cells_are_filled_beside_the_checks(tmp_path):
+    run = make_run(tmp_path / "run", limit=30)
+    first = draw_items([run], ANY, per_cell=4, by=("skill",))
+    known = {item.item for item in first[:2]}
+    again = draw_items([run], ANY, per_cell=4, by=("skill",), without=known)
+    assert len(again) == len(first) == 12
+    assert not known & {item.item for item in again}
 
 
 def test_only_pictures_that_are_there_and_prompts_the_task_is_about(tmp_path):
@@ -220,6 +237,8 @@ def test_careless_and_barred_raters_are_left_out(tmp_path):
     vote(store, "barred", {names[1]: "no"})
     assert set(ratings_of(run).table["rater"]) == {"good", "careless"}
     assert set(ratings_of(run, min_right=0.6).table["rater"]) == {"good"}
+    with pytest.raises(UsageError, match="none of its 7 answers counts"):
+        given_ratings(run, min_right=1.0001)
 
 
 def test_a_study_of_two_runs_belongs_to_both_each_with_its_own_pictures(tmp_path):

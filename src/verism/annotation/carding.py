@@ -12,7 +12,7 @@ import numpy as np
 
 from verism._version import __version__
 from verism.annotation.agreeing import said_by_judges
-from verism.annotation.ratings import Ratings, human_classes, ratings_of
+from verism.annotation.ratings import Ratings, given_ratings, human_classes
 from verism.cards import JudgeCard, Measured
 from verism.errors import UsageError
 from verism.pipeline.scoring import observed_of, true_classes
@@ -28,7 +28,9 @@ Truths = dict[tuple[str, str], Mapping[str, str]]  # true class by picture, by r
 NOT_OF_JUDGES = ("n_resamples", "resampling_seed", "min_cell")  # rules that change scores, but no verdict
 
 
-def card_of_run(run: Run, suite: Any, source: Source, *, role: str | None = None, by: Sequence[str] = ()) -> JudgeCard:
+def card_of_run(
+    run: Run, suite: Any, source: Source, *, role: str | None = None, by: Sequence[str] = (), min_right: float = 0.0
+) -> JudgeCard:
     """How often a run's judge says what of pictures of each true class, rule by rule.
 
     Args:
@@ -37,6 +39,7 @@ def card_of_run(run: Run, suite: Any, source: Source, *, role: str | None = None
             the painter's (``truth``).
         role: of the judge, if several looked.
         by: facets of prompts by whose values tables are made besides.
+        min_right: raters with a smaller share of right answers to checks are left out.
 
     Raises:
         UsageError: a suite without verdicts of classes, nobody who knows the truth, no such judge, or an unknown facet.
@@ -55,7 +58,7 @@ def card_of_run(run: Run, suite: Any, source: Source, *, role: str | None = None
     wanted = [e for e in estimands if e.role == role]
     said = said_by_judges(SimpleNamespace(estimands=lambda *_: wanted), observed, verdicts)
     keys = {(rule, key) for rule, _, key in said}
-    known, about = _of_people(run, suite, keys) if source == "human" else _of_painter(run, suite, keys)
+    known, about = _of_people(run, suite, keys, min_right) if source == "human" else _of_painter(run, suite, keys)
     labels = _labels(wanted)
     measured: list[Measured] = []
     left_out: set[str] = set()
@@ -197,10 +200,8 @@ def _of_painter(run: Run, suite: Any, keys: set[tuple[str, str]]) -> tuple[Truth
     return known, about
 
 
-def _of_people(run: Run, suite: Any, keys: set[tuple[str, str]]) -> tuple[Truths, str]:
-    ratings = ratings_of(run)
-    if ratings.table.is_empty():
-        raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+def _of_people(run: Run, suite: Any, keys: set[tuple[str, str]], min_right: float) -> tuple[Truths, str]:
+    ratings = given_ratings(run, min_right=min_right)
     known: Truths = {
         (rule, key): human_classes(run, suite, rule, json.loads(key), ratings=ratings) for rule, key in keys
     }

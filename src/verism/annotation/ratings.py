@@ -23,6 +23,7 @@ __all__ = [
     "Ratings",
     "drawn_by",
     "find_study",
+    "given_ratings",
     "human_classes",
     "link_study",
     "majority_answer",
@@ -158,6 +159,24 @@ def _compared(store: VoteStore) -> tuple[str, str]:
     return (first.name, second.name) if first.name != second.name else (str(first), str(second))
 
 
+def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
+    """The ratings of a run that has some (see ``ratings_of``).
+
+    Raises:
+        UsageError: nobody judged its pictures, or nobody whose answers count.
+    """
+    ratings = ratings_of(run, min_right=min_right)
+    if not ratings.table.is_empty():
+        return ratings
+    voted = sum(store.ratings().height for store in studies_of(run))
+    if voted:
+        raise UsageError(
+            f"{run.path}: none of its {voted:,} answers counts: those who gave them failed the qualification, or too "
+            f"many checks; see: verism annotate {run.path} --status"
+        )
+    raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+
+
 def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
     """Rules of a suite with ``labels=annotation`` replaced by what people answered about this run.
 
@@ -168,9 +187,7 @@ def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str
         return dict(rules)
     if not hasattr(suite, "labels_of_ratings"):
         raise UsageError(f"{suite.name} takes no labels of people; its rules are {', '.join(suite.rules())}")
-    ratings = ratings_of(run)
-    if ratings.table.is_empty():
-        raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+    ratings = given_ratings(run)
     return {**rules, "labels": suite.labels_of_ratings(ratings.table, ratings.tasks)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,13 @@ __all__ = ["draw_items", "interleaved", "read_checks", "with_checks"]
 
 
 def draw_items(
-    runs: Sequence[Run], task: RatingTask, *, per_cell: int | None, by: Sequence[str] = (), seed: int = 0
+    runs: Sequence[Run],
+    task: RatingTask,
+    *,
+    per_cell: int | None,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    without: Collection[str] = (),
 ) -> list[Item]:
     """The items of a task: ``per_cell`` of each combination of the facets ``by`` (and of each run), or all.
 
@@ -33,13 +39,15 @@ def draw_items(
     Args:
         runs: a picture or a prompt is of any of them; a pair is of the same prompt and number in the first two.
         by: facets of prompts. The run is a facet of its own where there are several.
+        without: items that are not drawn: those whose answer is known, which are checks.
 
     Raises:
         UsageError: an unknown facet, per_cell under 1, or a pair without two runs.
     """
     if per_cell is not None and per_cell < 1:
         raise UsageError(f"items per cell must be at least 1, got {per_cell}")
-    candidates = list(_pairs(runs, task)) if task.unit == "pair" else list(_single(runs, task))
+    every = _pairs(runs, task) if task.unit == "pair" else _single(runs, task)
+    candidates = [candidate for candidate in every if candidate[2].item not in without]
     known = sorted({facet for prompt, _, _ in candidates for facet in prompt.facets})
     if foreign := [facet for facet in by if candidates and facet not in known]:
         raise UsageError(f"no facet {foreign[0]!r} to draw by; prompts have {', '.join(known) or 'none'}")

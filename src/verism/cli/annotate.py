@@ -213,15 +213,24 @@ def _items(runs: list[Run], tasks: list[RatingTask], settings: dict[str, Any]) -
     from verism.annotation.sampling import draw_items, interleaved, read_checks, with_checks
 
     by = tuple(part.strip() for part in (settings["by"] or "").split(",") if part.strip())
-    lists = [draw_items(runs, task, per_cell=settings["per_cell"], by=by, seed=settings["seed"]) for task in tasks]
+    checks = [] if settings["gold"] is None else read_checks(settings["gold"], tasks)
+    lists = [
+        draw_items(
+            runs,
+            task,
+            per_cell=settings["per_cell"],
+            by=by,
+            seed=settings["seed"],
+            without={check["item"] for check in checks if check["task"] == task.name},
+        )
+        for task in tasks
+    ]
     empty = [task.name for task, items in zip(tasks, lists, strict=True) if not items]
     if empty:
         raise UsageError(f"no picture fits the task {empty[0]!r} in {', '.join(str(run.path) for run in runs)}")
     # Task after task: people answer the same question in a row, and faster for it.
     items = [item for of_task in lists for item in of_task] if len(lists) > 1 else interleaved(lists)
-    if settings["gold"] is not None:
-        items = with_checks(items, read_checks(settings["gold"], tasks), runs, tasks)
-    return items
+    return with_checks(items, checks, runs, tasks)
 
 
 def _status(store: VoteStore, as_json: bool) -> None:

@@ -42,6 +42,7 @@ def judge() -> None:
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--from", "source", type=click.Choice(["human", "truth"]), help="Of RUN: whose word is the truth.")
 @click.option("--by", help="Of RUN: facets by whose values tables are made besides, with commas: object, count ...")
+@click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Of RUN: least share of checks right.")
 @click.option("--role", help="What the judge is asked for: skin_tone; of RUN, any that looked: detector, vqa ...")
 @click.option("--judge", "name", help="The judge, as in `verism run`: cascade, onnx:FILE ...")
 @click.option(
@@ -61,6 +62,7 @@ def card(
     run_dir: Path | None,
     source: Source | None,
     by: str | None,
+    min_right: float,
     role: str | None,
     name: str | None,
     truth: Path | None,
@@ -91,7 +93,7 @@ def card(
             raise UsageError(
                 "--judge, --truth, --kind and --device are of pictures without a run; leave them or RUN out"
             )
-        _card_of_run(run_dir, source, role, by, out, as_json)
+        _card_of_run(run_dir, source, role, by, min_right, out, as_json)
         return
     if source is not None or by is not None:
         raise UsageError("--from and --by are about a run: name it, as in `verism judge card RUN --from human`")
@@ -102,13 +104,15 @@ def card(
     _card_of_pictures(role, name, truth, kind or "rendered", out, device, as_json)
 
 
-def _card_of_run(run_dir: Path, source: Source, role: str | None, by: str | None, out: Path, as_json: bool) -> None:
+def _card_of_run(
+    run_dir: Path, source: Source, role: str | None, by: str | None, min_right: float, out: Path, as_json: bool
+) -> None:
     from verism import api
     from verism.cards import write_card
     from verism.reports.card_page import card_text
 
     facets = [part.strip() for part in (by or "").split(",") if part.strip()]
-    made = api.judge_card(run_dir, source, role=role, by=facets)
+    made = api.judge_card(run_dir, source, role=role, by=facets, min_right=min_right)
     write_card(made, out)
     if as_json:
         put_json(without_nan({"card": str(out), "judge": made.judge, "measured": _records(made.measured)}))

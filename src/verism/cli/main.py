@@ -291,9 +291,11 @@ def prompts(suite: str, as_json: bool, **options: Any) -> None:
     help="Take the judges' error out: by people's answers, or a card.",
 )
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
+@click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
     run_dir: Path,
+    min_right: float,
     correct: Any,
     cards: tuple[Path, ...],
     threshold: float | None,
@@ -320,7 +322,15 @@ def score(
             raise UsageError(f"--judge {pair}: expected ROLE=NAME")
         named[role] = name
     finished = api.open_run(run_dir)
-    api.score(finished, threshold=threshold, judges=named, rules=_rules(rules), correct=correct, cards=cards)
+    api.score(
+        finished,
+        threshold=threshold,
+        judges=named,
+        rules=_rules(rules),
+        correct=correct,
+        cards=cards,
+        min_right=min_right,
+    )
     put_scores(finished, as_json)
 
 
