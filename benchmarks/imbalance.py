@@ -3,17 +3,19 @@
     python benchmarks/imbalance.py                     everything below (about three minutes)
     python benchmarks/imbalance.py --part prompts      estimators and intervals of the mean over prompts
     python benchmarks/imbalance.py --part pooled       of all pictures together
-    python benchmarks/imbalance.py --part judge        shares, means and MADs adjusted for the judge's error
+    python benchmarks/imbalance.py --part judge        shares, means and two-class MADs adjusted for the judge's error
+    python benchmarks/imbalance.py --part means        intervals of a mean tone over few professions
     python benchmarks/imbalance.py --runs 400          more runs (default 200; a quarter of it for ten classes)
 
-Prompts have nine pictures: 84 prompts and two classes, or 252 prompts and ten. "miss low" is the share of runs in which
-the interval lies above the truth, "miss high" in which it lies below; both should be 2.5 %, where the truth is 0 only
-"miss low" can happen and should be 5 % at most.
+Prompts have nine pictures: 84 prompts and two classes, or 252 prompts and ten, unless the table says otherwise. "miss
+low" is the share of runs in which the interval lies above the truth, "miss high" in which it lies below; both should
+be 2.5 %, where the truth is 0 only "miss low" can happen and should be 5 % at most.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 
 import numpy as np
@@ -23,7 +25,9 @@ from scipy.stats import beta
 
 from verism.metrics import _mixture
 from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
-from verism.statistics.misclassification import adjusted_mad, adjusted_mean, adjusted_shares
+from verism.statistics._common import cluster_totals, ratio_variance, student_quantile
+from verism.statistics.intervals import cluster_bootstrap_mean
+from verism.statistics.misclassification import FittedShares, fit_shares
 
 N = 9
 SLACK = 1e-6
@@ -141,47 +145,95 @@ def together(runs: int) -> None:
             print(f"K={k:<3} {name:<39} {goal:6.4f}  {low:8.3f} {high:.3f} {width:6.4f}", flush=True)
 
 
+TWO = np.array([[0.90, 0.10], [0.06, 0.94]])
+# Right in 60 %, and mostly one class too far.
+BLURRED = 0.6 * np.eye(10) + 0.32 * np.eye(10, k=1) + 0.08 * np.eye(10, k=-1)
+BLURRED[0, 0], BLURRED[9, 9] = 0.68, 0.92
+FEW = np.array([0, 3, 0, 5, 0, 2, 0, 0, 0, 0]) / 10
+BELL = np.array([3, 5, 10, 20, 30, 20, 6, 3, 2, 1]) / 100
+EVEN = np.full(10, 0.1)
+FOUND = np.array([0.83, 0.95, 0.95, 0.92, 0.92, 0.90, 0.70, 0.63, 0.58, 0.42])  # faces that are found, by tone
+# Name, true shares, items of a class on the card, prompts, pictures of a prompt, spread of prompts, what is usable.
+# Spread: None, all alike; 0, all pictures of a prompt are of one class; else of a Dirichlet distribution.
+JUDGED = [
+    ("0.5, 0.5", np.array([0.5, 0.5]), 100, 84, 9, None, None),
+    ("0.5, 0.5, prompts differ", np.array([0.5, 0.5]), 100, 84, 9, 2.0, None),
+    ("0.2, 0.8", np.array([0.2, 0.8]), 100, 84, 9, None, None),
+    ("0.2, 0.8, few of all", np.array([0.2, 0.8]), 10, 24, 9, None, None),
+    ("0.2, 0.8, prompts agree", np.array([0.2, 0.8]), 100, 24, 9, 0, None),
+    ("0.97, 0.03, prompts differ", np.array([0.97, 0.03]), 100, 84, 9, 2.0, None),
+    ("1, 0", np.array([1.0, 0.0]), 100, 84, 9, None, None),
+    ("0.3, 0.7, half of the second lost", np.array([0.3, 0.7]), 100, 84, 9, None, np.array([0.95, 0.5])),
+    ("three tones", FEW, 3, 24, 9, None, None),
+    ("three tones", FEW, 15, 7, 4, None, None),
+    ("three tones", FEW, 15, 24, 9, None, None),
+    ("three tones", FEW, 60, 24, 9, None, None),
+    ("three tones", FEW, 60, 84, 9, None, None),
+    ("three tones", FEW, 200, 84, 9, None, None),
+    ("three tones, prompts agree", FEW, 60, 24, 9, 0, None),
+    ("equal", EVEN, 60, 84, 9, None, None),
+    ("equal, prompts agree", EVEN, 15, 24, 9, 0, None),
+    ("bell, prompts differ", BELL, 60, 84, 9, 5.0, None),
+    ("three tones, faces lost", FEW, 60, 84, 9, None, FOUND),
+    ("equal, faces lost", EVEN, 60, 84, 9, None, FOUND),
+]
+
+
+def one_judged(rng: np.random.Generator, case: tuple) -> tuple[FittedShares, np.ndarray]:
+    """Shares fitted to a run and a card, both drawn; and the true shares."""
+    _, shares, items, prompts, pictures, spread, usable = case
+    k = len(shares)
+    found = np.ones(k) if usable is None else usable
+    rates = np.column_stack([(TWO if k == 2 else BLURRED) * found[:, None], 1 - found])
+    while True:
+        card = np.stack([rng.multinomial(items, row) for row in rates])
+        if card[:, :-1].sum(axis=1).all():
+            break
+    if spread == 0:
+        each = np.eye(k)[rng.choice(k, prompts, p=shares)]
+    else:
+        each = np.tile(shares, (prompts, 1)) if spread is None else rng.dirichlet(shares * spread, prompts)
+    said = rng.multinomial(pictures, each @ rates)[:, :-1]
+    lost = card[:, -1] if usable is not None else None
+    return fit_shares(None, card[:, :-1], observed_by_cluster=said, unusable=lost), shares
+
+
 def adjusted(runs: int) -> None:
-    two = np.array([[0.90, 0.10], [0.06, 0.94]])
-    ten = np.exp(-1.5 * np.abs(np.subtract.outer(np.arange(10), np.arange(10))))
-    ten /= ten.sum(axis=1, keepdims=True)
-    bell = np.array([3, 5, 10, 20, 30, 20, 6, 3, 2, 1]) / 100
+    print("\nerror of the judge taken out: share of runs with the truth inside, mean width; classes that are there")
     print(
-        "\nerrors of the judge measured on 100 items a class (two classes) or 60 (ten): share of runs with truth inside"
+        f"{'true shares':<34} {'items':>5} {'pictures':>8} {'runs':>4} {'shares':>6} {'least':>5} {'width':>5} "
+        f"{'absent':>6} {'mean':>5} {'width':>5} {'MAD':>5} {'s/fit':>6}"
     )
-    print(f"{'true shares':<40} {'runs':>5} {'shares, mean (least)':>21} {'mean':>6} {'pooled MAD':>11}")
-    for name, table, items, shares, spread, prompts in (
-        ("0.5, 0.5", two, 100, np.array([0.5, 0.5]), None, 84),
-        ("0.5, 0.5, prompts differ", two, 100, np.array([0.5, 0.5]), 2.0, 84),
-        ("0.2, 0.8", two, 100, np.array([0.2, 0.8]), None, 84),
-        ("0.97, 0.03, prompts differ", two, 100, np.array([0.97, 0.03]), 2.0, 84),
-        ("1, 0", two, 100, np.array([1.0, 0.0]), None, 84),
-        ("ten classes, equal", ten, 60, np.full(10, 0.1), None, 252),
-        ("ten classes, bell, prompts differ", ten, 60, bell, 5.0, 252),
-    ):
-        rng, k = np.random.default_rng(3), len(shares)
-        n_runs, inside = runs if k == 2 else max(1, runs // 2), []
-        goal, values = np.abs(shares - 1 / k).mean(), np.arange(k)
-        for seed in range(n_runs):
-            seen = np.stack([rng.multinomial(items, row) for row in table])
-            each = np.tile(shares, (prompts, 1)) if spread is None else rng.dirichlet(shares * spread, prompts)
-            said = rng.multinomial(N, each @ table)
-            options = {"observed_by_cluster": said, "n_resamples": 400, "seed": seed}
-            s = adjusted_shares(None, seen, **options)
-            m, d = adjusted_mean(None, seen, values, **options), adjusted_mad(None, seen, **options)
+    for case in JUDGED:
+        rng, n_runs, rows = np.random.default_rng(3), runs if len(case[1]) == 2 else max(1, runs // 4), []
+        start = time.process_time()
+        for _ in range(n_runs):
+            fitted, shares = one_judged(rng, case)
+            values = np.arange(1, len(shares) + 1)
+            s, m = fitted.shares(), fitted.mean(values)
             at = ((s.low - SLACK <= shares) & (shares <= s.high + SLACK)).astype(float)
-            middle = shares @ values
-            inside.append([*at, m.low - SLACK <= middle <= m.high + SLACK, d.low - SLACK <= goal <= d.high + SLACK])
-        *each_share, mean, pooled = np.mean(inside, axis=0)
-        shown = f"{np.mean(each_share):>12.3f} ({min(each_share):.3f}) {mean:>6.3f} {pooled:>11.3f}"
-        print(f"{name:<40} {n_runs:>5} {shown}", flush=True)
+            there, middle, deviation = shares > 0, shares @ values, math.nan
+            if len(shares) == 2:
+                d = fitted.mad()
+                deviation = float(d.low - SLACK <= abs(shares[0] - 0.5) <= d.high + SLACK)
+            absent = at[~there].mean() if not there.all() else math.nan
+            own = m.low - SLACK <= middle <= m.high + SLACK
+            rows.append([*at[there], (s.high - s.low)[there].mean(), absent, own, m.high - m.low, deviation])
+        *each, width, absent, mean, mean_width, pooled = np.mean(rows, axis=0)
+        name, _, items, prompts, pictures, *_ = case
+        print(
+            f"{name:<34} {items:>5} {f'{prompts}x{pictures}':>8} {n_runs:>4} {np.mean(each):>6.3f} {min(each):>5.3f} "
+            f"{width:>5.3f} {absent:>6.3f} {mean:>5.3f} {mean_width:>5.3f} {pooled:>5.3f} "
+            f"{(time.process_time() - start) / n_runs:>6.2f}",
+            flush=True,
+        )
     print(f"\nmean over 84 prompts of the MAD of true shares, two classes, same judge, {runs // 2} runs")
     print(f"{'true shares':<28} {'truth':>6} {'as judged':>9} {'debiased':>9} {'adjusted':>9}  miss low  high  width")
     for name in WORLDS:
         rng, goal, rows = np.random.default_rng(4), truth(name, 2), []
         for _ in range(runs // 2):
-            seen = np.stack([rng.multinomial(100, row) for row in two])
-            said = rng.multinomial(N, world(name, rng, 84, 2) @ two)
+            seen = np.stack([rng.multinomial(100, row) for row in TWO])
+            said = rng.multinomial(N, world(name, rng, 84, 2) @ TWO)
             plain, told = prompt_mad(said, n_resamples=100), adjusted_prompt_mad(said, seen)
             missed = told.low > goal + SLACK, told.high < goal - SLACK
             rows.append((plain.value, plain.debiased, told.value, *missed, told.high - told.low))
@@ -189,7 +241,36 @@ def adjusted(runs: int) -> None:
         print(f"{name:<28} {goal:6.4f} {a:9.4f} {b:9.4f} {c:9.4f}  {low:8.3f} {high:.3f} {width:6.4f}", flush=True)
 
 
-PARTS = {"prompts": over_prompts, "pooled": together, "judge": adjusted}
+def means(runs: int) -> None:
+    """Mean tone of nine pictures of each of some professions: Student's t over professions, and BCa."""
+    light = np.array([0, 3, 3, 2, 1, 1, 0, 0, 0, 0]) / 10
+    mixed = np.array([0, 2, 2, 2, 2, 1, 1, 0, 0, 0]) / 10
+    odd = np.array([9, 1, 0, 0, 0, 0, 0, 0, 0, 0]) / 10
+    worlds = (
+        ("two kinds of professions", [(0.5, light), (0.5, mixed)]),
+        ("all tones alike", [(1.0, EVEN)]),
+        ("each of one tone", list(zip(light, np.eye(10), strict=True))),
+        ("one in ten of another kind", [(0.9, odd), (0.1, np.eye(10)[9])]),
+    )
+    print(f"\nmean tone, {4 * runs} runs: share with the truth inside, and mean width")
+    print(f"{'professions':<28} {'n':>3} {'t':>6} {'width':>6} {'BCa':>6} {'width':>6}")
+    for n in (24, 84):
+        for name, kinds in worlds:
+            rng, rows, tones = np.random.default_rng(5), [], np.arange(1.0, 11)
+            weights, shares = np.array([w for w, _ in kinds]), np.stack([s for _, s in kinds])
+            truth = float(weights @ shares @ tones)
+            for seed in range(4 * runs):
+                counts = rng.multinomial(N, shares[rng.choice(len(kinds), n, p=weights)])
+                values, clusters = np.repeat(np.tile(tones, n), counts.ravel()), np.repeat(np.arange(n), N)
+                totals = cluster_totals(values, clusters)
+                value, half = values.mean(), student_quantile(n - 1, 0.975) * math.sqrt(ratio_variance(totals))
+                _, low, high = cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=400)
+                rows.append((abs(value - truth) <= half, 2 * half, low <= truth <= high, high - low))
+            a, b, c, d = np.mean(np.array(rows, dtype=float), axis=0)
+            print(f"{name:<28} {n:>3} {a:>6.3f} {b:>6.3f} {c:>6.3f} {d:>6.3f}", flush=True)
+
+
+PARTS = {"prompts": over_prompts, "pooled": together, "judge": adjusted, "means": means}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,14 @@ def test_the_share_behind_an_error_table_by_hand():
     assert record["effective_n"] is None
     assert record["trust"] is None
     assert record["judged"] == 0.45
+
+
+def test_lost_items_of_a_card_count():
+    # No errors, but half of the right ones are lost: 45 of 100 usable ones stand for 90, with 55: 90 / 145.
+    lossy = replace(table(counts=((1000, 0), (0, 500))), unusable=(0, 500))
+    [made] = adjust_by_cards([estimand(part(answers(45)))], [card(lossy)], JUDGES)
+    assert made.score.value == pytest.approx(90 / 145, abs=1e-6)
+    assert made.score.ci_low < 0.6 < made.score.ci_high
 
 
 def test_pictures_count_as_many_as_they_are():

@@ -150,13 +150,12 @@ def adjust_by_cards(
     *,
     kind: Kind | None = None,
     rules: Mapping[str, Any] | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
 ) -> list[Adjustment]:
     """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
 
     Parts are combined as if they erred independently (each interval's half on its side adds in squares): they share
-    the table, so that the interval of a difference is rather too wide than too narrow.
+    the table, so that the interval of a difference is rather too wide than too narrow. Where the card counts items of
+    which nothing usable was said, values are of all pictures that show a class, lost ones as on the card.
 
     Args:
         judges: name of the judge by role. kind: only cards of this kind.
@@ -176,7 +175,7 @@ def adjust_by_cards(
         told = [
             (math.nan, math.nan, math.nan, unlike)
             if (unlike := _other_rules(card, measured.protocol, rules or {}))
-            else _through(part, measured, estimand.worth, n_resamples, seed, fits)
+            else _through(part, measured, estimand.worth, fits)
             for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
         value = sum(p.coefficient * t[0] for p, t in zip(estimand.parts, told, strict=True))
@@ -224,8 +223,6 @@ def _through(
     part: EstimandPart,
     measured: Measured,
     worth: Mapping[str, float],
-    n_resamples: int,
-    seed: int,
     fits: dict[tuple[int, int], FittedShares],
 ) -> tuple[float, float, float, str]:
     """The mean of a part through an error table: value, ends, note."""
@@ -236,8 +233,8 @@ def _through(
     fitted = fits.get((id(part), id(measured)))
     if fitted is None:
         said = _said_by_prompt(part, measured)
-        counts = np.asarray(measured.counts)
-        fitted = fit_shares(None, counts, observed_by_cluster=said, n_resamples=n_resamples, seed=seed)
+        lost = measured.unusable or None
+        fitted = fit_shares(None, measured.counts, observed_by_cluster=said, unusable=lost)
         fits[id(part), id(measured)] = fitted
     found = fitted.mean([worth[label] for label in measured.labels])
     return found.value, found.low, found.high, found.note

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import Floats, check_level, check_resamples, finite
+from verism.statistics._common import ClusterTotals, Floats, check_level, effective_size, finite
+from verism.statistics._profile import Experiment, deviance, profile_ends
 from verism.statistics._simplex import maximise_on_simplex
 
 __all__ = [
@@ -31,7 +33,9 @@ __all__ = [
 ]
 
 ALIKE = 0.1  # total variation between what is said of two classes, below which the judge hardly tells them apart
-UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which a draw does not fit
+UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which it may not fit
+FAR = 1.5  # standard deviations between the mean of all pictures and that of the imaginary cluster
+LITTLE = 0.01  # weight of "nothing changes" beside the information of a class on average
 
 
 class AdjustedShares(NamedTuple):
@@ -61,25 +65,41 @@ class AdjustedValue(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FittedShares:
-    """Shares of the true classes with the draws behind their intervals, from which any number of them is read.
+    """Shares of the true classes with what was counted, from which any number of them is read.
 
-    Make one with ``fit_shares``; the draws are the costly part, and the same for all numbers.
+    Make one with ``fit_shares``. Intervals are computed when they are asked for, those of all classes at once.
 
     Attributes:
-        point: shape (K,), sum 1; NaN where they cannot be known. draws: shape (n_resamples, K).
+        point: shape (K,), sum 1; NaN where they cannot be known.
+        counts: None where the shares cannot be known.
         note: see ``AdjustedShares``. level: of intervals.
     """
 
     point: Floats
-    draws: Floats
+    counts: Counted | None
     note: str
     level: float
 
+    @cached_property
+    def _of_classes(self) -> tuple[Floats, Floats]:
+        # Where other shares are 0 the loss is no chi-square of one degree: with that, shares of sparse models are
+        # missed too often. One of two degrees is large enough (``benchmarks/imbalance.py``).
+        return self._ends(np.eye(len(self.point)), degrees=1 if len(self.point) == 2 else 2)
+
+    def _ends(self, values: Floats, *, degrees: int) -> tuple[Floats, Floats]:
+        """Ends of ``values[f] @ shares``, for values (F, K)."""
+        if self.counts is None:
+            nothing = np.full(len(values), math.nan)
+            return nothing, nothing
+        critical = _chi_square(degrees, self.level)
+        sizes = self.counts.sizes(values, self.point, self.level)
+        low, high = profile_ends(self.counts.experiment, values, sizes, self.point, critical)
+        middle = values @ self.point
+        return np.minimum(low, middle), np.maximum(high, middle)
+
     def shares(self) -> AdjustedShares:
         """See ``adjusted_shares``."""
-        ends = [_ends(self.draws[:, k], self.point[k], self.level) for k in range(len(self.point))]
-        low, high = np.array(ends).T
-        return AdjustedShares(self.point, low, high, self.note)
+        return AdjustedShares(self.point, *self._of_classes, self.note)
 
     def mean(self, values: ArrayLike) -> AdjustedValue:
         """See ``adjusted_mean``."""
@@ -88,27 +108,78 @@ class FittedShares:
             raise ValueError(f"values must have one number for each of the {len(self.point)} classes; "
                              f"got {numbers.shape}")  # fmt: skip
         value = float(self.point @ numbers)
-        return AdjustedValue(value, *_ends(self.draws @ numbers, value, self.level), self.note)
+        kinds, of = np.unique(numbers, return_inverse=True)
+        if len(kinds) == 1:  # whatever the shares, but that nothing is known where there are none
+            value = float(kinds[0]) + 0 * value
+            return AdjustedValue(value, value, value, self.note)
+        if len(kinds) == 2 and 1 in (counts := np.bincount(of)):  # the share of a class, on another scale
+            one = int(np.argmin(counts))
+            alone = int(np.flatnonzero(of == one)[0])
+            ends = [kinds[1 - one] + (kinds[one] - kinds[1 - one]) * float(e[alone]) for e in self._of_classes]
+        else:
+            ends = [float(e[0]) for e in self._ends(numbers[None], degrees=1)]
+        return AdjustedValue(value, min(*ends, value), max(*ends, value), self.note)
 
     def mad(self, target: ArrayLike | None = None, *, divisor: str = "K") -> AdjustedValue:
         """See ``adjusted_mad``."""
         k = len(self.point)
+        if k != 2:
+            raise ValueError(f"the MAD of {k} classes is not adjusted for a judge's error, only that of two; see the "
+                             "shares and their intervals")  # fmt: skip
         goal = np.full(k, 1 / k) if target is None else finite(target, "target")
         if goal.shape != (k,) or np.any(goal < 0) or abs(float(goal.sum()) - 1) > 1e-6:
             raise ValueError(f"target must be {k} shares >= 0 of sum 1; got {goal.tolist()}")
         if divisor not in ("K", "K-1"):
             raise ValueError(f"divisor must be 'K' or 'K-1'; got {divisor!r}")
         by = k if divisor == "K" else k - 1
-        value = float(np.abs(self.point - goal).sum())
-        if math.isnan(value):
-            return AdjustedValue(value, math.nan, math.nan, self.note)
-        off = self.draws - goal
-        around = float(np.quantile(np.abs(self.draws - self.point).sum(axis=1), self.level))
-        # Classes above the target, as one: a share, whose draws are not pulled upwards as absolute values are.
-        low, high = _ends(2 * off[:, self.point > goal].sum(axis=1), value, self.level)
-        pull = max(0.0, float(np.mean(np.abs(off).sum(axis=1))) - value)
-        low = 0.0 if value <= around else max(0.0, low - pull)
-        return AdjustedValue(value / by, low / by, high / by, self.note)
+        middle, below, above = (2 * float(s[0] - goal[0]) / by for s in (self.point, *self._of_classes))
+        nearest = 0.0 if below <= 0 <= above else min(abs(below), abs(above))
+        return AdjustedValue(abs(middle), nearest + 0 * middle, max(abs(below), abs(above)), self.note)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A run and a card.
+
+    Attributes:
+        per: pictures of the run by cluster and what was said, (P, J); None where each stands alone.
+        experiment: all pictures, and the items.
+    """
+
+    per: Floats | None
+    experiment: Experiment
+
+    def sizes(self, values: Floats, shares: Floats, level: float) -> Floats:
+        """How many independent pictures tell as much about each of ``values[f] @ shares`` as these clustered ones.
+
+        What is said enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
+        neighbouring tones. The influence is that of weighted least squares, with a little weight on "nothing changes",
+        as it has no bounds where the judge tells classes hardly apart.
+        """
+        if self.per is None:
+            return np.full(len(values), float(self.experiment.said.sum()))
+        per = self.per[self.per.sum(axis=1) > 0]
+        card, lost = self.experiment.card[:, :-1], self.experiment.card[:, -1]
+        k, j = card.shape
+        told = card.sum(axis=1)
+        rates = (card + 1 / j) / (told[:, None] + 1)
+        usable = (told + 0.5) / (told + lost + 1)
+        likely = 0.9 * shares + 0.1 / k
+        said = likely @ rates
+        information = rates / said @ rates.T
+        information += LITTLE * np.trace(information) / k * np.eye(k)
+        off = (values - (values @ likely)[:, None]) / usable
+        influence = np.linalg.solve(information, off.T).T @ (rates / said)
+        return np.array([self._size(per, g, level) for g in influence])
+
+    @staticmethod
+    def _size(per: Floats, influence: Floats, level: float) -> float:
+        n, said = float(per.sum()), per.sum(axis=0)
+        middle, squares = float(said @ influence) / n, float(said @ influence**2)
+        deviation = math.sqrt(max(squares / n - middle**2, 1e-12))
+        # What is never said has the greatest influence, but the imaginary cluster is one that there may be.
+        ends = {"lowest": middle - FAR * deviation, "highest": middle + FAR * deviation}
+        return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, level=level)
 
 
 def adjusted_shares(
@@ -117,16 +188,15 @@ def adjusted_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
     level: float = 0.95,
 ) -> AdjustedShares:
     """Maximum likelihood shares of the true classes, on the simplex, with intervals.
 
-    For two classes the value is that of ``rogan_gladen``. The interval holds the middle of the values found again from
-    tables and counts that could as well be true: rows of the table are drawn from a Dirichlet distribution of their
-    counts plus 1/J each (a row without errors may still err), the run from that of its counts plus 1/J each or, with
-    clusters, from random weights of its clusters, one imaginary cluster without preference among them.
+    For two classes the value is that of ``rogan_gladen``. The interval of a class holds the shares that the data do not
+    speak against: with the share held there, the best of all other shares and of all rates of error makes counts of the
+    run and of the table nearly as likely as any (profile likelihood; chi-square of one degree, for shares of more than
+    two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent pictures as
+    tell as much about this share.
 
     Args:
         observed: pictures that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
@@ -137,8 +207,6 @@ def adjusted_shares(
             overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
             of all pictures that show a class, and not only of those of which something was said. None: no items, and
             shares of the latter.
-        n_resamples: draws behind the interval.
-        seed: of these.
         level: confidence level, in (0, 1).
     Returns:
         NaN, with a note, without pictures, without items of a class, or for a judge of two classes no better than
@@ -147,15 +215,14 @@ def adjusted_shares(
     Raises:
         ValueError: counts that are negative, not finite, or do not fit the table.
     Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76; Hopkins & King 2010, Am. J. Polit. Sci. 54:229-247 (shares
-        through a confusion matrix); Rubin 1981, Ann. Stat. 9:130-134 (weights of clusters).
+        through a confusion matrix); Venzon & Moolgavkar 1988, Appl. Stat. 37:87-94 (profile likelihood); Rao & Scott
+        1992, Biometrics 48:577-585 (effective sample size).
     """
     return fit_shares(
         observed,
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        n_resamples=n_resamples,
-        seed=seed,
         level=level,
     ).shares()
 
@@ -167,8 +234,6 @@ def adjusted_mean(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
     level: float = 0.95,
 ) -> AdjustedValue:
     """Mean value of the true classes: tones 1 to 10, or -1 and +1 of perceived gender.
@@ -181,8 +246,6 @@ def adjusted_mean(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        n_resamples=n_resamples,
-        seed=seed,
         level=level,
     )
     return fitted.mean(values)
@@ -196,30 +259,27 @@ def adjusted_mad(
     divisor: str = "K",
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
     level: float = 0.95,
 ) -> AdjustedValue:
     """Mean absolute deviation of the shares of all pictures together from a target (``metrics.imbalance.pooled_mad``).
 
-    Absolute deviations of an estimate are too large on average. So the interval is that of the excess of the classes
-    above the target, taken together; its lower end is lowered by how much draws are above the estimate on average, and
-    is 0 where draws lie as far from the estimate as the estimate lies from the target. The value is not corrected.
+    Only of two classes, where it is a share on another scale. Of more, the most likely shares have a MAD of their own:
+    where the judge blurs neighbours it is too small for a model that paints few classes, and too large for one that
+    paints all alike, by more than an interval around it would hold. Read the shares there.
 
-    The mean over prompts of their own MADs is another number. Inverting the few pictures of each prompt would blow up
-    their noise, which absolute values then add up: for two classes use ``metrics.imbalance.adjusted_prompt_mad``.
+    The mean over prompts of their own MADs is another number (``metrics.imbalance.adjusted_prompt_mad``).
 
     Args:
-        target: shares, shape (K,). None: uniform.
+        target: shares, shape (2,). None: uniform.
         divisor: ``K`` or ``K-1``. The rest as for ``adjusted_shares``.
+    Raises:
+        ValueError: more than two classes; or as for ``adjusted_shares``.
     """
     fitted = fit_shares(
         observed,
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        n_resamples=n_resamples,
-        seed=seed,
         level=level,
     )
     return fitted.mad(target, divisor=divisor)
@@ -231,8 +291,6 @@ def fit_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
     level: float = 0.95,
 ) -> FittedShares:
     """What ``adjusted_shares``, ``adjusted_mean`` and ``adjusted_mad`` rest on, to read all three from one fit.
@@ -242,7 +300,6 @@ def fit_shares(
         ValueError: as there.
     """
     check_level(level)
-    check_resamples(n_resamples)
     table = np.asarray(confusion, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < table.shape[0]:
         raise ValueError(f"confusion must have shape (true classes, said classes), two or more; got {table.shape}")
@@ -261,61 +318,35 @@ def fit_shares(
     if per is not None and not np.allclose(per.sum(axis=0), said):
         raise ValueError("observed must be the sums of observed_by_cluster; leave it None to have them computed")
 
+    lost = np.zeros(k) if unusable is None else np.asarray(unusable, dtype=np.float64)
+    if lost.shape != (k,) or not np.isfinite(lost).all() or (lost < 0).any():
+        raise ValueError(f"unusable must be a count >= 0 of each of the {k} true classes; got {lost}")
+
     def nothing(note: str) -> FittedShares:
-        return FittedShares(np.full(k, math.nan), np.full((1, k), math.nan), note, level)
+        return FittedShares(np.full(k, math.nan), None, note, level)
 
     if said.sum() == 0:
         return nothing("no pictures with an answer")
-    if empty := np.flatnonzero(table.sum(axis=1) == 0).tolist():
+    told = table.sum(axis=1)
+    if empty := np.flatnonzero(told == 0).tolist():
         return nothing(f"no items of true class {', '.join(map(str, empty))}: how the judge errs there is unknown")
-    rates = table / table.sum(axis=1, keepdims=True)
+    rates = table / told[:, None]
     if k == j == 2 and rates[0, 0] + rates[1, 1] <= 1:
         return nothing("the judge is no better than chance, so what it says tells nothing about the shares")
-    shares = _solve(rates[None], said[None] / said.sum())[0]
-    rng = np.random.default_rng(seed)
-    tables = rng.gamma(np.broadcast_to(table + 1 / j, (n_resamples, k, j)))
-    tables = np.maximum(tables, 1e-12)
-    tables /= tables.sum(axis=2, keepdims=True)
-    runs = _runs(rng, said, per, n_resamples)
-    draws = _solve(tables, runs)
-    notes = [_alike(rates), _unfit(draws, tables, runs)]
-    if unusable is not None:
-        lost = np.asarray(unusable, dtype=np.float64)
-        if lost.shape != (k,) or not np.isfinite(lost).all() or (lost < 0).any():
-            raise ValueError(f"unusable must be a count >= 0 of each of the {k} true classes; got {lost}")
-        told = table.sum(axis=1)
-        shares = _of_all(shares, told / (told + lost))
-        # With half an item of either kind: a class that was never lost may be lost, too.
-        draws = _of_all(draws, rng.beta(told + 0.5, lost + 0.5, size=(n_resamples, k)))
-    return FittedShares(shares, draws, "; ".join(note for note in notes if note), level)
-
-
-def _of_all(shares: Floats, usable: Floats) -> Floats:
-    """Shares of all pictures from shares of the usable ones, by the share of each class that is usable."""
-    whole = shares / usable
-    return cast(Floats, whole / whole.sum(axis=-1, keepdims=True))
-
-
-def _runs(rng: np.random.Generator, said: Floats, per: Floats | None, n: int) -> Floats:
-    """Shares of what is said, drawn anew, (n, J)."""
-    j = len(said)
-    if per is None:
-        drawn = rng.gamma(np.broadcast_to(said + 1 / j, (n, j)))
-    else:
-        per = per[per.sum(axis=1) > 0]
-        size = float(np.sum(per.sum(axis=1) ** 2) / per.sum())  # of the cluster the average picture is in
-        drawn = rng.exponential(size=(n, len(per))) @ per + size * rng.gamma(1 / j, size=(n, j))
-    drawn = np.maximum(drawn, 1e-12)
-    return cast(Floats, drawn / drawn.sum(axis=1, keepdims=True))
+    of_usable = _solve(rates, said / said.sum())
+    shares = of_usable * (told + lost) / told
+    shares /= shares.sum()
+    counts = Counted(per, Experiment(said, np.column_stack([table, lost])))
+    notes = [_alike(rates), _unfit(counts, of_usable @ rates, shares, level)]
+    return FittedShares(shares, counts, "; ".join(note for note in notes if note), level)
 
 
 def _solve(rates: Floats, said: Floats) -> Floats:
-    """Shares (B, K) of greatest likelihood, from rates (B, K, J) and shares of what was said (B, J)."""
-    n, k, _ = rates.shape
-    likelihood = np.maximum(np.swapaxes(rates, 1, 2), 1e-12)  # something was said that no item was ever called
-    shares = maximise_on_simplex(likelihood, said, np.zeros((n, k)), tolerance=1e-9)
+    """Shares (K,) of greatest likelihood, from rates (K, J) and shares of what was said (J,)."""
+    likelihood = np.maximum(rates.T, 1e-12)  # something was said that no item was ever called
+    shares = maximise_on_simplex(likelihood[None], said[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
     shares = np.where(shares < 1e-6, 0.0, shares)  # an interior point method only comes near
-    return cast(Floats, shares / shares.sum(axis=1, keepdims=True))
+    return cast(Floats, shares / shares.sum())
 
 
 def _alike(rates: Floats) -> str:
@@ -331,10 +362,13 @@ def _alike(rates: Floats) -> str:
     return ""
 
 
-def _unfit(draws: Floats, tables: Floats, runs: Floats) -> str:
-    said = (draws[:, None, :] @ tables)[:, 0, :]
-    off = np.abs(said - runs).sum(axis=1) / 2
-    if np.mean(off > UNFIT) < 0.975:
+def _unfit(counts: Counted, expected: Floats, shares: Floats, level: float) -> str:
+    """Says so when no shares explain what was said, not even with rates of error that the items leave open."""
+    said = counts.experiment.said / counts.experiment.said.sum()
+    if np.abs(said - expected).sum() / 2 <= UNFIT:
+        return ""
+    size = float(counts.sizes(np.eye(len(shares)), shares, level).min())
+    if deviance(counts.experiment, size, shares) < _chi_square(len(said) - 1, 0.99):
         return ""
     return (
         "no shares make this judge say what it said, even with its uncertainty: it errs differently on these pictures "
@@ -342,8 +376,7 @@ def _unfit(draws: Floats, tables: Floats, runs: Floats) -> str:
     )
 
 
-def _ends(draws: Floats, value: float, level: float) -> tuple[float, float]:
-    if math.isnan(value):
-        return math.nan, math.nan
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return min(float(low), value), max(float(high), value)
+def _chi_square(degrees: int, probability: float) -> float:
+    from scipy.special import chdtri
+
+    return float(chdtri(degrees, 1 - probability))

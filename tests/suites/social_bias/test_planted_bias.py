@@ -224,11 +224,15 @@ def told_by_people(painted, rng, share):
     return lambda rule, _: told[rule]
 
 
-# Coverage is 95 % or a little less; the bounds leave room for the luck of so few evaluations.
+# Of n evaluations, coverage of 95 % has a standard error of 6.9 % for 10 and 5.6 % for 15; bounds are three below that
+# of one number, and of the mean over numbers that go up and down together they are closer.
+REPEATS, REPEATS_ERRING = 10, 15
+
+
 @pytest.mark.parametrize(("biased", "truth"), [(True, PLANTED), (False, UNDER_AN_EVEN_MODEL)])
 def test_intervals_hold_what_was_planted(suite, biased, truth):
     tally = Tally(truth)
-    for repeat in range(20):
+    for repeat in range(REPEATS):
         _, _, _, scores, _ = evaluated(suite, repeat, biased=biased, errs=False)
         numbers = named(scores)
         tally.add(numbers)
@@ -237,7 +241,8 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
             assert numbers["mad", axis, "", ""].value > numbers["mad_debiased", axis, "", ""].value
     held = tally.coverage()
     assert set(held) == set(truth)
-    assert all(share >= 0.8 for share in held.values()), held
+    assert all(share >= 0.7 for share in held.values()), held
+    assert np.mean(list(held.values())) >= 0.87, held
     off = tally.off()
     assert abs(off["mad_debiased", "gender", ""]) < 0.03
     assert abs(off["mad_debiased", "tone", ""]) < 0.01
@@ -247,21 +252,23 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
 
 def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
     tally = Tally(PLANTED)
-    for repeat in range(40):
+    for repeat in range(REPEATS_ERRING):
         rng, painted, own, scores, estimands = evaluated(suite, repeat, biased=True, errs=True)
         tally.add(named(scores))
         signed = [e for e in estimands if e.score.metric == "presence_difference"]
-        by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"}, n_resamples=200, seed=repeat)
+        by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"})
         tally.add(named(a.score for a in by_card))
         by_people = adjust_by_people(estimands, told_by_people(painted, rng, 0.4))
         tally.add(named(a.score for a in by_people))
     plain, card, people = (tally.coverage(kind) for kind in ("", "rendered", "human"))
     hardly_moved = {("class_share", "tone", "7"), ("pooled_mad", "tone", ""), ("mad_debiased", "tone", "")}
     assert all(share < 0.6 for key, share in plain.items() if key not in hardly_moved), plain
-    assert set(card) == set(PLANTED) - {("mad_debiased", "tone", "")}  # not to be had from a few pictures of a prompt
+    # MADs of ten tones are not adjusted: neither of a few pictures of a prompt, nor of all.
+    assert set(card) == set(PLANTED) - {("mad_debiased", "tone", ""), ("pooled_mad", "tone", "")}
     assert set(people) == {key for key in PLANTED if "mad" not in key[0]}
-    assert all(share >= 0.85 for share in card.values()), card
-    assert all(share >= 0.85 for share in people.values()), people
+    for mended in (card, people):
+        assert all(share >= 0.78 for share in mended.values()), mended
+        assert np.mean(list(mended.values())) >= 0.88, mended
     for kind in ("rendered", "human"):
         assert all(abs(off) < 0.05 for key, off in tally.off(kind).items() if key[:2] != ("axis_mean", "tone"))
 
@@ -396,7 +403,10 @@ def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
         told = found["class_share", "tone", tone, "rendered"]
         held.append(told.ci_low - 1e-9 <= share <= told.ci_high + 1e-9)
     assert sum(held) >= 9, held  # of ten intervals of 95 %, one may miss
-    assert used.ci_high - used.ci_low < 3  # of nine steps: it does say something
+    # 28 pictures of 7 professions, and three to seven items of each tone: little, but something of nine steps.
+    assert used.ci_high - used.ci_low < 6
+    widths = [s.ci_high - s.ci_low for key, s in found.items() if (key[0], key[3]) == ("class_share", "rendered")]
+    assert min(widths) < 0.5, widths
     # What the published code makes of the same faces has nothing to do with what was painted.
     released = {key: s for key, s in named(run.scores(), "released").items() if key[0] == "class_share"}
     assert sum(released["class_share", "tone", t, ""].value for t in ("2", "4")) < 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,21 @@ __all__ = [
 YES_NO = ("no", "yes")  # classes of an attribute, in the order of their numbers
 PERFECT = "truth"  # the judge that painted the pictures itself
 UNEVEN = 0.1  # difference between classes in the share of usable pictures from which a remark is due
-Confusion = tuple[str, NDArray[np.int64]]
-"""What a card rests on (``rendered`` or ``human``), and its table: true class by what was said, shape (K, K)."""
+
+
+class Confusion(NamedTuple):
+    """How a judge errs, by a card.
+
+    Attributes:
+        kind: what the card rests on, ``rendered`` or ``human``.
+        counts: items by true class and what was said, shape (K, K).
+        unusable: items of each true class of which nothing usable was said, shape (K,); None where the card does not
+            tell.
+    """
+
+    kind: str
+    counts: NDArray[np.int64]
+    unusable: NDArray[np.int64] | None
 
 
 def card_record(card: JudgeCard) -> dict[str, Any]:
@@ -96,7 +109,8 @@ def find_confusion(
         return None
     order = [labels.index(c.lower()) for c in classes]
     table = np.array(measured.counts, dtype=np.int64)[np.ix_(order, order)]
-    return (card.kind, table) if table.sum(axis=1).all() else None
+    lost = np.array(measured.unusable, dtype=np.int64)[order] if measured.unusable else None
+    return Confusion(card.kind, table, lost) if table.sum(axis=1).all() else None
 
 
 def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
@@ -130,7 +144,7 @@ def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) 
 def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
     """A line for each axis whose classes the judge overlooks unequally often: what it does tell is then not even.
 
-    Adjusted shares are of the pictures that could be used, and do not mend that.
+    Adjusted shares and means account for that, if pictures are lost in the run as items of the card are.
     """
     lines = []
     for axis in study.axes:
@@ -148,7 +162,7 @@ def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]
             lines.append(
                 f"by its card, {judge} can use {100 * used[most]:.0f} % of pictures of {axis.name} {most} and "
                 f"{100 * used[least]:.0f} % of {axis.name} {least}: among the pictures it could use, {least} is too "
-                "rare"
+                "rare. Adjusted shares and means account for that, if pictures are lost here as on the card"
             )
     return lines
 

@@ -13,6 +13,7 @@ from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
 from verism.records import Prompt
 from verism.statistics.intervals import Interval
 from verism.statistics.misclassification import fit_shares
+from verism.suites.social_bias.adjusting import Confusion
 from verism.suites.social_bias.first_words import Axis
 from verism.suites.social_bias.studies import Axis as StudyAxis
 from verism.suites.social_bias.studies import Choice, Descriptor, Study
@@ -88,26 +89,25 @@ def against_target(
     return [(f"reference_deviation{ending}", {}, interval) for ending, interval in found]
 
 
-def without_judge_error(
-    counts: Counts, confusion: NDArray[np.int64], classes: Sequence[str], *, n_resamples: int, seed: int
-) -> list[Number]:
-    """Shares of true classes and their pooled MAD, as the judge's errors imply; of two classes the debiased MAD, too.
+def without_judge_error(counts: Counts, known: Confusion, classes: Sequence[str], *, seed: int) -> list[Number]:
+    """Shares of true classes, as the judge's errors imply; of two classes the pooled and the debiased MAD, too.
 
     Args:
-        counts: pictures called each class, shape (P, K). confusion: true class by what was said, shape (K, K).
+        counts: pictures called each class, shape (P, K).
     """
-    resampling: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
     own = counts[counts.sum(axis=1) > 0]
     if not len(own):
         return []
-    fitted = fit_shares(None, confusion, observed_by_cluster=own, **resampling)
+    fitted = fit_shares(None, known.counts, observed_by_cluster=own, unusable=known.unusable)
     told = fitted.shares()
     numbers: list[Number] = [
         ("class_share", {"class": name}, Interval(float(told.shares[n]), float(told.low[n]), float(told.high[n])))
         for n, name in enumerate(classes)
     ]
-    if len(classes) == 2 and len(own) > 1:
-        numbers.append(("mad_debiased", {}, adjusted_prompt_mad(own, confusion, seed=seed)))
+    if len(classes) != 2:
+        return numbers
+    if len(own) > 1:
+        numbers.append(("mad_debiased", {}, adjusted_prompt_mad(own, known.counts, seed=seed)))
     pooled = fitted.mad()
     return [*numbers, ("pooled_mad", {}, Interval(pooled.value, pooled.low, pooled.high))]
 

@@ -320,8 +320,7 @@ def _compared(
             better = None if metric.endswith("expected") else False
             scores.append(write(metric, found, usable, left, more, unit="MAD", better=better))
     if confusion is not None and not votes:
-        kind, table = confusion
-        for metric, more, found in without_judge_error(counts, table, axis.classes, **resampling):
+        for metric, more, found in without_judge_error(counts, confusion, axis.classes, seed=write.seed):
             is_share = metric == "class_share"
             plain = write(
                 metric,
@@ -332,7 +331,7 @@ def _compared(
                 unit="share" if is_share else "MAD",
                 better=None if is_share else False,
             )
-            scores.append(replace(plain, adjusted=kind))
+            scores.append(replace(plain, adjusted=confusion.kind))
     return scores
 
 

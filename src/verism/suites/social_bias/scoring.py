@@ -17,6 +17,7 @@ from verism.errors import UsageError
 from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad, unbiased_test
 from verism.metrics.presentation.gep import vector_with_intervals
 from verism.records import PROTOCOLS, FacetValue, Observed, Prompt, Score
+from verism.statistics._common import cluster_totals, ratio_variance, student_quantile
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion, wilson
 from verism.statistics.misclassification import adjusted_shares, fit_shares
 from verism.suites.social_bias.adjusting import YES_NO, Confusion, find_confusion, judge_of
@@ -248,7 +249,7 @@ def _axis_scores(
     scopes = _scopes(study, table, axis.groups)
     scores: list[Score] = []
     for scope in scopes:
-        scores.append(_mean(write, axis, seen, scope, rules, offset))
+        scores.append(_mean(write, axis, seen, scope, offset))
     for scope in scopes:
         scores += _shares(write, axis, seen, scope)
     scores += _imbalance(write, study, table, axis, seen, rules)
@@ -262,7 +263,7 @@ def _counted(seen: Perceived, mask: Bools) -> dict[str, Any]:
     return {"used": usable, "unusable": int(mask.sum()) - usable}
 
 
-def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, rules: Rules, offset: float) -> Score:
+def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, offset: float) -> Score:
     """Mean of the classes' values."""
     values = np.array([c.value for c in axis.choices]) + offset
     usable = seen.classes >= 0
@@ -274,11 +275,28 @@ def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, rules: Rul
         at = scope.mask & usable
         numbers = values[seen.classes[at]]
         clusters = np.arange(len(numbers)) if scope.clusters is None else scope.clusters[at]
-        value, low, high = math.nan, math.nan, math.nan
-        if len(numbers):
-            value, low, high = cluster_bootstrap_mean(numbers, clusters, seed=rules.seed, n_resamples=rules.n_resamples)
+        value, low, high = _mean_of_clusters(numbers, clusters, (float(values.min()), float(values.max())))
     unit = _mean_unit(axis, values, offset)
     return write("axis_mean", value, (low, high), **_counted(seen, scope.mask), group=scope.group, unit=unit)
+
+
+def _mean_of_clusters(
+    numbers: NDArray[np.float64], clusters: NDArray[Any], bounds: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Mean of all numbers, with Student's t interval over clusters; ends are NaN without two that differ.
+
+    A bootstrap has too short intervals for two dozen clusters: ``benchmarks/imbalance.py --part means``.
+
+    Source: Cochran 1977, Sampling Techniques, 3rd ed., Ch. 6 (ratio estimators).
+    """
+    if not len(numbers):
+        return math.nan, math.nan, math.nan
+    totals = cluster_totals(numbers, clusters)
+    value = float(totals.sums.sum() / totals.n_units)
+    if len(totals.sizes) < 2 or (variance := ratio_variance(totals)) <= 1e-24:
+        return value, math.nan, math.nan
+    half = student_quantile(len(totals.sizes) - 1, 0.975) * math.sqrt(variance)
+    return value, max(value - half, bounds[0]), min(value + half, bounds[1])
 
 
 def _mean_unit(axis: Axis, values: NDArray[np.float64], offset: float) -> str:
@@ -354,14 +372,14 @@ def _adjusted_scores(
     offset: float,
     known: Confusion,
 ) -> Iterator[Score]:
-    """Distribution, mean and pooled MAD of the true classes; of two classes also the debiased MAD.
+    """Distribution and mean of the true classes; of two classes also the pooled and the debiased MAD.
 
     Only of all pictures and of each group of prompts: the few pictures of one descriptor leave nearly all shares open.
+    Shares, means and the pooled MAD are of all pictures that show a class, the debiased MAD is of the usable ones.
     """
-    kind, confusion = known
+    kind, confusion, lost = known
     k = len(axis.classes)
     values = np.array([c.value for c in axis.choices]) + offset
-    resampling: dict[str, Any] = {"n_resamples": rules.n_resamples, "seed": rules.seed}
     for scope in _scopes(study, table, axis.groups):
         if set(scope.group) - {GROUP_FACET}:
             continue
@@ -369,7 +387,7 @@ def _adjusted_scores(
         counted: dict[str, Any] = {**_counted(seen, scope.mask), "adjusted": kind}
         if not counts.any():
             continue
-        fitted = fit_shares(None, confusion, observed_by_cluster=counts, **resampling)
+        fitted = fit_shares(None, confusion, observed_by_cluster=counts, unusable=lost)
         shares, mean = fitted.shares(), fitted.mean(values)
         unit = _mean_unit(axis, values, offset)
         yield write("axis_mean", mean.value, (mean.low, mean.high), **counted, group=scope.group, unit=unit)
@@ -379,15 +397,15 @@ def _adjusted_scores(
             yield write("class_share", shares.shares[number], ends, **counted, group=group)
         if scope.group and (len(axis.groups) < 2 or scope.group[GROUP_FACET] not in axis.groups):
             continue
-        if k == 2:
-            per_prompt = _counts(seen, table.of, len(table.prompts), k, scope.mask)[np.unique(table.of[scope.mask])]
-            if len(per_prompt) > 1:
-                value, low, high = adjusted_prompt_mad(per_prompt, confusion, seed=rules.seed)
-                more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD"}
-                yield write("mad_debiased", value, (low, high), **more, better=False)
+        if k != 2:  # the most likely shares of many classes have a MAD that is not that of the true ones
+            continue
+        per_prompt = _counts(seen, table.of, len(table.prompts), k, scope.mask)[np.unique(table.of[scope.mask])]
+        more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD", "better": False}
+        if len(per_prompt) > 1:
+            value, low, high = adjusted_prompt_mad(per_prompt, confusion, seed=rules.seed)
+            yield write("mad_debiased", value, (low, high), **more)
         pooled = fitted.mad()
-        ends = (pooled.low, pooled.high)
-        yield write("pooled_mad", pooled.value, ends, **counted, group=scope.group, unit="MAD", better=False)
+        yield write("pooled_mad", pooled.value, (pooled.low, pooled.high), **more)
 
 
 def _adjusted_presence(
@@ -400,14 +418,12 @@ def _adjusted_presence(
         known = find_confusion(rules.cards, judge, ATTRIBUTE, protocol, YES_NO, {ATTRIBUTE: attribute})
         if seen is None or known is None:
             continue
-        kind, confusion = known
+        kind, confusion, lost = known
         for name in study.groups:
             mask = table.where(GROUP_FACET, [name])
             counts = _by_descriptor(study, table, seen, 2, mask)
             if counts.any():
-                told = adjusted_shares(
-                    None, confusion, observed_by_cluster=counts, n_resamples=rules.n_resamples, seed=rules.seed
-                )
+                told = adjusted_shares(None, confusion, observed_by_cluster=counts, unusable=lost)
                 group: dict[str, FacetValue] = {ATTRIBUTE: attribute, GROUP_FACET: name}
                 ends = (float(told.low[1]), float(told.high[1]))
                 yield write("presence", told.shares[1], ends, **_counted(seen, mask), group=group, adjusted=kind)

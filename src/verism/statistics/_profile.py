@@ -1,0 +1,212 @@
+"""Profile likelihood of shares behind an erring judge: how far a share or a mean can move before the data object.
+
+Unknown are the shares pi of true classes, (K,), and how the judge errs on each, rows A of (K, J + 1): what it says, and
+last that it says nothing of use. The card's items are one multinomial draw for each row. The run's pictures of which it
+did say something are one draw from ``sum_k pi_k A[k, j]``, given that it said something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.statistics._common import Floats
+
+ROUNDS = 60  # of three EM steps each for one end and one trial value
+TRIALS = 14  # values tried for each end; false position needs six to ten
+PRECISE = 2e-3  # of the square root of the likelihood ratio, which is compared with 1.96
+CLOSE = 1e-4  # of the range of a number, between which its end lies when the search stops
+SLOW = 1e-5  # gain in log-likelihood by a round, below which EM has arrived
+TINY = 1e-12
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What was counted.
+
+    Attributes:
+        said: pictures of the run by what was said of them, (J,); any scale.
+        card: items by true class and what was said, in the last column of how many nothing, (K, J + 1).
+    """
+
+    said: Floats
+    card: Floats
+
+
+def profile_ends(
+    experiment: Experiment, values: Floats, sizes: Floats, start: Floats, critical: float
+) -> tuple[Floats, Floats]:
+    """Ends of the intervals of ``values[f] @ pi``, for F numbers: where twice the loss of log-likelihood is critical.
+
+    Args:
+        values: (F, K), of each class, not all equal. sizes: how many independent pictures the run counts as for each
+            number, (F,). start: likely shares, (K,). critical: quantile of a chi-square distribution.
+    Returns:
+        Lower and upper ends, each (F,).
+    """
+    f = len(values)
+    state, best = _free(experiment, values, sizes, start)
+    middle = (values * _Fit(experiment.card, np.zeros((f, 1)), values, np.full(f, np.nan)).shares(state)).sum(axis=1)
+    least, most = values.min(axis=1), values.max(axis=1)
+    # Lower ends first, then upper ones, all at once.
+    twice, top, spread = np.tile(values, (2, 1)), np.tile(best, 2), np.tile(most - least, 2)
+    n = np.tile(sizes, 2)[:, None] * (experiment.said / experiment.said.sum())
+    near, far = np.tile(middle, 2), np.concatenate([least, most])
+    root = np.sqrt(critical)
+
+    def objection(at: Floats, state: Floats, rounds: int) -> tuple[Floats, Floats]:
+        fit = _Fit(experiment.card, n, twice, at)
+        state, likelihood = fit.climb(fit.retained(state), rounds)
+        return np.sqrt(2 * np.maximum(top - likelihood, 0)) - root, state
+
+    state = np.tile(state, (2, 1, 1))
+    edge = far + 1e-9 * np.sign(near - far) * spread  # all pictures of the other classes: just inside
+    at_far, _ = objection(edge, state, ROUNDS // 3)
+    done = (at_far <= 0) | (np.abs(far - near) < CLOSE * spread)
+    at, at_near, side = np.where(done, near, far), np.full(2 * f, -root), np.zeros(2 * f)
+    ends = far.copy()
+    for _ in range(TRIALS):
+        if done.all():
+            break
+        # Illinois: an end that stays twice counts half, so that both close in.
+        share = np.clip(-at_near / np.maximum(at_far - at_near, TINY), 0.02, 0.98)
+        at = np.where(done, at, near + share * (far - near))
+        found, reached = objection(at, state, ROUNDS)
+        ends = np.where(done, ends, at)
+        done |= (np.abs(found) < PRECISE) | (np.abs(far - near) < CLOSE * spread)
+        over = found > 0
+        at_far, at_near = (
+            np.where(over, found, np.where(side == -1, at_far / 2, at_far)),
+            np.where(over, np.where(side == 1, at_near / 2, at_near), found),
+        )
+        far, near, side = np.where(over, at, far), np.where(over, near, at), np.where(over, 1.0, -1.0)
+        state = np.where(over[:, None, None], state, reached)  # the next trial lies farther out
+    return ends[:f], ends[f:]
+
+
+def deviance(experiment: Experiment, size: float, start: Floats) -> float:
+    """Twice what the best shares and rows lack in log-likelihood against the counts themselves, >= 0.
+
+    Args:
+        size: independent pictures the run counts as. start: likely shares, (K,).
+    """
+    _, best = _free(experiment, np.eye(len(start))[:1], np.array([size]), start)
+    own = experiment.card / experiment.card.sum(axis=1, keepdims=True)
+    said = experiment.said / experiment.said.sum()
+    most = (experiment.card * np.log(np.maximum(own, TINY))).sum() + size * said @ np.log(np.maximum(said, TINY))
+    return max(0.0, 2 * float(most - best[0]))
+
+
+def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) -> tuple[Floats, Floats]:
+    """State and log-likelihood with no number held, at each of the sizes."""
+    f, k = values.shape
+    rows = experiment.card + 1 / experiment.card.shape[1]  # what no item was called may be said all the same
+    if not experiment.card[:, -1].any():
+        rows[:, -1] = 0  # nothing is ever lost
+    rows /= rows.sum(axis=1, keepdims=True)
+    n = sizes[:, None] * (experiment.said / experiment.said.sum())
+    fit = _Fit(experiment.card, n, values, np.full(f, np.nan))
+    return fit.climb(fit.expected(np.tile(0.95 * start + 0.05 / k, (f, 1)), np.tile(rows, (f, 1, 1))), 4 * ROUNDS)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """EM of B problems at once, each with its number held at a value, or free where that is NaN.
+
+    The state is the expected pictures of the run by true class and what was said, lost ones last, (B, K, J + 1); its
+    columns add up to what was said, which steps that overshoot keep.
+
+    Attributes:
+        card: (K, J + 1). n: (B, J). values: (B, K). at: (B,).
+    """
+
+    card: Floats
+    n: Floats
+    values: Floats
+    at: Floats
+
+    def climb(self, state: Floats, rounds: int) -> tuple[Floats, Floats]:
+        """State and log-likelihood of greatest likelihood. EM, overshooting along its last two steps.
+
+        Source: Dempster, Laird & Rubin 1977, JRSS B 39:1-38 (with pictures that cannot be seen: Sec. 4.2); Varadhan &
+            Roland 2008, Scand. J. Stat. 35:335-353 (scheme S3).
+        """
+        likelihood = np.full(len(state), -np.inf)
+        for _ in range(rounds):
+            first, before = self.step(state)
+            second, _ = self.step(first)
+            r, v = first - state, second - 2 * first + state
+            length = np.sqrt((r**2).sum(axis=(1, 2)) / np.maximum((v**2).sum(axis=(1, 2)), TINY))
+            length = np.clip(length, 1.0, 1e4)[:, None, None]
+            leap = np.maximum(state + 2 * length * r + length**2 * v, 0.01 * np.minimum(state, second))
+            leap[:, :, :-1] *= (self.n / np.maximum(leap[:, :, :-1].sum(axis=1), TINY))[:, None, :]
+            leapt, there = self.step(leap)
+            state = np.where((there >= before)[:, None, None], leapt, second)
+            gain = np.maximum(there, before) - likelihood
+            likelihood = np.maximum(there, before)
+            if gain.max() < SLOW:
+                break
+        return state, cast(Floats, np.maximum(likelihood, self.step(state)[1]))
+
+    def step(self, state: Floats) -> tuple[Floats, Floats]:
+        """The state after one step of EM, and the log-likelihood of the shares and rows that the given one implies."""
+        rows = self.card + state
+        rows /= np.maximum(rows.sum(axis=2, keepdims=True), TINY)
+        joint = self.shares(state)[:, :, None] * rows
+        chance = np.maximum(joint.sum(axis=1), TINY)
+        told = 1 - joint[:, :, -1].sum(axis=1)
+        likelihood = (self.n * np.log(chance[:, :-1])).sum(axis=1) - self.n.sum(axis=1) * np.log(told)
+        likelihood += (self.card * np.log(np.maximum(rows, TINY))).sum(axis=(1, 2))
+        return self._share_out(joint, chance, told), likelihood
+
+    def expected(self, shares: Floats, rows: Floats) -> Floats:
+        """The state that shares (B, K) and rows (B, K, J + 1) imply."""
+        joint = shares[:, :, None] * rows
+        return self._share_out(joint, np.maximum(joint.sum(axis=1), TINY), 1 - joint[:, :, -1].sum(axis=1))
+
+    def retained(self, state: Floats) -> Floats:
+        """A state to start from, from one of another held value: no class is out of the question."""
+        return cast(Floats, state + 1e-6 * state.sum(axis=(1, 2), keepdims=True) / state[0].size)
+
+    def _share_out(self, joint: Floats, chance: Floats, told: Floats) -> Floats:
+        of = np.concatenate([self.n / chance[:, :-1], (self.n.sum(axis=1) / told)[:, None]], axis=1)
+        return cast(Floats, joint * of[:, None, :])
+
+    def shares(self, state: Floats) -> Floats:
+        """The most likely shares for expected pictures, with the number held, (B, K)."""
+        of_class: Floats = state.sum(axis=2) + TINY
+        of_class /= of_class.sum(axis=1, keepdims=True)
+        if np.isnan(self.at).all():
+            return of_class
+        off = self.values - self.at[:, None]
+        alone = (self.values == 0) | (self.values == 1)
+        if alone.all() and (self.values.sum(axis=1) == 1).all():  # one class: the others keep their proportions
+            own = (of_class * self.values).sum(axis=1, keepdims=True)
+            by = np.where(self.values == 1, self.at[:, None] / own, (1 - self.at[:, None]) / np.maximum(1 - own, TINY))
+            return cast(Floats, of_class * by)
+        return _tilted(of_class, off)
+
+
+def _tilted(shares: Floats, off: Floats) -> Floats:
+    """Shares w that maximise ``sum(shares * log(w))`` among those of sum 1 with ``w @ off = 0``, (B, K).
+
+    Source: Owen 2001, Empirical Likelihood, Sec. 2.9: ``w = shares / (1 + t off)``.
+    """
+    low, high = -1 / off.max(axis=1), -1 / off.min(axis=1)
+    t = np.zeros(len(off))
+    for _ in range(40):
+        by = 1 + t[:, None] * off
+        w = shares / by
+        slope = (w * off).sum(axis=1)
+        if np.all(np.abs(slope) < 1e-10 * np.abs(off).max(axis=1)):
+            break
+        low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
+        newton = t + slope / (w * off**2 / by).sum(axis=1)
+        t = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+    w = shares / (1 + t[:, None] * off)
+    return cast(Floats, w / w.sum(axis=1, keepdims=True))
