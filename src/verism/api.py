@@ -18,7 +18,14 @@ from verism.annotation.agreeing import agreement_report
 from verism.annotation.carding import Source, card_of_run
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
-from verism.annotation.ratings import drawn_by, given_ratings, human_classes, people_as_labels, ratings_of
+from verism.annotation.ratings import (
+    drawn_by,
+    given_ratings,
+    human_classes,
+    people_as_labels,
+    rating_remarks,
+    ratings_of,
+)
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
 from verism.pipeline.comparing import Difference, compare_runs, compare_scores
@@ -439,6 +446,7 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_
                     estimands,
                     lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings),
                     cells=lambda rule, key: _cells(run, drawn_by(run, rule, key)),
+                    remarks=lambda rule, key: rating_remarks(run, suite, rule, key, ratings=ratings),
                 )
         else:
             # A card that was asked for counts, even where the painter of this run told the truth itself.

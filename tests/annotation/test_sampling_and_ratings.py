@@ -14,6 +14,7 @@ from verism.annotation.ratings import (
     link_study,
     majority_answer,
     middle_answer,
+    rating_remarks,
     ratings_of,
     study_path,
 )
@@ -308,3 +309,17 @@ def test_tones_of_two_raters_a_step_apart_are_no_tie(tmp_path):
     found = human_classes(run, suite_of(run), "tone", {})
     assert found[names[0]] in ("4", "5")
     assert found[names[1]] == "2"
+
+
+def test_what_to_mind_about_the_answers_is_told(tmp_path):
+    run = make_run(tmp_path / "run", limit=6)
+    items = draw_items([run], ANY, per_cell=None)
+    names = [item.item for item in items]
+    store = study(run, [ANY], items, overlap=2, settings={"per_cell": 2, "by": "skill"})
+    vote(store, "A", {names[0]: "yes", names[1]: "yes", names[2]: "?"})
+    assert rating_remarks(run, suite_of(run), "any", {}) == []
+    vote(store, "B", {names[0]: "no", names[1]: "yes", names[2]: "no"})
+    (torn,) = rating_remarks(run, suite_of(run), "any", {})
+    assert torn.startswith("1 of 3 pictures with answers have no majority")
+    study(run, [ANY], items, name="other", settings={"per_cell": 2, "by": "object"})
+    assert "different facets" in rating_remarks(run, suite_of(run), "any", {})[1]

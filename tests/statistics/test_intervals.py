@@ -16,6 +16,7 @@ from verism.statistics import (
     cluster_bootstrap,
     cluster_bootstrap_mean,
     clustered_proportion,
+    intervals,
     mean_of_independent,
     wilson,
 )
@@ -409,3 +410,22 @@ def test_import_does_not_load_scipy():
         "sys.exit(', '.join({'scipy', 'polars'} & set(sys.modules)) or None)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_mean_of_clusters_by_hand():
+    # Means 2, 2, 5 of three clusters of two: mean 3, residual sums -2, -2, 4; variance 3/2 * 24 / 36 = 1; t(2) 4.3027.
+    found = intervals.clustered_mean([1, 3, 2, 2, 5, 5], ["a", "a", "b", "b", "c", "c"])
+    assert found == pytest.approx((3.0, 3.0 - 4.30265, 3.0 + 4.30265), abs=1e-4)
+    cut = intervals.clustered_mean([1, 3, 2, 2, 5, 5], list("aabbcc"), bounds=(1, 5))
+    assert (cut.low, cut.high) == (1, 5)
+    assert math.isnan(intervals.clustered_mean([], []).value)
+    assert math.isnan(intervals.clustered_mean([2.0, 2.0], ["a", "b"]).low)
+
+
+def test_the_mean_of_independent_values_has_students_interval():
+    from scipy import stats
+
+    values = np.random.default_rng(0).normal(5, 2, 12)
+    expected = stats.t.interval(0.95, 11, loc=values.mean(), scale=values.std(ddof=1) / math.sqrt(12))
+    found = intervals.clustered_mean(values, np.arange(12))
+    assert (found.low, found.high) == pytest.approx(expected)

@@ -29,6 +29,7 @@ __all__ = [
     "majority_answer",
     "middle_answer",
     "people_as_labels",
+    "rating_remarks",
     "ratings_of",
     "studies_of",
     "study_path",
@@ -197,13 +198,40 @@ def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
     So many pictures of each cell are no even sample of all where cells differ in size; who estimates something about
     all of them must weigh the answers (``pipeline.correcting``).
     """
+    ways = _ways_of_drawing(run, rule, key)
+    return ways.pop() if len(ways) == 1 else ()
+
+
+def rating_remarks(
+    run: Run, suite: Any, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
+) -> list[str]:
+    """What to mind about ``human_classes``: pictures without a majority, and samples that cannot be weighed."""
+    said, scale = _answers(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
+    given = {image: [a for a in answers if a is not None] for image, answers in said.items()}
+    torn = 0 if scale else sum(len(of) > 1 and majority_answer(of) is None for of in given.values())
+    remarks = []
+    if torn:
+        answered = sum(map(bool, given.values()))
+        remarks.append(
+            f"{torn:,} of {answered:,} pictures with answers have no majority and are left out; if "
+            "people agree more easily about some pictures than about others, the rest is no even sample (an odd number "
+            "of raters leaves few)"
+        )
+    if len(_ways_of_drawing(run, rule, key)) > 1:
+        remarks.append(
+            "studies of this question drew pictures by different facets; answers are taken for an even sample"
+        )
+    return remarks
+
+
+def _ways_of_drawing(run: Run, rule: str, key: Mapping[str, Any]) -> set[tuple[str, ...]]:
     ways = set()
     for store in studies_of(run):
         asked = any(task.rule == rule and dict(task.key) == dict(key) for task in store.study.tasks)
         if asked and store.study.settings.get("per_cell") is not None:
             by = str(store.study.settings.get("by") or "")
             ways.add(tuple(part.strip() for part in by.split(",") if part.strip()))
-    return ways.pop() if len(ways) == 1 else ()
+    return ways
 
 
 def _as_answered(_task: RatingTask, _prompt: Prompt, answer: str) -> str:
@@ -270,7 +298,17 @@ def human_classes(
     Returns:
         The class by picture id; pictures without one are not in it.
     """
-    ratings = ratings_of(run) if ratings is None else ratings
+    said, scale = _answers(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
+    told = {
+        image: middle_answer(answers, image) if scale else majority_answer(answers) for image, answers in said.items()
+    }
+    return {image: answer for image, answer in told.items() if answer is not None}
+
+
+def _answers(
+    run: Run, suite: Any, rule: str, key: Mapping[str, Any], ratings: Ratings
+) -> tuple[dict[str, list[str | None]], bool]:
+    """The class that each rater gives each picture, None for "cannot tell"; and whether classes are a scale."""
     prompts = {p.prompt_id: p for p in run.prompts()}
     prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
     classify = getattr(suite, "rated_class", _as_answered)
@@ -287,7 +325,4 @@ def human_classes(
             answer = None if row["answer"] in task.unsure else row["answer"]
             prompt = prompts[prompt_of[row["item"]]]
             said.setdefault(row["item"], []).append(None if answer is None else classify(task, prompt, answer))
-    told = {
-        image: middle_answer(answers, image) if scale else majority_answer(answers) for image, answers in said.items()
-    }
-    return {image: answer for image, answer in told.items() if answer is not None}
+    return said, scale

@@ -25,6 +25,7 @@ from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 __all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_people"]
 
 Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by picture
+Remarks = Callable[[str, Mapping[str, Any]], Sequence[str]]  # rule and key -> what to mind about the true classes
 Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each picture was drawn from
 Method = Literal["prediction-powered", "judge card"]
 
@@ -74,7 +75,12 @@ class Adjustment:
 
 
 def adjust_by_people(
-    estimands: Sequence[Estimand], classes: Classes, *, cells: Cells | None = None, kind: Kind = "human"
+    estimands: Sequence[Estimand],
+    classes: Classes,
+    *,
+    cells: Cells | None = None,
+    remarks: Remarks | None = None,
+    kind: Kind = "human",
 ) -> list[Adjustment]:
     """Estimands with people's answers about some of their pictures; those nobody was asked about are left out.
 
@@ -86,11 +92,13 @@ def adjust_by_people(
             painter's own truth, with ``kind="rendered"``.
         cells: the cell of every picture, where they were drawn by cell. A cell without any answer is left to the
             judge, and to the errors it makes in the others; a note says so.
+        remarks: what to mind about the classes, to be noted with every number that rests on them.
     """
     made = []
     known: dict[tuple[str, str], Mapping[str, str]] = {}
     for estimand in estimands:
         parts, asked, blind = [], 0, 0
+        told: list[str] = []
         for part in estimand.parts:
             name = (estimand.rule, str(sorted(part.key.items())))
             if name not in known:
@@ -99,6 +107,7 @@ def adjust_by_people(
             asked += sum(not math.isnan(value) for value in truth)
             chances, unseen = _chances(part, truth, {} if cells is None else cells(estimand.rule, part.key))
             blind += unseen
+            told += remarks(estimand.rule, part.key) if remarks is not None else []
             parts.append(
                 LabelledMean(
                     judged=[estimand.worth[said] for said in part.said],
@@ -123,7 +132,7 @@ def adjust_by_people(
                 effective_n=result.effective_n,
                 labels_only=(result.labels_only.value, result.labels_only.low, result.labels_only.high),
                 trust=result.lam,
-                note="; ".join(filter(None, [result.note, _blind(blind)])),
+                note="; ".join(filter(None, [result.note, _blind(blind), *dict.fromkeys(told)])),
             )
         )
     return made

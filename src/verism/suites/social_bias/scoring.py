@@ -17,8 +17,7 @@ from verism.errors import UsageError
 from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad, unbiased_test
 from verism.metrics.presentation.gep import vector_with_intervals
 from verism.records import PROTOCOLS, FacetValue, Observed, Prompt, Score
-from verism.statistics._common import cluster_totals, ratio_variance, student_quantile
-from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion, wilson
+from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_mean, clustered_proportion, wilson
 from verism.statistics.misclassification import adjusted_shares, fit_shares
 from verism.suites.social_bias.adjusting import YES_NO, Confusion, find_confusion, judge_of
 from verism.suites.social_bias.evidence import ATTRIBUTE, PERSON
@@ -275,28 +274,9 @@ def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, offset: fl
         at = scope.mask & usable
         numbers = values[seen.classes[at]]
         clusters = np.arange(len(numbers)) if scope.clusters is None else scope.clusters[at]
-        value, low, high = _mean_of_clusters(numbers, clusters, (float(values.min()), float(values.max())))
+        value, low, high = clustered_mean(numbers, clusters, bounds=(float(values.min()), float(values.max())))
     unit = _mean_unit(axis, values, offset)
     return write("axis_mean", value, (low, high), **_counted(seen, scope.mask), group=scope.group, unit=unit)
-
-
-def _mean_of_clusters(
-    numbers: NDArray[np.float64], clusters: NDArray[Any], bounds: tuple[float, float]
-) -> tuple[float, float, float]:
-    """Mean of all numbers, with Student's t interval over clusters; ends are NaN without two that differ.
-
-    A bootstrap has too short intervals for two dozen clusters: ``benchmarks/imbalance.py --part means``.
-
-    Source: Cochran 1977, Sampling Techniques, 3rd ed., Ch. 6 (ratio estimators).
-    """
-    if not len(numbers):
-        return math.nan, math.nan, math.nan
-    totals = cluster_totals(numbers, clusters)
-    value = float(totals.sums.sum() / totals.n_units)
-    if len(totals.sizes) < 2 or (variance := ratio_variance(totals)) <= 1e-24:
-        return value, math.nan, math.nan
-    half = student_quantile(len(totals.sizes) - 1, 0.975) * math.sqrt(variance)
-    return value, max(value - half, bounds[0]), min(value + half, bounds[1])
 
 
 def _mean_unit(axis: Axis, values: NDArray[np.float64], offset: float) -> str:
