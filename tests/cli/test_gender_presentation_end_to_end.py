@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from commands import verism
 from tiny_models import tiny_clip
 
 from verism import api
-from verism.cli.main import cli
 from verism.imaging import encode_png
 
 CONTEXTS = 16
@@ -28,13 +27,6 @@ def pictures(tmp_path_factory):
                 (place / f"{index}_{repeat}.png").write_bytes(encode_png(pixels))
     (folder / "man_v1_stable_gen" / "3_1.png").unlink()
     return folder
-
-
-def verism(*words):
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
 
 
 @pytest.fixture(scope="module")

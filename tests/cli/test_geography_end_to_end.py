@@ -9,12 +9,11 @@ import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from commands import verism
 from tiny_inception import random_inception
 from tiny_models import tiny_clip
 
 from verism import api
-from verism.cli.main import cli
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Painted, Scene, SceneObject
@@ -54,13 +53,6 @@ def world(tmp_path_factory):
             table.writerows(rows)
     (folder / "made_Europe_dog_5.png").unlink()
     return folder
-
-
-def verism(*words):
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
 
 
 @pytest.fixture(scope="module")

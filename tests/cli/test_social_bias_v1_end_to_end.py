@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from commands import verism
 from PIL import Image
 from tiny_models import tiny_clip
 
 from verism import api
-from verism.cli.main import cli
 from verism.metrics.colour import rule_tone
 from verism.simulator.wardrobe import dressed_person, paint_person
 
@@ -31,13 +30,6 @@ def pictures(tmp_path_factory):
     (folder / FOLDERS[0] / "1.jpg").unlink()
     Image.new("RGB", (64, 64), (90, 90, 90)).save(folder / FOLDERS[2] / "2.jpg")
     return folder
-
-
-def verism(*words):
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
-from verism.manifests import read_document
+from verism.suites.study_files import standard_record, study_record
 
 __all__ = [
     "SETTINGS",
@@ -39,6 +37,7 @@ __all__ = [
 ]
 
 STUDIES = ("released", "occupations")
+FOLDER = "gender_presentation"  # of the package's data
 SettingName = Literal["neutral", "explicit"]
 SETTINGS: tuple[SettingName, ...] = get_args(SettingName)
 
@@ -184,7 +183,7 @@ def standard_study(name: str) -> Study:
     Raises:
         UsageError: another name.
     """
-    return study_from_record(_standard_record(name), where=name)
+    return study_from_record(standard_record(name, FOLDER, STUDIES), where=name)
 
 
 def read_study(source: Path) -> Study:
@@ -193,19 +192,7 @@ def read_study(source: Path) -> Study:
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
     """
-    if not source.is_file():
-        if str(source) in STUDIES:
-            return standard_study(str(source))
-        raise UsageError(f"{source}: no such file, and no study of this name; there are {', '.join(STUDIES)}")
-    return study_from_record(read_document(source, "a study of your own"), where=str(source))
-
-
-def _standard_record(name: str) -> dict[str, Any]:
-    if name not in STUDIES:
-        raise UsageError(f"no study {name!r}; there are {', '.join(STUDIES)}, and files of your own")
-    text = (resources.files("verism") / "data" / "gender_presentation" / f"{name}.json").read_text(encoding="utf-8")
-    record: dict[str, Any] = json.loads(text)
-    return record
+    return study_from_record(study_record(source, FOLDER, STUDIES), where=str(source))
 
 
 _KEYS = (
@@ -223,7 +210,7 @@ def study_from_record(record: Any, *, where: str) -> Study:
     """
     _mapping(record, where, _KEYS)
     if "extends" in record:
-        base = _standard_record(str(record["extends"]))
+        base = standard_record(str(record["extends"]), FOLDER, STUDIES)
         own = {"name": Path(where).stem, "source": where, **{k: v for k, v in record.items() if k != "extends"}}
         parts = _mapping(own.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
         record = {**base, **own, "classifier": {**base["classifier"], **parts}}

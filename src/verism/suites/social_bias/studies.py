@@ -16,18 +16,16 @@ different::
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import read_document
 from verism.records import FacetValue, Question
+from verism.suites.study_files import standard_record, study_record
 
 __all__ = [
     "STUDIES",
@@ -44,6 +42,7 @@ __all__ = [
 ]
 
 STUDIES = ("released",)
+FOLDER = "social_bias"  # of the package's data
 TONE = "tone"  # the axis that is measured in pictures and not asked about
 TONES = tuple(str(tone) for tone in range(1, 11))  # of the Monk scale, lightest first
 RESERVED = ("attribute", "person", "prompts", "class", "of", "pair", "axis")  # keys of our own in groups of scores
@@ -205,7 +204,7 @@ def standard_study(name: str = "released") -> Study:
     Raises:
         UsageError: no such study.
     """
-    return study_from_record(_standard_record(name), where=name)
+    return study_from_record(standard_record(name, FOLDER, STUDIES), where=name)
 
 
 def read_study(source: Path) -> Study:
@@ -214,19 +213,7 @@ def read_study(source: Path) -> Study:
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
     """
-    if not source.is_file():
-        if str(source) in STUDIES:
-            return standard_study(str(source))
-        raise UsageError(f"{source}: no such file, and no study of this name; there is {', '.join(STUDIES)}")
-    return study_from_record(read_document(source, "a study of your own"), where=str(source))
-
-
-def _standard_record(name: str) -> dict[str, Any]:
-    if name not in STUDIES:
-        raise UsageError(f"no study {name!r}; there is {', '.join(STUDIES)}, and files of your own")
-    text = (resources.files("verism") / "data" / "social_bias" / f"{name}.json").read_text(encoding="utf-8")
-    record: dict[str, Any] = json.loads(text)
-    return record
+    return study_from_record(study_record(source, FOLDER, STUDIES), where=str(source))
 
 
 _KEYS = (
@@ -244,7 +231,7 @@ def study_from_record(record: Any, *, where: str) -> Study:
     """
     given = _mapping(record, where, _KEYS)
     if "extends" in given:
-        base = _standard_record(str(given["extends"]))
+        base = standard_record(str(given["extends"]), FOLDER, STUDIES)
         own = {"name": Path(where).stem, "source": where, **{k: v for k, v in given.items() if k != "extends"}}
         if "groups" in own:  # those of the base are of its own groups
             base = {key: value for key, value in base.items() if key != "pairs"}
