@@ -179,9 +179,10 @@ class SocialBias:
         tables = observed.observations
         pictures = max((p.n_images for p in self.prompt_list), default=0)
         if pictures < FEW:
+            few = "one picture of a prompt is" if pictures == 1 else f"{pictures} pictures of a prompt are"
             lines.append(
-                f"{pictures} pictures of a prompt are few: a model without any bias would show a MAD, too. It is "
-                "mad_expected; mad_debiased has it taken off"
+                f"{few} few: a model without any bias would show a MAD, too. It is mad_expected; mad_debiased has it "
+                "taken off"
             )
         if "answers" in tables:
             lines += self._about_answers(tables["answers"])
