@@ -543,7 +543,7 @@ def test_rules_change_numbers_and_are_checked(golden):
     assert suite.rules()["k"] == 3
     assert rebuild("geography", suite.settings(), suite.prompts()).with_rules(**other.rules()).rules() == other.rules()
     for rules, message in (
-        ({"k": 0}, "k must be a whole number, at least 1"),
+        ({"k": 0}, "k is a whole number, at least 1"),
         ({"kk": 3}, "no rule 'kk'; its rules are k, per_cell"),
         ({"dedup": "some"}, "no treatment of duplicates 'some'"),
         ({"per_cell": 1.5}, "per_cell must be a whole number"),

@@ -17,11 +17,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Formatter
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
-from verism.suites.study_files import standard_record, study_record
+from verism.suites.study_files import filled_by, mapping, picture_count, refuse_twice, standard_record, study_record
 
 __all__ = [
     "SETTINGS",
@@ -208,16 +207,16 @@ def study_from_record(record: Any, *, where: str) -> Study:
     Raises:
         UsageError: something is missing, misspelt, or names the same thing twice.
     """
-    _mapping(record, where, _KEYS)
+    mapping(record, where, _KEYS)
     if "extends" in record:
         base = standard_record(str(record["extends"]), FOLDER, STUDIES)
         own = {"name": Path(where).stem, "source": where, **{k: v for k, v in record.items() if k != "extends"}}
-        parts = _mapping(own.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
+        parts = mapping(own.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
         record = {**base, **own, "classifier": {**base["classifier"], **parts}}
     groups = tuple(_group(entry, where) for entry in _entries(record, "groups", where, at_least=2))
     attributes = tuple(_attribute(entry, where) for entry in _entries(record, "attributes", where))
     contexts = _texts(record, "contexts", where)
-    classifier = _mapping(record.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
+    classifier = mapping(record.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
     terms = tuple(f"{{A}} {g.term} {{context}}" if _needs_context(record) else g.term for g in groups)
     study = Study(
         name=str(record.get("name", Path(where).stem)),
@@ -226,12 +225,12 @@ def study_from_record(record: Any, *, where: str) -> Study:
         attributes=attributes,
         contexts=contexts,
         templates=_templates(record.get("templates"), where),
-        n_images=_count(record.get("n_images", 5), where),
+        n_images=picture_count(record.get("n_images", 5), where),
         references=_texts(record, "references", where) if "references" in record else ("an object",),
-        question=_template(str(record.get("question", "Is the person wearing {asked}?")), ("asked", "phrase"), where),
+        question=filled_by(str(record.get("question", "Is the person wearing {asked}?")), ("asked", "phrase"), where),
         people=_texts(classifier, "people", where) if "people" in classifier else terms,
         scenes=_texts(classifier, "scenes", where) if "scenes" in classifier else contexts,
-        sentence=_template(
+        sentence=filled_by(
             str(classifier.get("sentence", "{person} {phrase} {scene}.")),
             ("person", "phrase", "scene"),
             where,
@@ -244,7 +243,7 @@ def study_from_record(record: Any, *, where: str) -> Study:
             f"{list(study.scenes)}. `extends` brings those of the paper"
         )
     for person in study.people:
-        _template(person, ("context", "a", "A"), where)
+        filled_by(person, ("context", "a", "A"), where)
     _all_different(study, where)
     return study
 
@@ -252,14 +251,6 @@ def study_from_record(record: Any, *, where: str) -> Study:
 def _needs_context(record: Mapping[str, Any]) -> bool:
     """Whether a term alone is nobody: "female" of "a female lawyer"."""
     return any(field in str(record.get("templates")) for field in ("{a}", "{A}"))
-
-
-def _mapping(value: Any, where: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise UsageError(f"{where}: expected a mapping with {', '.join(keys)}, got {type(value).__name__}")
-    if unknown := sorted(str(k) for k in value if k not in keys):
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(keys)}")
-    return value
 
 
 def _entries(record: Mapping[str, Any], kind: str, where: str, *, at_least: int = 1) -> list[Mapping[str, Any]]:
@@ -275,7 +266,7 @@ def _entries(record: Mapping[str, Any], kind: str, where: str, *, at_least: int 
 
 
 def _group(entry: Mapping[str, Any], where: str) -> Group:
-    _mapping(entry, f"{where}: groups", ("name", "term", "folders"))
+    mapping(entry, f"{where}: groups", ("name", "term", "folders"))
     name = str(entry["name"])
     folders = entry.get("folders") or ()
     if isinstance(folders, str):
@@ -288,7 +279,7 @@ def _group(entry: Mapping[str, Any], where: str) -> Group:
 
 
 def _attribute(entry: Mapping[str, Any], where: str) -> Attribute:
-    _mapping(entry, f"{where}: attributes", ("name", "phrase", "query", "asked"))
+    mapping(entry, f"{where}: attributes", ("name", "phrase", "query", "asked"))
     name = str(entry["name"])
     query = str(entry.get("query", name))
     words = {"query": query, "phrase": str(entry.get("phrase", f"in {query}")), "asked": str(entry.get("asked", query))}
@@ -307,46 +298,27 @@ def _texts(record: Mapping[str, Any], kind: str, where: str) -> tuple[str, ...]:
 
 
 def _templates(given: Any, where: str) -> dict[str, str]:
-    found = _mapping(given or {}, f"{where}: templates", SETTINGS)
+    found = mapping(given or {}, f"{where}: templates", SETTINGS)
     if "neutral" not in found:
         raise UsageError(
             f"{where}: templates: `neutral` is missing; it names no attribute, e.g. '{{term}} {{context}}.'"
         )
     needed: Mapping[str, tuple[str, ...]] = {"neutral": ("term", "context"), "explicit": ("term", "context", "phrase")}
     return {
-        setting: _template(str(text), (*needed[setting], "a", "A"), where, needed=needed[setting])
+        setting: filled_by(str(text), (*needed[setting], "a", "A"), where, needed=needed[setting])
         for setting, text in found.items()
     }
-
-
-def _template(text: str, allowed: Sequence[str], where: str, *, needed: Sequence[str] = ()) -> str:
-    try:
-        fields = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
-    except ValueError as err:
-        raise UsageError(f"{where}: {text!r} is no template: {err}") from err
-    if foreign := [f for f in fields if f not in allowed]:
-        raise UsageError(f"{where}: {text!r}: no field {foreign[0]!r}; there are {', '.join(allowed)}")
-    if absent := [f for f in needed if f not in fields]:
-        raise UsageError(f"{where}: {text!r} lacks the field {{{absent[0]}}}")
-    return text
-
-
-def _count(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{where}: n_images is a whole number of pictures, at least 1; got {value!r}")
-    return value
 
 
 def _all_different(study: Study, where: str) -> None:
     """Names and texts by which things are told apart are so."""
     folders = [f.casefold() for g in study.groups for f in dict.fromkeys(g.folders)]
-    for kind, names in (
+    kinds: list[tuple[str, list[str]]] = [
         ("group", [g.name.replace(" ", "_") for g in study.groups]),
         ("attribute", [a.name for a in study.attributes]),
         ("context", list(study.contexts)),
         ("folder", folders),
         ("question", [study.question_about(a) for a in study.attributes]),
         ("prompt", [study.text(g, i) for g in study.groups for i in range(study.per_group)]),
-    ):
-        if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise UsageError(f"{where}: {kind} {twice[0]!r} is there twice")
+    ]
+    refuse_twice(kinds, where)

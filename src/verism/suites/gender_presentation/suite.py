@@ -52,6 +52,7 @@ from verism.suites.gender_presentation.studies import (
     standard_study,
     study_from_record,
 )
+from verism.suites.rule_values import whole
 from verism.suites.shown import shown_pictures
 
 if TYPE_CHECKING:
@@ -155,8 +156,8 @@ class GenderPresentation:
             reference_text=str(asked["reference"]),
             estimators=tuple(n for n in ESTIMATORS if n in names),
             labels=labels,
-            n_resamples=_whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=_whole("resampling_seed", asked["resampling_seed"], 0),
+            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
+            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
         )
 
     def _labels_of(self, source: Path) -> Labels:
@@ -312,7 +313,7 @@ def build(
         brought=brought,
         folder_model=folder_model,
         reference_text=chosen.references[0],
-        resampling_seed=_whole("seed", seed, 0),
+        resampling_seed=whole("seed", seed, 0),
     )
     return suite if labels is None else suite.with_rules(labels=labels)
 
@@ -345,13 +346,3 @@ def _are_labels(value: Any) -> bool:
         isinstance(of, Mapping) and all(isinstance(marks, str) and set(marks) <= set("01-") for marks in of.values())
         for of in value.values()
     )
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = least - 1
-    if number < least or number != value:
-        raise UsageError(f"{name} is a whole number, at least {least}; got {value!r}")
-    return number

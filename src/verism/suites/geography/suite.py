@@ -32,6 +32,7 @@ from verism.suites.geography.measure import Comparison, Made, Measured, Rules, m
 from verism.suites.geography.prompts import make_prompts
 from verism.suites.geography.selection import DEDUP
 from verism.suites.geography.worlds import FAMILIES, WORLDS, World, read_world, standard_world
+from verism.suites.rule_values import whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,7 +120,7 @@ class Geography:
             raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
         asked = {**known, **rules}
         seed = asked.pop("resampling_seed")
-        return replace(self, limits=_rules(**asked), seed=_whole("resampling_seed", seed, 0), _memory={})
+        return replace(self, limits=_rules(**asked), seed=whole("resampling_seed", seed, 0), _memory={})
 
     # --------------------------------------------------------------------------------------------------- evidence
     def measured(self, observed: Observed) -> Measured:
@@ -374,7 +375,7 @@ def build(
         reference=None if real is None else reference_of(real, _asked_world(chosen, asked), columns),
         brought=brought,
         limits=_rules(k=k, per_cell=drawn, dedup=dedup, group_by=columns),
-        seed=_whole("seed", seed, 0),
+        seed=whole("seed", seed, 0),
     )
 
 
@@ -455,7 +456,7 @@ def _limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
     by_object: dict[Any, list[Prompt]] = {}
     for p in prompts:
         by_object.setdefault(p.facets["object"], []).append(p)
-    left = _whole("limit", limit, 1)
+    left = whole("limit", limit, 1)
     kept: set[Any] = set()
     for thing, own in by_object.items():
         if len(own) > left:
@@ -480,15 +481,9 @@ def _rules(
     if "region" in _columns(group_by):
         raise UsageError("group_by names further columns; regions are compared anyway")
     return Rules(
-        k=_whole("k", k, 1),
-        per_cell=None if per_cell is None else _whole("per_cell", per_cell, 1),
+        k=whole("k", k, 1),
+        per_cell=None if per_cell is None else whole("per_cell", per_cell, 1),
         dedup=dedup,
         group_by=_columns(group_by),
-        splits=_whole("splits", splits, 0),
+        splits=whole("splits", splits, 0),
     )
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number, at least {least}; got {value!r}")
-    return value

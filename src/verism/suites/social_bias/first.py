@@ -24,6 +24,7 @@ from verism.records import (
     SkinToneNeed,
 )
 from verism.suites.prompt_lists import choose
+from verism.suites.rule_values import whole
 from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
 from verism.suites.social_bias.first_comparing import as_study
@@ -151,8 +152,8 @@ class FirstSocialBias:
             unsure=_number("unsure", asked["unsure"], 0.0, 0.5),
             logit_scale=_number("logit_scale", asked["logit_scale"], 1e-6, 1e6),
             labels=labels,
-            n_resamples=_whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=_whole("resampling_seed", asked["resampling_seed"], 0),
+            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
+            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
         )
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
@@ -297,7 +298,7 @@ def build(
         if n_images is None:
             n_images = 1 + max(index for _, index in found)
     kept = choose(listed, [word.prompt_id for word in listed], limit, seed)
-    each = _whole("n_images", words.n_images if n_images is None else n_images, 1)
+    each = whole("n_images", words.n_images if n_images is None else n_images, 1)
     made = tuple(make_prompts(name, kept, chosen, each))
     brought = None if found is None else tuple(b for b in brought_pictures(found, made) if b.index < each)
     suite = FirstSocialBias(
@@ -308,7 +309,7 @@ def build(
         axes=words.axes,
         prompt_list=made,
         brought=brought,
-        resampling_seed=_whole("seed", seed, 0),
+        resampling_seed=whole("seed", seed, 0),
     )
     given = {name: path for name, path in (("labels", labels), ("target", target)) if path is not None}
     return suite.with_rules(**given) if given else suite
@@ -333,14 +334,4 @@ def _number(name: str, value: Any, least: float, most: float) -> float:
         number = math.nan
     if not least <= number <= most:
         raise UsageError(f"{name} is a number from {least:g} to {most:g}; got {value!r}")
-    return number
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = least - 1
-    if number < least or str(number) != str(value).strip():
-        raise UsageError(f"{name} is a whole number, at least {least}; got {value!r}")
     return number

@@ -20,12 +20,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 from verism.errors import UsageError
 from verism.records import FacetValue, Question
-from verism.suites.study_files import standard_record, study_record
+from verism.suites.study_files import filled_by, mapping, picture_count, refuse_twice, standard_record, study_record
 
 __all__ = [
     "STUDIES",
@@ -229,7 +228,7 @@ def study_from_record(record: Any, *, where: str) -> Study:
     Raises:
         UsageError: something is missing, misspelt, or names the same thing twice.
     """
-    given = _mapping(record, where, _KEYS)
+    given = mapping(record, where, _KEYS)
     if "extends" in given:
         base = standard_record(str(given["extends"]), FOLDER, STUDIES)
         own = {"name": Path(where).stem, "source": where, **{k: v for k, v in given.items() if k != "extends"}}
@@ -238,13 +237,13 @@ def study_from_record(record: Any, *, where: str) -> Study:
         given = {**base, **own}
     groups = _groups(given, where)
     descriptors = tuple(_descriptor(entry, where) for entry in _entries(given, "descriptors", where, least=0))
-    bare = _template(given.get("bare") or "", ("group",), where)
+    bare = filled_by(given.get("bare") or "", ("group",), where)
     if not descriptors and not bare:
         raise UsageError(f"{where}: no prompts: give `descriptors`, or `bare`, a template without one")
     study = Study(
         name=str(given.get("name", Path(where).stem)),
         source=str(given.get("source", where)),
-        template=_template(given.get("template") or "", ("group", "descriptor", "a"), where, needed=("descriptor",))
+        template=filled_by(given.get("template") or "", ("group", "descriptor", "a"), where, needed=("descriptor",))
         if descriptors
         else "",
         bare=bare,
@@ -254,27 +253,19 @@ def study_from_record(record: Any, *, where: str) -> Study:
         descriptors=descriptors,
         axes=tuple(_axis(entry, groups, where) for entry in _entries(given, "axes", where, least=0)),
         attributes=tuple(str(entry["name"]) for entry in _entries(given, "attributes", where, least=0)),
-        attribute_question=_template(
+        attribute_question=filled_by(
             given.get("attribute_question", "Is the person wearing {attribute}?"),
             ("attribute",),
             where,
             needed=("attribute",),
         ),
         visible_question=str(given.get("visible_question") or ""),
-        n_images=_count(given.get("n_images", 9), where),
+        n_images=picture_count(given.get("n_images", 9), where),
     )
     if not study.axes and not study.attributes:
         raise UsageError(f"{where}: nothing to perceive: give `axes` or `attributes`")
     _all_different(study, where)
     return study
-
-
-def _mapping(value: Any, where: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise UsageError(f"{where}: expected a mapping with {', '.join(keys)}, got {type(value).__name__}")
-    if unknown := sorted(str(k) for k in value if k not in keys):
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(keys)}")
-    return value
 
 
 def _entries(record: Mapping[str, Any], kind: str, where: str, *, least: int = 1) -> list[Mapping[str, Any]]:
@@ -296,7 +287,7 @@ def _entries(record: Mapping[str, Any], kind: str, where: str, *, least: int = 1
 def _groups(record: Mapping[str, Any], where: str) -> dict[str, str]:
     groups: dict[str, str] = {}
     for entry in _entries(record, "groups", where):
-        _mapping(entry, f"{where}: groups", ("name", "word"))
+        mapping(entry, f"{where}: groups", ("name", "word"))
         name = str(entry["name"])
         if name in groups:
             raise UsageError(f"{where}: group {name!r} is there twice")
@@ -321,7 +312,7 @@ def _pairs(value: Any, groups: Mapping[str, str], where: str) -> tuple[tuple[str
 
 
 def _descriptor(entry: Mapping[str, Any], where: str) -> Descriptor:
-    _mapping(entry, f"{where}: descriptors", ("name", "article", "facets"))
+    mapping(entry, f"{where}: descriptors", ("name", "article", "facets"))
     name = str(entry["name"])
     facets = entry.get("facets") or {}
     if not isinstance(facets, Mapping) or not all(isinstance(v, str | int | float | None) for v in facets.values()):
@@ -336,7 +327,7 @@ def _descriptor(entry: Mapping[str, Any], where: str) -> Descriptor:
 
 
 def _axis(entry: Mapping[str, Any], groups: Mapping[str, str], where: str) -> Axis:
-    _mapping(entry, f"{where}: axes", ("name", "question", "choices", "strip", "groups"))
+    mapping(entry, f"{where}: axes", ("name", "question", "choices", "strip", "groups"))
     name = str(entry["name"])
     if name in RESERVED or " x " in name:
         raise UsageError(f"{where}: axes: {name!r} is a name of the suite's own; call the axis something else")
@@ -364,7 +355,7 @@ def _axis(entry: Mapping[str, Any], groups: Mapping[str, str], where: str) -> Ax
 
 
 def _choice(entry: Mapping[str, Any], place: int, where: str) -> Choice:
-    _mapping(entry, f"{where}: choices", ("name", "replies", "value"))
+    mapping(entry, f"{where}: choices", ("name", "replies", "value"))
     name = str(entry["name"])
     replies = entry.get("replies") or [name]
     value = entry.get("value", place)
@@ -382,30 +373,11 @@ def _facet(value: Any, where: str) -> str:
     return name
 
 
-def _template(given: Any, allowed: Sequence[str], where: str, *, needed: Sequence[str] = ()) -> str:
-    text = str(given)
-    try:
-        fields = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
-    except ValueError as err:
-        raise UsageError(f"{where}: {text!r} is no template: {err}") from err
-    if foreign := [f for f in fields if f not in allowed]:
-        raise UsageError(f"{where}: {text!r}: no field {foreign[0]!r}; there are {', '.join(allowed)}")
-    if absent := [f for f in needed if f not in fields]:
-        raise UsageError(f"{where}: {text!r} lacks the field {{{absent[0]}}}")
-    return text
-
-
-def _count(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{where}: n_images is a whole number of pictures, at least 1; got {value!r}")
-    return value
-
-
 def _all_different(study: Study, where: str) -> None:
     """Names and texts by which things are told apart are so."""
     facets = {key for d in study.descriptors for key in d.facets}
     described: list[Descriptor | None] = [*study.descriptors, *([None] if study.bare else [])]
-    for kind, names in (
+    kinds: list[tuple[str, list[str]]] = [
         ("descriptor", [d.name.replace(" ", "_") for d in study.descriptors]),
         ("axis or facet", [a.name for a in study.axes] + [study.facet, *facets]),
         ("attribute", list(study.attributes)),
@@ -413,6 +385,5 @@ def _all_different(study: Study, where: str) -> None:
         ("prompt", [study.text(group, d) for group in study.groups for d in described]),
         *((f"choice of {axis.name}", list(axis.classes)) for axis in study.axes),
         *((f"reply of {axis.name}", [r for c in axis.choices for r in c.replies]) for axis in study.axes),
-    ):
-        if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise UsageError(f"{where}: {kind} {twice[0]!r} is there twice")
+    ]
+    refuse_twice(kinds, where)

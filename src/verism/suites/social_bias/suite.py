@@ -23,6 +23,7 @@ from verism.records import (
     Score,
     SkinToneNeed,
 )
+from verism.suites.rule_values import whole
 from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import card_from, card_record, missing_cards, uneven_coverage
 from verism.suites.social_bias.brought import Brought, read_brought
@@ -129,11 +130,11 @@ class SocialBias:
             self,
             unsure=_unsure(asked["unsure"]),
             intersections=tuple(check_intersection(text, self.study) for text in _listed(asked["intersections"])),
-            min_cell=_whole("min_cell", asked["min_cell"], 1),
+            min_cell=whole("min_cell", asked["min_cell"], 1),
             targets=target or None,
             cards=tuple(card_from(card) for card in _listed(asked["cards"])),
-            n_resamples=_whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=_whole("resampling_seed", asked["resampling_seed"], 0),
+            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
+            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
         )
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
@@ -262,7 +263,7 @@ def build(
         UsageError: something does not exist or does not fit.
     """
     chosen = standard_study() if study is None else read_study(Path(study))
-    seed = _whole("seed", seed, 0)
+    seed = whole("seed", seed, 0)
     brought: tuple[BroughtPicture, ...] | None = None
     left_out: tuple[str, ...] = ()
     if images is None:
@@ -354,14 +355,4 @@ def _unsure(value: Any) -> float:
 
 
 def _n_images(value: int | None) -> int | None:
-    return None if value is None else _whole("n_images", value, 1)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = least - 1
-    if number < least or number != value:
-        raise UsageError(f"{name} is a whole number, at least {least}; got {value!r}")
-    return number
+    return None if value is None else whole("n_images", value, 1)
