@@ -11,54 +11,19 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-CHROMIUM = Path("/usr/bin/chromium")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a program, it does not see what tests share
+from browsing import browsing, serving
+
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 WIDTH, HEIGHT = 900, 720  # of the window, in CSS pixels
 COLORS = 256
 MODEL = "scripted:error=1&mistakes=count+class+relation"  # so that the two pictures of a pair differ
-
-
-@contextmanager
-def browsing() -> Iterator[Any]:
-    """Headless Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def serving(store: Any) -> Iterator[str]:
-    """The page of a study, in a thread; gives its address."""
-    import socket
-    import threading
-
-    import uvicorn
-
-    from verism.annotation.server import create_app
-
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        app = create_app(store, [], tokens=False)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
 
 
 def make(folder: Path, *, size: int = 320) -> list[Path]:

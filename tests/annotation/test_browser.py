@@ -19,17 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from annotation_runs import make_run
+from browsing import CHROMIUM, browsing, serving
 from PIL import Image
 
 from verism.annotation.sampling import draw_items
-from verism.annotation.server import create_app
 from verism.annotation.tasks import GENERAL, PREFERENCE
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.records import RatingTask
 from verism.store import Run
 
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 HUMAN, ALIGNMENT = GENERAL
 HOSTILE = '<img src=x onerror="window.bad=1"><script>window.bad=1</script>{{7*7}}\'"&'
 OBJECTS = ("person", "dog", "airplane", "bicycle", "car", "stop sign", "bus", "Café table", "none of these")
@@ -61,16 +60,8 @@ GRID = RatingTask(
 # ------------------------------------------------------------------------------------------------- browser and server
 @pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
-    arguments = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    ]  # fmt: skip
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+    with browsing() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,26 +83,6 @@ def study(runs: list[Run], tasks, *, per_task: int | None = None, items=None, **
         items = [i for t in tasks for i in draw_items(runs if t.kind == "pair" else runs[:1], t, per_cell=per_task)]
     made = Study(tasks=tuple(tasks), items=tuple(items), runs=tuple(str(run.path) for run in runs), **more)
     return VoteStore.create(runs[0].path.parent / "study.sqlite", made)
-
-
-@contextmanager
-def serving(store: VoteStore, *, tokens: bool = False):
-    """The page of a study, in a thread; gives its address."""
-    import uvicorn
-
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    listening.listen()
-    app = create_app(store, [], tokens=tokens)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listening.close()
 
 
 class Rater:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
 from annotation_runs import make_run
+from browsing import CHROMIUM, browsing
 
 from verism.annotation.exchange import export_study, import_ratings
 from verism.annotation.exchange.material import item_keys, swapped
@@ -22,7 +22,6 @@ from verism.annotation.votes import Study, VoteStore
 from verism.records import RatingTask
 
 playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 
 HOSTILE = '<img src=x onerror="window.hurt = 1">'
@@ -40,10 +39,8 @@ TONE = RatingTask(name="tone", question="Tone?", kind="tone", options=(*map(str,
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as p:
-        started = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with browsing() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from make_screenshots import CHROMIUM, HEIGHT, IMAGES, WIDTH, make
+from browsing import CHROMIUM
+from make_screenshots import HEIGHT, IMAGES, WIDTH, make
 from PIL import Image
 
 MOST = 150_000  # bytes of a file: the docs are part of every checkout
 
 
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_screenshots_are_made_of_every_kind_of_question(tmp_path):
     made = make(tmp_path, size=64)
     assert [path.name for path in made] == [path.name for path in sorted(IMAGES.glob("annotate-*.png"))]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from browsing import CHROMIUM, OPTIONS
 
 from verism.reports.html import write_report
 
 HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
-CHROMIUM = shutil.which("chromium")
 
 
 class Page(HTMLParser):
@@ -55,8 +54,7 @@ def in_browser(file: Path, folder: Path, steps: str | None = None) -> tuple[Page
         text = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", file.read_text(encoding="utf-8"))
         file.write_text(text.replace("</body>", f"<script>{steps}</script></body>"), encoding="utf-8")
     options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        *OPTIONS,
         "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
         f"--user-data-dir={folder / 'profile'}",
     ]  # fmt: skip

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import CHROMIUM
 from measure_runs import picture, score, verdict
-from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report
 
 from verism.api import evaluate
 from verism.cards import JudgeCard, Measured, write_card

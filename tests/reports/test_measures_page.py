@@ -8,9 +8,10 @@ import re
 import shutil
 
 import pytest
+from browsing import CHROMIUM
 from fakes import ColourFeatures, ColourWords
 from measure_runs import picture, score, verdict, write_pictures
-from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report
 
 from verism.api import evaluate
 from verism.errors import UsageError, VerismError

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import CHROMIUM
 from measure_runs import make_measured_run, picture, score, verdict
-from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png

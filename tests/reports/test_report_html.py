@@ -10,7 +10,8 @@ import re
 from collections import Counter
 
 import pytest
-from page_reading import CHROMIUM, HOSTILE, Page, in_browser, plain, report
+from browsing import CHROMIUM
+from page_reading import HOSTILE, Page, in_browser, plain, report
 from PIL import Image
 
 from verism.errors import UsageError, VerismError

@@ -546,7 +546,7 @@ def test_rules_change_numbers_and_are_checked(golden):
         ({"k": 0}, "k is a whole number, at least 1"),
         ({"kk": 3}, "no rule 'kk'; its rules are k, per_cell"),
         ({"dedup": "some"}, "no treatment of duplicates 'some'"),
-        ({"per_cell": 1.5}, "per_cell must be a whole number"),
+        ({"per_cell": 1.5}, "per_cell is a whole number"),
         ({"group_by": "region"}, "regions are compared anyway"),
     ):
         with pytest.raises(UsageError, match=message):
