@@ -56,6 +56,9 @@ __all__ = [
     "SkinToneNeed",
     "State",
     "Suite",
+    "TaskKind",
+    "TaskLevel",
+    "TaskUnit",
     "content_hash",
     "empty_table",
     "frame",
@@ -403,6 +406,11 @@ class Score:
     adjusted: str = ""
 
 
+TaskKind = Literal["choice", "list", "scale", "tone", "pair"]
+TaskUnit = Literal["picture", "prompt", "pair"]
+TaskLevel = Literal["nominal", "ordinal", "interval"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RatingTask:
     """A question to people about pictures of a run.
@@ -425,12 +433,12 @@ class RatingTask:
 
     name: str
     question: str
-    kind: Literal["choice", "list", "scale", "tone", "pair"]
+    kind: TaskKind
     options: tuple[str, ...]
-    unit: Literal["picture", "prompt", "pair"] = "picture"
+    unit: TaskUnit = "picture"
     rule: str = ""
     key: Mapping[str, FacetValue] = field(default_factory=dict)
-    level: Literal["nominal", "ordinal", "interval"] = "nominal"
+    level: TaskLevel = "nominal"
     unsure: tuple[str, ...] = ()
     help: str = ""
     examples: Mapping[str, str] = field(default_factory=dict)

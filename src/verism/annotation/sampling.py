@@ -11,9 +11,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from verism.annotation.votes import CHECKS, Item
+from verism.annotation.votes import CHECKS, Check, Item
 from verism.errors import UsageError
 from verism.manifests import read_rows
 from verism.records import Prompt, RatingTask
@@ -162,7 +162,7 @@ def with_checks(
         found = everything.get((check["item"], check["task"]))
         if found is None:
             raise UsageError(f"no picture for the check {check['item']!r} of task {check['task']!r}")
-        made.append(replace(found, check=check["check"], right=check["answer"]))  # type: ignore[arg-type]
+        made.append(replace(found, check=cast(Check, check["check"]), right=check["answer"]))
     known = {(i.item, i.task) for i in made}
     proper = [i for i in items if (i.item, i.task) not in known]
     gold = [i for i in made if i.check == "gold"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_document
-from verism.records import RatingTask
+from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
 from verism.registry import stored_suite
 from verism.store import Run
 
@@ -50,9 +50,6 @@ PREFERENCE = RatingTask(
     unit="pair",
     help="Sides are drawn by lot. Choose a tie if neither is better.",
 )
-KINDS = ("choice", "list", "scale", "tone", "pair")
-UNITS = ("picture", "prompt", "pair")
-LEVELS = ("nominal", "ordinal", "interval")
 _FIELDS = ("name", "question", "kind", "options", "unit", "rule", "key", "level", "unsure", "help", "examples", "only")
 _DEFAULT_OPTIONS = {
     "scale": SCALE,
@@ -126,7 +123,11 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
         raise UsageError(f"{where}: an option is there twice: {', '.join(names)}")
     kind = str(entry.get("kind", "choice" if len(names) <= 9 else "list"))
     level = str(entry.get("level", "ordinal" if kind in ("scale", "tone") else "nominal"))
-    for field, value, known in (("kind", kind, KINDS), ("unit", unit, UNITS), ("level", level, LEVELS)):
+    for field, value, known in (
+        ("kind", kind, get_args(TaskKind)),
+        ("unit", unit, get_args(TaskUnit)),
+        ("level", level, get_args(TaskLevel)),
+    ):
         if value not in known:
             raise UsageError(f"{where}: {field} is one of {', '.join(known)}, got {value!r}")
     if (kind == "pair") != (unit == "pair"):
@@ -144,12 +145,12 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
     return RatingTask(
         name=str(entry["name"]).strip(),
         question=str(entry["question"]).strip(),
-        kind=kind,  # type: ignore[arg-type]
+        kind=cast(TaskKind, kind),
         options=names,
-        unit=unit,  # type: ignore[arg-type]
+        unit=cast(TaskUnit, unit),
         rule=str(entry.get("rule", "")),
         key=dict(entry.get("key", {})),
-        level=level,  # type: ignore[arg-type]
+        level=cast(TaskLevel, level),
         unsure=unsure,
         help=str(entry.get("help", "")),
         examples={str(k): _example(str(v), folder) for k, v in dict(entry.get("examples", {})).items()},

@@ -196,7 +196,7 @@ class OnnxFaces:
             self.find(np.zeros((64, 64, 3), dtype=np.uint8))
         except UsageError as err:
             raise UsageError(f"{path}: {err}") from None
-        except Exception as err:
+        except Exception as err:  # a foreign network's outputs can be of any shape, and decoding them fail in any way
             raise UsageError(f"{path} does not behave like {self.layout}: {type(err).__name__}: {err}") from err
         self.name = judge_name(
             "onnx",
