@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from verism.errors import VerismError
 
 __all__ = [
+    "NEEDS",
     "PROTOCOLS",
-    "ROLES",
     "STATES",
     "TABLES",
     "AnswerNeed",
-    "BroughtPicture",
     "CaptionNeed",
     "Column",
     "DetectionNeed",
@@ -55,15 +54,16 @@ __all__ = [
     "Score",
     "SkinToneNeed",
     "State",
-    "Suite",
     "TaskKind",
     "TaskLevel",
     "TaskUnit",
+    "UserImage",
     "content_hash",
     "empty_table",
     "frame",
     "make_image_id",
     "option_of",
+    "roles",
     "schema",
     "vector_rows",
     "vectors_of",
@@ -227,46 +227,85 @@ def make_image_id(prompt_id: str, index: int) -> str:
 # Needs, protocols
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
-class DetectionNeed:
+class Need:
+    """A kind of observation that a suite asks for. Subclasses register themselves by their role.
+
+    Attributes:
+        optional: whether it is left out where no judge is named for it.
+        role: option by which the command line names the judge.
+        table: where its observations are kept.
+        beside: further tables that its judge fills.
+        judges: what judges of the role are called, plural.
+        help: one line for the command line.
+    """
+
+    optional: bool = False
+    role: ClassVar[str]
+    table: ClassVar[str]
+    beside: ClassVar[tuple[str, ...]] = ()
+    judges: ClassVar[str]
+    help: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        NEEDS[cls.role] = cls
+
+
+NEEDS: dict[str, type[Need]] = {}
+
+
+def roles() -> tuple[str, ...]:
+    """Roles in which judges observe images, in the order in which they were declared."""
+    return tuple(NEEDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionNeed(Need):
     """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty."""
 
     classes: tuple[str, ...]
     colors: tuple[str, ...] = ()
-    optional: bool = False
     table: ClassVar[str] = "detections"
     role: ClassVar[str] = "detector"
+    judges: ClassVar[str] = "detectors"
+    help: ClassVar[str] = "Detector of objects."
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureNeed:
+class FeatureNeed(Need):
     """A feature vector of each picture; and of each picture of the suite's reference set, if ``reference``."""
 
     reference: bool = True
-    optional: bool = False
     table: ClassVar[str] = "features"
     role: ClassVar[str] = "features"
+    beside: ClassVar[tuple[str, ...]] = ("reference_features",)
+    judges: ClassVar[str] = "image features"
+    help: ClassVar[str] = "Network that gives image features: inception:FILE, fid-inception:FILE, builtin ..."
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingNeed:
+class EmbeddingNeed(Need):
     """Vectors of pictures and of these texts in one space, as the model gives them: not normalised.
 
     A judge that fills it also has ``embed_texts(texts) -> pl.DataFrame``, table ``text_embeddings``, one row per text.
     """
 
     texts: tuple[str, ...]
-    optional: bool = False
     table: ClassVar[str] = "embeddings"
     role: ClassVar[str] = "clip"
+    beside: ClassVar[tuple[str, ...]] = ("text_embeddings",)
+    judges: ClassVar[str] = "image-text models"
+    help: ClassVar[str] = "Model that embeds images and texts: ID_OR_PATH, ViT-B/32, ViT-L/14."
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionNeed:
+class CaptionNeed(Need):
     """One sentence that says what a picture shows."""
 
-    optional: bool = False
     table: ClassVar[str] = "captions"
     role: ClassVar[str] = "captioner"
+    judges: ClassVar[str] = "captioners"
+    help: ClassVar[str] = "Model that describes images: transformers:ID, results:FILE."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +317,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerNeed:
+class AnswerNeed(Need):
     """Answers to questions about each picture: ``questions`` by prompt id.
 
     ``weighed`` asks a judge that can for the probability of every answer a question allows, not only for a reply.
@@ -286,24 +325,20 @@ class AnswerNeed:
 
     questions: Mapping[str, tuple[Question, ...]]
     weighed: bool = False
-    optional: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
+    judges: ClassVar[str] = "VQA models"
+    help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
 
 
 @dataclass(frozen=True, kw_only=True)
-class SkinToneNeed:
+class SkinToneNeed(Need):
     """The colour of the skin of every face, and the tone of a scale that it is nearest to."""
 
-    optional: bool = False
     table: ClassVar[str] = "skin_tones"
     role: ClassVar[str] = "skin_tone"
-
-
-# Each kind of need has a table for its observations, and a role: the option by which the command line names who fills
-# it. An ``optional`` need is left out where nobody is named.
-Need = DetectionNeed | FeatureNeed | EmbeddingNeed | CaptionNeed | AnswerNeed | SkinToneNeed
-ROLES: tuple[str, ...] = tuple(kind.role for kind in get_args(Need))
+    judges: ClassVar[str] = "judges of skin tone"
+    help: ClassVar[str] = "Judge of skin tone: cascade, onnx:FILE, fan, none."
 
 
 def option_of(role: str) -> str:
@@ -355,7 +390,7 @@ class ReferenceSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtPicture:
+class UserImage:
     """A picture that exists already and the request it answers."""
 
     prompt_id: str
@@ -387,7 +422,10 @@ class Score:
 
     Attributes:
         group: facet values this number is restricted to; empty for the whole suite.
-        n_used: pictures that entered the value. n_unusable: pictures without a usable answer, which did not.
+        n_used: images that entered the value.
+        n_unusable: images without a usable answer, which did not.
+        unit: of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
+        higher_is_better: direction, from the metric of the suite; None where neither is better.
         adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on pictures of
             known content or on people's answers, was taken out and its uncertainty put into the interval.
     """
@@ -401,8 +439,8 @@ class Score:
     n_used: int
     n_unusable: int
     group: Mapping[str, FacetValue] = field(default_factory=dict)
-    unit: str = "share"
-    higher_is_better: bool | None = True
+    unit: str = ""
+    higher_is_better: bool | None = None
     adjusted: str = ""
 
 
@@ -482,44 +520,6 @@ class Estimand:
     role: str
     worth: Mapping[str, float]
     parts: tuple[EstimandPart, ...]
-
-
-class Suite(Protocol):
-    """A published benchmark: prompts, needs, rules. It never opens a picture and never loads a model.
-
-    A suite is made by its module's ``build(name, **options)``, and for a stored run by
-    ``rebuild(name, settings, prompts)``. It may have more members, which are used if they are there:
-
-    * ``reference: ReferenceSet | None``: real pictures that judges look at, too.
-    * ``brought: Sequence[BroughtPicture] | None``: the files behind ``--images``, if the suite read them.
-    * ``only_named_judges: bool``: nobody looks whom the user did not name, not even the usual judge of a role.
-    * ``with_rules(**rules)``: the same suite with other rules, by the names of ``rules()``.
-    * ``remarks(observed) -> Sequence[str]``: lines without which the scores could be misread (sets too small ...).
-    * ``rating_tasks() -> Sequence[RatingTask]``: questions to people that say the same as its judges do.
-    * ``rated_class(task, prompt, answer) -> str | None``: the class (as in verdicts) that an answer gives a picture of
-      this prompt; without it, the answer itself.
-    * ``graded_rules() -> Mapping[str, Sequence[str]]``: by rule of a rating task, rules of verdicts whose numbers tell
-      the same by degrees (a cosine beside a scale, or beside yes and no); the task's own rule without it.
-    * ``labels_of_ratings(ratings, tasks) -> Any``: people's answers (table ``ratings``, and its tasks by name) as the
-      value of its rule ``labels``.
-    * ``estimands(observed, verdicts) -> Sequence[Estimand]``: the scores that can be adjusted for judges' errors.
-    * ``judged_scores(observed, verdicts, true_verdicts) -> Sequence[Score]``: how far judges are off, for pictures
-      whose painter told what is in them.
-    """
-
-    name: str
-
-    def prompts(self) -> Sequence[Prompt]: ...
-
-    def needs(self) -> Sequence[Need]: ...
-
-    def settings(self) -> Mapping[str, Any]: ...  # what decides prompts and needs; enters the manifest
-
-    def rules(self) -> Mapping[str, Any]: ...  # what changes verdicts or scores without new pictures or observations
-
-    def verdicts(self, observed: Observed) -> pl.DataFrame: ...
-
-    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]: ...
 
 
 class Generator(Protocol):

@@ -10,6 +10,7 @@
       reference/part-*.parquet   the real pictures compared with, if any; they stay where they are
       observations/<table>/<judge>/part-*.parquet
       verdicts.parquet  scores.parquet  scores.json  adjustments.json
+      presentation.json    what the suite says of itself, for reports without it
 
 Tables that grow are written in parts, each whole or not at all (temporary name, fsync, rename), so a killed run loses
 at most the batch in flight, and several workers may write side by side. Readers put parts together by id: the order of
@@ -21,27 +22,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, VerismError
-from verism.records import TABLES, Prompt, Scene, SceneObject, Score, content_hash, empty_table, frame, schema
+from verism.manifest import SCHEMA_VERSION, Manifest, RunSettings, Scoring
+from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.specs import Presentation
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA_VERSION", "TRUTH", "Run", "SettingsChanged", "score_records"]
+__all__ = ["SCHEMA_VERSION", "TRUTH", "Run", "RunSettings", "Scoring", "SettingsChanged", "score_records"]
 
-SCHEMA_VERSION = 1
 TRUTH = "truth"  # the judge who painted the picture
 READ_ATTEMPTS = 5  # of a table whose parts another worker is putting together
-PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
 
 
 class SettingsChanged(UsageError):
@@ -51,25 +49,34 @@ class SettingsChanged(UsageError):
 class Run:
     """One run directory. Make one with ``Run.start`` (new or resumed) or ``Run.open`` (finished or not)."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
 
     # ---------------------------------------------------------------------------------------------------- opening
     @staticmethod
-    def start(path: Path, settings: Mapping[str, Any], *, notes: Mapping[str, Any] | None = None) -> Run:
+    def start(
+        path: Path,
+        settings: RunSettings,
+        *,
+        scoring: Scoring | None = None,
+        plugins: Mapping[str, str] | None = None,
+    ) -> Run:
         """A new run with these settings, or the run that is there if its settings are the same.
 
-        ``settings`` are what decides prompts, pictures and observations; ``notes`` are kept for the reader.
+        Args:
+            path: the run directory.
+            settings: what decides prompts, images and observations.
+            scoring: how scores are made, if it is known already.
+            plugins: versions by package, of suite, generator and judges that do not come with verism.
 
         Raises:
             SettingsChanged: the directory holds a run with other settings.
             UsageError: the directory holds something else.
         """
-        plain: dict[str, Any] = json.loads(json.dumps(settings))
         if (path / "manifest.json").exists():
             run = Run.open(path)
-            if differences := _differences(run.manifest["settings"], plain):
+            if differences := run.manifest.settings.differences(settings):
                 listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
                 raise SettingsChanged(
                     f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
@@ -79,16 +86,9 @@ class Run:
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
-        manifest = {
-            "schema_version": SCHEMA_VERSION,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "settings": plain,
-            "settings_hash": content_hash(plain),
-            "notes": json.loads(json.dumps(dict(notes or {}))),
-            "environment": _environment(),
-        }
-        _write_whole(path / "manifest.json", _json_bytes(manifest))
-        return Run(path, manifest)
+        run = Run(path, Manifest.new(settings, scoring=scoring, plugins=plugins))
+        run._write_manifest()
+        return run
 
     @staticmethod
     def open(path: Path | str) -> Run:
@@ -102,20 +102,47 @@ class Run:
         if not file.is_file():
             raise UsageError(f"{path} is not a run directory: it has no manifest.json. Make one with: verism run")
         try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
-            version = manifest["schema_version"]
-            if version == SCHEMA_VERSION and not isinstance(manifest["settings"], dict):
-                raise TypeError("settings is no JSON object")
-        except (ValueError, KeyError, TypeError) as err:  # ValueError: neither JSON nor UTF-8
+            return Run(path, Manifest.of_record(json.loads(file.read_text(encoding="utf-8"))))
+        except UsageError as err:
+            raise UsageError(f"{path} has {err}") from err
+        except (ValueError, KeyError, TypeError, AttributeError) as err:  # ValueError: neither JSON nor UTF-8
             raise UsageError(f"{file} is damaged: {err!r}") from err
-        if version != SCHEMA_VERSION:
-            raise UsageError(f"{path} has run schema {version}; this version of verism reads schema {SCHEMA_VERSION}")
-        return Run(path, manifest)
 
-    def note(self, **notes: Any) -> None:
-        """Add to the manifest's notes (rules applied, judges used): things that may change between scorings."""
-        self.manifest["notes"] = self.manifest.get("notes", {}) | json.loads(json.dumps(notes))
-        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest))
+    def _write_manifest(self) -> None:
+        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest.record()))
+
+    def note_scoring(self, **changes: Any) -> None:
+        """Keep how the scores were made.
+
+        Args:
+            **changes: fields of ``manifest.Scoring``; those not named stay.
+        """
+        self.manifest = self.manifest.with_scoring(**changes)
+        self._write_manifest()
+
+    def note_generator(self, details: Mapping[str, Any]) -> None:
+        """Keep what the generator says of itself beside its name."""
+        self.manifest = self.manifest.with_generator(details)
+        self._write_manifest()
+
+    @property
+    def suite_name(self) -> str:
+        """Name of the suite the run was made with."""
+        return self.manifest.settings.suite
+
+    def presentation(self) -> Presentation | None:
+        """What the run's suite says of itself, as kept at the last scoring; None for runs of earlier versions."""
+        path = self.path / "presentation.json"
+        if not path.exists():
+            return None
+        try:
+            return Presentation.of_record(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError) as err:
+            raise UsageError(f"{path} is damaged: {err!r}; write it anew with: verism score {self.path}") from err
+
+    def write_presentation(self, presentation: Presentation) -> None:
+        """Keep what the run's suite says of itself, for reports and comparisons without it."""
+        _write_whole(self.path / "presentation.json", _json_bytes(presentation.record()))
 
     @property
     def name(self) -> str:
@@ -236,10 +263,7 @@ class Run:
 
     def judge(self, role: str) -> str | None:
         """Whose observations the scores were made from, for a role such as ``detector``; None if nobody's."""
-        notes = self.manifest.get("notes", {})
-        judges = notes.get("judges")
-        named = judges.get(role) if isinstance(judges, Mapping) else None
-        return named if isinstance(named, str) else None
+        return self.manifest.scoring.judges.get(role)
 
     def has_truth(self, table: str) -> bool:
         """Whether the painter's ground truth was kept."""
@@ -395,32 +419,6 @@ def _prompt_from(row: Mapping[str, Any]) -> Prompt:
         n_images=row["n_images"],
         scene=scene,
     )
-
-
-def _differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = []
-        for key in sorted(set(old) | set(new)):
-            found += _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
-        return found
-    return [] if old == new else [(name, old, new)]
-
-
-def _environment() -> dict[str, Any]:
-    from verism._version import __version__
-
-    packages = {}
-    for package in PACKAGES:
-        try:
-            packages[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return {
-        "verism": __version__,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "packages": packages,
-    }
 
 
 def _json_bytes(value: Any) -> bytes:

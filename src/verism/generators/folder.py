@@ -14,7 +14,7 @@ from pathlib import Path
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
-from verism.records import BroughtPicture, Prompt, Request, Result
+from verism.records import Prompt, Request, Result, UserImage
 
 __all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures"]
 
@@ -69,7 +69,7 @@ def match_pictures(source: Path, prompts: Sequence[Prompt]) -> Matching:
     return Matching(source, files, missing, tuple(ignored))
 
 
-def brought_pictures(source: Path, prompts: Sequence[Prompt], brought: Sequence[BroughtPicture]) -> Matching:
+def brought_pictures(source: Path, prompts: Sequence[Prompt], brought: Sequence[UserImage]) -> Matching:
     """The matching a suite made itself, from a list that says what each picture shows."""
     files = {(b.prompt_id, b.index): Path(b.path) for b in brought}
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}

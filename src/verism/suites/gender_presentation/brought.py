@@ -9,7 +9,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
-from verism.records import BroughtPicture
+from verism.records import UserImage
 from verism.suites.gender_presentation.prompts import prompt_id_of
 from verism.suites.gender_presentation.studies import Group, Study
 
@@ -198,10 +198,10 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
 
 
-def brought_pictures(found: Found, study: Study) -> list[BroughtPicture]:
+def brought_pictures(found: Found, study: Study) -> list[UserImage]:
     """The pictures with the ids of their prompts, group by group in the order of their numbers."""
     place = {group.name: (n, group) for n, group in enumerate(study.groups)}
     return [
-        BroughtPicture(prompt_id=prompt_id_of(place[name][1], index), index=number, path=str(path))
+        UserImage(prompt_id=prompt_id_of(place[name][1], index), index=number, path=str(path))
         for (name, index, number), path in sorted(found.items(), key=lambda item: (place[item[0][0]][0], item[0][1:]))
     ]

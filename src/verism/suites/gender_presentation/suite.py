@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.records import (
     AnswerNeed,
-    BroughtPicture,
     EmbeddingNeed,
     Estimand,
     Need,
@@ -22,6 +21,7 @@ from verism.records import (
     Question,
     RatingTask,
     Score,
+    UserImage,
 )
 from verism.suites.gender_presentation.brought import brought_pictures, read_brought
 from verism.suites.gender_presentation.evidence import (
@@ -80,7 +80,7 @@ class GenderPresentation:
     study: Study
     prompt_list: tuple[Prompt, ...]
     seeds: str = "paired"
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     folder_model: str | None = None
     reference_text: str = "an object"
     estimators: tuple[str, ...] = ESTIMATORS
@@ -290,7 +290,7 @@ def build(
     """
     chosen = standard_study("released") if study is None else read_study(Path(study))
     asked = _settings(settings, chosen)
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     if images is not None:
         found, folder_model = read_brought(images, chosen, folder_model)
         indices = chosen_indices(chosen, asked, limit, among={index for _, index, _ in found})

@@ -10,7 +10,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
-from verism.records import BroughtPicture, FacetValue, Prompt
+from verism.records import FacetValue, Prompt, UserImage
 from verism.suites.geography.layouts import COUNTRY_COLUMNS, PATH_COLUMNS, REGION_COLUMNS, value_of
 from verism.suites.geography.prompts import Asked, make_prompt, make_prompts, parse_bare, parse_prompt
 from verism.suites.geography.worlds import FAMILIES, World, fold
@@ -210,7 +210,7 @@ def _row_region(world: World, thing: str, position: int) -> str | None:
 
 def brought_prompts(
     suite: str, world: World, rows: Sequence[BroughtRow], columns: Sequence[str] = ()
-) -> tuple[list[Prompt], list[BroughtPicture]]:
+) -> tuple[list[Prompt], list[UserImage]]:
     """The prompts that brought pictures answer, with as many pictures as there are, and the pictures.
 
     Rows of other objects or regions than the world's are left out. Prompts come by family, then in the world's order;
@@ -242,7 +242,7 @@ def brought_prompts(
         return FAMILIES.index(asked.family), rank[asked.thing], where, asked.country or ""
 
     prompts: list[Prompt] = []
-    pictures: list[BroughtPicture] = []
+    pictures: list[UserImage] = []
     taken: dict[str, int] = {}
     for key in sorted(groups, key=order):  # stable: variants of one prompt stay in the order of the rows
         asked, text, values = key
@@ -265,5 +265,5 @@ def brought_prompts(
         if taken[prompt.prompt_id] > 1:
             prompt = replace(prompt, prompt_id=f"{prompt.prompt_id}~{taken[prompt.prompt_id]}")
         prompts.append(prompt)
-        pictures += [BroughtPicture(prompt_id=prompt.prompt_id, index=i, path=m.path) for i, m in enumerate(members)]
+        pictures += [UserImage(prompt_id=prompt.prompt_id, index=i, path=m.path) for i, m in enumerate(members)]
     return prompts, pictures

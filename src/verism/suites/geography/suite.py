@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.records import (
     PROTOCOLS,
-    BroughtPicture,
     EmbeddingNeed,
     FeatureNeed,
     Need,
@@ -23,6 +22,7 @@ from verism.records import (
     Prompt,
     ReferenceSet,
     Score,
+    UserImage,
     schema,
 )
 from verism.suites.geography.brought import BroughtRow, brought_prompts, read_brought
@@ -63,7 +63,7 @@ class Geography:
     object_region: bool = True
     compares: bool = False
     reference: ReferenceSet | None = None
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     limits: Rules = field(default_factory=Rules)
     seed: int = 0
     _memory: dict[str, tuple[tuple[Any, ...], Measured]] = field(default_factory=dict)
@@ -334,7 +334,7 @@ def build(
         base = replace(base, per_cell=per_cell)
     shown = [] if real is None else real.pictures
     open_world = world is None and (real is None or real.layout in ("table", "file"))
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     if images is not None:
         rows = _brought_rows(images, base.with_foreign([p.object for p in shown], [p.region for p in shown]), families)
         chosen = _world_of_rows(rows, base, objects, regions, [p.region for p in shown], world is None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,79 +27,201 @@ from verism.records import (
     frame,
 )
 from verism.statistics.intervals import Interval, clustered_proportion, mean_of_independent
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
 from verism.suites.paintskills.layout import read_scenes
+from verism.suites.paintskills.metrics import METRICS
 from verism.suites.paintskills.people import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
 from verism.suites.paintskills.skills import skill
-from verism.suites.paintskills.vocabulary import COLORS, Version, version
+from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PaintSkills", "build", "rebuild"]
+__all__ = ["PaintSkills", "PaintSkillsV1"]
 
-RULES = {  # names of the limits as runs keep them, and as ``Thresholds`` calls them
+THRESHOLDS = {  # names of the rules, and what ``Thresholds`` calls them
     "threshold_corrected": "corrected",
     "threshold_released_count": "released_count",
     "threshold_paper": "paper",
     "spatial_margin": "margin",
 }
+DEFAULTS = Thresholds()
+
+PROTOCOL_MEANINGS = {
+    "corrected": "Our reading of what the task asks, with the known defects of the other two mended and a confidence "
+    "threshold calibrated for the detector. Use it to compare models.",
+    "released": "What the authors' published evaluation code does, defects included. Use it to compare with numbers "
+    "that were made with that code.",
+    "paper": "What the text of the publication says, where it differs from the code. Use it to see how much the "
+    "reading matters.",
+}
+LIMITS = (
+    "The detector's mistakes are part of every number; the intervals hold them only where the judge's error was taken "
+    "out.",
+    "Objects, colours and relations are those of a simulator: nothing is said about other words.",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PaintSkills:
-    """One version of PaintSkills over a given set of scenes.
+class PaintSkills(Suite):
+    """The version of ICCV 2023 over a given set of scenes.
 
     Make one with ``PaintSkills.standard`` (our scenes) or ``PaintSkills.from_folder`` (scenes on disk).
+
+    Attributes:
+        scenes: in order; each is a prompt.
+        n_images: images per prompt.
+        seed: of the scenes and of which of them are kept.
+        split: ``val`` (papers say test) or ``train``.
+        limit: prompts asked for; None for all.
     """
 
-    version: Version
     scenes: tuple[Scene, ...]
-    thresholds: Thresholds = field(default_factory=Thresholds)
     n_images: int = 1
     seed: int = 0
     split: str = "val"
     limit: int | None = None
 
-    @property
-    def name(self) -> str:
-        return self.version.name
+    version: ClassVar[Version] = VERSIONS["paintskills"]
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="paintskills",
+        title="PaintSkills",
+        question="Do the images show the objects, numbers and relations that their prompts ask for?",
+        summary="object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+        protocols=PROTOCOL_MEANINGS,
+        limits=LIMITS,
+        citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("scenes", Path, help="Scenes on disk, in the published layout."),
+        Option("skills", str, many=True, flag="--skill", help="Only this skill; may be given several times."),
+        Option("split", str, help="val (papers say test) or train.", default="val"),
+        replace(LIMIT, help="Prompts in all, spread evenly over skills and factors."),
+        replace(SEED, help="Seed of scenes, sampling and generation."),
+        replace(N_IMAGES, default="1"),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "threshold_corrected",
+            float,
+            DEFAULTS.corrected,
+            low=0,
+            high=1,
+            protocol="corrected",
+            calibrated_by="detector",
+            help="Confidence threshold of the corrected rules.",
+        ),
+        Rule(
+            "threshold_released_count",
+            float,
+            DEFAULTS.released_count,
+            low=0,
+            high=1,
+            protocol="released",
+            help="Confidence threshold of the released count rule.",
+        ),
+        Rule(
+            "threshold_paper",
+            float,
+            DEFAULTS.paper,
+            low=0,
+            high=1,
+            protocol="paper",
+            help="Confidence threshold that the paper names.",
+        ),
+        Rule(
+            "spatial_margin",
+            float,
+            DEFAULTS.margin,
+            low=0,
+            high=1,
+            help="How far apart centres must lie for a relation, as a share of the image.",
+        ),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(
+            rule="accuracy",
+            metric="accuracy",
+            facet="skill",
+            mean="mean_accuracy",
+            groups=version.skills,
+            right_or_wrong=True,
+        ),
+    )
+    layout: ClassVar[Layout] = Layout(
+        kind="columns", metric="accuracy", facet="skill", mean="mean_accuracy", reference="shuffled_expectation"
+    )
 
-    @staticmethod
+    @classmethod
     def standard(
-        name: str = "paintskills",
+        cls,
         *,
         skills: Sequence[str] | None = None,
         split: str = "val",
         limit: int | None = None,
         seed: int = 0,
         n_images: int = 1,
-    ) -> PaintSkills:
-        """Our own scenes. ``limit`` is per suite and spread evenly over skills, then over every factor."""
-        v = version(name)
+    ) -> Self:
+        """Our own scenes.
+
+        Args:
+            skills: only these; None for the published ones.
+            split: ``val``, ``test`` (the same) or ``train``.
+            limit: prompts in all, spread evenly over skills, then over every factor; None for all.
+            seed: of the scenes, at least 0.
+            n_images: images per prompt.
+
+        Raises:
+            UsageError, ValueError: a skill or split that does not exist.
+        """
+        v = cls.version
         chosen = tuple(dict.fromkeys(skills or v.skills))
         the_split: Split = split_of(split)
         scenes: list[Scene] = []
         for skill_name, share in zip(chosen, _shares(limit, len(chosen)), strict=True):
             if share != 0:
                 scenes += spread(build_scenes(v, skill_name, the_split, seed=seed), share, seed=seed)
-        return PaintSkills(version=v, scenes=tuple(scenes), n_images=n_images, seed=seed, split=split, limit=limit)
+        return cls(scenes=tuple(scenes), n_images=n_images, seed=seed, split=split, limit=limit)
 
-    @staticmethod
+    @classmethod
     def from_folder(
+        cls,
         root: Path,
-        name: str = "paintskills",
         *,
         skills: Sequence[str] | None = None,
         split: str = "val",
         limit: int | None = None,
         seed: int = 0,
         n_images: int = 1,
-    ) -> PaintSkills:
-        """Scenes of a data set in the published layout, ours or the authors'. Those without objects ask for nothing."""
-        v = version(name)
-        scenes = [scene for scene in read_scenes(root, v, split_of(split), skills) if scene.objects]
+    ) -> Self:
+        """Scenes of a data set in the published layout, ours or the authors'. Those without objects ask for nothing.
+
+        Args:
+            root: folder of the data set.
+            skills: as of ``standard``.
+            split: as of ``standard``.
+            limit: as of ``standard``.
+            seed: of which scenes are kept.
+            n_images: images per prompt.
+
+        Raises:
+            UsageError, ValueError: a skill, split or folder that does not exist.
+        """
+        scenes = [scene for scene in read_scenes(root, cls.version, split_of(split), skills) if scene.objects]
         by_skill: dict[str, list[Scene]] = {}
         for scene in scenes:
             skill(scene.skill)  # unknown skills fail here, by name
@@ -108,17 +230,28 @@ class PaintSkills:
         for group, share in zip(by_skill.values(), _shares(limit, len(by_skill)), strict=True):
             if share != 0:
                 kept += spread(group, share, seed=seed)
-        return PaintSkills(version=v, scenes=tuple(kept), n_images=n_images, seed=seed, split=split, limit=limit)
+        return cls(scenes=tuple(kept), n_images=n_images, seed=seed, split=split, limit=limit)
 
-    @staticmethod
-    def from_prompts(name: str, prompts: Sequence[Prompt]) -> PaintSkills:
-        """The suite whose prompts a run stored."""
+    @classmethod
+    def build(cls, *, scenes: Path | None = None, **options: Any) -> Self:
+        """Our own scenes, or those on disk; see ``standard`` and ``from_folder``."""
+        return cls.standard(**options) if scenes is None else cls.from_folder(scenes, **options)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite whose prompts a run stored; they hold all it needs to know."""
+        del settings
         scenes = tuple(p.scene for p in prompts if p.scene is not None)
-        return PaintSkills(version=version(name), scenes=scenes, n_images=max((p.n_images for p in prompts), default=1))
+        return cls(scenes=scenes, n_images=max((p.n_images for p in prompts), default=1))
 
     @property
-    def shapes(self) -> Mapping[str, str]:
-        """Name in scene files by label, for painters that swap one class for another."""
+    def thresholds(self) -> Thresholds:
+        """The thresholds that the rules say."""
+        return Thresholds(**{field: self.rule(name) for name, field in THRESHOLDS.items()})
+
+    @property
+    def classes(self) -> Mapping[str, str]:
+        """Name in scene files by label, for renderers that swap one class for another."""
         known = {c.label: c.shape for c in self.version.classes}
         known |= {o.label: o.shape for s in self.scenes for o in s.objects if o.label not in known}
         return {label: known[label] for label in self.labels}  # in the order of the classes asked of judges
@@ -136,24 +269,6 @@ class PaintSkills:
             "limit": self.limit,
             "n_images": self.n_images,
         }
-
-    def rules(self) -> Mapping[str, Any]:
-        """What changes verdicts without changing pictures or observations."""
-        return {name: getattr(self.thresholds, limit) for name, limit in RULES.items()}
-
-    def with_rules(self, **rules: float) -> PaintSkills:
-        """The same suite with other limits, by the names of ``rules``.
-
-        Raises:
-            UsageError: no such rule, or a limit outside [0, 1].
-        """
-        for name, value in rules.items():
-            if name not in RULES:
-                raise UsageError(f"{self.name} has no rule {name!r}; it has {list(RULES)}")
-            if not 0 <= float(value) <= 1:
-                raise UsageError(f"{name.partition('_')[0]} must lie between 0 and 1, got {value}")
-        limits = {RULES[name]: float(value) for name, value in rules.items()}
-        return replace(self, thresholds=replace(self.thresholds, **limits))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -321,7 +436,6 @@ class PaintSkills:
                         ci_high=interval.high,
                         n_used=int(chosen.sum()),
                         n_unusable=unusable,
-                        higher_is_better=None,
                     )
                 )
         return scores
@@ -366,37 +480,25 @@ class PaintSkills:
                     ci_high=value,
                     n_used=len(keys),
                     n_unusable=0,
-                    higher_is_better=None,
                 )
             )
         return scores
 
 
-def build(
-    name: str,
-    *,
-    scenes: Path | None = None,
-    skills: Sequence[str] | None = None,
-    split: str = "val",
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int = 1,
-) -> PaintSkills:
-    """The suite of a name, over our own scenes or over ``scenes`` on disk.
+class PaintSkillsV1(PaintSkills):
+    """The version of the first preprint (2022), on black backgrounds."""
 
-    Raises:
-        UsageError, ValueError: a version, skill, split or folder that does not exist.
-    """
-    if scenes is not None:
-        return PaintSkills.from_folder(
-            scenes, name, skills=skills, split=split, limit=limit, seed=seed, n_images=n_images
-        )
-    return PaintSkills.standard(name, skills=skills, split=split, limit=limit, seed=seed, n_images=n_images)
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> PaintSkills:  # noqa: ARG001
-    """The suite whose prompts a run stored; they hold all it needs to know."""
-    return PaintSkills.from_prompts(name, prompts)
+    version: ClassVar[Version] = VERSIONS["paintskills-v1"]
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="paintskills_v1",
+        title="PaintSkills, first version",
+        question="Do the images show the objects, numbers, colours and relations that their prompts ask for?",
+        summary="object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
+        protocols=PROTOCOL_MEANINGS,
+        limits=LIMITS,
+        citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1",
+    )
+    pairings: ClassVar[tuple[Pairing, ...]] = (replace(PaintSkills.pairings[0], groups=version.skills),)
 
 
 def _shares(limit: int | None, parts: int) -> list[int | None]:

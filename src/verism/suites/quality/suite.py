@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
-from verism.records import BroughtPicture, FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, frame, vectors_of
+from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, frame, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
 from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
@@ -69,7 +69,7 @@ class Quality:
 
     name: str
     listed: tuple[Prompt, ...]
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     reference: ReferenceSet | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     k: int = 3
@@ -525,7 +525,7 @@ def build(
         UsageError: neither pictures nor prompts, or a source that cannot be read as any of the forms.
     """
     opened = None if reference is None else open_reference(reference)
-    brought: list[BroughtPicture] | None = None
+    brought: list[UserImage] | None = None
     if prompts is not None:
         if images is not None and (images / "prompts.parquet").is_file():
             raise UsageError(f"{images} is a run directory and has its own prompts; leave out --prompts {prompts}")
@@ -562,11 +562,11 @@ def build(
     return suite.with_rules(k=k, group_by=group_by)
 
 
-def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[BroughtPicture]]:
+def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[UserImage]]:
     """Prompts of pictures that exist: as their list names them, the same for the same text, else one for each."""
     of_text: dict[tuple[str, str], str] = {}
     prompts: dict[str, Prompt] = {}
-    brought: list[BroughtPicture] = []
+    brought: list[UserImage] = []
     counts: dict[str, int] = {}
     for picture in pictures:
         prompt_id = picture.prompt_id
@@ -584,7 +584,7 @@ def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Pr
                 f"{prompt.text!r} {dict(prompt.facets)} here; pictures of one prompt share text and facets"
             )
         if picture.path is not None:
-            brought.append(BroughtPicture(prompt_id=prompt_id, index=index, path=str(picture.path)))
+            brought.append(UserImage(prompt_id=prompt_id, index=index, path=str(picture.path)))
     return [replace(p, n_images=counts[p.prompt_id]) for p in prompts.values()], brought
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
-from verism.records import BroughtPicture, Prompt
+from verism.records import Prompt, UserImage
 
 __all__ = ["Brought", "folder_name", "read_brought"]
 
@@ -34,7 +34,7 @@ class Brought:
         ignored: folders with pictures that belong to no prompt.
     """
 
-    pictures: tuple[BroughtPicture, ...]
+    pictures: tuple[UserImage, ...]
     ignored: tuple[str, ...]
 
     @property
@@ -89,7 +89,7 @@ def read_brought(source: Path, prompts: Sequence[Prompt]) -> Brought:
     place = {prompt.prompt_id: number for number, prompt in enumerate(prompts)}
     in_order = sorted(found.items(), key=lambda item: (place[item[0][0]], item[0][1]))
     return Brought(
-        pictures=tuple(BroughtPicture(prompt_id=p, index=n, path=str(path)) for (p, n), path in in_order),
+        pictures=tuple(UserImage(prompt_id=p, index=n, path=str(path)) for (p, n), path in in_order),
         ignored=tuple(ignored),
     )
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
 from verism.records import (
-    BroughtPicture,
     EmbeddingNeed,
     Need,
     Observed,
@@ -22,6 +21,7 @@ from verism.records import (
     RatingTask,
     Score,
     SkinToneNeed,
+    UserImage,
 )
 from verism.suites.prompt_lists import choose
 from verism.suites.rule_values import whole
@@ -68,7 +68,7 @@ class FirstSocialBias:
     wording: str
     axes: tuple[Axis, ...]
     prompt_list: tuple[Prompt, ...]
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     protocols: tuple[str, ...] = PROTOCOLS_HERE
     unsure: float = UNSURE_BAND
     logit_scale: float = LOGIT_SCALE

@@ -9,7 +9,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
-from verism.records import BroughtPicture, Prompt
+from verism.records import Prompt, UserImage
 from verism.suites.social_bias.first_words import Word, WordList
 
 __all__ = ["Found", "brought_pictures", "choose_wording", "make_prompts", "read_brought"]
@@ -155,12 +155,12 @@ def _add(found: Found, prompt_id: str, index: int, path: Path) -> None:
     found[prompt_id, index] = path
 
 
-def brought_pictures(found: Found, prompts: Sequence[Prompt]) -> list[BroughtPicture]:
+def brought_pictures(found: Found, prompts: Sequence[Prompt]) -> list[UserImage]:
     """The pictures of these prompts, in their order."""
     place = {prompt.prompt_id: number for number, prompt in enumerate(prompts)}
     kept = sorted((place[prompt_id], index) for prompt_id, index in found if prompt_id in place)
     return [
-        BroughtPicture(prompt_id=prompts[n].prompt_id, index=index, path=str(found[prompts[n].prompt_id, index]))
+        UserImage(prompt_id=prompts[n].prompt_id, index=index, path=str(found[prompts[n].prompt_id, index]))
         for n, index in kept
     ]
 

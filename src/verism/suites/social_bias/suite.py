@@ -14,7 +14,6 @@ from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
 from verism.records import (
     AnswerNeed,
-    BroughtPicture,
     Estimand,
     Need,
     Observed,
@@ -22,6 +21,7 @@ from verism.records import (
     RatingTask,
     Score,
     SkinToneNeed,
+    UserImage,
 )
 from verism.suites.rule_values import whole
 from verism.suites.shown import VerdictRows, shown_pictures
@@ -61,7 +61,7 @@ class SocialBias:
     name: str
     study: Study
     prompt_list: tuple[Prompt, ...]
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     left_out: tuple[str, ...] = ()
     unsure: float = UNSURE
     intersections: tuple[str, ...] = ()
@@ -264,7 +264,7 @@ def build(
     """
     chosen = standard_study() if study is None else read_study(Path(study))
     seed = whole("seed", seed, 0)
-    brought: tuple[BroughtPicture, ...] | None = None
+    brought: tuple[UserImage, ...] | None = None
     left_out: tuple[str, ...] = ()
     if images is None:
         prompts = make_prompts(
@@ -304,7 +304,7 @@ def _default_intersections(study: Study) -> tuple[str, ...]:
 
 def _of_pictures(
     name: str, study: Study, images: Path, limit: int | None, seed: int, n_images: int | None
-) -> tuple[list[Prompt], tuple[BroughtPicture, ...], tuple[str, ...]]:
+) -> tuple[list[Prompt], tuple[UserImage, ...], tuple[str, ...]]:
     """Prompts that pictures answer, these pictures, and lines on what is not asked for want of pictures."""
     every = make_prompts(name, study)
     found = read_brought(images, every)

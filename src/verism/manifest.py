@@ -1,0 +1,317 @@
+"""The record of a run: what was asked of which suite, who made and who judged the images, and with which software.
+
+It is written to ``manifest.json`` before anything else. Records of schema 1, which were flat mappings, are read and
+migrated in memory; they are written back only when the run is scored again.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from verism.errors import UsageError
+from verism.records import content_hash, roles
+
+__all__ = ["SCHEMA_VERSION", "Environment", "Manifest", "RunSettings", "Scoring", "canonical_suite_name"]
+
+SCHEMA_VERSION = 2
+PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
+SHARED_KEYS = ("suite", "seed", "prompts", "generator", "reference")  # of schema 1, beside roles and suite settings
+GIT_SECONDS = 5.0
+
+
+def canonical_suite_name(name: str) -> str:
+    """A suite's name as runs keep it: spellings with hyphens are old ones.
+
+    >>> canonical_suite_name("paintskills-v1")
+    'paintskills_v1'
+    """
+    return name.replace("-", "_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What decides prompts, images and observations. A run is only resumed with equal settings.
+
+    Attributes:
+        suite: its name.
+        suite_settings: what the suite says decides its prompts and needs (``Suite.settings``), in a namespace of its own.
+        generator: name of the generator, with its settings; empty if none is recorded.
+        judges: full names of the judges by role.
+        seed: of every random choice.
+        prompts: hash of ids, texts and specs of the prompts.
+        reference: hash of the real images compared with; empty without any.
+    """
+
+    suite: str
+    suite_settings: Mapping[str, Any] = field(default_factory=dict)
+    generator: str = ""
+    judges: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    prompts: str = ""
+    reference: str = ""
+
+    def hash(self) -> str:
+        """SHA-256 of the settings."""
+        return content_hash(asdict(self))
+
+    def differences(self, other: RunSettings) -> list[tuple[str, Any, Any]]:
+        """Dotted names of what differs, with both values."""
+        return _differences(asdict(self), _plain(asdict(other)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How the scores of a run were last made: what may change from one scoring to the next.
+
+    Attributes:
+        judges: whose observations count, by role.
+        rules: of the suite, with their values.
+        thresholds: by full name of a judge, its own calibrated threshold.
+        remarks: lines without which the scores could be misread.
+    """
+
+    judges: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """With what a run was made.
+
+    Attributes:
+        verism: version of this package.
+        python: version of the interpreter.
+        platform: system and machine.
+        packages: versions of the libraries that numbers may depend on.
+        plugins: versions of the packages that the suite, generator or judges come from, if not from this one.
+        commit: of the git repository that the caller stood in; empty outside of one.
+        dirty: whether that repository had uncommitted changes; None outside of one.
+        hardware: processor, cores, memory in GiB, accelerators.
+    """
+
+    verism: str = ""
+    python: str = ""
+    platform: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
+    dirty: bool | None = None
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def current(plugins: Mapping[str, str] | None = None) -> Environment:
+        """That of this process.
+
+        Args:
+            plugins: versions by package, of what does not come with this one.
+        """
+        from verism._version import __version__
+
+        packages = {}
+        for package in PACKAGES:
+            try:
+                packages[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                continue
+        commit, dirty = _repository(os.getcwd())
+        return Environment(
+            verism=__version__,
+            python=platform.python_version(),
+            platform=f"{platform.system()} {platform.machine()}",
+            packages=packages,
+            plugins=dict(plugins or {}),
+            commit=commit,
+            dirty=dirty,
+            hardware=_hardware(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The whole record.
+
+    Attributes:
+        settings: what decides prompts, images and observations.
+        scoring: how the scores were last made.
+        generator: what the generator says of itself beside its name (revision, versions, settings).
+        created: when the run was started, ISO 8601 in UTC.
+        environment: software and hardware it was started with.
+    """
+
+    settings: RunSettings
+    scoring: Scoring = field(default_factory=Scoring)
+    generator: Mapping[str, Any] = field(default_factory=dict)
+    created: str = ""
+    environment: Environment = field(default_factory=Environment)
+
+    @staticmethod
+    def new(
+        settings: RunSettings, *, scoring: Scoring | None = None, plugins: Mapping[str, str] | None = None
+    ) -> Manifest:
+        """The record of a run that starts now.
+
+        Args:
+            settings: what is asked for.
+            scoring: if it is known already.
+            plugins: versions by package, of what does not come with this one.
+        """
+        return Manifest(
+            settings=_settings_of(_plain(asdict(settings))),
+            scoring=scoring or Scoring(),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            environment=Environment.current(plugins),
+        )
+
+    def with_scoring(self, **changes: Any) -> Manifest:
+        """The same with other fields of ``scoring``."""
+        plain = _plain(changes)
+        if "remarks" in plain:
+            plain["remarks"] = tuple(plain["remarks"])
+        return replace(self, scoring=replace(self.scoring, **plain))
+
+    def with_generator(self, details: Mapping[str, Any]) -> Manifest:
+        """The same with what the generator says of itself."""
+        return replace(self, generator=_plain(dict(details)))
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON."""
+        plain = _plain(asdict(self))
+        return {"schema_version": SCHEMA_VERSION, **plain, "settings_hash": self.settings.hash()}
+
+    @staticmethod
+    def of_record(record: Any) -> Manifest:
+        """What ``record`` wrote, also by earlier versions.
+
+        Raises:
+            UsageError: of a schema this version does not read.
+            KeyError, TypeError: something that is no such record.
+        """
+        version = record["schema_version"]
+        if version == 1:
+            return _migrated(record)
+        if version != SCHEMA_VERSION:
+            raise UsageError(f"run schema {version}; this version of verism reads schemas 1 and {SCHEMA_VERSION}")
+        scoring = dict(record["scoring"])
+        return Manifest(
+            settings=_settings_of(record["settings"]),
+            scoring=Scoring(**{**scoring, "remarks": tuple(scoring.get("remarks", ()))}),
+            generator=dict(record["generator"]),
+            created=str(record["created"]),
+            environment=Environment(**record["environment"]),
+        )
+
+
+def _settings_of(record: Mapping[str, Any]) -> RunSettings:
+    return RunSettings(**{**record, "suite": canonical_suite_name(record["suite"])})
+
+
+def _migrated(record: Mapping[str, Any]) -> Manifest:
+    """A record of schema 1: one flat mapping of settings, and notes."""
+    settings = record["settings"]
+    if not isinstance(settings, Mapping):
+        raise TypeError("settings is no JSON object")
+    notes = record.get("notes", {})
+    environment = record.get("environment", {})
+    judges = {role: str(settings[role]) for role in roles() if role in settings}
+    own = {k: v for k, v in settings.items() if k not in SHARED_KEYS and k not in judges}
+    used = notes.get("judges")
+    generator = notes.get("generator")
+    return Manifest(
+        settings=RunSettings(
+            suite=canonical_suite_name(str(settings.get("suite", ""))),
+            suite_settings=own,
+            generator=str(settings.get("generator", "")),
+            judges=judges,
+            seed=int(settings.get("seed", 0)),
+            prompts=str(settings.get("prompts", "")),
+            reference=str(settings.get("reference") or ""),
+        ),
+        scoring=Scoring(
+            judges={k: v for k, v in used.items() if isinstance(v, str)} if isinstance(used, Mapping) else {},
+            rules=notes.get("rules", {}),
+            thresholds=notes.get("thresholds", {}),
+            remarks=tuple(notes.get("remarks", ())),
+        ),
+        generator=generator if isinstance(generator, Mapping) else {},
+        created=str(record.get("created", "")),
+        environment=Environment(
+            **{k: environment[k] for k in ("verism", "python", "platform", "packages") if k in environment}
+        ),
+    )
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=_jsonable))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")
+
+
+def _differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        listed = []
+        for key in sorted(set(old) | set(new)):
+            listed += _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+        return listed
+    return [] if old == new else [(name, old, new)]
+
+
+@functools.lru_cache(maxsize=8)
+def _repository(folder: str) -> tuple[str, bool | None]:
+    """Commit and dirty flag of the git repository around a folder; ("", None) outside of one or without git."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=GIT_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD")
+    if not commit:
+        return "", None
+    changes = git("status", "--porcelain", "--untracked-files=no")
+    return commit, None if changes is None else bool(changes)
+
+
+def _hardware() -> dict[str, Any]:
+    """Processor, cores, memory, and accelerators that a loaded library knows of."""
+    known: dict[str, Any] = {"processor": _processor(), "cores": os.cpu_count() or 1}
+    try:
+        known["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        pass  # no such figure on this system
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        known["accelerators"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return known
+
+
+@functools.lru_cache(maxsize=1)
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()

@@ -1,0 +1,183 @@
+"""Every suite there is, by name: those that come with verism, and those of installed packages.
+
+Other packages add suites by the entry point group ``verism.suites``, whose objects are subclasses of ``Suite``. No
+suite is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from verism.errors import UsageError
+from verism.manifest import canonical_suite_name
+from verism.specs import Presentation, did_you_mean
+from verism.store import Run
+from verism.suites.base import Suite
+
+__all__ = [
+    "GROUP",
+    "SUITES",
+    "Entry",
+    "commands",
+    "make_suite",
+    "plugin_of",
+    "presentation_of",
+    "stored_suite",
+    "suite_class",
+    "suite_entries",
+]
+
+GROUP = "verism.suites"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a suite is.
+
+    Attributes:
+        location: ``module:Class``.
+        summary: one line; empty for plug-ins until they are loaded.
+        package: distribution and version of a plug-in, ``name 1.0``; empty for what comes with verism.
+        commands: of its own for the command line: ``module:command`` by name.
+    """
+
+    location: str
+    summary: str = ""
+    package: str = ""
+    commands: Mapping[str, str] | None = None
+
+
+HOME = "verism.suites"
+SUITES: Mapping[str, Entry] = {
+    "paintskills": Entry(
+        f"{HOME}.paintskills.suite:PaintSkills",
+        "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+    ),
+    "paintskills_v1": Entry(
+        f"{HOME}.paintskills.suite:PaintSkillsV1",
+        "object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
+    ),
+    "geography": Entry(
+        f"{HOME}.geography.suite:Geography",
+        "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+    ),
+    "geography_dollarstreet": Entry(
+        f"{HOME}.geography.suite:GeographyDollarStreet",
+        "the same with DollarStreet: 109 topics, 4 regions",
+    ),
+    "quality": Entry(
+        f"{HOME}.quality.suite:Quality",
+        "FID, KID, precision, recall, density, coverage against real images or published statistics",
+    ),
+    "gender_presentation": Entry(
+        f"{HOME}.gender_presentation.suite:GenderPresentation",
+        "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
+        commands={"gep": f"{HOME}.gender_presentation.cli:gep"},
+    ),
+    "social_bias": Entry(
+        f"{HOME}.social_bias.suite:SocialBias",
+        "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
+    ),
+    "social_bias_v1": Entry(
+        f"{HOME}.social_bias_v1.suite:SocialBiasV1",
+        "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
+    ),
+    "alignment": Entry(
+        f"{HOME}.alignment.suite:Alignment",
+        "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
+    ),
+}
+
+
+def suite_entries() -> dict[str, Entry]:
+    """Every suite by name; a plug-in cannot take the name of a suite that comes with verism."""
+    plugins = {}
+    for point in metadata.entry_points(group=GROUP):
+        name = canonical_suite_name(point.name)
+        if name not in SUITES:
+            plugins[name] = Entry(point.value, package=_package(point))
+    return {**SUITES, **plugins}
+
+
+def suite_class(name: str) -> type[Suite]:
+    """The class of a suite; spellings with hyphens are accepted.
+
+    Raises:
+        UsageError: unknown suite, or a plug-in that cannot be loaded or is no suite.
+    """
+    known = suite_entries()
+    wanted = canonical_suite_name(name)
+    if wanted not in known:
+        raise UsageError(f"unknown suite {name!r}.{did_you_mean(wanted, known)} There are: {', '.join(known)}")
+    entry = known[wanted]
+    module, _, attribute = entry.location.partition(":")
+    try:
+        loaded = getattr(importlib.import_module(module), attribute)
+    except Exception as err:
+        if not entry.package:
+            raise
+        raise UsageError(f"suite {name}: its package {entry.package} cannot be loaded: {err!r}") from err
+    if not (isinstance(loaded, type) and issubclass(loaded, Suite)):
+        raise UsageError(
+            f"suite {name}: {entry.location} of {entry.package} is no subclass of verism.suites.base.Suite"
+        )
+    if canonical_suite_name(loaded.info.name) != wanted:
+        raise UsageError(f"suite {name}: the class {attribute} of {entry.package} calls itself {loaded.info.name!r}")
+    return loaded
+
+
+def make_suite(name: str, **options: Any) -> Suite:
+    """The suite of a name; options that are None are left to the suite.
+
+    Raises:
+        UsageError: unknown suite, or an option it does not have.
+    """
+    return suite_class(name).make(options)
+
+
+def stored_suite(run: Run, *, rules: bool = False) -> Suite:
+    """The suite of a stored run, by the settings and prompts it keeps.
+
+    Args:
+        run: the run.
+        rules: whether it has the rules of the run's last scoring; otherwise the suite's own.
+
+    Raises:
+        UsageError: unknown suite.
+    """
+    settings = run.manifest.settings
+    suite = suite_class(settings.suite).reopen(settings.suite_settings, run.prompts())
+    return suite.with_rules(**run.manifest.scoring.rules) if rules else suite
+
+
+def presentation_of(run: Run) -> Presentation:
+    """What a run's suite says of itself: from the suite if it is installed, otherwise as the run keeps it.
+
+    Raises:
+        UsageError: the suite is not installed, and the run keeps nothing of it.
+    """
+    stored = run.presentation()
+    name = run.suite_name
+    if name in SUITES or (stored is None):
+        return suite_class(name).presentation()
+    return stored
+
+
+def plugin_of(suite: Suite) -> dict[str, str]:
+    """Version by package, of a suite that does not come with verism."""
+    package = suite_entries().get(suite.name, Entry("")).package
+    name, _, version = package.partition(" ")
+    return {name: version} if name else {}
+
+
+def commands() -> dict[str, str]:
+    """Commands that suites add to the command line: ``module:command`` by name."""
+    return {name: location for entry in SUITES.values() for name, location in (entry.commands or {}).items()}
+
+
+def _package(point: metadata.EntryPoint) -> str:
+    return "another package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
