@@ -6,6 +6,7 @@ migrated in memory; they are written back only when the run is scored again.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -45,7 +46,7 @@ class RunSettings:
 
     Attributes:
         suite: its name.
-        suite_settings: what the suite says decides its prompts and needs (``Suite.settings``), in a namespace of its own.
+        suite_settings: what the suite says decides prompts and needs (``Suite.settings``), in a namespace of its own.
         generator: name of the generator, with its settings; empty if none is recorded.
         judges: full names of the judges by role.
         seed: of every random choice.
@@ -297,10 +298,8 @@ def _repository(folder: str) -> tuple[str, bool | None]:
 def _hardware() -> dict[str, Any]:
     """Processor, cores, memory, and accelerators that a loaded library knows of."""
     known: dict[str, Any] = {"processor": _processor(), "cores": os.cpu_count() or 1}
-    try:
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # no such figure on some systems
         known["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        pass  # no such figure on this system
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         known["accelerators"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

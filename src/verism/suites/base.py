@@ -359,6 +359,7 @@ class Suite(ABC):
         Raises:
             UsageError: the suite takes no labels.
         """
+        del ratings, tasks
         raise UsageError(f"{self.name} takes no labels, so annotators' answers cannot become labels")
 
     @property
