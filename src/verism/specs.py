@@ -291,6 +291,7 @@ class Rule:
         calibrated_by: role of a judge that brings its own value (a detector its confidence threshold); that value is
             used unless the user names another, and ``--threshold`` sets it.
         file: whether the value may also be the path of a file, whose content is kept.
+        flag: option of its own on the command line, besides ``--rule``; empty for none.
     """
 
     name: str
@@ -307,6 +308,7 @@ class Rule:
     protocol: str = ""
     calibrated_by: str = ""
     file: bool = False
+    flag: str = ""
 
     @property
     def commas(self) -> bool:

@@ -154,24 +154,30 @@ class Suite(ABC):
     def make(cls, options: Mapping[str, Any]) -> Self:
         """The suite with these options; those that are None or empty are left to the suite.
 
+        Args:
+            options: by name; names of rules are accepted, too.
+
         Raises:
             UsageError: an option it does not have, or a value that does not fit.
         """
         declared = {option.name: option for option in cls.options}
+        ruled = {rule.name for rule in cls.rules} - set(declared)
         given = {name: value for name, value in options.items() if value is not None and value != ()}
         for name in given:
-            if name not in declared:
+            if name not in declared and name not in ruled:
                 known = ", ".join(declared) or "none"
                 raise UsageError(
                     f"suite {cls.info.name} does not take {name}; its options are {known}."
                     f"{did_you_mean(name, declared)}"
                 )
-        checked = {name: declared[name].check(value) for name, value in given.items()}
+        checked = {name: declared[name].check(value) for name, value in given.items() if name in declared}
         try:
             suite = cls.build(**checked)
         except ValueError as err:
             raise UsageError(str(err)) from err
-        return suite._with(_made_with={name: _plain(value) for name, value in checked.items()})
+        suite = suite._with(_made_with={name: _plain(value) for name, value in checked.items()})
+        rules = {name: value for name, value in given.items() if name in ruled}
+        return suite.with_rules(**rules) if rules else suite
 
     @classmethod
     def build(cls, **options: Any) -> Self:

@@ -5,45 +5,108 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Need, Observed, Prompt, Question, Score, frame
 from verism.suites.alignment.asking import question_scores, question_verdicts, vqascore_question
 from verism.suites.alignment.captioning import METRICS, caption_metric_scores, caption_verdicts, check_tools
 from verism.suites.alignment.captions import CaptionChoice, read_annotations, with_references
+from verism.suites.alignment.metrics import METRIC_SPECS
 from verism.suites.alignment.pictures import groups_of
 from verism.suites.alignment.questions import Asked, match_questions, prompts_of_questions, read_questions
 from verism.suites.alignment.retrieval import POOL, retrieval_scores, retrieval_verdicts
+from verism.suites.base import (
+    COSINE,
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.prompt_lists import ListedPrompt, choose, file_hash, read_prompt_list
 from verism.suites.shown import shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Alignment", "build", "rebuild"]
+__all__ = ["Alignment"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Alignment:
-    """Prompts with their references and questions. Make one with ``build``.
+class Alignment(Suite):
+    """Prompts with their references and questions. Make one with ``Alignment.make``.
 
     Attributes:
         listed: the prompts; ``spec`` holds ``references`` and ``questions``.
         source: what the prompts were made from, for the settings of a run.
-        vqascore: whether VQAScore's question is asked of every picture.
-        group_by: facets whose values are reported separately.
-        caption_metrics: beyond BLEU, ROUGE-L and CIDEr: ``meteor``, ``spice``.
-        pool: texts in a pool of R-precision, the own among them.
+        vqascore: whether VQAScore's question is asked of every image.
     """
 
-    name: str
     listed: tuple[Prompt, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
     vqascore: bool = True
-    group_by: tuple[str, ...] = ()
-    caption_metrics: tuple[str, ...] = ()
-    pool: int = POOL
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="alignment",
+        title="Alignment",
+        question="Do the images show what their texts say?",
+        summary="caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
+        protocols={
+            "corrected": "Cosine similarities, negatives without the positive, ties counted fairly, unusable answers "
+            "left out. Use it to compare models.",
+            "released": "What DALL-Eval's published code does: raw dot products, negatives drawn with replacement.",
+            "paper": "What the text of the publication says.",
+        },
+        limits=(
+            "The judge's own mistakes are part of every number and of no interval.",
+            "Caption metrics measure the captioner as well as the image, and words as well as meaning.",
+            "Similarities of different models, or on different scales, are not comparable.",
+        ),
+        citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1, section 4",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("annotations", Path, help="COCO captions. With --prompts they only give the references."),
+        Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl), in place of the annotations' own choice."),
+        Option("questions", Path, help="Questions as TIFA or DSG has them; alone, they give the prompts, too."),
+        Option("split", str, help="Split of Karpathy's annotations.", default="test"),
+        Option("caption", str, choices=("first", "random"), help="Which caption of an image is the prompt."),
+        Option("vqascore", bool, help="Whether VQAScore's question is asked of every image.", default="true"),
+        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        SEED,
+        replace(N_IMAGES, default="1"),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "group_by",
+            str,
+            many=True,
+            flag="--group-by",
+            affects="scores",
+            help="Facets whose values are reported separately; several with commas.",
+        ),
+        Rule(
+            "caption_metrics",
+            str,
+            many=True,
+            affects="scores",
+            help="Caption metrics beyond BLEU, ROUGE-L and CIDEr: meteor, spice.",
+        ),
+        Rule("pool", int, POOL, low=2, help="Texts in a pool of R-precision, the image's own among them."),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRIC_SPECS
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="clipscore", metric="clipscore_cosine", scale=COSINE),
+        Pairing(rule="r_precision", metric="r_precision"),
+        Pairing(rule="questions", metric="question_score"),
+        Pairing(rule="vqascore", metric="vqascore"),
+    )
+    layout: ClassVar[Layout] = Layout(detail=("element_type", "category"))
 
     def prompts(self) -> Sequence[Prompt]:
         return self.listed
@@ -68,35 +131,27 @@ class Alignment:
     def settings(self) -> Mapping[str, Any]:
         return {**self.source, "vqascore": self.vqascore}
 
-    def rules(self) -> Mapping[str, Any]:
-        return {
-            "group_by": list(self.group_by),
-            "caption_metrics": list(self.caption_metrics),
-            "pool": self.pool,
-        }
-
-    def with_rules(self, **rules: Any) -> Alignment:
-        """The same suite with other rules, by the names of ``rules``.
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; facets and caption metrics must exist.
 
         Raises:
-            UsageError: no such rule, facet or caption metric, or a pool below 2.
+            UsageError: a value that does not fit, no such facet or caption metric.
             MissingExtra: a caption metric needs something that is not installed.
         """
-        if unknown := sorted(set(rules) - set(self.rules())):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; it has {list(self.rules())}")
-        group_by = _names(rules.get("group_by", self.group_by))
-        facets = sorted({name for p in self.listed for name in p.facets})
-        if foreign := [name for name in group_by if name not in facets]:
-            raise UsageError(f"{self.name}: the prompts have no facet {foreign[0]!r} to group by; they have {facets}")
-        metrics = tuple(name.lower() for name in _names(rules.get("caption_metrics", self.caption_metrics)))
-        if foreign := [name for name in metrics if name not in METRICS]:
-            raise UsageError(f"{self.name}: unknown caption metric {foreign[0]!r}; choose from {list(METRICS)}")
-        if set(metrics) - set(self.caption_metrics):
-            check_tools(metrics)
-        pool = int(rules.get("pool", self.pool))
-        if pool < 2:
-            raise UsageError(f"{self.name}: a pool holds the own text and at least one other; got pool = {pool}")
-        return replace(self, group_by=group_by, caption_metrics=metrics, pool=pool)
+        checked = rule.check(value)
+        if rule.name == "group_by":
+            facets = sorted({name for p in self.listed for name in p.facets})
+            if foreign := [name for name in checked if name not in facets]:
+                raise UsageError(
+                    f"{self.name}: the prompts have no facet {foreign[0]!r} to group by; they have {facets}"
+                )
+        if rule.name == "caption_metrics":
+            checked = [name.lower() for name in checked]
+            if foreign := [name for name in checked if name not in METRICS]:
+                raise UsageError(f"{self.name}: unknown caption metric {foreign[0]!r}; choose from {list(METRICS)}")
+            if set(checked) - set(self.rule("caption_metrics")):
+                check_tools(checked)
+        return checked
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
@@ -108,7 +163,9 @@ class Alignment:
             rows += caption_verdicts(pictures, tables["captions"])
         if "embeddings" in tables:
             texts = [p.text for p in observed.prompts.values()]
-            rows += retrieval_verdicts(pictures, texts, tables["embeddings"], tables["text_embeddings"], self.pool)
+            rows += retrieval_verdicts(
+                pictures, texts, tables["embeddings"], tables["text_embeddings"], self.rule("pool")
+            )
         if "answers" in tables:
             rows += question_verdicts(pictures, tables["answers"], vqascore=self.vqascore)
         return frame("verdicts", rows)
@@ -117,10 +174,12 @@ class Alignment:
         """All numbers of the suite, in a fixed order."""
         pictures = shown_pictures(observed)
         tables = observed.observations
-        groups = groups_of(pictures, self.group_by)
+        groups = groups_of(pictures, self.rule("group_by"))
         scores: list[Score] = []
         if "captions" in tables:
-            scores += caption_metric_scores(self.name, pictures, tables["captions"], groups, self.caption_metrics)
+            scores += caption_metric_scores(
+                self.name, pictures, tables["captions"], groups, self.rule("caption_metrics")
+            )
         if "embeddings" in tables:
             scores += retrieval_scores(self.name, verdicts, pictures, groups)
         if "answers" in tables:
@@ -131,80 +190,82 @@ class Alignment:
         """What people's ratings of alignment can be held against."""
         return {"alignment": ("clipscore", "vqascore", "questions", "r_precision")}
 
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def build(
+        cls,
+        *,
+        annotations: Path | None = None,
+        prompts: Path | None = None,
+        questions: Path | None = None,
+        split: str | None = None,
+        caption: CaptionChoice | None = None,
+        vqascore: bool = True,
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int = 1,
+    ) -> Self:
+        """The suite over the captions, prompts or questions of a file.
 
-def build(
-    name: str = "alignment",
-    *,
-    annotations: Path | None = None,
-    prompts: Path | None = None,
-    questions: Path | None = None,
-    split: str | None = None,
-    caption: CaptionChoice | None = None,
-    vqascore: bool = True,
-    caption_metrics: str | Sequence[str] = (),
-    group_by: str | Sequence[str] = (),
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int = 1,
-) -> Alignment:
-    """The suite over the captions, prompts or questions of a file.
+        Args:
+            annotations: COCO captions (see ``captions.read_annotations``). With ``prompts`` they only give the
+                references.
+            prompts: a prompt list, in place of the annotations' own choice (see ``prompt_lists.read_prompt_list``).
+            questions: a file of questions (see ``questions.read_questions``). Without the others it gives the prompts,
+                too.
+            split: of Karpathy's annotations; None for ``test``.
+            caption: ``first`` or ``random``: which caption of an image is the prompt.
+            vqascore: whether VQAScore's question is asked.
+            limit: prompts, drawn at random by seed; None for all.
+            seed: of that draw, at least 0.
+            n_images: images per prompt.
 
-    Args:
-        annotations: COCO captions (see ``captions.read_annotations``). With ``prompts`` they only give the references.
-        prompts: a prompt list, in place of the annotations' own choice (see ``prompt_lists.read_prompt_list``).
-        questions: a file of questions (see ``questions.read_questions``). Without the others it gives the prompts, too.
-        split: of Karpathy's annotations; ``test`` unless said otherwise. caption: ``first`` or ``random``.
-        vqascore: also ask VQAScore's question. caption_metrics: ``meteor``, ``spice``, beside the others.
-        group_by: facets of the prompts whose values are reported separately; several with commas.
-        limit: prompts, drawn at random by seed. n_images: pictures per prompt.
-
-    Raises:
-        UsageError: no file, or one that cannot be read as any of the forms; files that do not go together.
-    """
-    asked = None if questions is None else read_questions(questions)
-    annotated: list[ListedPrompt] | None = None
-    if annotations is not None:
-        annotated = read_annotations(annotations, split=split, caption=caption, seed=seed)
-    elif split is not None or caption is not None:
-        raise UsageError("split and caption choose among annotations; give --annotations FILE with them")
-    if prompts is not None:
-        listed = read_prompt_list(prompts) if prompts.suffix.lower() != ".json" else read_annotations(prompts)
-        if annotated is not None:
-            listed = with_references(listed, annotated, source=annotations or prompts)
-    elif annotated is not None:
-        listed = annotated
-    elif asked is not None:
-        listed = prompts_of_questions(asked)
-    else:
-        raise UsageError(
-            f"{name} needs prompts: COCO captions (--annotations FILE), a prompt list (--prompts FILE), or questions "
-            "about prompts (--questions FILE)"
-        )
-    matched = {} if asked is None or questions is None else match_questions(listed, asked, source=questions)
-    chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
-    files = {"annotations": annotations, "prompt_list": prompts, "questions_file": questions}
-    suite = Alignment(
-        name=name,
-        listed=tuple(_prompt(name, p, matched.get(p.prompt_id, ()), n_images) for p in chosen),
-        source={
-            **{
-                key: None if path is None else {"file": path.name, "sha256": file_hash(path)[:16]}
-                for key, path in files.items()
+        Raises:
+            UsageError: no file, or one that cannot be read as any of the forms; files that do not go together.
+        """
+        name = cls.info.name
+        asked = None if questions is None else read_questions(questions)
+        annotated: list[ListedPrompt] | None = None
+        if annotations is not None:
+            annotated = read_annotations(annotations, split=split, caption=caption, seed=seed)
+        elif split is not None or caption is not None:
+            raise UsageError("split and caption choose among annotations; give --annotations FILE with them")
+        if prompts is not None:
+            listed = read_prompt_list(prompts) if prompts.suffix.lower() != ".json" else read_annotations(prompts)
+            if annotated is not None:
+                listed = with_references(listed, annotated, source=annotations or prompts)
+        elif annotated is not None:
+            listed = annotated
+        elif asked is not None:
+            listed = prompts_of_questions(asked)
+        else:
+            raise UsageError(
+                f"{name} needs prompts: COCO captions (--annotations FILE), a prompt list (--prompts FILE), or "
+                "questions about prompts (--questions FILE)"
+            )
+        matched = {} if asked is None or questions is None else match_questions(listed, asked, source=questions)
+        chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
+        files = {"annotations": annotations, "prompt_list": prompts, "questions_file": questions}
+        return cls(
+            listed=tuple(_prompt(name, p, matched.get(p.prompt_id, ()), n_images) for p in chosen),
+            source={
+                **{
+                    key: None if path is None else {"file": path.name, "sha256": file_hash(path)[:16]}
+                    for key, path in files.items()
+                },
+                "split": split,
+                "caption": caption,
+                "limit": limit,
+                "n_images": n_images,
             },
-            "split": split,
-            "caption": caption,
-            "limit": limit,
-            "n_images": n_images,
-        },
-        vqascore=vqascore,
-    )
-    return suite.with_rules(group_by=group_by, caption_metrics=caption_metrics)
+            vqascore=vqascore,
+        )
 
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Alignment:
-    """The suite of a stored run; its prompts hold references and questions."""
-    source = {key: settings[key] for key in SOURCE_KEYS if key in settings}
-    return Alignment(name=name, listed=tuple(prompts), source=source, vqascore=bool(settings.get("vqascore", True)))
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run; its prompts hold references and questions."""
+        source = {key: settings[key] for key in SOURCE_KEYS if key in settings}
+        return cls(listed=tuple(prompts), source=source, vqascore=bool(settings.get("vqascore", True)))
 
 
 SOURCE_KEYS = ("annotations", "prompt_list", "questions_file", "split", "caption", "limit", "n_images")
@@ -222,9 +283,3 @@ def _prompt(suite: str, listed: ListedPrompt, asked: Sequence[Asked], n_images: 
         spec=spec,
         n_images=n_images,
     )
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from a list, or from text with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())

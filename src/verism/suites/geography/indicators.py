@@ -111,7 +111,7 @@ def _manifold_scores(
     choice = measured.choices[write.protocol, write.family]
     if choice.per_cell is not None:
         target = Interval(float(choice.per_cell), math.nan, math.nan)
-        yield write.score("pictures_per_cell", target, 0, 0, {}, unit="pictures", higher_is_better=None)
+        yield write.score("pictures_per_cell", target, 0, 0, {}, unit="pictures")
     yield from _duplicates(choice.removed_real, "real", write)
     yield from _duplicates(choice.removed_generated, "generated", write)
 
@@ -129,10 +129,10 @@ def _sizes(c: Comparison, write: _Writer, rules: Rules) -> Iterator[Score]:
     if c.evidence is not None:
         expected = expected_coverage(n_real, n_made, rules.k)
     value = Interval(expected, math.nan, math.nan)
-    yield write.score("expected_coverage", value, n_real, 0, c.group, higher_is_better=None)
+    yield write.score("expected_coverage", value, n_real, 0, c.group)
     if c.level == "region":
         value = Interval(n_made / n_real if n_real else math.nan, math.nan, math.nan)
-        yield write.score("generated_per_real", value, n_made, 0, c.group, unit="ratio", higher_is_better=None)
+        yield write.score("generated_per_real", value, n_made, 0, c.group, unit="ratio")
 
 
 def _lost(
@@ -187,7 +187,7 @@ def _mean_over_objects(
 
 
 def _duplicates(removed: Mapping[tuple[str, str], int], side: str, write: _Writer) -> Iterator[Score]:
-    more = {"unit": "pictures", "higher_is_better": None}
+    more = {"unit": "pictures"}
     total = Interval(float(sum(removed.values())), math.nan, math.nan)
     yield write.score("duplicates_left_out", total, 0, 0, {"side": side}, **more)
     for (thing, region), n in sorted(removed.items()):
@@ -245,9 +245,9 @@ def _disparity(
         share = UNDEFINED
     yield write.score(f"{metric}_mean", mean, n_used, 0, {}, unit=unit)
     yield write.score(f"{metric}_worst", lowest, n_used, 0, {"region": spread.names[at]}, unit=unit)
-    yield write.score(f"{metric}_gap", between, n_used, 0, {}, unit=unit, higher_is_better=False)
-    yield write.score(f"{metric}_gap_by_chance", chance, n_used, 0, {}, unit=unit, higher_is_better=None)
-    yield write.score(f"{metric}_gap_p_value", p_value, n_used, 0, {}, unit="p", higher_is_better=None)
+    yield write.score(f"{metric}_gap", between, n_used, 0, {}, unit=unit)
+    yield write.score(f"{metric}_gap_by_chance", chance, n_used, 0, {}, unit=unit)
+    yield write.score(f"{metric}_gap_p_value", p_value, n_used, 0, {}, unit="p")
     yield write.score(f"{metric}_ratio", share, n_used, 0, {}, unit="ratio")
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import (
@@ -25,36 +25,70 @@ from verism.records import (
     UserImage,
     schema,
 )
+from verism.suites.base import (
+    COSINE,
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.geography.brought import BroughtRow, brought_prompts, read_brought
 from verism.suites.geography.indicators import indicator_scores, notes
 from verism.suites.geography.layouts import RealData, fit_world, read_real, reference_of
 from verism.suites.geography.measure import Comparison, Made, Measured, Rules, measure
+from verism.suites.geography.metrics import METRICS
 from verism.suites.geography.prompts import make_prompts
 from verism.suites.geography.selection import DEDUP
-from verism.suites.geography.worlds import FAMILIES, WORLDS, World, read_world, standard_world
-from verism.suites.rule_values import whole
+from verism.suites.geography.worlds import FAMILIES, World, read_world, standard_world
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Geography", "build", "rebuild"]
+__all__ = ["Geography", "GeographyDollarStreet"]
 
 BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; other columns come from tables
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Geography:
-    """Prompts about objects in regions of the world, and the real pictures to compare with.
+GEODE, DOLLARSTREET = "geode", "dollarstreet"
+PROTOCOL_MEANINGS = {
+    "corrected": "Both sides cut to equal sizes by the same rule, one copy of duplicates kept. Use it to compare "
+    "models.",
+    "released": "What the authors' published scripts do: the real images as they are loaded, generated ones drawn with "
+    "seed 42, all copies of duplicates dropped.",
+    "paper": "What the text says: both sides with the same number per object and region, duplicates kept.",
+}
+LIMITS = (
+    "Precision and coverage say how alike two sets of images are to one network. They depend on it, on its weights and "
+    "on how images were cut and resized: numbers made with other features are not comparable.",
+    "They depend on the sizes of both sets. The dashed stroke is what images of the very same distribution would get "
+    "at these sizes; read coverage against it and not against 100 %.",
+    "The real images are not the region: they are what was photographed for one collection.",
+    "The similarity of an image and a word inherits what its model learnt of both, its own biases included.",
+)
 
-    Make one with ``build``, or ``rebuild`` for a stored run.
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geography(Suite):
+    """Prompts by object and region, and the real images they are compared with. Make one with ``Geography.make``.
 
     Attributes:
-        objects, regions: as facets name them, in the order of tables and figures.
-        balanced: whether cells are drawn to one size. object_region: whether single cells are compared.
-        compares: whether there are real pictures. brought: None if a model is to make the pictures.
+        world: name of the world: regions, objects and templates.
+        prompt_list: the prompts.
+        objects: names, in order.
+        regions: keys, in order.
+        balanced: whether a number of images is asked for each cell.
+        object_region: whether cells of object and region are compared beside regions.
+        compares: whether there are real images.
+        reference: the real images; None without any, and on a stored run.
+        user_images: the images to evaluate; None if a model makes them.
     """
 
-    name: str
     world: str
     prompt_list: tuple[Prompt, ...]
     objects: tuple[str, ...]
@@ -63,10 +97,101 @@ class Geography:
     object_region: bool = True
     compares: bool = False
     reference: ReferenceSet | None = None
-    brought: tuple[UserImage, ...] | None = None
-    limits: Rules = field(default_factory=Rules)
-    seed: int = 0
+    user_images: tuple[UserImage, ...] | None = None
     _memory: dict[str, tuple[tuple[Any, ...], Measured]] = field(default_factory=dict)
+
+    standard: ClassVar[str] = GEODE
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="geography",
+        title="Geography",
+        question="Are the images as real, as diverse and as true to their object for every region of the world?",
+        summary="realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+        protocols=PROTOCOL_MEANINGS,
+        limits=LIMITS,
+        citation="Hall et al. 2023, DIG In, arXiv:2308.06198",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),
+        Option("images", Path, help="Images to evaluate: a table, or a folder in the authors' naming."),
+        Option("objects", str, many=True, flag="--object", help="Only this object; several times."),
+        Option("regions", str, many=True, flag="--region", help="Only this region; several times."),
+        Option(
+            "families",
+            str,
+            many=True,
+            choices=FAMILIES,
+            flag="--family",
+            help="Form of the prompts: object, region or country; several times.",
+        ),
+        Option("per_cell", int, low=1, help="Images per object and region.", default="180, or the smallest real cell"),
+        Option("world", Path, help="Regions, objects, countries and templates of your own (.yaml, .json)."),
+        Option("k", int, low=1, help="Neighbours of precision and coverage; cells need k + 2 images.", default="3"),
+        Option("group_by", str, many=True, commas=True, help="Further columns to compare by; several with commas."),
+        Option("tree_tag", str, help="Only real images with this value in the column tree_tag (EvalGIM: no)."),
+        replace(LIMIT, help="Prompts in all, as whole objects where one fits."),
+        replace(SEED, help="Seed of the images and of the resampling behind intervals."),
+        replace(N_IMAGES, help="Refused: --per-cell says how many images each prompt gets.", default=""),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("k", int, 3, low=1, help="Neighbours that make a radius."),
+        Rule(
+            "per_cell", int, None, low=1, optional=True, help="Images drawn per cell; null: the smallest cell's number."
+        ),
+        Rule("dedup", str, "protocol", choices=DEDUP, help="Treatment of duplicates."),
+        Rule(
+            "group_by",
+            str,
+            many=True,
+            help="Further columns to compare group by group.",
+        ),
+        Rule(
+            "splits",
+            int,
+            Rules.splits,
+            low=0,
+            affects="scores",
+            help="Random halvings behind the intervals; 0: no intervals of precision, recall, density, coverage.",
+        ),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="inside", metric="precision", facet="region", key=("region", "level")),
+        Pairing(rule="consistency", metric="mean_similarity", facet="region", scale=COSINE),
+    )
+    layout: ClassVar[Layout] = Layout(detail=("object",))
+
+    @property
+    def limits(self) -> Rules:
+        """The rules as the measuring code takes them."""
+        return Rules(
+            k=self.rule("k"),
+            per_cell=self.rule("per_cell"),
+            dedup=self.rule("dedup"),
+            group_by=tuple(self.rule("group_by")),
+            splits=self.rule("splits"),
+        )
+
+    @property
+    def seed(self) -> int:
+        """Seed of the resampling behind intervals; draws have the published one, 42."""
+        return int(self.rule("resampling_seed"))
+
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; regions are compared anyway and are no further column.
+
+        Raises:
+            UsageError: a value that does not fit.
+        """
+        checked = rule.check(value)
+        if rule.name == "group_by":
+            checked = list(dict.fromkeys(checked))
+            if "region" in checked:
+                raise UsageError("group_by names further columns; regions are compared anyway")
+        return checked
+
+    def _with(self, **attributes: Any) -> Self:
+        return super()._with(**{"_memory": {}, **attributes})
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def prompts(self) -> Sequence[Prompt]:
@@ -96,31 +221,6 @@ class Geography:
             "object_region": self.object_region,
             "compares": self.compares,
         }
-
-    def rules(self) -> Mapping[str, Any]:
-        """What changes numbers without new pictures or observations; see ``measure.Rules``."""
-        r = self.limits
-        return {
-            "k": r.k,
-            "per_cell": r.per_cell,
-            "dedup": r.dedup,
-            "group_by": list(r.group_by),
-            "splits": r.splits,
-            "resampling_seed": self.seed,
-        }
-
-    def with_rules(self, **rules: Any) -> Geography:
-        """The same suite with other rules.
-
-        Raises:
-            UsageError: a rule it does not have, or a value that is none.
-        """
-        known = self.rules()
-        if unknown := sorted(set(rules) - set(known)):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
-        asked = {**known, **rules}
-        seed = asked.pop("resampling_seed")
-        return replace(self, limits=_rules(**asked), seed=whole("resampling_seed", seed, 0), _memory={})
 
     # --------------------------------------------------------------------------------------------------- evidence
     def measured(self, observed: Observed) -> Measured:
@@ -210,6 +310,140 @@ class Geography:
         """Lines on set sizes, cells that are short or undefined, and duplicates."""
         return notes(self.measured(observed), protocols=protocols, rules=self.limits)
 
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def build(
+        cls,
+        *,
+        reference: Path | None = None,
+        images: Path | None = None,
+        objects: Sequence[str] | None = None,
+        regions: Sequence[str] | None = None,
+        families: Sequence[str] | None = None,
+        per_cell: int | None = None,
+        world: Path | None = None,
+        k: int = 3,
+        group_by: Sequence[str] = (),
+        tree_tag: str | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int | None = None,
+    ) -> Self:
+        """The suite over a world of regions and objects.
+
+        Args:
+            reference: real images: a GeoDE or DollarStreet folder, a table with ``file_path``, ``object`` and
+                ``region``, or a reference file. None: only consistency can be measured.
+            images: images that exist: a table, or a folder in the authors' naming (see ``read_brought``); the prompts
+                are those they answer. None: a model is asked the prompts of the world.
+            objects: only these; None: those of the images, or the paper's.
+            regions: only these; as of ``objects``.
+            families: forms of the prompts; as of ``objects``.
+            per_cell: images per object and region, at least k + 2 if they are compared. By default 180 for prompts of
+                the paper, otherwise as many as the smallest usable cell has.
+            world: regions, objects, countries and templates of your own (YAML or JSON).
+            k: neighbours.
+            group_by: further columns that become facets and are compared group by group.
+            tree_tag: only reference rows with this value in the column ``tree_tag`` (EvalGIM: ``no``).
+            limit: at most so many prompts, as whole objects where one fits.
+            seed: of the resampling behind intervals; draws have the published one, 42.
+            n_images: refused, ``per_cell`` says how many.
+
+        Raises:
+            UsageError: something does not exist or does not fit.
+        """
+        name = cls.info.name
+        if n_images is not None:
+            raise UsageError(f"{name} asks as many pictures of a prompt as cells need; say how many with per_cell")
+        columns = tuple(dict.fromkeys(group_by))
+        base = standard_world(cls.standard) if world is None else read_world(world)
+        real = None if reference is None else _real_data(cls.standard, reference, base, tree_tag)
+        if per_cell is not None:
+            if real is not None and per_cell < k + 2:
+                raise UsageError(f"per_cell must be at least k + 2 = {k + 2} pictures for k = {k}; got {per_cell}")
+            base = replace(base, per_cell=per_cell)
+        shown = [] if real is None else real.pictures
+        open_world = world is None and (real is None or real.layout in ("table", "file"))
+        user_images: tuple[UserImage, ...] | None = None
+        if images is not None:
+            rows = _brought_rows(
+                images, base.with_foreign([p.object for p in shown], [p.region for p in shown]), families
+            )
+            chosen = _world_of_rows(rows, base, objects, regions, [p.region for p in shown], world is None)
+            prompts, pictures = brought_prompts(name, chosen, rows, columns)
+            if not prompts:
+                raise UsageError(f"{images}: none of its {len(rows):,} pictures shows what was asked for")
+        else:
+            if real is not None:
+                chosen = fit_world(
+                    base,
+                    objects=objects,
+                    regions=regions,
+                    seen_objects=list(dict.fromkeys(p.object for p in shown)),
+                    seen_regions=list(dict.fromkeys(p.region for p in shown)),
+                    foreign=open_world,
+                )
+            else:
+                chosen = base.choose(objects, regions)
+            if (
+                per_cell is None
+                and real is not None
+                and real.layout in ("table", "file")
+                and chosen.per_cell is not None
+            ):
+                chosen = replace(chosen, per_cell=_smallest_cell(real, chosen, k))
+            default = [f for f in FAMILIES if f != "country" or all(p.countries for p in chosen.regions)]
+            prompts, pictures = make_prompts(name, chosen, families or default), []
+        prompts = _limited(prompts, limit)
+        if images is not None:
+            kept = {p.prompt_id for p in prompts}
+            user_images = tuple(b for b in pictures if b.prompt_id in kept)
+        drawn = per_cell if images is not None or chosen.per_cell is None else chosen.per_cell
+        asked = {str(p.facets["object"]) for p in prompts}
+        suite = cls(
+            world=chosen.name,
+            prompt_list=tuple(prompts),
+            objects=tuple(t.name for t in chosen.objects if t.name in asked),
+            regions=tuple(p.key for p in chosen.regions),
+            balanced=chosen.per_cell is not None,
+            object_region=chosen.name != DOLLARSTREET,
+            compares=real is not None,
+            reference=None if real is None else reference_of(real, _asked_world(chosen, asked), columns),
+            user_images=user_images,
+        )
+        return suite.with_rules(k=k, per_cell=drawn, group_by=columns, resampling_seed=seed)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run: its real images are in the run's own tables."""
+        return cls(
+            world=str(settings["world"]),
+            prompt_list=tuple(prompts),
+            objects=tuple(settings["objects"]),
+            regions=tuple(settings["regions"]),
+            balanced=bool(settings["balanced"]),
+            object_region=bool(settings["object_region"]),
+            compares=bool(settings["compares"]),
+        )
+
+
+class GeographyDollarStreet(Geography):
+    """The same with DollarStreet."""
+
+    standard: ClassVar[str] = DOLLARSTREET
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="geography_dollarstreet",
+        title="Geography, DollarStreet",
+        question=Geography.info.question,
+        summary="the same with DollarStreet: 109 topics, 4 regions",
+        protocols=PROTOCOL_MEANINGS,
+        limits=LIMITS,
+        citation=Geography.info.citation,
+    )
+
+
+SUITE_OF_LAYOUT = {cls.standard: cls.info.name for cls in (Geography, GeographyDollarStreet)}
+
 
 class _VerdictRows:
     """The table ``verdicts``, column by column: a run has hundreds of thousands of rows."""
@@ -280,124 +514,10 @@ def _similarity_rows(rows: _VerdictRows, measured: Measured, protocol: str, fami
             rows.add(m.image_id, m.prompt.prompt_id, protocol, rule, usable, reason, detail)
 
 
-# --------------------------------------------------------------------------------------------------------------- making
-def build(
-    name: str = "geography",
-    *,
-    reference: Path | None = None,
-    images: Path | None = None,
-    objects: Sequence[str] | None = None,
-    regions: Sequence[str] | None = None,
-    families: Sequence[str] | None = None,
-    per_cell: int | None = None,
-    world: Path | None = None,
-    k: int = 3,
-    dedup: str = "protocol",
-    group_by: str | Sequence[str] | None = None,
-    tree_tag: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int | None = None,
-) -> Geography:
-    """The suite ``geography`` (GeoDE) or ``geography-dollarstreet``.
-
-    Args:
-        reference: real pictures: a GeoDE or DollarStreet folder, a table with ``file_path``, ``object`` and ``region``,
-            or a reference file. None: only consistency can be measured.
-        images: pictures that exist: a table, or a folder in the authors' naming (see ``read_brought``); the prompts are
-            those they answer. None: a model is asked the prompts of the world.
-        objects, regions, families: only these. By default: those of the pictures, or the paper's.
-        per_cell: pictures per object and region, at least k + 2 if they are compared. By default 180 for prompts of the
-            paper, otherwise as many as the smallest usable cell has.
-        world: your own regions, objects, countries and templates (YAML or JSON).
-        k: neighbours. dedup: see ``selection.DEDUP``. group_by: further columns, as names or with commas between.
-        tree_tag: only reference rows with this value in the column ``tree_tag`` (EvalGIM: ``no``).
-        limit: at most so many prompts, as whole objects where one fits.
-        seed: of the resampling behind intervals; draws have the published one, 42.
-        n_images: refused, ``per_cell`` says how many.
-
-    Raises:
-        UsageError: something does not exist or does not fit.
-    """
-    if name not in WORLDS:
-        raise UsageError(f"no suite {name!r} here; there are {', '.join(WORLDS)}")
-    if n_images is not None:
-        raise UsageError(f"{name} asks as many pictures of a prompt as cells need; say how many with per_cell")
-    if unknown := [f for f in families or () if f not in FAMILIES]:
-        raise UsageError(f"no prompt family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
-    columns = _columns(group_by)
-    base = standard_world(WORLDS[name]) if world is None else read_world(world)
-    real = None if reference is None else _real_data(name, reference, base, tree_tag)
-    if per_cell is not None:
-        if real is not None and per_cell < k + 2:
-            raise UsageError(f"per_cell must be at least k + 2 = {k + 2} pictures for k = {k}; got {per_cell}")
-        base = replace(base, per_cell=per_cell)
-    shown = [] if real is None else real.pictures
-    open_world = world is None and (real is None or real.layout in ("table", "file"))
-    brought: tuple[UserImage, ...] | None = None
-    if images is not None:
-        rows = _brought_rows(images, base.with_foreign([p.object for p in shown], [p.region for p in shown]), families)
-        chosen = _world_of_rows(rows, base, objects, regions, [p.region for p in shown], world is None)
-        prompts, pictures = brought_prompts(name, chosen, rows, columns)
-        if not prompts:
-            raise UsageError(f"{images}: none of its {len(rows):,} pictures shows what was asked for")
-    else:
-        if real is not None:
-            chosen = fit_world(
-                base,
-                objects=objects,
-                regions=regions,
-                seen_objects=list(dict.fromkeys(p.object for p in shown)),
-                seen_regions=list(dict.fromkeys(p.region for p in shown)),
-                foreign=open_world,
-            )
-        else:
-            chosen = base.choose(objects, regions)
-        if per_cell is None and real is not None and real.layout in ("table", "file") and chosen.per_cell is not None:
-            chosen = replace(chosen, per_cell=_smallest_cell(real, chosen, k))
-        default = [f for f in FAMILIES if f != "country" or all(p.countries for p in chosen.regions)]
-        prompts, pictures = make_prompts(name, chosen, families or default), []
-    prompts = _limited(prompts, limit)
-    if images is not None:
-        kept = {p.prompt_id for p in prompts}
-        brought = tuple(b for b in pictures if b.prompt_id in kept)
-    drawn = per_cell if images is not None or chosen.per_cell is None else chosen.per_cell
-    asked = {str(p.facets["object"]) for p in prompts}
-    return Geography(
-        name=name,
-        world=chosen.name,
-        prompt_list=tuple(prompts),
-        objects=tuple(t.name for t in chosen.objects if t.name in asked),
-        regions=tuple(p.key for p in chosen.regions),
-        balanced=chosen.per_cell is not None,
-        object_region=chosen.name != "dollarstreet",
-        compares=real is not None,
-        reference=None if real is None else reference_of(real, _asked_world(chosen, asked), columns),
-        brought=brought,
-        limits=_rules(k=k, per_cell=drawn, dedup=dedup, group_by=columns),
-        seed=whole("seed", seed, 0),
-    )
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Geography:
-    """The suite of a stored run: its real pictures are in the run's own tables."""
-    return Geography(
-        name=name,
-        world=str(settings["world"]),
-        prompt_list=tuple(prompts),
-        objects=tuple(settings["objects"]),
-        regions=tuple(settings["regions"]),
-        balanced=bool(settings["balanced"]),
-        object_region=bool(settings["object_region"]),
-        compares=bool(settings["compares"]),
-    )
-
-
-def _real_data(name: str, reference: Path, base: World, tree_tag: str | None) -> RealData:
+def _real_data(standard: str, reference: Path, base: World, tree_tag: str | None) -> RealData:
     real = read_real(reference, base, tree_tag=tree_tag, need_files=False)
-    if real.layout in WORLDS.values() and real.layout != WORLDS[name]:
-        other = next(suite for suite, world in WORLDS.items() if world == real.layout)
-        raise UsageError(f"{reference} is a {real.layout} folder: use the suite {other}")
+    if real.layout in SUITE_OF_LAYOUT and real.layout != standard:
+        raise UsageError(f"{reference} is a {real.layout} folder: use the suite {SUITE_OF_LAYOUT[real.layout]}")
     return real
 
 
@@ -456,7 +576,7 @@ def _limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
     by_object: dict[Any, list[Prompt]] = {}
     for p in prompts:
         by_object.setdefault(p.facets["object"], []).append(p)
-    left = whole("limit", limit, 1)
+    left = limit
     kept: set[Any] = set()
     for thing, own in by_object.items():
         if len(own) > left:
@@ -466,24 +586,3 @@ def _limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
     if not kept:
         return next(iter(by_object.values()))[:limit]
     return [p for p in prompts if p.facets["object"] in kept]
-
-
-def _columns(group_by: str | Sequence[str] | None) -> tuple[str, ...]:
-    given = group_by.split(",") if isinstance(group_by, str) else group_by or ()
-    return tuple(dict.fromkeys(str(c).strip() for c in given if str(c).strip()))
-
-
-def _rules(
-    *, k: Any = 3, per_cell: Any = None, dedup: Any = "protocol", group_by: Any = None, splits: Any = Rules.splits
-) -> Rules:
-    if dedup not in DEDUP:
-        raise UsageError(f"no treatment of duplicates {dedup!r}; there are {', '.join(DEDUP)}")
-    if "region" in _columns(group_by):
-        raise UsageError("group_by names further columns; regions are compared anyway")
-    return Rules(
-        k=whole("k", k, 1),
-        per_cell=None if per_cell is None else whole("per_cell", per_cell, 1),
-        dedup=dedup,
-        group_by=_columns(group_by),
-        splits=whole("splits", splits, 0),
-    )

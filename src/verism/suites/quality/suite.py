@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from verism.errors import UsageError
 from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, frame, vectors_of
 from verism.statistics.intervals import Interval
+from verism.suites.base import LIMIT, N_IMAGES, SEED, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
+from verism.suites.quality.metrics import METRICS
 from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from verism.metrics.frechet import FeatureStatistics
     from verism.metrics.manifold import Memberships
 
-__all__ = ["Quality", "build", "rebuild"]
+__all__ = ["Quality"]
 
 RELEASED_BATCH = 64  # default of DALL-Eval's script, which drops the last incomplete batch
 PAPER_SUBSETS, PAPER_SUBSET_SIZE = 100, 1000  # Binkowski et al. 2018, arXiv:1801.01401, Sec. 4
@@ -53,29 +55,79 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Quality:
-    """Pictures and what they are compared with. Make one with ``build``.
+class Quality(Suite):
+    """Images and what they are compared with. Make one with ``Quality.make``.
 
     Attributes:
-        listed: the prompts; of pictures without prompts, one with an empty text for each.
-        brought: the pictures, None if a model makes them.
-        reference: real pictures; None on a stored run (whose tables hold them), for statistics, and for no reference.
+        listed: the prompts; of images without prompts, one with an empty text for each.
+        user_images: the images, None if a model makes them.
+        reference: real images; None on a stored run (whose tables hold them), for statistics, and for no reference.
         source: what both were made from, for the settings of a run.
-        k: neighbours of precision, recall, density, coverage. group_by: facets whose values are compared separately.
-        extrapolate: whether FID-infinity is computed, which takes a hundred times as long as the FID itself.
-        splits: random halves behind the intervals of precision, recall, density, coverage: each takes half as long as
-            the four numbers do.
     """
 
-    name: str
     listed: tuple[Prompt, ...]
-    brought: tuple[UserImage, ...] | None = None
+    user_images: tuple[UserImage, ...] | None = None
     reference: ReferenceSet | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
-    k: int = 3
-    group_by: tuple[str, ...] = ()
-    extrapolate: bool = True
-    splits: int = 20
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="quality",
+        title="Quality",
+        question="Do the images look like real ones, and do they vary as much?",
+        summary="FID, KID, precision, recall, density, coverage against real images or published statistics",
+        protocols={
+            "corrected": "All usable images. Use it to compare models.",
+            "released": "What DALL-Eval's published code does: the last incomplete batch is left out.",
+            "paper": "What the text of the publication says.",
+        },
+        limits=(
+            "FID, KID, precision and the rest depend on the network, its weights and on how images were cut and "
+            "resized: numbers made with other features are not comparable.",
+            "FID is biased upwards for few images; compare runs of equal size, or its extrapolation.",
+            "None of these looks at a single image as a person would.",
+        ),
+        citation="Heusel et al. 2017 (FID), Binkowski et al. 2018 (KID), Naeem et al. 2020 (PRDC)",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option(
+            "reference",
+            Path,
+            help="Real images: a folder, a list (.csv, .jsonl), a run, features (.npz), or FID statistics (.npz).",
+        ),
+        Option("images", Path, help="Images to evaluate: a folder, a list or a run.", flag="--images"),
+        Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl): with it, images are matched by name."),
+        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        SEED,
+        replace(N_IMAGES, default="1"),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("k", int, 3, low=1, help="Neighbours of precision, recall, density and coverage."),
+        Rule(
+            "group_by",
+            str,
+            many=True,
+            flag="--group-by",
+            affects="scores",
+            help="Facets whose values are compared separately; several with commas.",
+        ),
+        Rule(
+            "extrapolate",
+            bool,
+            True,
+            affects="scores",
+            help="Whether FID-infinity is computed, which takes a hundred times as long as the FID itself.",
+        ),
+        Rule(
+            "splits",
+            int,
+            20,
+            low=2,
+            affects="scores",
+            help="Random halves behind the intervals of precision, recall, density and coverage.",
+        ),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="inside", metric="precision"),)
 
     def prompts(self) -> Sequence[Prompt]:
         return self.listed
@@ -86,28 +138,23 @@ class Quality:
     def settings(self) -> Mapping[str, Any]:
         return dict(self.source)
 
-    def rules(self) -> Mapping[str, Any]:
-        return {
-            "k": self.k,
-            "group_by": list(self.group_by),
-            "extrapolate": self.extrapolate,
-            "splits": self.splits,
-        }
+    @property
+    def k(self) -> int:
+        """Neighbours of precision, recall, density and coverage."""
+        return int(self.rule("k"))
 
-    def with_rules(self, **rules: Any) -> Quality:
-        """The same suite with other rules, by the names of ``rules``.
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; facets to group by must be those of images and reference.
 
         Raises:
-            UsageError: no such rule, a k below 1, a facet that pictures or reference do not have.
+            UsageError: a value that does not fit, or a facet that images or reference do not have.
         """
-        if unknown := sorted(set(rules) - set(self.rules())):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; it has {list(self.rules())}")
-        k = int(rules.get("k", self.k))
-        if k < 1:
-            raise UsageError(f"{self.name}: k must be at least 1, got {k}")
-        given = rules.get("group_by", self.group_by)
-        parts = given.split(",") if isinstance(given, str) else given
-        group_by = tuple(part.strip() for part in parts if part.strip())
+        checked = rule.check(value)
+        if rule.name == "group_by":
+            self._check_groups(checked)
+        return checked
+
+    def _check_groups(self, group_by: Sequence[str]) -> None:
         if group_by and self.source.get("reference_kind") == "statistics":
             raise UsageError(
                 f"{self.name}: published statistics are of all pictures together and have no groups by {group_by[0]}; "
@@ -121,13 +168,74 @@ class Quality:
                 raise UsageError(
                     f"{self.name}: the {side} have no facet {missing[0]!r} to group by; they have {sorted(facets)}"
                 )
-        extrapolate = rules.get("extrapolate", self.extrapolate)
-        if isinstance(extrapolate, str):
-            extrapolate = extrapolate.lower() in ("1", "true", "yes")
-        splits = int(rules.get("splits", self.splits))
-        if splits < 2:
-            raise UsageError(f"{self.name}: splits must be at least 2, got {splits}")
-        return replace(self, k=k, group_by=group_by, extrapolate=bool(extrapolate), splits=splits)
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        reference: Path | None = None,
+        images: Path | None = None,
+        prompts: Path | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int = 1,
+    ) -> Self:
+        """The suite over images that exist, or over a prompt list for a model.
+
+        Args:
+            reference: a folder of images, a list of them (CSV or JSON lines, ``file_path`` and facets), a run
+                directory, a reference file of ours, an array of features (.npy, .npz), or statistics (.npz with ``mu``
+                and ``sigma``: FID only). None: only the Inception score.
+            images: a folder, list or run directory of images, each its own prompt unless the list says otherwise. With
+                ``prompts``, they are matched with these by name.
+            prompts: a prompt list (see ``prompt_lists.read_prompt_list``).
+            limit: prompts, drawn at random by seed; None for all.
+            seed: of that draw.
+            n_images: images per prompt.
+
+        Raises:
+            UsageError: neither images nor prompts, or a source that cannot be read as any of the forms.
+        """
+        name = cls.info.name
+        opened = None if reference is None else open_reference(reference)
+        user_images: list[UserImage] | None = None
+        if prompts is not None:
+            if images is not None and (images / "prompts.parquet").is_file():
+                raise UsageError(f"{images} is a run directory and has its own prompts; leave out --prompts {prompts}")
+            listed = [
+                Prompt(prompt_id=p.prompt_id, suite=name, text=p.text, facets=dict(p.facets), n_images=n_images)
+                for p in read_prompt_list(prompts)
+            ]
+        elif images is not None:
+            if n_images != 1:
+                raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
+            listed, user_images = _own_prompts(name, list_pictures(images))
+        else:
+            raise UsageError(f"{name} needs pictures (--images) or prompts for a model (--prompts FILE)")
+        chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
+        ids = {p.prompt_id for p in chosen}
+        is_file = reference is not None and reference.is_file()
+        source = {
+            "reference_kind": None if opened is None else opened.kind,
+            "reference_path": None if reference is None else str(reference.absolute()),
+            "reference_sha256": file_hash(reference) if reference is not None and is_file else None,
+            "reference_left_out": 0 if opened is None else opened.left_out,
+            "pictures_from": None if images is None else str(images.absolute()),
+            "prompt_list": None if prompts is None else {"file": prompts.name, "sha256": file_hash(prompts)[:16]},
+            "limit": limit,
+            "n_images": n_images,
+        }
+        return cls(
+            listed=tuple(chosen),
+            user_images=None if user_images is None else tuple(i for i in user_images if i.prompt_id in ids),
+            reference=None if opened is None else opened.pictures,
+            source=source,
+        )
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run; the images it compares with are in the run's tables."""
+        return cls(listed=tuple(prompts), source={key: settings.get(key) for key in SETTINGS})
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
@@ -185,7 +293,7 @@ class Quality:
                 "logits for the Inception score (a judge with layer=logits or layer=logits_unbiased)"
             )
         scores = self._of_group(sets, statistics, {})
-        for facet in self.group_by:
+        for facet in self.rule("group_by"):
             for value, group in _split(sets, facet):
                 scores += self._of_group(group, None, {facet: value})
         return scores
@@ -259,7 +367,7 @@ class Quality:
         lower = {"higher_is_better": False}
         fid = frechet_interval(real, generated, clusters=sets.clusters) if enough else UNDEFINED
         add("fid", "corrected", fid, **lower)
-        if self.extrapolate and whole:
+        if self.rule("extrapolate") and whole:
             # Straight in 1/n only where the subsets, of half the pictures or 5,000 and more, outnumber the features.
             straight = enough and min(m // 2, 5000) > max(generated.shape[1], FEW)
             limit = fid_infinity(real, generated, clusters=sets.clusters) if straight else None
@@ -295,7 +403,7 @@ class Quality:
         n, m = len(real), len(sets.generated)
         found = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
         if min(n, m) >= self.k + 2:
-            halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.splits)
+            halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.rule("splits"))
             found |= {
                 "precision": halves.interval("precision"),
                 "recall": halves.interval("recall"),
@@ -495,78 +603,11 @@ def _verdict(
     }
 
 
-# --------------------------------------------------------------------------------------------------------------- making
-def build(
-    name: str = "quality",
-    *,
-    reference: Path | None = None,
-    images: Path | None = None,
-    prompts: Path | None = None,
-    group_by: str | Sequence[str] = (),
-    k: int = 3,
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int = 1,
-) -> Quality:
-    """The suite over pictures that exist, or over a prompt list for a model.
-
-    Args:
-        reference: a folder of pictures, a list of them (CSV or JSON lines, ``file_path`` and facets), a run directory,
-            a reference file of ours, an array of features (.npy, .npz), or statistics (.npz with ``mu`` and ``sigma``:
-            FID only). None: only the Inception score.
-        images: a folder, list or run directory of pictures, each its own prompt unless the list says otherwise. With
-            ``prompts``, they are matched with these by name.
-        prompts: a prompt list (see ``prompt_lists.read_prompt_list``).
-        group_by: facets that pictures and reference share, compared value by value; several with commas.
-        k: neighbours of precision, recall, density and coverage.
-        limit: prompts, drawn at random by seed. n_images: pictures per prompt of a prompt list.
-
-    Raises:
-        UsageError: neither pictures nor prompts, or a source that cannot be read as any of the forms.
-    """
-    opened = None if reference is None else open_reference(reference)
-    brought: list[UserImage] | None = None
-    if prompts is not None:
-        if images is not None and (images / "prompts.parquet").is_file():
-            raise UsageError(f"{images} is a run directory and has its own prompts; leave out --prompts {prompts}")
-        listed = [
-            Prompt(prompt_id=p.prompt_id, suite=name, text=p.text, facets=dict(p.facets), n_images=n_images)
-            for p in read_prompt_list(prompts)
-        ]
-    elif images is not None:
-        if n_images != 1:
-            raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
-        listed, brought = _own_prompts(name, list_pictures(images))
-    else:
-        raise UsageError(f"{name} needs pictures (--images) or prompts for a model (--prompts FILE)")
-    chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
-    ids = {p.prompt_id for p in chosen}
-    is_file = reference is not None and reference.is_file()
-    source = {
-        "reference_kind": None if opened is None else opened.kind,
-        "reference_path": None if reference is None else str(reference.absolute()),
-        "reference_sha256": file_hash(reference) if reference is not None and is_file else None,
-        "reference_left_out": 0 if opened is None else opened.left_out,
-        "pictures_from": None if images is None else str(images.absolute()),
-        "prompt_list": None if prompts is None else {"file": prompts.name, "sha256": file_hash(prompts)[:16]},
-        "limit": limit,
-        "n_images": n_images,
-    }
-    suite = Quality(
-        name=name,
-        listed=tuple(chosen),
-        brought=None if brought is None else tuple(b for b in brought if b.prompt_id in ids),
-        reference=None if opened is None else opened.pictures,
-        source=source,
-    )
-    return suite.with_rules(k=k, group_by=group_by)
-
-
 def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[UserImage]]:
     """Prompts of pictures that exist: as their list names them, the same for the same text, else one for each."""
     of_text: dict[tuple[str, str], str] = {}
     prompts: dict[str, Prompt] = {}
-    brought: list[UserImage] = []
+    user_images: list[UserImage] = []
     counts: dict[str, int] = {}
     for picture in pictures:
         prompt_id = picture.prompt_id
@@ -584,10 +625,5 @@ def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Pr
                 f"{prompt.text!r} {dict(prompt.facets)} here; pictures of one prompt share text and facets"
             )
         if picture.path is not None:
-            brought.append(UserImage(prompt_id=prompt_id, index=index, path=str(picture.path)))
-    return [replace(p, n_images=counts[p.prompt_id]) for p in prompts.values()], brought
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Quality:
-    """The suite of a stored run; the pictures it compares with are in the run's tables."""
-    return Quality(name=name, listed=tuple(prompts), source={key: settings.get(key) for key in SETTINGS})
+            user_images.append(UserImage(prompt_id=prompt_id, index=index, path=str(picture.path)))
+    return [replace(p, n_images=counts[p.prompt_id]) for p in prompts.values()], user_images
