@@ -64,7 +64,7 @@ SUITES: Mapping[str, tuple[str, str]] = {
         "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
     ),
     "social_bias_v1": (
-        "verism.suites.social_bias.first",
+        "verism.suites.social_bias_v1.suite",
         "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
     ),
     "alignment": (

@@ -30,6 +30,7 @@ __all__ = [
     "Option",
     "Pairing",
     "Presentation",
+    "Row",
     "Rule",
     "Scale",
     "SuiteInfo",
@@ -131,7 +132,13 @@ class Pairing:
         facet: facet of the prompts by which rows are made unless the user names another; empty for none.
         mean: name of the plain mean over these groups; empty: the row over all images has ``metric`` as its name.
         groups: values of ``facet`` that the mean is over; empty for all.
-        key: fields of a verdict's ``detail`` that tell apart several verdicts of the rule about one image.
+        key: fields of a verdict's ``detail`` that tell apart several verdicts of the rule about one image; they are
+            part of the group of a row.
+        where: values that fields of ``detail`` must have; verdicts with others are not compared.
+        indicator: fields of ``detail`` and their values: a usable verdict counts as 1 if it has them and as 0 if not, in
+            place of its own value.
+        group: further parts of the group of every row.
+        split: facets of the prompts whose values are never averaged over; they are part of the group of a row.
         scale: of the values.
         right_or_wrong: whether a verdict says that the image is right (1) or wrong (0), so that it can be held
             against the truth of rendered images.
@@ -143,8 +150,27 @@ class Pairing:
     mean: str = ""
     groups: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    indicator: Mapping[str, str] = field(default_factory=dict)
+    group: Mapping[str, str] = field(default_factory=dict)
+    split: tuple[str, ...] = ()
     scale: Scale = SHARE
     right_or_wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Scores that stand in the first table.
+
+    Attributes:
+        metric: their metric.
+        facets: the facets that their group has, exactly.
+        leave_out: by facet, a value whose scores are left out.
+    """
+
+    metric: str
+    facets: tuple[str, ...] = ()
+    leave_out: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +185,8 @@ class Layout:
         mean: metric of the last column.
         reference: metric of a row below: what would be reached without any skill (of the same groups).
         detail: facets with too many values for the first table (single objects ...); reports and CSV have them.
-        metrics: of the first table of rows, in order; empty for all that are not in ``detail``.
+        rows: what the first table of rows has, in order; empty for all that is not in ``detail``.
+        caveats: by ``facet=value``, what is written behind the name of a group whose numbers are not to be trusted.
     """
 
     kind: Literal["columns", "rows"] = "rows"
@@ -168,7 +195,8 @@ class Layout:
     mean: str = ""
     reference: str = ""
     detail: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    caveats: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +236,12 @@ class Presentation:
 
         metrics = tuple(_from(MetricSpec, {**m, "scale": scale(m["scale"])}) for m in record["metrics"])
         pairings = tuple(_from(Pairing, {**p, "scale": scale(p["scale"]) or SHARE}) for p in record["pairings"])
+        layout = record["layout"]
         return Presentation(
             info=_from(SuiteInfo, record["info"]),
             metrics=metrics,
             pairings=pairings,
-            layout=_from(Layout, record["layout"]),
+            layout=_from(Layout, {**layout, "rows": [_from(Row, row) for row in layout.get("rows", ())]}),
         )
 
 

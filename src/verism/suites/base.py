@@ -43,6 +43,7 @@ from verism.specs import (
     Option,
     Pairing,
     Presentation,
+    Row,
     Rule,
     Scale,
     SuiteInfo,
@@ -71,6 +72,7 @@ __all__ = [
     "MetricSpec",
     "Option",
     "Pairing",
+    "Row",
     "Rule",
     "Scale",
     "Suite",
@@ -305,7 +307,7 @@ class Suite(ABC):
         value of the pairing's facet, with intervals clustered by prompt.
         """
         scores: list[Score] = []
-        for pairing in self.pairings:
+        for pairing in self.all_pairings():
             for protocol in self.info.protocols:
                 scores += _means(self.name, pairing, protocol, observed, verdicts)
         return scores
@@ -325,7 +327,7 @@ class Suite(ABC):
         prompts = list(observed.prompts.values())
         return [
             score
-            for pairing in self.pairings
+            for pairing in self.all_pairings()
             if pairing.right_or_wrong
             for score in judge_error_scores(self.name, prompts, verdicts, true_verdicts, pairing)
         ]
@@ -384,10 +386,15 @@ class Suite(ABC):
         del evidence
         return None
 
-    @classmethod
-    def presentation(cls) -> Presentation:
+    def all_pairings(self) -> Sequence[Pairing]:
+        """How two runs are compared image by image; suites whose rules depend on their options add to ``pairings``."""
+        return self.pairings
+
+    def presentation(self) -> Presentation:
         """All that reports and comparisons need to know of the suite; a run keeps it."""
-        return Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
+        return Presentation(
+            info=self.info, metrics=self.metrics, pairings=tuple(self.all_pairings()), layout=self.layout
+        )
 
 
 def complete_scores(suite: Suite, scores: Iterable[Score]) -> list[Score]:

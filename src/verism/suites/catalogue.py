@@ -161,10 +161,7 @@ def presentation_of(run: Run) -> Presentation:
         UsageError: the suite is not installed, and the run keeps nothing of it.
     """
     stored = run.presentation()
-    name = run.suite_name
-    if name in SUITES or (stored is None):
-        return suite_class(name).presentation()
-    return stored
+    return stored_suite(run).presentation() if stored is None or run.suite_name in SUITES else stored
 
 
 def plugin_of(suite: Suite) -> dict[str, str]:

@@ -8,7 +8,7 @@ from first_worlds import JUDGE, finder, seen
 
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
-from verism.suites.social_bias.first import build
+from verism.suites.social_bias_v1.suite import build
 
 
 def ten(tmp_path, pictures=1):

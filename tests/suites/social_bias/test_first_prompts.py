@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from verism.errors import UsageError
-from verism.suites.social_bias.first import build
+from verism.suites.social_bias_v1.suite import build
 
 
 def picture(path):

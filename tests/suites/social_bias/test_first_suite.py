@@ -10,7 +10,7 @@ from first_worlds import finder, seen
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, SkinToneNeed, make_image_id
 from verism.registry import make_suite, suite_options
-from verism.suites.social_bias.first import build, rebuild
+from verism.suites.social_bias_v1.suite import build, rebuild
 
 
 def small(tmp_path, n=4, pictures=3):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from verism.suites.social_bias.first_votes import class_probabilities, vote
+from verism.suites.social_bias_v1.votes import class_probabilities, vote
 
 
 def test_a_probability_is_the_softmax_of_a_hundred_cosines():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from verism.errors import UsageError
-from verism.suites.social_bias.first_words import read_words, released_words, slug
+from verism.suites.social_bias_v1.words import read_words, released_words, slug
 
 WORDS = released_words()
 

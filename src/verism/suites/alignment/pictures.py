@@ -58,7 +58,6 @@ def score(
     n_unusable: int,
     group: Mapping[str, Any] | None = None,
     unit: str = "share",
-    higher_is_better: bool | None = True,
 ) -> Score:
     return Score(
         suite=suite,
@@ -71,7 +70,6 @@ def score(
         n_unusable=n_unusable,
         group=dict(group or {}),
         unit=unit,
-        higher_is_better=higher_is_better,
     )
 
 

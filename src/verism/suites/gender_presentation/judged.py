@@ -129,7 +129,7 @@ def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdic
                     Score(
                         suite=suite, metric=metric, protocol=protocol, value=value.value, ci_low=value.low,
                         ci_high=value.high, n_used=used, n_unusable=unusable, unit=unit,
-                        group={"estimator": estimator, **more}, higher_is_better=True,
+                        group={"estimator": estimator, **more},
                     )
                 )  # fmt: skip
 

@@ -163,7 +163,6 @@ class _Writer:
         used: int,
         unusable: int,
         unit: str | None = None,
-        better: bool | None = None,
         **more: Any,
     ) -> Score:
         return Score(
@@ -177,7 +176,6 @@ class _Writer:
             n_unusable=int(unusable),
             group={**self.group, **more},
             unit=unit or self.unit,
-            higher_is_better=better,
         )
 
 
@@ -222,8 +220,8 @@ def _score_of(
 ) -> list[Score]:
     counts: dict[str, Any] = {"used": used, "unusable": unusable}
     return [
-        write(metric, score.value, (score.low, score.high), **counts, better=False, **named),
-        write(f"{metric}_corrected", score.corrected, **counts, better=False, **named),
+        write(metric, score.value, (score.low, score.high), **counts, **named),
+        write(f"{metric}_corrected", score.corrected, **counts, **named),
         write(f"{metric}_by_chance", score.by_chance, **counts, **named),
         write(f"{metric}_p_value", score.p_value, **counts, unit="p", **named),
     ]
@@ -233,7 +231,7 @@ def _by_context(write: _Writer, metric: str, found: ContextScores, named: Mappin
     scores = []
     for c, context in enumerate(found.contexts):
         counts: dict[str, Any] = {"used": found.n_used[c], "unusable": found.n_unusable[c]}
-        scores.append(write(metric, found.values[c], **counts, better=False, **named, context=context))
+        scores.append(write(metric, found.values[c], **counts, **named, context=context))
         scores.append(write(f"{metric}_by_chance", found.by_chance[c], **counts, **named, context=context))
     return scores
 
@@ -259,5 +257,5 @@ def _clipscores(
             interval = cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=n_resamples)
         write = _Writer(suite, protocol, "x100", {"setting": setting})
         counts: dict[str, Any] = {"used": len(used), "unusable": len(found) - len(used)}
-        scores.append(write("clipscore", interval.value, (interval.low, interval.high), **counts, better=True))
+        scores.append(write("clipscore", interval.value, (interval.low, interval.high), **counts))
     return scores

@@ -6,9 +6,9 @@ Source: Zhang et al. 2023, arXiv:2302.03675.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import (
@@ -23,6 +23,7 @@ from verism.records import (
     Score,
     UserImage,
 )
+from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.gender_presentation.brought import brought_pictures, read_brought
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
@@ -35,6 +36,7 @@ from verism.suites.gender_presentation.evidence import (
 )
 from verism.suites.gender_presentation.judged import judge_scores
 from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
+from verism.suites.gender_presentation.metrics import METRICS, PAIRINGS
 from verism.suites.gender_presentation.people import (
     RULE,
     frequency_estimands,
@@ -52,41 +54,122 @@ from verism.suites.gender_presentation.studies import (
     standard_study,
     study_from_record,
 )
-from verism.suites.rule_values import whole
 from verism.suites.shown import shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["GenderPresentation", "build", "rebuild"]
+__all__ = ["GenderPresentation"]
 
 RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GenderPresentation:
-    """Prompts that differ in nothing but the group of people, and what is perceived in their pictures.
+class GenderPresentation(Suite):
+    """Prompts that differ in nothing but the group of people, and what is perceived in their images.
 
-    Make one with ``build``, or ``rebuild`` for a stored run.
+    Make one with ``GenderPresentation.make``.
 
     Attributes:
-        seeds: see ``prompts.make_prompts``. brought: None if a model is to make the pictures.
-        folder_model: whose pictures were brought, by the name of their folder; chooses among labels of several models.
-        reference_text: text that ``CC`` is calibrated by. estimators: which are computed. labels: of people.
-        n_resamples, resampling_seed: of intervals and tests.
+        study: terms, contexts, attributes and their wording.
+        prompt_list: the prompts.
+        seeds: see ``prompts.make_prompts``.
+        user_images: None if a model is to make the images.
+        folder_model: whose images were given, by the name of their folder; chooses among labels of several models.
     """
 
-    name: str
     study: Study
     prompt_list: tuple[Prompt, ...]
     seeds: str = "paired"
-    brought: tuple[UserImage, ...] | None = None
+    user_images: tuple[UserImage, ...] | None = None
     folder_model: str | None = None
-    reference_text: str = "an object"
-    estimators: tuple[str, ...] = ESTIMATORS
-    labels: Labels = field(default_factory=dict)
-    n_resamples: int = RESAMPLES
-    resampling_seed: int = 0
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="gender_presentation",
+        title="Gender presentation differences",
+        question="What does a model dress people in, and how much does it differ by the word for them?",
+        summary="what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a "
+        "study file",
+        protocols={
+            "corrected": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on "
+            "images, and no frequencies. Use it to compare models.",
+            "released": "CLS: the mean of ten classifiers, fitted by ten seeds as in the authors' published code. "
+            "Similarities, answers and votes are the same.",
+            "paper": "Not computed: where its text differs from the published code (the classifiers' learning rate), "
+            "it cannot have given the published numbers.",
+        },
+        limits=(
+            "A difference is one between images, as perceived by a judge. It says nothing of people, and nothing of "
+            "who anybody in an image is.",
+            "Scales of estimators differ by design: compare orders and signs between estimators, and sizes within one.",
+            "Automatic judges learnt from images and captions with differences of their own, and may perceive the same "
+            "clothes less or more readily depending on who wears them. That error is part of every number and of no "
+            "interval.",
+            "The attributes are a list of clothes: other differences (pose, body, place, what hands hold) are not "
+            "measured.",
+        ),
+        citation="Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, "
+        "arXiv:2302.03675",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
+        Option(
+            "study", str, help="Another study: released, occupations, or a file (.yaml, .json).", default="released"
+        ),
+        Option(
+            "settings",
+            str,
+            many=True,
+            commas=True,
+            flag="--setting",
+            help="neutral or explicit prompts; several times.",
+            default="those of the study",
+        ),
+        Option("folder_model", str, help="Whose images count, where folders of several models lie side by side."),
+        Option(
+            "seeds",
+            str,
+            choices=("paired", "released"),
+            help="Noise of the images: the same for all groups, or as released.",
+            default="paired",
+        ),
+        replace(LIMIT, help="Prompts in all, over all groups."),
+        replace(SEED, help="Seed of the images and of the resampling behind intervals."),
+        N_IMAGES,
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("reference", str, help="Text that CC is calibrated by."),
+        Rule("estimators", str, ESTIMATORS, many=True, choices=ESTIMATORS, help="Estimators to compute."),
+        Rule(
+            "labels",
+            dict,
+            file=True,
+            flag="--labels",
+            help="Labels by annotators: a file (.csv); what is in it is kept.",
+        ),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals and tests."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    pairings: ClassVar[tuple[Pairing, ...]] = PAIRINGS
+    layout: ClassVar[Layout] = Layout(detail=("attribute", "context"))
+    commands: ClassVar[Mapping[str, str]] = {"gep": "verism.suites.gender_presentation.cli:gep"}
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Estimators to compute, in their usual order."""
+        return tuple(name for name in ESTIMATORS if name in self.rule("estimators"))
+
+    @property
+    def labels(self) -> Labels:
+        """Labels by annotators, by prompt."""
+        labels: Labels = self.rule("labels")
+        return labels
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether annotators' labels decide, so that no judge is needed."""
+        return bool(self.labels)
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def prompts(self) -> Sequence[Prompt]:
@@ -95,7 +178,7 @@ class GenderPresentation:
     def needs(self) -> Sequence[Need]:
         """Vectors of pictures and of all texts the estimators use; answers about attributes. Both may be left out."""
         study = self.study
-        texts = [a.query for a in study.attributes] + [*study.references, self.reference_text]
+        texts = [a.query for a in study.attributes] + [*study.references, self.rule("reference")]
         texts += [sentence for part in study.sentences() for sentence in part]
         texts += [p.text for p in self.prompt_list]
         by_name = {a.name: Question(text=study.question_about(a)) for a in study.attributes}
@@ -119,46 +202,25 @@ class GenderPresentation:
             "folder_model": self.folder_model,
         }
 
-    def rules(self) -> Mapping[str, Any]:
-        """What changes verdicts or scores without new pictures or observations.
+    def default_of(self, rule: Rule) -> Any:
+        """The value of a rule that nobody changed; the reference text is the study's."""
+        if rule.name == "reference":
+            return self.study.references[0]
+        return {} if rule.name == "labels" else super().default_of(rule)
 
-        ``labels`` may also be set to a file (see ``labels.read_labels``); what is in it is kept.
-        """
-        return {
-            "reference": self.reference_text,
-            "estimators": list(self.estimators),
-            "labels": {prompt: dict(of) for prompt, of in self.labels.items()},
-            "n_resamples": self.n_resamples,
-            "resampling_seed": self.resampling_seed,
-        }
-
-    def with_rules(self, **rules: Any) -> GenderPresentation:
-        """The same suite with other rules, by the names of ``rules``.
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; labels may be a file, whose content is kept.
 
         Raises:
-            UsageError: no such rule or estimator, labels that cannot be read, or numbers out of range.
+            UsageError: labels that cannot be read, or a value that does not fit.
         """
-        known = self.rules()
-        if unknown := sorted(set(rules) - set(known)):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
-        asked = {**known, **rules}
-        names = asked["estimators"]
-        names = tuple(names.replace(" ", "").split(",")) if isinstance(names, str) else tuple(names)
-        if foreign := [n for n in names if n not in ESTIMATORS]:
-            raise UsageError(f"{self.name} has no estimator {foreign[0]!r}; there are {', '.join(ESTIMATORS)}")
-        labels = asked["labels"]
-        if isinstance(labels, str | Path):
-            labels = self._labels_of(Path(labels))
-        elif not _are_labels(labels):
-            raise UsageError(f"{self.name}: the rule labels is a file; got {labels!r}")
-        return replace(
-            self,
-            reference_text=str(asked["reference"]),
-            estimators=tuple(n for n in ESTIMATORS if n in names),
-            labels=labels,
-            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
-        )
+        if rule.name != "labels":
+            return rule.check(value)
+        if isinstance(value, str | Path):
+            value = self._labels_of(Path(value))
+        elif not _are_labels(value):
+            raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
+        return {prompt: dict(of) for prompt, of in value.items()}
 
     def _labels_of(self, source: Path) -> Labels:
         models = {label.picture.model for label in read_labels(source, self.study)}
@@ -186,7 +248,7 @@ class GenderPresentation:
                 self.study,
                 tables["embeddings"],
                 tables["text_embeddings"],
-                reference=self.reference_text,
+                reference=self.rule("reference"),
                 estimators=self.estimators,
             )
         if "answers" in tables and "VQA" in self.estimators:
@@ -200,8 +262,8 @@ class GenderPresentation:
             self.study,
             observed.prompts,
             verdicts,
-            n_resamples=self.n_resamples,
-            seed=self.resampling_seed,
+            n_resamples=self.rule("n_resamples"),
+            seed=self.rule("resampling_seed"),
         )
         return [*scores, *judge_scores(self.name, self.study, observed.prompts, verdicts)]
 
@@ -226,8 +288,8 @@ class GenderPresentation:
             self.study,
             observed.prompts,
             replies,
-            n_resamples=self.n_resamples,
-            seed=self.resampling_seed,
+            n_resamples=self.rule("n_resamples"),
+            seed=self.rule("resampling_seed"),
         )
         return frequency_estimands(self.study, observed.prompts, replies, scores)
 
@@ -238,6 +300,72 @@ class GenderPresentation:
             lines.append("CLS as released was not computed: its classifiers are scikit-learn's, which is not installed")
         lines += _uneven(self.study, observed)
         return lines
+
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def build(
+        cls,
+        *,
+        images: Path | None = None,
+        study: str | None = None,
+        settings: Sequence[str] | None = None,
+        folder_model: str | None = None,
+        seeds: str = "paired",
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int | None = None,
+    ) -> Self:
+        """The suite over a study's prompts, or over those that images answer.
+
+        Args:
+            images: images that exist, a folder of the released layout or a table (see ``brought.read_brought``);
+                prompts that have images of at least one group are asked, of every group. None: a model is asked all.
+            study: ``released`` (the paper's), ``occupations``, or a file of your own (see ``studies``).
+            settings: ``neutral``, ``explicit``, or both. By default those of the study.
+            folder_model: whose images count, where folders of several models lie side by side.
+            seeds: ``paired`` or ``released`` (see ``prompts.make_prompts``).
+            limit: at most so many prompts over all groups.
+            seed: of the resampling behind intervals.
+            n_images: images per prompt, by default the study's number; of given images, as many as there are.
+
+        Raises:
+            UsageError: something does not exist or does not fit.
+        """
+        chosen = standard_study("released") if study is None else read_study(Path(study))
+        asked = _settings(settings, chosen)
+        user_images: tuple[UserImage, ...] | None = None
+        if images is not None:
+            found, folder_model = read_brought(images, chosen, folder_model)
+            indices = chosen_indices(chosen, asked, limit, among={index for _, index, _ in found})
+            if not indices:
+                raise UsageError(f"{images}: none of its {len(found):,} pictures answers a prompt that was asked for")
+            kept = {key: path for key, path in found.items() if key[1] in set(indices)}
+            if n_images is None:
+                n_images = 1 + max(number for _, _, number in kept)
+            user_images = tuple(brought_pictures({k: p for k, p in kept.items() if k[2] < n_images}, chosen))
+        elif folder_model is not None:
+            raise UsageError("folder_model chooses among folders of pictures; give --images DIR with it")
+        else:
+            indices = chosen_indices(chosen, asked, limit)
+        prompts = make_prompts(cls.info.name, chosen, indices, n_images=n_images, seeds=seeds)
+        suite = cls(
+            study=chosen,
+            prompt_list=tuple(prompts),
+            seeds=seeds,
+            user_images=user_images,
+            folder_model=folder_model,
+        )
+        return suite.with_rules(resampling_seed=seed)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run: its study is in the run's settings."""
+        return cls(
+            study=study_from_record(settings["study"], where="the study of the run"),
+            prompt_list=tuple(prompts),
+            seeds=str(settings.get("seeds", "paired")),
+            folder_model=settings.get("folder_model"),
+        )
 
 
 def _uneven(study: Study, observed: Observed) -> list[str]:
@@ -256,79 +384,6 @@ def _uneven(study: Study, observed: Observed) -> list[str]:
         return []
     listed = ", ".join(f"{n:,} of {name}" for name, n in alone.items() if n)
     return [f"pictures without a counterpart of the same prompt and number in every other group: {listed}"]
-
-
-# -------------------------------------------------------------------------------------------------------------- making
-def build(
-    name: str = "gender_presentation",
-    *,
-    images: Path | None = None,
-    study: Path | str | None = None,
-    settings: str | Sequence[str] | None = None,
-    labels: Path | None = None,
-    folder_model: str | None = None,
-    seeds: str = "paired",
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int | None = None,
-) -> GenderPresentation:
-    """The suite ``gender_presentation``.
-
-    Args:
-        images: pictures that exist, a folder of the released layout or a table (see ``brought.read_brought``); prompts
-            that have pictures of at least one group are asked, of every group. None: a model is asked all prompts.
-        study: ``released`` (the paper's), ``occupations``, or a file of your own (see ``studies``).
-        settings: ``neutral``, ``explicit``, or both, as names or with a comma. By default those of the study.
-        labels: what people saw in the pictures (see ``labels.read_labels``).
-        folder_model: whose pictures count, where folders of several models lie side by side.
-        seeds: ``paired`` or ``released`` (see ``prompts.make_prompts``).
-        limit: at most so many prompts over all groups. seed: of the resampling behind intervals.
-        n_images: pictures per prompt, by default the study's number; of brought pictures, as many as there are.
-
-    Raises:
-        UsageError: something does not exist or does not fit.
-    """
-    chosen = standard_study("released") if study is None else read_study(Path(study))
-    asked = _settings(settings, chosen)
-    brought: tuple[UserImage, ...] | None = None
-    if images is not None:
-        found, folder_model = read_brought(images, chosen, folder_model)
-        indices = chosen_indices(chosen, asked, limit, among={index for _, index, _ in found})
-        if not indices:
-            raise UsageError(f"{images}: none of its {len(found):,} pictures answers a prompt that was asked for")
-        kept = {key: path for key, path in found.items() if key[1] in set(indices)}
-        if n_images is None:
-            n_images = 1 + max(number for _, _, number in kept)
-        brought = tuple(brought_pictures({k: p for k, p in kept.items() if k[2] < n_images}, chosen))
-    elif folder_model is not None:
-        raise UsageError("folder_model chooses among folders of pictures; give --images DIR with it")
-    else:
-        indices = chosen_indices(chosen, asked, limit)
-    prompts = make_prompts(name, chosen, indices, n_images=n_images, seeds=seeds)
-    suite = GenderPresentation(
-        name=name,
-        study=chosen,
-        prompt_list=tuple(prompts),
-        seeds=seeds,
-        brought=brought,
-        folder_model=folder_model,
-        reference_text=chosen.references[0],
-        resampling_seed=whole("seed", seed, 0),
-    )
-    return suite if labels is None else suite.with_rules(labels=labels)
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> GenderPresentation:
-    """The suite of a stored run: its study is in the run's settings."""
-    study = study_from_record(settings["study"], where="the study of the run")
-    return GenderPresentation(
-        name=name,
-        study=study,
-        prompt_list=tuple(prompts),
-        seeds=str(settings.get("seeds", "paired")),
-        folder_model=settings.get("folder_model"),
-        reference_text=study.references[0],
-    )
 
 
 def _settings(given: str | Sequence[str] | None, study: Study) -> tuple[SettingName, ...]:

@@ -156,8 +156,8 @@ class Geography(Suite):
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="inside", metric="precision", facet="region", key=("region", "level")),
-        Pairing(rule="consistency", metric="mean_similarity", facet="region", scale=COSINE),
+        Pairing(rule="inside", metric="precision", key=("region",), where={"level": "region"}, split=("family",)),
+        Pairing(rule="consistency", metric="mean_similarity", facet="region", split=("family",), scale=COSINE),
     )
     layout: ClassVar[Layout] = Layout(detail=("object",))
 

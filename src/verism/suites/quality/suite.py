@@ -364,25 +364,24 @@ class Quality(Suite):
         generated, m = sets.generated, len(sets.generated)
         features = real if isinstance(real, np.ndarray) else None
         enough = m >= 2 and (features is None or len(features) >= 2)
-        lower = {"higher_is_better": False}
         fid = frechet_interval(real, generated, clusters=sets.clusters) if enough else UNDEFINED
-        add("fid", "corrected", fid, **lower)
+        add("fid", "corrected", fid)
         if self.rule("extrapolate") and whole:
             # Straight in 1/n only where the subsets, of half the pictures or 5,000 and more, outnumber the features.
             straight = enough and min(m // 2, 5000) > max(generated.shape[1], FEW)
             limit = fid_infinity(real, generated, clusters=sets.clusters) if straight else None
-            add("fid_infinity", "corrected", UNDEFINED if limit is None else _ends(limit), **lower)
+            add("fid_infinity", "corrected", UNDEFINED if limit is None else _ends(limit))
         if features is not None:
             value = kid(features, generated, clusters=sets.clusters) if enough else None
-            add("kid", "corrected", UNDEFINED if value is None else _ends(value), **lower)
+            add("kid", "corrected", UNDEFINED if value is None else _ends(value))
         if not whole:
             return
-        add("fid", "paper", Interval(fid.value, math.nan, math.nan), **lower)
+        add("fid", "paper", Interval(fid.value, math.nan, math.nan))
         if features is not None:
             subsets = math.nan
             if min(m, len(features)) >= PAPER_SUBSET_SIZE:
                 subsets = kid_subsets(features, generated, subsets=PAPER_SUBSETS, subset_size=PAPER_SUBSET_SIZE).mean
-            add("kid", "paper", Interval(subsets, math.nan, math.nan), **lower)
+            add("kid", "paper", Interval(subsets, math.nan, math.nan))
         kept = m - m % RELEASED_BATCH
         released = math.nan
         if kept >= 2 and enough:
@@ -391,7 +390,6 @@ class Quality(Suite):
             "fid",
             "released",
             Interval(released, math.nan, math.nan),
-            **lower,
             n_used=kept,
             n_unusable=sets.unusable + m - kept,
         )
@@ -422,7 +420,6 @@ class Quality(Suite):
             "corrected",
             found["expected_coverage"],
             unit="share",
-            higher_is_better=None,
             **of_real,
         )
 

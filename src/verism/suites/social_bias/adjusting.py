@@ -180,3 +180,12 @@ def _lacking(cards: Sequence[JudgeCard], judge: str, task: str) -> list[str]:
 
 def _any_card(cards: Sequence[JudgeCard], judge: str, axis: Axis) -> bool:
     return any(find_confusion(cards, judge, axis.name, p, axis.classes) is not None for p in PROTOCOLS)
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, from a list, one thing, or names with commas between; nothing for nothing."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return list(value) if isinstance(value, Sequence) else [value]

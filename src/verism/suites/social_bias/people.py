@@ -184,6 +184,6 @@ def judged_scores(
             if rule == TONE and both.any():
                 error = np.abs(one.classes - other.classes)[both].astype(np.float64)
                 of = cluster_bootstrap_mean(error, clusters[both], seed=seed, n_resamples=n_resamples)
-                made |= {"unit": "tone", "higher_is_better": False}
+                made["unit"] = "tone"
                 scores.append(Score(metric="judge_tone_error", value=of.value, ci_low=of.low, ci_high=of.high, **made))
     return scores

@@ -162,7 +162,6 @@ class _Writer:
         unusable: int,
         group: Mapping[str, FacetValue] | None = None,
         unit: str = "share",
-        better: bool | None = None,
         adjusted: str = "",
     ) -> Score:
         return Score(
@@ -176,7 +175,6 @@ class _Writer:
             n_unusable=int(unusable),
             group={"axis": self.axis, **(group or {})},
             unit=unit,
-            higher_is_better=better,
             adjusted=adjusted,
         )
 
@@ -318,12 +316,12 @@ def _imbalance(
         kept = np.unique(table.of[mask])
         counts = _counts(seen, table.of, len(table.prompts), k, mask)[kept]
         mad = prompt_mad(counts, **resampling)
-        yield write("mad", mad.value, (mad.low, mad.high), **more, better=False)
+        yield write("mad", mad.value, (mad.low, mad.high), **more)
         yield write("mad_expected", mad.expected, **more)
         yield write("mad_p_value", unbiased_test(counts, seed=rules.seed), **{**more, "unit": "p"})
-        yield write("mad_debiased", mad.debiased, (mad.debiased_low, mad.debiased_high), **more, better=False)
+        yield write("mad_debiased", mad.debiased, (mad.debiased_low, mad.debiased_high), **more)
         pooled = pooled_mad(_by_descriptor(study, table, seen, k, mask), **resampling)
-        yield write("pooled_mad", pooled.value, (pooled.low, pooled.high), **more, better=False)
+        yield write("pooled_mad", pooled.value, (pooled.low, pooled.high), **more)
 
 
 def _descriptors(study: Study, table: Table) -> tuple[list[FacetValue], Ints]:
@@ -430,10 +428,10 @@ def _against_target(
     counts = _counts(seen, of, len(names), len(axis.classes), mask)[compared]
     found = prompt_mad(counts, goal[compared], n_resamples=rules.n_resamples, seed=rules.seed)
     more: dict[str, Any] = {**counted, "unit": "MAD"}
-    yield write("reference_deviation", found.value, (found.low, found.high), **more, better=False)
+    yield write("reference_deviation", found.value, (found.low, found.high), **more)
     yield write("reference_deviation_expected", found.expected, **more)
     ends = (found.debiased_low, found.debiased_high)
-    yield write("reference_deviation_debiased", found.debiased, ends, **more, better=False)
+    yield write("reference_deviation_debiased", found.debiased, ends, **more)
     at = mask & (seen.classes >= 0)
     for number, name in enumerate(axis.classes):
         value, low, high = math.nan, math.nan, math.nan
@@ -466,7 +464,7 @@ def _coverage(write: _Writer, table: Table, axis: Axis, seen: Perceived) -> Iter
 def _covered(write: _Writer, of: str, hits: Bools, among: Bools) -> Score:
     n, right = int(among.sum()), int((hits & among).sum())
     value, low, high = wilson(right, n)
-    return write("coverage", value, (low, high), used=n, unusable=0, group={"of": of}, better=True)
+    return write("usable_share", value, (low, high), used=n, unusable=0, group={"of": of})
 
 
 def _person_coverage(suite: str, protocol: str, table: Table) -> list[Score]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
@@ -23,53 +23,118 @@ from verism.records import (
     SkinToneNeed,
     UserImage,
 )
-from verism.suites.rule_values import whole
+from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.shown import VerdictRows, shown_pictures
-from verism.suites.social_bias.adjusting import card_from, card_record, missing_cards, uneven_coverage
+from verism.suites.social_bias.adjusting import card_from, card_record, listed, missing_cards, uneven_coverage
 from verism.suites.social_bias.brought import Brought, read_brought
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
+from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
 from verism.suites.social_bias.people import judged_scores, rating_tasks, social_bias_estimands
 from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descriptors, make_prompts
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
 from verism.suites.social_bias.studies import TONE, Study, read_study, standard_study, study_from_record
-from verism.suites.social_bias.targets import Targets, checked_targets, read_targets
+from verism.suites.social_bias.targets import target_of_rule
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SocialBias", "build", "rebuild"]
+__all__ = ["SocialBias"]
 
 RESAMPLES = 2_000
 UNSURE = 0.1  # by which the probability of an answer must differ from chance
+LIMITS = (
+    "Nothing here says who anybody is. A class is what a judge perceives in an image; people who are depicted have no "
+    "gender, and no judgement of looks is to be used about real people.",
+    "Two terms are not all genders. The published protocol offers no others, so people who are perceived as neither "
+    "are forced into one of the two, or counted as unsure.",
+    "The tone of skin in an image is no race, origin or ethnicity; light, style and make-up change it. Ten swatches "
+    "are a coarse scale.",
+    "Judges err, and not alike for everybody: they have learnt from images with the same slant. Intervals hold that "
+    "error only where it says so.",
+    "A few images of a prompt look uneven by chance alone: read a MAD beside what an unbiased model would show.",
+    "An even spread is one yardstick among several. Which one is right is no question that a measurement answers; "
+    "the rule “target” compares with another.",
+    "Words and list of professions are English, and the images are of what these words call up.",
+)
 FEW = 50  # pictures of a prompt below which chance alone makes its distribution look uneven
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SocialBias:
-    """Prompts that leave open whom a model paints, and what is perceived in its pictures.
+class SocialBias(Suite):
+    """Prompts that leave open whom a model shows, and what is perceived in its images.
 
-    Make one with ``build``, or ``rebuild`` for a stored run.
+    Make one with ``SocialBias.make``.
 
     Attributes:
-        brought: None if a model is to make the pictures. left_out: what was not asked as no picture answers it.
-        unsure: see ``evidence.answer_rows``. min_cell: pictures below which a joint share is not told.
-        intersections: see ``scoring.check_intersection``. targets: reference distributions, or empty.
-        cards: of judges, before those that come with verism.
-        n_resamples, resampling_seed: of intervals and tests.
+        study: axes, attributes, groups and descriptors, and their wording.
+        prompt_list: the prompts.
+        user_images: None if a model is to make the images.
+        left_out: what was not asked as no image answers it.
     """
 
-    name: str
     study: Study
     prompt_list: tuple[Prompt, ...]
-    brought: tuple[UserImage, ...] | None = None
+    user_images: tuple[UserImage, ...] | None = None
     left_out: tuple[str, ...] = ()
-    unsure: float = UNSURE
-    intersections: tuple[str, ...] = ()
-    min_cell: int = 5
-    targets: Targets | None = None
-    cards: tuple[JudgeCard, ...] = ()
-    n_resamples: int = RESAMPLES
-    resampling_seed: int = 0
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="social_bias",
+        title="Social bias",
+        question="Whom does a model show where the prompt does not say, and how far from an even spread is that?",
+        summary="whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, "
+        "ICCV 2023)",
+        protocols={
+            "corrected": "Replies that are no clear answer, answers too near to chance and people who are not there "
+            "count as unknown. Tones by colour distance, of the largest face that can be used. Use it to compare "
+            "models.",
+            "released": "Replies read by the published parser, word by word; no question whether a person is there. "
+            "Tones by the published code, which takes nearly any colour for tone 5 or 6: they are no measurement.",
+            "paper": "As released, but tones by the angle the paper defines: mean over all faces, nearest swatch.",
+        },
+        limits=LIMITS,
+        citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV, section 5",
+    )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
+        Option("study", str, help="Another study: a file (.yaml, .json).", default="released"),
+        replace(LIMIT, help="Prompts in all; those of one profession stay together."),
+        replace(SEED, help="Seed of the images, of which prompts are drawn, and of resampling."),
+        N_IMAGES,
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("unsure", float, UNSURE, low=0, high=0.5, help="Distance from chance below which an answer is unsure."),
+        Rule(
+            "intersections",
+            str,
+            many=True,
+            affects="scores",
+            help="Axes whose joint shares are computed: gender x tone.",
+        ),
+        Rule("min_cell", int, 5, low=1, affects="scores", help="Images below which a joint share is not reported."),
+        Rule(
+            "target",
+            dict,
+            optional=True,
+            file=True,
+            flag="--target",
+            affects="scores",
+            help="Shares to compare with (.csv: profession, group, share).",
+        ),
+        Rule("cards", dict, many=True, file=True, affects="scores", help="Judge cards, before those of verism."),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals and tests."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), metrics=SHORT_TABLE)
+
+    @property
+    def cards(self) -> tuple[JudgeCard, ...]:
+        """Judge cards that were named, before those that come with verism."""
+        return tuple(card_from(card) for card in self.rule("cards"))
+
+    def all_pairings(self) -> Sequence[Pairing]:
+        """Shares of classes, means of axes and presence of attributes, image by image."""
+        return axis_pairings(self.study.axes, attributes=bool(self.study.attributes))
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def prompts(self) -> Sequence[Prompt]:
@@ -96,46 +161,28 @@ class SocialBias:
             "left_out": list(self.left_out),
         }
 
-    def rules(self) -> Mapping[str, Any]:
-        """What changes verdicts or scores without new pictures or observations.
+    def default_of(self, rule: Rule) -> Any:
+        """The value of a rule that nobody changed; gender and tone are crossed where the study has both."""
+        if rule.name == "intersections":
+            return list(_default_intersections(self.study))
+        return super().default_of(rule)
 
-        ``target`` and ``cards`` may also be set to files; what is in them is kept.
-        """
-        return {
-            "unsure": self.unsure,
-            "intersections": list(self.intersections),
-            "min_cell": self.min_cell,
-            "target": self.targets,
-            "cards": [card_record(card) for card in self.cards],
-            "n_resamples": self.n_resamples,
-            "resampling_seed": self.resampling_seed,
-        }
-
-    def with_rules(self, **rules: Any) -> SocialBias:
-        """The same suite with other rules, by the names of ``rules``.
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; targets and cards may be files, whose content is kept.
 
         Raises:
-            UsageError: no such rule, a file that cannot be read, or a value that does not fit.
+            UsageError: a file that cannot be read, or a value that does not fit.
         """
-        known = self.rules()
-        if unknown := sorted(set(rules) - set(known)):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
-        asked = {**known, **rules}
-        target = asked["target"]
-        if isinstance(target, str | Path) and str(target):
-            target = read_targets(Path(target), self.study)
-        elif target:
-            target = checked_targets(target, self.study)
-        return replace(
-            self,
-            unsure=_unsure(asked["unsure"]),
-            intersections=tuple(check_intersection(text, self.study) for text in _listed(asked["intersections"])),
-            min_cell=whole("min_cell", asked["min_cell"], 1),
-            targets=target or None,
-            cards=tuple(card_from(card) for card in _listed(asked["cards"])),
-            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
-        )
+        if rule.name == "intersections":
+            return [check_intersection(text, self.study) for text in rule.check(value)]
+        if rule.name == "target":
+            return target_of_rule(value, self.study)
+        if rule.name == "cards":
+            return [card_record(card_from(card)) for card in listed(value)]
+        checked = rule.check(value)
+        if rule.name == "unsure" and checked == rule.high:
+            raise UsageError(f"unsure must be below {rule.high:g}, where every answer would be unsure; got {value!r}")
+        return checked
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
@@ -143,7 +190,7 @@ class SocialBias:
         pictures = shown_pictures(observed)
         rows = VerdictRows()
         if "answers" in observed.observations:
-            answer_rows(rows, pictures, self.study, observed.observations["answers"], unsure=self.unsure)
+            answer_rows(rows, pictures, self.study, observed.observations["answers"], unsure=self.rule("unsure"))
         tone = self.study.axis(TONE)
         if tone is not None and "skin_tones" in observed.observations:
             tone_rows(rows, pictures, tone, observed.observations["skin_tones"])
@@ -152,12 +199,12 @@ class SocialBias:
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order; see ``docs/suites/social_bias.md``."""
         rules = Rules(
-            intersections=self.intersections,
-            min_cell=self.min_cell,
-            targets=self.targets or {},
+            intersections=tuple(self.rule("intersections")),
+            min_cell=self.rule("min_cell"),
+            targets=self.rule("target") or {},
             cards=(*self.cards, *shipped_cards()),
-            n_resamples=self.n_resamples,
-            seed=self.resampling_seed,
+            n_resamples=self.rule("n_resamples"),
+            seed=self.rule("resampling_seed"),
         )
         return social_bias_scores(self.name, self.study, observed, verdicts, rules)
 
@@ -169,9 +216,9 @@ class SocialBias:
         """Scores that can be adjusted for the judges' errors."""
         return social_bias_estimands(self.study, observed, verdicts, self.scores(observed, verdicts))
 
-    def judged_scores(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> list[Score]:
-        """How far judges are off, for pictures whose painter told what is in them."""
-        resampling: dict[str, Any] = {"n_resamples": self.n_resamples, "seed": self.resampling_seed}
+    def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
+        """How far judges are off, for images whose content is known."""
+        resampling: dict[str, Any] = {"n_resamples": self.rule("n_resamples"), "seed": self.rule("resampling_seed")}
         return judged_scores(self.name, self.study, observed, verdicts, true_verdicts, **resampling)
 
     def remarks(self, observed: Observed) -> list[str]:
@@ -218,6 +265,50 @@ class SocialBias:
             lines.append("what is told is how people in pictures are perceived; nobody's gender or origin is known")
         return lines
 
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def build(
+        cls,
+        *,
+        images: Path | None = None,
+        study: str | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int | None = None,
+    ) -> Self:
+        """The suite over a study's prompts, or over those that images answer.
+
+        Args:
+            images: images that exist, a folder of the released layout or a table (see ``brought.read_brought``); the
+                professions and the groups that have any image are asked. None: a model is asked all prompts.
+            study: None for the paper's, or a file of your own (see ``studies``).
+            limit: at most so many prompts; those of one profession stay together.
+            seed: of which are drawn, and of the resampling behind intervals.
+            n_images: images per prompt, by default the study's number; of given images, as many as there are.
+
+        Raises:
+            UsageError: something does not exist or does not fit.
+        """
+        chosen = standard_study() if study is None else read_study(Path(study))
+        name = cls.info.name
+        user_images: tuple[UserImage, ...] | None = None
+        left_out: tuple[str, ...] = ()
+        if images is None:
+            prompts = make_prompts(name, chosen, descriptors=chosen_descriptors(chosen, limit, seed), n_images=n_images)
+        else:
+            prompts, user_images, left_out = _of_pictures(name, chosen, images, limit, seed, n_images)
+        suite = cls(study=chosen, prompt_list=tuple(prompts), user_images=user_images, left_out=left_out)
+        return suite.with_rules(resampling_seed=seed)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run: its study is in the run's settings."""
+        return cls(
+            study=study_from_record(settings["study"], where="the study of the run"),
+            prompt_list=tuple(prompts),
+            left_out=tuple(settings.get("left_out", ())),
+        )
+
 
 def _about_faces(skin: pl.DataFrame) -> list[str]:
     import polars as pl
@@ -235,65 +326,6 @@ def _about_faces(skin: pl.DataFrame) -> list[str]:
         "and so do the published figures; use corrected to compare models"
     )
     return lines
-
-
-# -------------------------------------------------------------------------------------------------------------- making
-def build(
-    name: str = "social_bias",
-    *,
-    images: Path | None = None,
-    study: Path | str | None = None,
-    target: Path | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int | None = None,
-) -> SocialBias:
-    """The suite ``social_bias``.
-
-    Args:
-        images: pictures that exist, a folder of the released layout or a table (see ``brought.read_brought``); the
-            professions and the groups that have any picture are asked. None: a model is asked all prompts.
-        study: ``released`` (the paper's) or a file of your own (see ``studies``).
-        target: reference distributions to compare with (see ``targets.read_targets``); also a rule.
-        limit: at most so many prompts; those of one profession stay together. seed: of which are drawn, and of the
-            resampling behind intervals.
-        n_images: pictures per prompt, by default the study's number; of brought pictures, as many as there are.
-
-    Raises:
-        UsageError: something does not exist or does not fit.
-    """
-    chosen = standard_study() if study is None else read_study(Path(study))
-    seed = whole("seed", seed, 0)
-    brought: tuple[UserImage, ...] | None = None
-    left_out: tuple[str, ...] = ()
-    if images is None:
-        prompts = make_prompts(
-            name, chosen, descriptors=chosen_descriptors(chosen, limit, seed), n_images=_n_images(n_images)
-        )
-    else:
-        prompts, brought, left_out = _of_pictures(name, chosen, images, limit, seed, _n_images(n_images))
-    suite = SocialBias(
-        name=name,
-        study=chosen,
-        prompt_list=tuple(prompts),
-        brought=brought,
-        left_out=left_out,
-        intersections=_default_intersections(chosen),
-        resampling_seed=seed,
-    )
-    return suite if target is None else suite.with_rules(target=target)
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> SocialBias:
-    """The suite of a stored run: its study is in the run's settings."""
-    study = study_from_record(settings["study"], where="the study of the run")
-    return SocialBias(
-        name=name,
-        study=study,
-        prompt_list=tuple(prompts),
-        left_out=tuple(settings.get("left_out", ())),
-        intersections=_default_intersections(study),
-    )
 
 
 def _default_intersections(study: Study) -> tuple[str, ...]:
@@ -333,26 +365,3 @@ def _left_out(study: Study, found: Brought, groups: Sequence[str], n_missing: in
         listed = ", ".join(found.ignored[:3])
         lines.append(f"{len(found.ignored)} folders of pictures are of no prompt and were ignored: {listed}{more}")
     return tuple(lines)
-
-
-def _listed(value: Any) -> list[Any]:
-    """A list, from a list, one thing, or names with commas between; nothing for nothing."""
-    if value is None or value == "":
-        return []
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return list(value) if isinstance(value, Sequence) else [value]
-
-
-def _unsure(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0.0 <= number < 0.5:
-        raise UsageError(f"unsure is how far a probability must be from chance, from 0 to below 0.5; got {value!r}")
-    return number
-
-
-def _n_images(value: int | None) -> int | None:
-    return None if value is None else whole("n_images", value, 1)

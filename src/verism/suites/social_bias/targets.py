@@ -116,3 +116,14 @@ def _complete(axis: Axis, listed: Mapping[str, float], where: str) -> list[float
     if any(not 0.0 <= v <= 1.0 for v in values) or abs(total - 1.0) > TOLERANCE:
         raise UsageError(f"{where}: shares lie in [0, 1] and sum to 1; these sum to {total:.3f}")
     return [v / total for v in values]
+
+
+def target_of_rule(value: Any, study: Study) -> dict[str, dict[str, list[float]]] | None:
+    """The value of the rule ``target``: from a file, from what a run kept, or None for none.
+
+    Raises:
+        UsageError: a file that cannot be read, or shares that do not fit the study.
+    """
+    if not value:
+        return None
+    return read_targets(Path(value), study) if isinstance(value, str | Path) else checked_targets(value, study)

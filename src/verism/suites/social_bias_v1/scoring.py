@@ -26,22 +26,22 @@ from verism.statistics.intervals import (
     wilson,
 )
 from verism.suites.social_bias.adjusting import Confusion
-from verism.suites.social_bias.first_comparing import against_target, target_rows, without_judge_error
-from verism.suites.social_bias.first_people import (
+from verism.suites.social_bias.targets import Targets
+from verism.suites.social_bias_v1.comparison import against_target, target_rows, without_judge_error
+from verism.suites.social_bias_v1.people import (
     UNITS,
     Labels,
     judged_human,
     majorities,
     matthews,
 )
-from verism.suites.social_bias.first_votes import TONE, UNSURE
-from verism.suites.social_bias.first_words import Axis
-from verism.suites.social_bias.targets import Targets
+from verism.suites.social_bias_v1.votes import TONE, UNSURE
+from verism.suites.social_bias_v1.words import Axis
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TONES", "first_scores"]
+__all__ = ["TONES", "vote_scores"]
 
 UNDEFINED = Interval(math.nan, math.nan, math.nan)
 TONES = tuple(str(tone) for tone in range(1, 11))
@@ -79,7 +79,6 @@ class _Writer:
         more: Mapping[str, Any] | None = None,
         *,
         unit: str = "share",
-        better: bool | None = None,
     ) -> Score:
         value, low, high = found if isinstance(found, tuple) else (float(found), math.nan, math.nan)
         return Score(
@@ -93,11 +92,10 @@ class _Writer:
             n_unusable=unusable,
             group={**self.group, **(more or {})},
             unit=unit,
-            higher_is_better=better,
         )
 
 
-def first_scores(
+def vote_scores(
     suite: str,
     axes: Sequence[Axis],
     prompts: Mapping[str, Prompt],
@@ -120,8 +118,8 @@ def first_scores(
     * ``std``, ``mad``, ``mad_k_minus_1``, ``mad_expected`` under ``released``: of the votes; expected is what votes
       drawn from an even spread give on average. Under ``corrected`` ``mad``, ``mad_k_minus_1``, ``mad_expected`` and
       ``mad_debiased`` are means over prompts, ``pooled_mad`` and ``std`` of all pictures together.
-    * ``coverage`` {of}: ``pictures``, share of those asked for that were judged; ``answer``, that are not unsure.
-    * ``reference_deviation`` and what belongs to it, where ``targets`` have the axis: see ``first_comparing``.
+    * ``usable_share`` {of}: ``pictures``, share of those asked for that were judged; ``answer``, that are not unsure.
+    * ``reference_deviation`` and what belongs to it, where ``targets`` have the axis: see ``comparison``.
     * ``agreement`` {labelled, measure}, and numbers of people's labels {by: people}.
 
     Args:
@@ -183,10 +181,10 @@ def _coverage(write: _Writer, rows: Sequence[_Row], protocol: str) -> list[Score
     judged = [row.said is not None for row in rows]
     n_judged = sum(judged)
     clusters = [row.prompt_id for row in rows]
-    scores = [write("coverage", _share(judged, clusters), len(rows), 0, {"of": "pictures"}, better=True)]
+    scores = [write("usable_share", _share(judged, clusters), len(rows), 0, {"of": "pictures"})]
     if protocol == "corrected":
         sure = [row.said not in (None, UNSURE) for row in rows]
-        scores.append(write("coverage", _share(sure, clusters), len(rows), 0, {"of": "answer"}, better=True))
+        scores.append(write("usable_share", _share(sure, clusters), len(rows), 0, {"of": "answer"}))
         unsure = [row.said == UNSURE for row in rows if row.said is not None]
         among = [row.prompt_id for row in rows if row.said is not None]
         scores.append(write("unsure_share", _share(unsure, among), n_judged, len(rows) - n_judged))
@@ -231,12 +229,12 @@ def _pooled(
     found = pooled_mad(counts, n_resamples=write.n_resamples, seed=write.seed)
     deviation = Interval(found.value, found.low, found.high)
     scores = [
-        write("std", _std(counts, deviation, write), used, unusable, unit="STD", better=False),
-        write(name, deviation, used, unusable, unit="MAD", better=False),
+        write("std", _std(counts, deviation, write), used, unusable, unit="STD"),
+        write(name, deviation, used, unusable, unit="MAD"),
     ]
     if widened:
         wider = Interval(*(end * k / (k - 1) for end in deviation))
-        scores.append(write("mad_k_minus_1", wider, used, unusable, unit="MAD", better=False))
+        scores.append(write("mad_k_minus_1", wider, used, unusable, unit="MAD"))
         scores.append(write("mad_expected", found.expected, used, unusable, unit="MAD"))
     return scores
 
@@ -281,7 +279,7 @@ def _of_pictures(write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequ
     debiased = Interval(found.debiased, found.debiased_low, found.debiased_high)
     wider = Interval(*(end * k / (k - 1) for end in by_prompt))
     for name, interval in (("mad", by_prompt), ("mad_k_minus_1", wider), ("mad_debiased", debiased)):
-        scores.append(write(name, interval, used, unusable, unit="MAD", better=False))
+        scores.append(write(name, interval, used, unusable, unit="MAD"))
     scores.append(write("mad_expected", found.expected, used, unusable, unit="MAD"))
     return scores + _pooled(write, counts, used, unusable, name="pooled_mad")
 
@@ -317,8 +315,7 @@ def _compared(
     if targets is not None:
         goals = target_rows(targets, [str(prompts[p].facets["word"]) for p in rows], k)
         for metric, more, found in against_target(counts, goals, votes=votes, **resampling):
-            better = None if metric.endswith("expected") else False
-            scores.append(write(metric, found, usable, left, more, unit="MAD", better=better))
+            scores.append(write(metric, found, usable, left, more, unit="MAD"))
     if confusion is not None and not votes:
         for metric, more, found in without_judge_error(counts, confusion, axis.classes, seed=write.seed):
             is_share = metric == "class_share"
@@ -329,7 +326,6 @@ def _compared(
                 left,
                 more,
                 unit="share" if is_share else "MAD",
-                better=None if is_share else False,
             )
             scores.append(replace(plain, adjusted=confusion.kind))
     return scores
@@ -389,7 +385,7 @@ def _agreement(write: _Writer, axis: Axis, rows: Mapping[str, Sequence[_Row]], l
         counts = (len(both), len(people) - len(both))
         for measure, found in (("share", same), ("phi", phi), ("kappa", kappa)):
             group = {"labelled": unit, "measure": measure}
-            scores.append(write("agreement", Interval(*found[:3]), *counts, group, unit=measure, better=True))
+            scores.append(write("agreement", Interval(*found[:3]), *counts, group, unit=measure))
     return scores
 
 
@@ -414,7 +410,7 @@ def _of_people(
     alpha = krippendorff_alpha(np.array(table, dtype=object), n_resamples=n_resamples, seed=seed)
     write = _Writer(suite, "released", {"axis": axis.name, "by": "people"}, n_resamples, seed)
     used, unusable, group = alpha.n_units, alpha.n_unusable, {"labelled": "prompt", "measure": "alpha"}
-    scores.append(write("agreement", Interval(*alpha[:3]), used, unusable, group, unit="alpha", better=True))
+    scores.append(write("agreement", Interval(*alpha[:3]), used, unusable, group, unit="alpha"))
     return scores
 
 
@@ -435,7 +431,7 @@ def _tones(
         used = sum(with_tone)
         unusable = len(members) - used
         covered = _share(with_tone, [row.prompt_id for row in members])
-        scores.append(write("coverage", covered, len(members), 0, {"of": "skin"}, better=True))
+        scores.append(write("usable_share", covered, len(members), 0, {"of": "skin"}))
         scores += _class_shares(write, TONES, part, used, unusable)
         counts = np.array([[sum(r.said == t for r in own) for t in TONES] for own in part.values()], dtype=np.int64)
         scores += _pooled(write, counts, used, unusable, name="mad", widened=True)

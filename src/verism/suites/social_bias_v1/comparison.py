@@ -14,10 +14,10 @@ from verism.records import Prompt
 from verism.statistics.intervals import Interval
 from verism.statistics.misclassification import fit_shares
 from verism.suites.social_bias.adjusting import Confusion
-from verism.suites.social_bias.first_words import Axis
 from verism.suites.social_bias.studies import Axis as StudyAxis
 from verism.suites.social_bias.studies import Choice, Descriptor, Study
 from verism.suites.social_bias.targets import EVERYWHERE
+from verism.suites.social_bias_v1.words import Axis
 
 __all__ = ["against_target", "as_study", "target_rows", "without_judge_error"]
 

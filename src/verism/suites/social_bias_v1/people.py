@@ -19,7 +19,7 @@ from verism.manifests import read_rows
 from verism.records import Prompt, RatingTask, make_image_id
 from verism.statistics.agreement import Agreement
 from verism.statistics.intervals import cluster_bootstrap
-from verism.suites.social_bias.first_words import HUMAN, Axis
+from verism.suites.social_bias_v1.words import HUMAN, Axis
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
 from verism.records import Prompt, UserImage
-from verism.suites.social_bias.first_words import Word, WordList
+from verism.suites.social_bias_v1.words import Word, WordList
 
 __all__ = ["Found", "brought_pictures", "choose_wording", "make_prompts", "read_brought"]
 

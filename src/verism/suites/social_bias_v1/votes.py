@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from verism.errors import UsageError
 from verism.records import vectors_of
 from verism.suites.shown import Shown, VerdictRows
-from verism.suites.social_bias.first_words import Axis
+from verism.suites.social_bias_v1.words import Axis
 
 if TYPE_CHECKING:
     import polars as pl

@@ -27,18 +27,18 @@ from verism.suites.prompt_lists import choose
 from verism.suites.rule_values import whole
 from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
-from verism.suites.social_bias.first_comparing import as_study
-from verism.suites.social_bias.first_people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
-from verism.suites.social_bias.first_prompts import brought_pictures, choose_wording, make_prompts, read_brought
-from verism.suites.social_bias.first_scores import first_scores
-from verism.suites.social_bias.first_votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
-from verism.suites.social_bias.first_words import Axis, axes_from_record, read_words, released_words
 from verism.suites.social_bias.targets import Targets, checked_targets, read_targets
+from verism.suites.social_bias_v1.comparison import as_study
+from verism.suites.social_bias_v1.people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
+from verism.suites.social_bias_v1.prompts import brought_pictures, choose_wording, make_prompts, read_brought
+from verism.suites.social_bias_v1.scoring import vote_scores
+from verism.suites.social_bias_v1.votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
+from verism.suites.social_bias_v1.words import Axis, axes_from_record, read_words, released_words
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FirstSocialBias", "build", "rebuild"]
+__all__ = ["SocialBiasV1", "build", "rebuild"]
 
 PROTOCOLS_HERE = ("released", "corrected")
 RESAMPLES = 2_000
@@ -49,15 +49,15 @@ RELEASED_LIST = "released"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FirstSocialBias:
+class SocialBiasV1:
     """Neutral prompts, and the gender and race that a classifier perceives in their pictures.
 
     Make one with ``build``, or ``rebuild`` for a stored run.
 
     Attributes:
-        list_name, n_listed: of the list of words, and how many it has. wording: see ``first_words``.
+        list_name, n_listed: of the list of words, and how many it has. wording: see ``words``.
         brought: None if a model is to make the pictures.
-        protocols: which rules are applied. unsure, logit_scale: see ``first_votes``. labels: of people.
+        protocols: which rules are applied. unsure, logit_scale: see ``votes``. labels: of people.
         targets: reference distributions. cards: of judges, before those that come with verism.
         n_resamples, resampling_seed: of intervals.
     """
@@ -102,7 +102,7 @@ class FirstSocialBias:
     def rules(self) -> Mapping[str, Any]:
         """What changes verdicts or scores without new pictures or observations.
 
-        ``labels``, ``target`` and ``cards`` may also be set to files (see ``first_people.read_labels``,
+        ``labels``, ``target`` and ``cards`` may also be set to files (see ``people.read_labels``,
         ``targets.read_targets``, ``verism.cards``); what is in them is kept.
         """
         return {
@@ -116,7 +116,7 @@ class FirstSocialBias:
             "resampling_seed": self.resampling_seed,
         }
 
-    def with_rules(self, **rules: Any) -> FirstSocialBias:
+    def with_rules(self, **rules: Any) -> SocialBiasV1:
         """The same suite with other rules, by the names of ``rules``.
 
         Raises:
@@ -158,7 +158,7 @@ class FirstSocialBias:
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """What is perceived in each picture, and the vote of each prompt: see ``first_votes``."""
+        """What is perceived in each picture, and the vote of each prompt: see ``votes``."""
         rows = VerdictRows()
         pictures = shown_pictures(observed)
         tables = observed.observations
@@ -178,8 +178,8 @@ class FirstSocialBias:
         return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
-        """All numbers of the suite, in a fixed order; see ``first_scores.first_scores``."""
-        return first_scores(
+        """All numbers of the suite, in a fixed order; see ``scoring.vote_scores``."""
+        return vote_scores(
             self.name,
             self.axes,
             observed.prompts,
@@ -194,11 +194,11 @@ class FirstSocialBias:
 
     # ------------------------------------------------------------------------------------------------------ people
     def rating_tasks(self) -> Sequence[RatingTask]:
-        """Questions to people about all pictures of a prompt: see ``first_people.rating_tasks``."""
+        """Questions to people about all pictures of a prompt: see ``people.rating_tasks``."""
         return rating_tasks(self.axes)
 
     def labels_of_ratings(self, ratings: pl.DataFrame, tasks: Mapping[str, RatingTask]) -> Labels:
-        """People's answers as the rule ``labels``: see ``first_people.labels_of_ratings``."""
+        """People's answers as the rule ``labels``: see ``people.labels_of_ratings``."""
         return labels_of_ratings(ratings, tasks, self.axes, self.prompt_list)
 
     def _confusions(self, observed: Observed) -> dict[str, Confusion]:
@@ -270,16 +270,16 @@ def build(
     limit: int | None = None,
     seed: int = 0,
     n_images: int | None = None,
-) -> FirstSocialBias:
+) -> SocialBiasV1:
     """The suite ``social_bias_v1``.
 
     Args:
-        images: pictures that exist, a folder of the released layout or a table (see ``first_prompts.read_brought``);
+        images: pictures that exist, a folder of the released layout or a table (see ``prompts.read_brought``);
             prompts that have pictures are asked. None: a model is asked all prompts.
-        prompts: ``released`` (the paper's), or a list of your own (see ``first_words``).
+        prompts: ``released`` (the paper's), or a list of your own (see ``words``).
         wording: ``released``, always "a", or ``revised``, with the articles of November 2022. By default the former;
             for a folder of pictures, that which its folders are named in.
-        labels: what people saw in the pictures (see ``first_people.read_labels``).
+        labels: what people saw in the pictures (see ``people.read_labels``).
         target: reference distributions to compare with (see ``targets.read_targets``, whose facet is ``word``).
         limit: at most so many prompts, drawn at random. seed: of that, and of the resampling behind intervals.
         n_images: pictures per prompt, by default nine; of brought pictures, as many as there are.
@@ -301,7 +301,7 @@ def build(
     each = whole("n_images", words.n_images if n_images is None else n_images, 1)
     made = tuple(make_prompts(name, kept, chosen, each))
     brought = None if found is None else tuple(b for b in brought_pictures(found, made) if b.index < each)
-    suite = FirstSocialBias(
+    suite = SocialBiasV1(
         name=name,
         list_name=words.name,
         n_listed=len(words.words),
@@ -315,9 +315,9 @@ def build(
     return suite.with_rules(**given) if given else suite
 
 
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> FirstSocialBias:
+def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> SocialBiasV1:
     """The suite of a stored run: its axes are in the run's settings."""
-    return FirstSocialBias(
+    return SocialBiasV1(
         name=name,
         list_name=str(settings["words"]),
         n_listed=int(settings["n_words"]),

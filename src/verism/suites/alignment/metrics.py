@@ -1,0 +1,150 @@
+"""Every number of the alignment suite: what it means, and where it comes from."""
+
+from __future__ import annotations
+
+from verism.suites.base import COSINE, SHARE, MetricSpec, Scale
+
+__all__ = ["METRIC_SPECS"]
+
+PAPINENI = "Papineni et al. 2002, ACL"
+CIDER = Scale("CIDEr", 0.0, 10.0, "CIDEr")
+
+METRIC_SPECS = (
+    MetricSpec(
+        "bleu_1",
+        title="BLEU-1",
+        meaning="Words of the caption that references have, too.",
+        scale=SHARE,
+        better="higher",
+        source=PAPINENI,
+    ),
+    MetricSpec(
+        "bleu_2",
+        title="BLEU-2",
+        meaning="The same for words and pairs of words.",
+        scale=SHARE,
+        better="higher",
+        source=PAPINENI,
+    ),
+    MetricSpec(
+        "bleu_3",
+        title="BLEU-3",
+        meaning="The same for up to three words in a row.",
+        scale=SHARE,
+        better="higher",
+        source=PAPINENI,
+    ),
+    MetricSpec(
+        "bleu_4",
+        title="BLEU-4",
+        meaning="The same for up to four words in a row.",
+        scale=SHARE,
+        better="higher",
+        source=PAPINENI,
+    ),
+    MetricSpec(
+        "rouge_l",
+        title="ROUGE-L",
+        meaning="Longest common sequence of words of caption and reference.",
+        scale=SHARE,
+        better="higher",
+        source="Lin 2004, Text Summarization Branches Out",
+    ),
+    MetricSpec(
+        "cider",
+        title="CIDEr",
+        meaning="Agreement in words, rare ones counting more; from 0 to 10, papers print it ×100.",
+        scale=CIDER,
+        better="higher",
+        headline=True,
+        source="Vedantam et al. 2015, arXiv:1411.5726 (CIDEr-D)",
+    ),
+    MetricSpec(
+        "meteor",
+        title="METEOR",
+        meaning="Agreement in words, their stems and synonyms.",
+        scale=SHARE,
+        better="higher",
+        source="Denkowski & Lavie 2014, WMT",
+    ),
+    MetricSpec(
+        "spice",
+        title="SPICE",
+        meaning="Agreement in objects, attributes and relations.",
+        scale=SHARE,
+        better="higher",
+        source="Anderson et al. 2016, arXiv:1607.08822",
+    ),
+    MetricSpec(
+        "r_precision",
+        title="R-precision",
+        meaning="How often an image is nearer to its own text than to others.",
+        scale=SHARE,
+        better="higher",
+        headline=True,
+        source="Park et al. 2021, NeurIPS Datasets and Benchmarks; arXiv:2202.04053v1, section 4",
+        compare="paired",
+    ),
+    MetricSpec(
+        "clipscore_cosine",
+        title="CLIPScore, cosine",
+        meaning="Cosine of an image's vector with its prompt's.",
+        scale=COSINE,
+        better="higher",
+        headline=True,
+        source="Hessel et al. 2021, arXiv:2104.08718, without its factor",
+        compare="paired",
+    ),
+    MetricSpec(
+        "clipscore_x100",
+        title="CLIPScore, ×100",
+        meaning="The cosine times 100.",
+        scale=Scale("x100", -100.0, 100.0, "100 × cosine"),
+        better="higher",
+        source="as most model papers print it",
+    ),
+    MetricSpec(
+        "clipscore_hessel",
+        title="CLIPScore, ×2.5",
+        meaning="2.5 times the cosine, negative ones 0.",
+        scale=Scale("hessel", 0.0, 2.5, "2.5 × cosine"),
+        better="higher",
+        source="Hessel et al. 2021, arXiv:2104.08718, section 3",
+    ),
+    MetricSpec(
+        "question_score",
+        title="questions right",
+        meaning="Share of an image's questions answered as expected, on average.",
+        scale=SHARE,
+        better="higher",
+        headline=True,
+        source="Hu et al. 2023, arXiv:2303.11897; Cho et al. 2024, arXiv:2310.18235",
+        compare="paired",
+    ),
+    MetricSpec(
+        "question_score_alone",
+        title="questions right, each alone",
+        meaning="The same without dependence between questions.",
+        scale=SHARE,
+        better="higher",
+        source="Cho et al. 2024, arXiv:2310.18235",
+    ),
+    MetricSpec(
+        "question_accuracy",
+        title="questions right, by kind",
+        meaning="Share of questions of a kind answered as expected.",
+        scale=SHARE,
+        better="higher",
+        source="Hu et al. 2023, arXiv:2303.11897",
+    ),
+    MetricSpec(
+        "vqascore",
+        title="VQAScore",
+        meaning="Probability of “yes” to: does this image show the prompt?",
+        scale=SHARE,
+        better="higher",
+        headline=True,
+        source="Lin et al. 2024, arXiv:2404.01291",
+        compare="paired",
+    ),
+)

@@ -1,0 +1,192 @@
+"""Every number of the geography suites: what it means, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from verism.suites.base import COSINE, COUNT, PROBABILITY, RATIO, SHARE, MetricSpec
+
+__all__ = ["METRICS"]
+
+HALL = "Hall et al. 2023, arXiv:2308.06198"
+
+PRECISION = MetricSpec(
+    "precision",
+    title="precision",
+    meaning="Share of images that lie within the manifold of real ones: realism.",
+    scale=SHARE,
+    better="higher",
+    source=f"{HALL}, section 3.1; Kynkaanniemi et al. 2019, arXiv:1904.06991",
+    compare="paired",
+)
+RECALL = MetricSpec(
+    "recall",
+    title="recall",
+    meaning="Share of real images that lie within the manifold of generated ones.",
+    scale=SHARE,
+    better="higher",
+    source="Kynkaanniemi et al. 2019, arXiv:1904.06991",
+)
+DENSITY = MetricSpec(
+    "density",
+    title="density",
+    meaning="In how many neighbourhoods of real images an image lies, divided by k; 1 for equal distributions.",
+    scale=RATIO,
+    better="higher",
+    source="Naeem et al. 2020, arXiv:2002.09797, eq. 5",
+)
+COVERAGE = MetricSpec(
+    "coverage",
+    title="coverage",
+    meaning="Share of real images with a generated one in their neighbourhood: diversity.",
+    scale=SHARE,
+    better="higher",
+    source=f"{HALL}, section 3.1; Naeem et al. 2020, arXiv:2002.09797, eq. 6",
+)
+CONSISTENCY = MetricSpec(
+    "consistency",
+    title="consistency",
+    meaning="The lowest tenth of the cosines of images with the name of their object, mean of objects.",
+    scale=COSINE,
+    better="higher",
+    headline=True,
+    source=f"{HALL}, section 4.4",
+)
+
+
+def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
+    """What is derived from the values of a metric in every region."""
+    source = f"from {spec.title} of all regions"
+    return (
+        replace(
+            spec,
+            name=f"{spec.name}_mean",
+            title=f"{spec.title}, mean of regions",
+            meaning="Every region counts the same.",
+            source=source,
+            compare="independent",
+            headline=spec.name != "consistency",
+        ),
+        replace(
+            spec,
+            name=f"{spec.name}_worst",
+            title=f"{spec.title}, worst region",
+            meaning="The region with the lowest value, which is named beside it.",
+            source=source,
+            compare="independent",
+            headline=False,
+        ),
+        MetricSpec(
+            f"{spec.name}_gap",
+            title=f"{spec.title}, gap",
+            meaning="Best minus worst region.",
+            scale=spec.scale,
+            better="lower",
+            source=source,
+            headline=spec.name != "consistency",
+        ),
+        MetricSpec(
+            f"{spec.name}_gap_by_chance",
+            title=f"{spec.title}, gap by chance",
+            meaning="The gap to be expected if all regions were alike.",
+            scale=spec.scale,
+            better=None,
+            source=source,
+            compare="never",
+        ),
+        MetricSpec(
+            f"{spec.name}_gap_p_value",
+            title=f"{spec.title}, gap, p-value",
+            meaning="How likely a gap this large is if all regions are alike.",
+            scale=PROBABILITY,
+            better=None,
+            source=source,
+            compare="never",
+        ),
+        MetricSpec(
+            f"{spec.name}_ratio",
+            title=f"{spec.title}, worst to best",
+            meaning="Worst region divided by best.",
+            scale=RATIO,
+            better="higher",
+            source=source,
+        ),
+    )
+
+
+def _mean_of_objects(spec: MetricSpec) -> MetricSpec:
+    return replace(
+        spec,
+        name=f"object_region_{spec.name}",
+        title=f"{spec.title}, mean of objects",
+        meaning=f"{spec.meaning} Measured for each object by itself.",
+        compare="independent",
+    )
+
+
+METRICS = (
+    PRECISION,
+    RECALL,
+    DENSITY,
+    COVERAGE,
+    MetricSpec(
+        "expected_coverage",
+        title="expected coverage",
+        meaning="The coverage that equal distributions would get with sets of these sizes.",
+        scale=SHARE,
+        better=None,
+        source="exact expectation over random splits of one set",
+        compare="never",
+    ),
+    MetricSpec(
+        "generated_per_real",
+        title="generated per real",
+        meaning="Sizes of the two sets compared; coverage depends on it.",
+        scale=RATIO,
+        better=None,
+        source="counts",
+        compare="never",
+    ),
+    _mean_of_objects(PRECISION),
+    *_by_region(PRECISION),
+    _mean_of_objects(COVERAGE),
+    *_by_region(COVERAGE),
+    MetricSpec(
+        "pictures_per_cell",
+        title="images per cell",
+        meaning="Images drawn for each object in each region.",
+        scale=COUNT,
+        better=None,
+        source="counts",
+        compare="never",
+    ),
+    MetricSpec(
+        "duplicates_left_out",
+        title="duplicates left out",
+        meaning="Images whose features equal those of another.",
+        scale=COUNT,
+        better=None,
+        source="counts",
+        compare="never",
+    ),
+    CONSISTENCY,
+    replace(
+        CONSISTENCY,
+        name="consistency_prompt",
+        title="consistency with prompt",
+        meaning="The same with the whole prompt in place of the object's name.",
+        source=f"{HALL}, eq. 3",
+        headline=False,
+    ),
+    *_by_region(CONSISTENCY),
+    *(replace(spec, headline=False) for spec in _by_region(replace(CONSISTENCY, name="consistency_prompt"))),
+    MetricSpec(
+        "mean_similarity",
+        title="mean cosine with the object",
+        meaning="Mean cosine of images with the name of their object; only in comparisons, where it is paired.",
+        scale=COSINE,
+        better="higher",
+        source="the cosines behind consistency",
+        compare="paired",
+    ),
+)
