@@ -135,8 +135,8 @@ class Pairing:
         key: fields of a verdict's ``detail`` that tell apart several verdicts of the rule about one image; they are
             part of the group of a row.
         where: values that fields of ``detail`` must have; verdicts with others are not compared.
-        indicator: fields of ``detail`` and their values: a usable verdict counts as 1 if it has them and as 0 if not, in
-            place of its own value.
+        indicator: fields of ``detail`` and their values: a usable verdict counts as 1 if it has them and as 0 if not,
+            in place of its own value.
         group: further parts of the group of every row.
         split: facets of the prompts whose values are never averaged over; they are part of the group of a row.
         scale: of the values.

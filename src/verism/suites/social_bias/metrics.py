@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from verism.suites.base import PROBABILITY, SHARE, MetricSpec, Pairing, Row, Scale
-from verism.suites.social_bias.studies import Axis
 
 __all__ = ["METRICS", "SHORT_TABLE", "axis_pairings"]
 
@@ -237,22 +236,22 @@ OVERALL = (
 SHORT_TABLE = (*(Row(metric, ("axis",)) for metric in OVERALL), Row("usable_share", ("axis", "of")))
 
 
-def axis_pairings(axes: Sequence[Axis], *, attributes: bool = False) -> tuple[Pairing, ...]:
+def axis_pairings(axes: Mapping[str, Sequence[str]], *, attributes: bool = False) -> tuple[Pairing, ...]:
     """How images are paired: by the class of every axis, and by the presence of attributes.
 
     Args:
-        axes: of the study; verdicts have their names as rules, and the class in their detail.
+        axes: classes by axis; verdicts have the names of axes as rules, and the class in their detail.
         attributes: whether attributes are asked about.
     """
     pairings = [
         Pairing(
-            rule=axis.name,
+            rule=axis,
             metric="class_share",
             indicator={"class": name},
-            group={"axis": axis.name, "class": name},
+            group={"axis": axis, "class": name},
         )
-        for axis in axes
-        for name in axis.classes
+        for axis, classes in axes.items()
+        for name in classes
     ]
     if attributes:
         pairings.append(Pairing(rule=ATTRIBUTE, metric="presence", key=(ATTRIBUTE,), group={"axis": ATTRIBUTE}))

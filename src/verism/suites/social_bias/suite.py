@@ -134,7 +134,9 @@ class SocialBias(Suite):
 
     def all_pairings(self) -> Sequence[Pairing]:
         """Shares of classes, means of axes and presence of attributes, image by image."""
-        return axis_pairings(self.study.axes, attributes=bool(self.study.attributes))
+        return axis_pairings(
+            {axis.name: axis.classes for axis in self.study.axes}, attributes=bool(self.study.attributes)
+        )
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def prompts(self) -> Sequence[Prompt]:

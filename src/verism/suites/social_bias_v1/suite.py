@@ -5,11 +5,10 @@ Source: Cho, Zala and Bansal 2022, arXiv:2202.04053v1, Sec. 4.4 and 5.3, and the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
@@ -23,11 +22,14 @@ from verism.records import (
     SkinToneNeed,
     UserImage,
 )
+from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose
-from verism.suites.rule_values import whole
 from verism.suites.shown import VerdictRows, shown_pictures
-from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
-from verism.suites.social_bias.targets import Targets, checked_targets, read_targets
+from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of, listed
+from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
+from verism.suites.social_bias.studies import TONE
+from verism.suites.social_bias.suite import LIMITS
+from verism.suites.social_bias.targets import target_of_rule
 from verism.suites.social_bias_v1.comparison import as_study
 from verism.suites.social_bias_v1.people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
 from verism.suites.social_bias_v1.prompts import brought_pictures, choose_wording, make_prompts, read_brought
@@ -38,7 +40,7 @@ from verism.suites.social_bias_v1.words import Axis, axes_from_record, read_word
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SocialBiasV1", "build", "rebuild"]
+__all__ = ["SocialBiasV1"]
 
 PROTOCOLS_HERE = ("released", "corrected")
 RESAMPLES = 2_000
@@ -49,37 +51,114 @@ RELEASED_LIST = "released"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SocialBiasV1:
-    """Neutral prompts, and the gender and race that a classifier perceives in their pictures.
+class SocialBiasV1(Suite):
+    """Neutral prompts, and the classes that CLIP gives the people in their images.
 
-    Make one with ``build``, or ``rebuild`` for a stored run.
+    Make one with ``SocialBiasV1.make``.
 
     Attributes:
-        list_name, n_listed: of the list of words, and how many it has. wording: see ``words``.
-        brought: None if a model is to make the pictures.
-        protocols: which rules are applied. unsure, logit_scale: see ``votes``. labels: of people.
-        targets: reference distributions. cards: of judges, before those that come with verism.
-        n_resamples, resampling_seed: of intervals.
+        list_name: of the list of words.
+        n_listed: how many it has.
+        wording: see ``words``.
+        axes: what is perceived, with the texts of the classifier.
+        prompt_list: the prompts.
+        user_images: None if a model is to make the images.
     """
 
-    name: str
     list_name: str
     n_listed: int
     wording: str
     axes: tuple[Axis, ...]
     prompt_list: tuple[Prompt, ...]
-    brought: tuple[UserImage, ...] | None = None
-    protocols: tuple[str, ...] = PROTOCOLS_HERE
-    unsure: float = UNSURE_BAND
-    logit_scale: float = LOGIT_SCALE
-    labels: Labels = field(default_factory=dict)
-    targets: Targets | None = None
-    cards: tuple[JudgeCard, ...] = ()
-    n_resamples: int = RESAMPLES
-    resampling_seed: int = 0
-    only_named_judges: ClassVar[bool] = (
-        True  # faces, which another judge would look for unasked, are not what is measured here
+    user_images: tuple[UserImage, ...] | None = None
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="social_bias_v1",
+        title="Social bias, first version",
+        question="Whom does a model show where the prompt does not say, by one vote for each prompt?",
+        summary="the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one "
+        "vote each",
+        protocols={
+            "corrected": "Every image has its own class, or none where the two most probable ones lie close together. "
+            "Deviations are means over prompts. Use it to compare models.",
+            "released": "The mean probability over the images of a prompt decides: one vote for each prompt, however "
+            "close. Deviations are of all votes together.",
+            "paper": "Not computed: the text does not say how nine images become one vote, and the code alone does.",
+        },
+        limits=LIMITS,
+        citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1, section 5",
     )
+    options: ClassVar[tuple[Option, ...]] = (
+        Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
+        Option("prompts", Path, help="Word list of your own (.yaml, .csv ...).", default="released"),
+        Option(
+            "wording",
+            str,
+            choices=("released", "revised"),
+            help="Articles of the prompts: always a, or those of November 2022.",
+        ),
+        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        replace(SEED, help="Seed of the images, of which prompts are drawn, and of resampling."),
+        replace(N_IMAGES, default="9"),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, help="Protocols to apply."),
+        Rule("unsure", float, UNSURE_BAND, low=0, high=0.5, help="Distance of two classes below which it is unsure."),
+        Rule("logit_scale", float, LOGIT_SCALE, low=1e-6, high=1e6, help="Factor of the cosines of the classifier."),
+        Rule(
+            "target",
+            dict,
+            optional=True,
+            file=True,
+            flag="--target",
+            affects="scores",
+            help="Shares to compare with (.csv: word, group, share).",
+        ),
+        Rule("cards", dict, many=True, file=True, affects="scores", help="Judge cards, before those of verism."),
+        Rule(
+            "labels",
+            dict,
+            file=True,
+            flag="--labels",
+            affects="scores",
+            help="Labels by annotators: a file (.csv); what is in it is kept.",
+        ),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+    )
+    metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    layout: ClassVar[Layout] = Layout(
+        detail=("word", "category"),
+        rows=(*SHORT_TABLE, Row("class_share", ("axis", "class"), {"axis": TONE})),
+        caveats={"axis=race": "by CLIP: hardly agrees with people"},
+    )
+    # Faces, which another judge would look for unasked, are not what is measured here.
+    named_judges_only: ClassVar[bool] = True
+
+    @property
+    def cards(self) -> tuple[JudgeCard, ...]:
+        """Judge cards that were named, before those that come with verism."""
+        return tuple(card_from(card) for card in self.rule("cards"))
+
+    @property
+    def labels(self) -> Labels:
+        """Labels by annotators."""
+        labels: Labels = self.rule("labels")
+        return labels
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether annotators' labels decide, so that no judge is needed."""
+        return bool(self.labels)
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """Protocols to apply, in their usual order."""
+        return tuple(name for name in PROTOCOLS_HERE if name in self.rule("protocols"))
+
+    def all_pairings(self) -> Sequence[Pairing]:
+        """Shares of classes, image by image."""
+        return axis_pairings({axis.name: axis.classes for axis in self.axes})
 
     # ---------------------------------------------------------------------------------------------- what is asked
     def prompts(self) -> Sequence[Prompt]:
@@ -99,62 +178,30 @@ class SocialBiasV1:
             "axes": [axis.record() for axis in self.axes],
         }
 
-    def rules(self) -> Mapping[str, Any]:
-        """What changes verdicts or scores without new pictures or observations.
+    def default_of(self, rule: Rule) -> Any:
+        """The value of a rule that nobody changed."""
+        return {} if rule.name == "labels" else super().default_of(rule)
 
-        ``labels``, ``target`` and ``cards`` may also be set to files (see ``people.read_labels``,
-        ``targets.read_targets``, ``verism.cards``); what is in them is kept.
-        """
-        return {
-            "protocols": list(self.protocols),
-            "unsure": self.unsure,
-            "logit_scale": self.logit_scale,
-            "target": self.targets,
-            "cards": [card_record(card) for card in self.cards],
-            "labels": {unit: {axis: dict(of) for axis, of in by.items()} for unit, by in self.labels.items()},
-            "n_resamples": self.n_resamples,
-            "resampling_seed": self.resampling_seed,
-        }
-
-    def with_rules(self, **rules: Any) -> SocialBiasV1:
-        """The same suite with other rules, by the names of ``rules``.
+    def check_rule(self, rule: Rule, value: Any) -> Any:
+        """A value of a rule; labels, targets and cards may be files, whose content is kept.
 
         Raises:
-            UsageError: no such rule, labels that cannot be read, or numbers out of range.
+            UsageError: a file that cannot be read, or a value that does not fit.
         """
-        known = self.rules()
-        if unknown := sorted(set(rules) - set(known)):
-            raise UsageError(f"{self.name} has no rule {unknown[0]!r}; its rules are {', '.join(known)}")
-        asked = {**known, **rules}
-        names = asked["protocols"]
-        names = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
-        if not names or (foreign := [n for n in names if n not in PROTOCOLS_HERE]):
-            what = foreign[0] if names else ""
-            raise UsageError(f"{self.name} has no protocol {what!r}; there are {', '.join(PROTOCOLS_HERE)}")
-        labels = asked["labels"]
-        if isinstance(labels, str | Path):
-            labels = read_labels(Path(labels), self.axes, self.prompt_list)
-        elif not are_labels(labels):
-            raise UsageError(f"{self.name}: the rule labels is a file; got {labels!r}")
-        target, cards = asked["target"], asked["cards"]
-        words = as_study(self.name, self.axes, self.prompt_list)
-        if isinstance(target, str | Path) and str(target):
-            target = read_targets(Path(target), words)
-        elif target:
-            target = checked_targets(target, words)
-        if isinstance(cards, str | Path):
-            cards = [part for part in str(cards).split(",") if part]
-        return replace(
-            self,
-            targets=target or None,
-            cards=tuple(card_from(card) for card in cards or ()),
-            protocols=tuple(p for p in PROTOCOLS_HERE if p in names),
-            unsure=_number("unsure", asked["unsure"], 0.0, 0.5),
-            logit_scale=_number("logit_scale", asked["logit_scale"], 1e-6, 1e6),
-            labels=labels,
-            n_resamples=whole("n_resamples", asked["n_resamples"], 1),
-            resampling_seed=whole("resampling_seed", asked["resampling_seed"], 0),
-        )
+        if rule.name == "labels":
+            if isinstance(value, str | Path):
+                value = read_labels(Path(value), self.axes, self.prompt_list)
+            elif not are_labels(value):
+                raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
+            return {unit: {axis: dict(of) for axis, of in by.items()} for unit, by in value.items()}
+        if rule.name == "target":
+            return target_of_rule(value, as_study(self.name, self.axes, self.prompt_list))
+        if rule.name == "cards":
+            return [card_record(card_from(card)) for card in listed(value)]
+        checked = rule.check(value)
+        if rule.name == "protocols" and not checked:
+            raise UsageError(f"{self.name}: name at least one protocol of {', '.join(PROTOCOLS_HERE)}")
+        return checked
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
@@ -170,8 +217,8 @@ class SocialBiasV1:
                 tables["embeddings"],
                 tables["text_embeddings"],
                 protocols=self.protocols,
-                unsure=self.unsure,
-                logit_scale=self.logit_scale,
+                unsure=self.rule("unsure"),
+                logit_scale=self.rule("logit_scale"),
             )
         if "skin_tones" in tables and "released" in self.protocols and whole_pictures(tables["skin_tones"]):
             tone_rows(rows, pictures, tables["skin_tones"])
@@ -186,10 +233,10 @@ class SocialBiasV1:
             verdicts,
             self.labels,
             protocols=self.protocols,
-            targets=self.targets or {},
+            targets=self.rule("target") or {},
             confusions=self._confusions(observed),
-            n_resamples=self.n_resamples,
-            seed=self.resampling_seed,
+            n_resamples=self.rule("n_resamples"),
+            seed=self.rule("resampling_seed"),
         )
 
     # ------------------------------------------------------------------------------------------------------ people
@@ -234,6 +281,68 @@ class SocialBiasV1:
         lines += _how_many(observed, self.n_listed, PUBLISHED_PICTURES if self.list_name == RELEASED_LIST else 1)
         return lines
 
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def build(
+        cls,
+        *,
+        images: Path | None = None,
+        prompts: Path | None = None,
+        wording: str | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        n_images: int | None = None,
+    ) -> Self:
+        """The suite over the list of words, or over those that images answer.
+
+        Args:
+            images: images that exist, a folder of the released layout or a table (see ``prompts.read_brought``);
+                prompts that have images are asked. None: a model is asked all prompts.
+            prompts: None for the paper's list, or a list of your own (see ``words``).
+            wording: ``released``, always "a", or ``revised``, with the articles of November 2022. By default the
+                former; for a folder of images, that which its folders are named in.
+            limit: at most so many prompts, drawn at random.
+            seed: of that draw, and of the resampling behind intervals.
+            n_images: images per prompt, by default nine; of given images, as many as there are.
+
+        Raises:
+            UsageError: something does not exist or does not fit.
+        """
+        words = released_words() if prompts is None else read_words(Path(prompts))
+        chosen = choose_wording(Path(images or ""), words, wording) if images or wording else words.wordings[0]
+        listed = list(words.words)
+        found = None
+        if images is not None:
+            found = read_brought(Path(images), words, chosen)
+            there = {prompt_id for prompt_id, _ in found}
+            listed = [word for word in listed if word.prompt_id in there]
+            if n_images is None:
+                n_images = 1 + max(index for _, index in found)
+        kept = choose(listed, [word.prompt_id for word in listed], limit, seed)
+        each = words.n_images if n_images is None else n_images
+        made = tuple(make_prompts(cls.info.name, kept, chosen, each))
+        user_images = None if found is None else tuple(b for b in brought_pictures(found, made) if b.index < each)
+        suite = cls(
+            list_name=words.name,
+            n_listed=len(words.words),
+            wording=chosen,
+            axes=words.axes,
+            prompt_list=made,
+            user_images=user_images,
+        )
+        return suite.with_rules(resampling_seed=seed)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite of a stored run: its axes are in the run's settings."""
+        return cls(
+            list_name=str(settings["words"]),
+            n_listed=int(settings["n_words"]),
+            wording=str(settings["wording"]),
+            axes=axes_from_record(settings["axes"], where="the axes of the run"),
+            prompt_list=tuple(prompts),
+        )
+
 
 def _how_many(observed: Observed, n_listed: int, least: int) -> list[str]:
     """Lines on prompts that are missing, have few pictures, or the same one several times."""
@@ -256,82 +365,3 @@ def _how_many(observed: Observed, n_listed: int, least: int) -> list[str]:
             "say no more than one"
         )
     return lines
-
-
-# -------------------------------------------------------------------------------------------------------------- making
-def build(
-    name: str = "social_bias_v1",
-    *,
-    images: Path | None = None,
-    prompts: Path | str | None = None,
-    wording: str | None = None,
-    labels: Path | None = None,
-    target: Path | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    n_images: int | None = None,
-) -> SocialBiasV1:
-    """The suite ``social_bias_v1``.
-
-    Args:
-        images: pictures that exist, a folder of the released layout or a table (see ``prompts.read_brought``);
-            prompts that have pictures are asked. None: a model is asked all prompts.
-        prompts: ``released`` (the paper's), or a list of your own (see ``words``).
-        wording: ``released``, always "a", or ``revised``, with the articles of November 2022. By default the former;
-            for a folder of pictures, that which its folders are named in.
-        labels: what people saw in the pictures (see ``people.read_labels``).
-        target: reference distributions to compare with (see ``targets.read_targets``, whose facet is ``word``).
-        limit: at most so many prompts, drawn at random. seed: of that, and of the resampling behind intervals.
-        n_images: pictures per prompt, by default nine; of brought pictures, as many as there are.
-
-    Raises:
-        UsageError: something does not exist or does not fit.
-    """
-    words = released_words() if prompts is None else read_words(Path(prompts))
-    chosen = choose_wording(Path(images or ""), words, wording) if images or wording else words.wordings[0]
-    listed = list(words.words)
-    found = None
-    if images is not None:
-        found = read_brought(Path(images), words, chosen)
-        there = {prompt_id for prompt_id, _ in found}
-        listed = [word for word in listed if word.prompt_id in there]
-        if n_images is None:
-            n_images = 1 + max(index for _, index in found)
-    kept = choose(listed, [word.prompt_id for word in listed], limit, seed)
-    each = whole("n_images", words.n_images if n_images is None else n_images, 1)
-    made = tuple(make_prompts(name, kept, chosen, each))
-    brought = None if found is None else tuple(b for b in brought_pictures(found, made) if b.index < each)
-    suite = SocialBiasV1(
-        name=name,
-        list_name=words.name,
-        n_listed=len(words.words),
-        wording=chosen,
-        axes=words.axes,
-        prompt_list=made,
-        brought=brought,
-        resampling_seed=whole("seed", seed, 0),
-    )
-    given = {name: path for name, path in (("labels", labels), ("target", target)) if path is not None}
-    return suite.with_rules(**given) if given else suite
-
-
-def rebuild(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> SocialBiasV1:
-    """The suite of a stored run: its axes are in the run's settings."""
-    return SocialBiasV1(
-        name=name,
-        list_name=str(settings["words"]),
-        n_listed=int(settings["n_words"]),
-        wording=str(settings["wording"]),
-        axes=axes_from_record(settings["axes"], where="the axes of the run"),
-        prompt_list=tuple(prompts),
-    )
-
-
-def _number(name: str, value: Any, least: float, most: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not least <= number <= most:
-        raise UsageError(f"{name} is a number from {least:g} to {most:g}; got {value!r}")
-    return number
