@@ -706,6 +706,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
+# One number for each image, of a metric that was added to a run.
+TABLES["measurements"] = (
+    Column("image_id", "str", "image measured"),
+    Column("judge", "str", "name and version of the metric"),
+    Column("value", "f64", "the number; null if there is none for this image"),
+)
 # Vectors of reference pictures, kept beside those of the run's own.
 TABLES["reference_features"] = TABLES["features"]
 

@@ -31,6 +31,7 @@ __all__ = [
     "Interval",
     "cluster_bootstrap",
     "cluster_bootstrap_mean",
+    "clustered_average",
     "clustered_mean",
     "clustered_proportion",
     "mean_of_independent",
@@ -150,6 +151,23 @@ def clustered_mean(
     half = student_quantile(len(totals.sizes) - 1, (1 + level) / 2) * math.sqrt(variance)
     lowest, highest = bounds or (-math.inf, math.inf)
     return Interval(value, max(value - half, lowest), min(value + half, highest))
+
+
+def clustered_average(values: ArrayLike, clusters: ArrayLike) -> Interval:
+    """Mean with its 95 % interval clustered by prompt: ``clustered_proportion`` for 0 and 1, else ``clustered_mean``.
+
+    Args:
+        values: shape (N,), finite.
+        clusters: label of each value's cluster, shape (N,).
+
+    Returns:
+        Mean and ends; NaN without values.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if not numbers.size:
+        return Interval(math.nan, math.nan, math.nan)
+    is_share = bool(np.isin(numbers, (0.0, 1.0)).all())
+    return clustered_proportion(numbers, clusters) if is_share else clustered_mean(numbers, clusters)
 
 
 def mean_of_independent(intervals: Sequence[Interval], weights: Sequence[float] | None = None) -> Interval:

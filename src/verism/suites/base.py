@@ -49,7 +49,7 @@ from verism.specs import (
     SuiteInfo,
     did_you_mean,
 )
-from verism.statistics.intervals import Interval, clustered_mean, clustered_proportion, mean_of_independent
+from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -182,13 +182,17 @@ class Suite(ABC):
         return suite.with_rules(**rules) if rules else suite
 
     @classmethod
-    def build(cls, **options: Any) -> Self:
+    def build(cls, *arguments: Any, **options: Any) -> Self:
         """The suite with options that are checked already; by default they go to the constructor.
+
+        Args:
+            *arguments: none are given; subclasses name the options they take as keywords.
+            **options: values by name.
 
         Raises:
             UsageError, ValueError: something does not exist or does not fit.
         """
-        return cls(**options)
+        return cls(*arguments, **options)
 
     @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
@@ -439,9 +443,7 @@ def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verd
 
     def mean(metric: str, group: Mapping[str, FacetValue], chosen: pl.DataFrame) -> Score:
         usable = chosen.filter(pl.col("value").is_not_null())
-        interval = Interval(math.nan, math.nan, math.nan)
-        if usable.height:
-            interval = _mean_interval(usable)
+        interval = clustered_average(usable["value"].to_numpy(), np.array(usable["prompt_id"].to_list()))
         return Score(
             suite=suite,
             metric=metric,
@@ -477,14 +479,6 @@ def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verd
         n_unusable=sum(s.n_unusable for s in over),
     )
     return [*by_group, total]
-
-
-def _mean_interval(usable: pl.DataFrame) -> Interval:
-    """The mean of values with its interval clustered by prompt; of a share, Wilson's."""
-    values, clusters = usable["value"].to_numpy(), np.array(usable["prompt_id"].to_list())
-    if set(np.unique(values)) <= {0.0, 1.0}:
-        return clustered_proportion(values, clusters)
-    return clustered_mean(values, clusters)
 
 
 def _plain(value: Any) -> Any:

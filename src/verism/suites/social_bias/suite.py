@@ -125,7 +125,7 @@ class SocialBias(Suite):
         Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
-    layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), metrics=SHORT_TABLE)
+    layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), rows=SHORT_TABLE)
 
     @property
     def cards(self) -> tuple[JudgeCard, ...]:

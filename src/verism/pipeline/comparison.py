@@ -1,0 +1,400 @@
+"""Two runs of one suite: image by image where it decides so, otherwise by the intervals of their scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.errors import UsageError
+from verism.records import PROTOCOLS, FacetValue, Prompt, Score
+from verism.specs import Pairing, Presentation
+from verism.statistics.paired import holm, paired_difference
+from verism.store import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Difference", "compare_images", "compare_runs", "compare_scores", "same_outcome"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One row of a comparison: a measure of run B minus the same of run A.
+
+    Attributes:
+        difference: B minus A, in ``unit``. ci_low, ci_high: 95 %.
+        p_value: two-sided test of no difference. p_holm: the same after Holm's correction over the groups.
+        value_a, value_b: the two values.
+        n_pairs: pictures judged in both. n_unpaired: pictures that only one run, or neither, has a usable answer for;
+            those of prompts that only one run asked are among them. Of ``independent`` rows no pictures are paired.
+        method: ``paired``: over the pictures both could be judged on, clustered by prompt, by permutations.
+            ``independent``: from the two intervals (see ``compare_scores``).
+        adjusted: as of ``Score``: by what the judge's error was taken out of both values; empty for neither.
+    """
+
+    metric: str
+    protocol: str
+    group: Mapping[str, Any]
+    value_a: float
+    value_b: float
+    difference: float
+    ci_low: float
+    ci_high: float
+    p_value: float
+    p_holm: float
+    n_pairs: int
+    n_prompts: int
+    n_unpaired: int
+    unit: str = "share"
+    method: str = "paired"
+    adjusted: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON; undefined numbers are null."""
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
+
+
+def compare_scores(
+    a: Run,
+    b: Run,
+    metrics: Collection[str] | None = None,
+    *,
+    by: str | None = None,
+    detail: Sequence[str] = (),
+    protocol: str | None = None,
+    optional: bool = False,
+) -> list[Difference]:
+    """Differences of metrics of two runs whose images cannot be paired: coverage, FID ...
+
+    Each end of the interval combines the distances of the single ends (Zou & Donner 2008); the p-value is that of the
+    normal test whose standard errors the two intervals imply. Both treat the runs as independent. Runs that share real
+    images or prompts err alike in part, so that true differences are found somewhat less often than they could be,
+    and false ones not more often. Holm's correction runs over the groups of one metric and protocol. Scores adjusted
+    for the judge's error are compared with such scores of the same kind only, and are a family of their own. Runs with
+    the same images and verdicts differ by exactly 0.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        metrics: only these; None for all.
+        by: only scores of groups made of this facet (``region``, ``object`` ...); None: those of all groups but the
+            ones of ``detail``.
+        detail: facets with too many values to be compared unasked.
+        protocol: only this one; None for all.
+        optional: whether having nothing in common is no error.
+
+    Raises:
+        UsageError: the runs have no score in common.
+    """
+    columns = []
+    for run in (a, b):
+        scores = [
+            s
+            for s in run.scores()
+            if (protocol is None or s.protocol == protocol) and (metrics is None or s.metric in metrics)
+        ]
+        kept = [s for s in scores if (by in s.group if by is not None else not set(detail) & set(s.group))]
+        # What was adjusted for the judge's error is only held against what was adjusted in the same way.
+        columns.append({(s.protocol, s.metric, tuple(s.group.items()), s.adjusted): s for s in kept})
+    shared = [key for key in columns[0] if key in columns[1] and not math.isnan(columns[0][key].ci_low)]
+    if not shared and optional:
+        return []
+    if not shared:
+        raise UsageError(
+            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
+        )
+    same = same_outcome(a, b)
+    shared.sort(key=lambda key: order.get(key[0], len(order)))
+    found = [_independent(columns[0][key], columns[1][key]) for key in shared]
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for place, row in enumerate(found):
+        if row.group and not math.isnan(row.p_value):
+            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(place)
+    for places in families.values():
+        for place, p in zip(places, holm([found[i].p_value for i in places]).tolist(), strict=True):
+            found[place] = replace(found[place], p_holm=p)
+    return [_without_interval(row) for row in found] if same else found
+
+
+def _independent(a: Score, b: Score) -> Difference:
+    difference = b.value - a.value
+    low = difference - math.hypot(b.value - b.ci_low, a.ci_high - a.value)
+    high = difference + math.hypot(b.ci_high - b.value, a.value - a.ci_low)
+    # Towards 0 is the end that "no difference" would have to lie beyond.
+    error = (difference - low if difference > 0 else high - difference) / NormalDist().inv_cdf(0.975)
+    p_value = math.nan
+    if error > 0:
+        p_value = 2 * NormalDist().cdf(-abs(difference) / error)
+    return Difference(
+        metric=a.metric,
+        protocol=a.protocol,
+        group=dict(a.group),
+        value_a=a.value,
+        value_b=b.value,
+        difference=difference,
+        ci_low=low,
+        ci_high=high,
+        p_value=p_value,
+        p_holm=p_value,
+        n_pairs=0,
+        n_prompts=0,
+        n_unpaired=a.n_used + b.n_used,
+        unit=a.unit,
+        method="independent",
+        adjusted=a.adjusted,
+    )
+
+
+def compare_runs(
+    a: Run,
+    b: Run,
+    presentation: Presentation,
+    *,
+    by: str | None = None,
+    protocol: str | None = None,
+    seed: int = 0,
+) -> list[Difference]:
+    """Differences of two runs of one suite: paired by image where it decides image by image, else by their intervals.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        presentation: of their suite: how its images are paired, and which metrics are compared by intervals.
+        by: facet to group by, in place of the suite's own.
+        protocol: only this one; None for all.
+        seed: of random sign patterns, where they are needed.
+
+    Raises:
+        UsageError: nothing in common, prompts of one id that differ in text, or a facet that no prompt has.
+    """
+    paired: list[Difference] = []
+    if presentation.pairings:
+        paired = compare_images(a, b, presentation.pairings, by=by, protocol=protocol, seed=seed)
+    compared = {spec.name for spec in presentation.metrics if spec.compare == "independent"}
+    if not paired:  # no verdicts to pair: what would be paired is compared as the rest is
+        compared |= {spec.name for spec in presentation.metrics if spec.compare == "paired"}
+    rest: list[Difference] = []
+    if compared:
+        detail = presentation.layout.detail
+        rest = compare_scores(a, b, compared, by=by, detail=detail, protocol=protocol, optional=bool(paired))
+    return [*paired, *rest]
+
+
+def same_outcome(a: Run, b: Run) -> bool:
+    """Whether two runs are the same run, or hold the same images with the same verdicts."""
+    if a.path.resolve() == b.path.resolve():
+        return True
+    images = [run.read("images").select("image_id", "state", "sha256").sort("image_id") for run in (a, b)]
+    if images[0].is_empty() or images[0]["sha256"].null_count() or not images[0].equals(images[1]):
+        return False
+    return a.verdicts().equals(b.verdicts())
+
+
+def compare_images(
+    a: Run,
+    b: Run,
+    pairings: Sequence[Pairing],
+    *,
+    by: str | None = None,
+    protocol: str | None = None,
+    seed: int = 0,
+) -> list[Difference]:
+    """Paired differences, for each protocol: over all groups, and of each group.
+
+    Images are paired by prompt and index. The overall row is the difference of the mean over groups where the suite
+    reports such a mean, otherwise over all images. Holm's correction runs over the groups of one pairing and protocol;
+    the overall row is a test of its own. Images, prompts and verdicts that are the same in both runs differ by exactly
+    0, without any interval around it.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        pairings: what is compared; those without verdicts in these runs are left out.
+        by: facet of the prompts to group by, in place of that of the pairing.
+        protocol: only this one; None for all.
+        seed: of random sign patterns, where they are needed.
+
+    Raises:
+        UsageError: no prompt in common, prompts of one id that differ in text, or a facet that no prompt has.
+    """
+    asked, shared = _common_prompts(a, b)
+    if by is not None and all(p.facets.get(by) is None for p in asked.values()):
+        raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
+    same = same_outcome(a, b)
+    verdicts = a.verdicts(), b.verdicts()
+    rows: list[Difference] = []
+    order = {name: n for n, name in enumerate(PROTOCOLS)}
+    found = {name for table in verdicts for name in table["protocol"].unique().to_list()}
+    for name in sorted(found, key=lambda name: order.get(name, len(order))) if protocol is None else (protocol,):
+        for pairing in pairings:
+            joined = _joined(verdicts, pairing, name)
+            if joined.height:
+                rows += _of_pairing(pairing, name, joined, asked, by, seed)
+    return [_without_interval(row) for row in rows] if same else rows
+
+
+def _common_prompts(a: Run, b: Run) -> tuple[dict[str, Prompt], list[str]]:
+    """All prompts of both runs, and the ids of those that both asked."""
+    prompts_a, prompts_b = ({p.prompt_id: p for p in run.prompts()} for run in (a, b))
+    shared = sorted(set(prompts_a) & set(prompts_b))
+    if not shared:
+        raise UsageError(f"{a.path} and {b.path} have no prompt in common; a comparison pairs images by prompt")
+    changed = [i for i in shared if prompts_a[i].text != prompts_b[i].text or prompts_a[i].spec != prompts_b[i].spec]
+    if changed:
+        raise UsageError(
+            f"prompt {changed[0]!r} reads {prompts_a[changed[0]].text!r} in {a.path} and "
+            f"{prompts_b[changed[0]].text!r} in {b.path}; runs over other prompts cannot be paired"
+        )
+    return prompts_b | prompts_a, shared
+
+
+def _joined(verdicts: tuple[pl.DataFrame, pl.DataFrame], pairing: Pairing, protocol: str) -> pl.DataFrame:
+    """Values of both runs by image and key: columns image_id, prompt_id, ``key_0`` ..., value, value_right."""
+    import polars as pl
+
+    keys = [f"key_{n}" for n in range(len(pairing.key))]
+    wanted = [*pairing.key, *pairing.where, *pairing.indicator]
+    tables = []
+    for table in verdicts:
+        rows = table.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
+        # Verdicts of real images have no prompt, and are of no run alone.
+        rows = rows.filter(pl.col("prompt_id") != "")
+        if wanted:
+            details = [json.loads(text) if text else {} for text in rows["detail"].to_list()]
+            rows = rows.with_columns(
+                pl.Series(key, [_text(d.get(name)) for d in details], dtype=pl.String)
+                for key, name in zip(keys, pairing.key, strict=True)
+            )
+            chosen = [all(_text(d.get(k)) == v for k, v in pairing.where.items()) for d in details]
+            if pairing.indicator:
+                hits = [float(all(_text(d.get(k)) == v for k, v in pairing.indicator.items())) for d in details]
+                hit = pl.Series("hit", hits, dtype=pl.Float64)
+                rows = rows.with_columns(pl.when(pl.col("value").is_null()).then(None).otherwise(hit).alias("value"))
+            rows = rows.filter(pl.Series(chosen, dtype=pl.Boolean))
+        tables.append(rows.select("image_id", "prompt_id", *keys, "value"))
+    on = ["image_id", "prompt_id", *keys]
+    return tables[0].join(tables[1], on=on, how="full", coalesce=True, nulls_equal=True).sort("image_id", *keys)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _of_pairing(
+    pairing: Pairing, protocol: str, joined: pl.DataFrame, asked: Mapping[str, Prompt], by: str | None, seed: int
+) -> list[Difference]:
+    """Rows of every value of the split facets and keys: overall, and by the levels of the facet."""
+    import polars as pl
+
+    facet = by or pairing.facet
+    keys = [f"key_{n}" for n in range(len(pairing.key))]
+    prompts = [asked[p] for p in joined["prompt_id"].to_list()]
+    parts = [tuple(p.facets.get(name) for name in pairing.split) for p in prompts]
+    columns = [joined[key].to_list() for key in keys]
+    cells = [(*part, *key) for part, key in zip(parts, zip(*columns) if keys else [()] * len(parts))]
+    levels = [p.facets.get(facet) if facet else None for p in prompts]
+    rows: list[Difference] = []
+    for cell in dict.fromkeys(cells):
+        group = dict(pairing.group) | {
+            name: value for name, value in zip((*pairing.split, *pairing.key), cell, strict=True) if value is not None
+        }
+        inside = [c == cell for c in cells]
+        table = joined.filter(pl.Series(inside, dtype=pl.Boolean))
+        of_level = [level for level, chosen in zip(levels, inside) if chosen]
+        rows += _of_cell(pairing, protocol, group, table, facet, of_level, seed)
+    return rows
+
+
+def _of_cell(
+    pairing: Pairing,
+    protocol: str,
+    group: Mapping[str, FacetValue],
+    table: pl.DataFrame,
+    facet: str,
+    of_row: Sequence[FacetValue],
+    seed: int,
+) -> list[Difference]:
+    import polars as pl
+
+    def difference(
+        metric: str, of: Mapping[str, FacetValue], rows: pl.DataFrame, weights: np.ndarray[Any, Any] | None = None
+    ) -> Difference:
+        return _difference(metric, pairing.scale.unit, protocol, of, rows, weights, seed)
+
+    if not facet:
+        return [difference(pairing.metric, group, table)]
+    known = sorted({level for level in of_row if level is not None}, key=lambda v: (isinstance(v, str), v))
+    groups = [
+        difference(
+            pairing.metric,
+            {**group, facet: level},
+            table.filter(pl.Series([value == level for value in of_row], dtype=pl.Boolean)),
+        )
+        for level in known
+    ]
+    adjusted = holm([g.p_value for g in groups]).tolist()
+    groups = [replace(g, p_holm=p) for g, p in zip(groups, adjusted, strict=True)]
+    averaged = bool(pairing.mean) and facet == pairing.facet
+    chosen = [
+        level is not None and (not averaged or not pairing.groups or str(level) in pairing.groups) for level in of_row
+    ]
+    inside = table.filter(pl.Series(chosen, dtype=pl.Boolean))
+    level_of = pl.Series("level", [str(level) for level, kept in zip(of_row, chosen) if kept], dtype=pl.String)
+    if not averaged:
+        return [difference(pairing.metric, group, inside), *groups]
+    usable = _usable(inside.with_columns(level_of))
+    # Each image weighs so that every group counts the same: the plain mean over groups.
+    sizes = dict(usable.group_by("level").len().iter_rows())
+    weights = np.array([usable.height / (len(sizes) * sizes[level]) for level in usable["level"].to_list()])
+    return [difference(pairing.mean, group, inside, weights), *groups]
+
+
+def _usable(rows: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return rows.filter(pl.col("value").is_not_null() & pl.col("value_right").is_not_null())
+
+
+def _difference(
+    metric: str,
+    unit: str,
+    protocol: str,
+    group: Mapping[str, FacetValue],
+    rows: pl.DataFrame,
+    weights: np.ndarray[Any, Any] | None,
+    seed: int,
+) -> Difference:
+    usable = _usable(rows)
+    a, b = usable["value"].to_numpy(), usable["value_right"].to_numpy()
+    if weights is not None:
+        a, b = a * weights, b * weights
+    found = paired_difference(a, b, usable["prompt_id"].to_numpy(), seed=seed)
+    return Difference(
+        metric=metric,
+        protocol=protocol,
+        group=dict(group),
+        value_a=float(a.mean()) if len(a) else math.nan,
+        value_b=float(b.mean()) if len(b) else math.nan,
+        difference=found.difference,
+        ci_low=found.low,
+        ci_high=found.high,
+        p_value=found.p_value,
+        p_holm=found.p_value,
+        n_pairs=found.n_pairs,
+        n_prompts=found.n_clusters,
+        n_unpaired=rows.height - len(a),
+        unit=unit,
+    )
+
+
+def _without_interval(row: Difference) -> Difference:
+    """A difference of what is the same: exactly 0, and certain."""
+    if math.isnan(row.difference):
+        return row
+    return replace(row, difference=0.0, ci_low=0.0, ci_high=0.0, p_value=1.0, p_holm=1.0)
