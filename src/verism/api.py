@@ -1,19 +1,23 @@
 """verism from Python: the same steps as the command line, with objects instead of files.
 
 >>> import verism
->>> run = verism.evaluate("paintskills", images="my_pictures", out="runs/mine")     # doctest: +SKIP
->>> [s for s in run.scores() if s.metric == "accuracy"]                              # doctest: +SKIP
+>>> run = verism.evaluate("paintskills", images="my_images", out="runs/mine")        # doctest: +SKIP
+>>> run.metrics()                                                                    # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verism import store
 from verism.annotation.agreeing import agreement_report
 from verism.annotation.carding import Source, card_of_run
 from verism.annotation.planning import Planned
@@ -28,13 +32,14 @@ from verism.annotation.ratings import (
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
-from verism.pipeline.comparing import Difference, compare_runs, compare_scores
+from verism.manifest import RunSettings
+from verism.pipeline.added_metrics import Metric
+from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correcting import Adjustment, adjust_by_cards, adjust_by_people
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import Adjust, observed_of, score_run, true_classes
 from verism.records import (
-    ROLES,
     Estimand,
     FeatureNeed,
     Generator,
@@ -42,14 +47,21 @@ from verism.records import (
     Need,
     Prompt,
     ReferenceSet,
+    Request,
     Score,
     content_hash,
     option_of,
+    roles,
 )
-from verism.registry import Context, Spec, make_generator, make_judge, make_suite, stored_suite, suite_options
-from verism.store import TRUTH, Run
+from verism.registry import Context, Spec, make_generator, make_judge
+from verism.report_kit.page import write_report
+from verism.store import TRUTH
+from verism.suites.base import Rule, Suite
+from verism.suites.catalogue import make_suite, plugin_of, presentation_of, stored_suite, suite_class
 
 __all__ = [
+    "Run",
+    "RunOptions",
     "agreement",
     "compare",
     "evaluate",
@@ -59,197 +71,281 @@ __all__ = [
     "open_run",
     "plan",
     "plan_labels",
+    "report",
     "score",
 ]
 
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
+Paint = Callable[[str, int], Any]
+Judges = Mapping[str, "str | Judge"]
+
+NOBODY = "none"  # in place of a judge's name: leave out what the usual one would observe
+
+
+class Run(store.Run):
+    """A run directory with everything that can be asked of it in a notebook."""
+
+    def report(self, out: PathLike | None = None, *, gallery: int = 120) -> Path:
+        """Write the run's report.
+
+        Args:
+            out: an ``.html`` file, or a directory that gets an ``index.html``; None: ``report.html`` in the run.
+            gallery: how many images to show.
+
+        Returns:
+            The file written.
+        """
+        return report(self, out=self.path / "report.html" if out is None else out, gallery=gallery)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run is made: what changes neither its prompts nor what its numbers mean.
+
+    Attributes:
+        threshold: confidence threshold of a suite that rests on a detector; None: the detector's own calibrated one.
+        metrics: added to those of the suite and of installed packages.
+        shuffle: whether each prompt gets the image of a random other one.
+        retry: whether images that were missing, failed or refused are asked for again.
+        size: of rendered images, in pixels.
+        assets: folder of the user's own 3D models.
+        processes: renderers at once, at least 1.
+        threads: of judges on the CPU; None for their own default.
+        device: of hub models (``cpu``, ``cuda:1`` ...).
+        base_url: of an OpenAI-compatible service.
+        cache: folder where judges keep vectors of images by content, shared between runs.
+        on_failure: called with a line for each image that is not ok.
+        on_matched: called with what matched among given images.
+        on_summary: called with what the images took: requests, retries, cost; and that nothing was generated.
+    """
+
+    threshold: float | None = None
+    metrics: Sequence[Metric] = ()
+    shuffle: bool = False
+    retry: bool = False
+    size: int = 256
+    assets: PathLike | None = None
+    processes: int = 1
+    threads: int | None = None
+    device: str | None = None
+    base_url: str | None = None
+    cache: PathLike | None = None
+    on_failure: Tell | None = None
+    on_matched: Tell | None = None
+    on_summary: Tell | None = None
+
+    def context(self, suite: Suite, prompts: Sequence[Prompt]) -> Context:
+        """What generators and judges may need to know."""
+        return Context(
+            prompts=prompts,
+            classes=suite.classes,
+            colors=suite.colors,
+            size=self.size,
+            assets=None if self.assets is None else Path(self.assets),
+            processes=self.processes,
+            threads=self.threads,
+            device=self.device,
+            base_url=self.base_url,
+            cache=None if self.cache is None else Path(self.cache),
+            on_matched=self.on_matched,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A call's keyword arguments, by what they concern."""
+
+    run: RunOptions
+    judges: dict[str, str | Judge] = field(default_factory=dict)
+    suite: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(run: RunOptions | None, judges: Judges | None, options: Mapping[str, Any]) -> _Call:
+        """Options of the run by their names, judges by their roles; the rest is the suite's."""
+        of_run = {f.name for f in fields(RunOptions)}
+        named = {**(judges or {}), **{name: options[name] for name in roles() if name in options}}
+        if foreign := [name for name in named if name not in roles()]:
+            raise UsageError(f"no role {foreign[0]!r}; judges have the roles {', '.join(roles())}")
+        return _Call(
+            replace(run or RunOptions(), **{k: v for k, v in options.items() if k in of_run}),
+            {role: judge for role, judge in named.items() if judge is not None},
+            {k: v for k, v in options.items() if k not in of_run and k not in roles()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    """A need and the judge that fills it."""
+
+    judge: Judge
+    need: Need
+    made_here: bool  # made from its name, so that it is ours to close
 
 
 def evaluate(
-    suite: str = "paintskills",
+    suite: str | Suite = "paintskills",
     *,
-    out: PathLike,
-    model: str | Generator | None = None,
+    model: str | Generator | Paint | None = None,
     images: PathLike | None = None,
-    detector: str | Judge | None = None,
-    features: str | Judge | None = None,
-    clip: str | Judge | None = None,
-    captioner: str | Judge | None = None,
-    vqa: str | Judge | None = None,
-    skin_tone: str | Judge | None = None,
-    limit: int | None = None,
-    n_images: int | None = None,
-    seed: int = 0,
-    shuffle: bool = False,
-    size: int = 256,
-    assets: PathLike | None = None,
-    processes: int = 1,
-    threads: int | None = None,
-    device: str | None = None,
-    base_url: str | None = None,
-    cache: PathLike | None = None,
-    threshold: float | None = None,
+    out: PathLike | None = None,
+    judges: Judges | None = None,
     rules: Mapping[str, Any] | None = None,
-    retry: bool = False,
-    on_failure: Tell | None = None,
-    on_matched: Tell | None = None,
-    on_summary: Tell | None = None,
+    run_options: RunOptions | None = None,
     **options: Any,
 ) -> Run:
-    """Evaluate a model, or pictures you have, on a suite. Goes on where an interrupted call stopped.
+    """Evaluate a model, or images you have, on a suite. Goes on where an interrupted call stopped.
+
+    What is passed in (a generator, judges) is not closed, and can be used again for the next suite.
 
     Args:
-        suite: ``paintskills``, ``geography``, ``quality``, ``alignment`` ... (``verism list suites``).
-        out: the run directory, new or to be resumed.
-        model: a generator or its name (``scripted:error=0.2``). images: instead, a folder or manifest of pictures.
-        detector, features, clip, captioner, vqa, skin_tone: judges or their names (``verism list judges``); a suite
-            asks those it needs, and leaves out what rests on a judge that is not named, if the rest makes sense
-            without. Unless another is named, the detector is the built-in one, and faces for skin tone are found by
-            OpenCV's cascade if it is installed. ``truth``: what a painter who knows what it painted says itself.
-            ``none``: nobody, where there is a usual one.
-        limit: prompts in all, spread evenly. n_images: pictures per prompt, by default the suite's own number.
-        seed: of scenes, of sampling, and of generation. shuffle: give each prompt the picture of a random other one.
-        size: pixels of rendered pictures. assets: folder of the user's own models. processes: painters at once.
-        threads: of judges on the CPU. device: of hub models. base_url: of an OpenAI-compatible image service.
-        cache: folder where judges keep vectors of pictures by content, to be shared between runs.
-        threshold: confidence limit of the ``corrected`` rules of a suite that rests on a detector; by default the
-            detector's own calibrated one, or 0.5. rules: other rules of the suite, by name.
-        retry: ask again for pictures that were missing, failed or refused.
-        on_failure: told of each picture that is not ok. on_matched: told what matched among the images.
-        on_summary: told what the pictures took: requests, retries, cost.
-        options: of the suite: ``skills``, ``split``, ``scenes`` (PaintSkills); ``reference``, ``regions`` ...
-            (``registry.suite_options``). Paths as text or ``Path``.
+        suite: a name (``verism list suites``), or a suite.
+        model: a generator, its name (``scripted:error=0.2``), or a callable that takes prompt and seed and returns an
+            image (array of shape (H, W, 3), uint8, or a PIL image).
+        images: instead of a model, a folder or manifest of images.
+        out: the run directory, new or to be resumed; None: a temporary one, removed when the run is.
+        judges: by role (``detector``, ``features``, ``clip``, ``captioner``, ``vqa``, ``skin_tone``), judges or their
+            names (``verism list judges``). A suite asks those it needs, and leaves out what rests on a judge that is
+            not named, if the rest makes sense without. Unless another is named, the detector is the built-in one, and
+            faces for skin tone are found by OpenCV's cascade if it is installed. ``truth``: the ground truth of a
+            generator that renders. ``none``: no judge, where there is a usual one.
+        rules: rules of the suite by name.
+        run_options: how the run is made; single fields can also be given as keywords (``size=64``, ``threads=2``).
+        **options: fields of ``RunOptions``, judges by role (``detector="builtin"``), and options of the suite
+            (``limit=24``; ``verism run SUITE --help``). Paths as text or ``Path``.
 
     Returns:
-        The finished run: ``run.scores()``, ``run.verdicts()``, ``run.read("images")``.
+        The finished run: ``run.metrics()``, ``run.frame()``, ``run.failures()``, ``run.report()``.
 
     Raises:
         UsageError: something asked for does not exist, or the directory holds a run with other settings.
     """
     if (model is None) == (images is None):
-        raise UsageError("give either a model (--model) or pictures (--images), not both and not neither")
-    the_suite = _suite(suite, images, {"limit": limit, "n_images": n_images, "seed": seed, **options})
-    the_suite = _with_rules(the_suite, None, threshold, rules)  # refused now and not after the last picture
+        raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
+    call = _Call.of(run_options, judges, options)
+    the_suite = _suite(suite, images, call.suite)
+    seed = int(call.suite.get("seed") or 0)
+    the_suite = _with_rules(the_suite, call.run.threshold, rules)  # refused now and not after the last image
     prompts = the_suite.prompts()
     if not prompts:
-        raise UsageError(f"{suite} asks no prompt with these settings; check --limit and what else narrows it down")
-    context = _context(
-        the_suite,
-        prompts,
-        size=size,
-        assets=None if assets is None else Path(assets),
-        processes=processes,
-        threads=threads,
-        device=device,
-        base_url=base_url,
-        cache=None if cache is None else Path(cache),
-        on_matched=on_matched,
-    )
+        raise UsageError(f"{the_suite.name} asks no prompt with these options; check --limit and what else narrows it")
+    context = call.run.context(the_suite, prompts)
     with ExitStack() as at_end:
+        # Judges come first: one that does not fit is refused before the first image is generated.
+        filled = _fill(the_suite, call.judges, context)
+        for f in filled:
+            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
         generator = maker = _generator(model, images, the_suite, context)
-        at_end.callback(_tell_and_close, maker, on_summary)
-        if shuffle:
+        at_end.callback(_finish, maker, maker is not model, call.run.on_summary)
+        if call.run.shuffle:
             from verism.generators.shuffled import ShuffledGenerator
 
             generator = ShuffledGenerator(generator, prompts, seed=seed)
-        named = _named(detector, features, clip, captioner, vqa, skin_tone)
-        judged = _judges(the_suite, named, context)
-        told = {role: TRUTH for role, judge in named.items() if judge == TRUTH}
-        reference: ReferenceSet | None = getattr(the_suite, "reference", None)
-        run = Run.start(
-            Path(out),
-            {
-                "suite": suite,
-                "seed": seed,
-                **the_suite.settings(),
-                "prompts": content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
-                "generator": generator.name,
-                **({} if reference is None else {"reference": reference.identity()[:16]}),
-                **{need.role: judge.name for judge, need in judged},
-                **told,
-            },
-        )
-        run.write_prompts(prompts)
+        names = {f.need.role: f.judge.name for f in filled}
+        names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
+        run = _start(out, the_suite, prompts, generator, names, seed)
         requests = make_requests(prompts, seed)
         known = run.keys("images")
-        if reference is not None:
-            unusable = take_in_reference(run, reference, _judge_of(judged, FeatureNeed))
-            if on_failure is not None:
-                for line in unusable:
-                    on_failure(line)
+        _take_in(run, the_suite.reference, filled, call.run.on_failure)
+        pairs = [(f.judge, f.need) for f in filled]
         try:
-            run_pictures(run, requests, generator, judged, retry=retry, on_failure=on_failure)
-        finally:  # an interrupted run, too, says what made its pictures
+            run_pictures(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
+        finally:  # an interrupted run, too, says what made its images
+            made = not {r.image_id for r in requests} <= known
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
-            if described and not {r.image_id for r in requests} <= known:  # a call that made nothing has little to tell
-                run.note(generator=described)
-    for judge, _ in judged:
-        _tell_and_close(judge, on_summary)
-    names = {need.role: judge.name for judge, need in judged} | told
-    the_suite = _with_rules(the_suite, judged, threshold, rules)
+            if described and made:  # a call that made nothing has little to say
+                run.note_generator(described)
+        if not made and not call.run.retry:
+            _say_nothing_generated(run, generator.name, call.run.on_summary)
+    the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
     _note_rules(run, the_suite, names)
-    score_run(run, the_suite, judges=names)
+    score_run(run, the_suite, judges=names, metrics=call.run.metrics)
     return run
 
 
-def _suite(name: str, images: PathLike | None, options: Mapping[str, Any]) -> Any:
-    """The suite; it reads the list of brought pictures itself if it can make prompts from it."""
-    given = {key: Path(value) if key in PATHS and value is not None else value for key, value in options.items()}
-    if images is not None and "images" in suite_options(name):
+def _start(
+    out: PathLike | None,
+    suite: Suite,
+    prompts: Sequence[Prompt],
+    generator: Generator,
+    judges: Mapping[str, str],
+    seed: int,
+) -> Run:
+    settings = RunSettings(
+        suite=suite.name,
+        suite_settings=suite.settings(),
+        generator=generator.name,
+        judges=judges,
+        seed=seed,
+        prompts=content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
+        reference="" if suite.reference is None else suite.reference.identity()[:16],
+    )
+    if out is not None:
+        run = Run.start(Path(out), settings, plugins=plugin_of(suite))
+    else:
+        folder = tempfile.TemporaryDirectory(prefix="verism-run-")
+        run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite))
+        run.keep(folder)
+    run.write_prompts(prompts)
+    return run
+
+
+def _say_nothing_generated(run: Run, generator: str, tell: Tell | None) -> None:
+    line = (
+        f"nothing was generated: {run.path} holds all images of {generator} already; name another out (or another "
+        "model) for new ones"
+    )
+    if tell is not None:
+        tell(line)
+    else:
+        print(f"verism: {line}", file=sys.stderr)
+
+
+def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, Any]) -> Suite:
+    """The suite; it reads the list of given images itself if it can make prompts from it."""
+    if isinstance(suite, Suite):
+        if foreign := sorted(set(options) - {"seed"}):
+            raise UsageError(f"{suite.name} is made already; {', '.join(foreign)} must be given where it is made")
+        return suite
+    given = dict(options)
+    if images is not None and any(option.name == "images" for option in suite_class(suite).options):
         given["images"] = Path(images)
-    return make_suite(name, **given)
+    return make_suite(suite, **given)
 
 
-PATHS = (
-    "scenes",
-    "reference",
-    "world",
-    "annotations",
-    "questions",
-    "prompts",
-    "labels",
-    "target",
-)  # options that name files
-
-
-def _context(suite: Any, prompts: Sequence[Prompt], **more: Any) -> Context:
-    return Context(prompts=prompts, classes=getattr(suite, "shapes", {}), colors=getattr(suite, "colors", ()), **more)
-
-
-def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Context) -> list[tuple[Judge, Need]]:
-    """Who fills which need; needs that may stay open do, if nobody is named for them."""
-    judged: list[tuple[Judge, Need]] = []
-    needs: Sequence[Need] = suite.needs()
-    _refuse_idle(suite, needs, [role for role, judge in named.items() if judge not in (None, NOBODY)])
+def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context) -> list[_Filled]:
+    """Who fills which need; needs that may stay open do, if no judge is named for them."""
+    needs = suite.needs()
+    _refuse_idle(suite, needs, [role for role, judge in named.items() if judge != NOBODY])
+    filled: list[_Filled] = []
     for need in needs:
         judge = named.get(need.role)
-        if judge is None and not getattr(suite, "only_named_judges", False):
+        if judge is None and not suite.named_judges_only:
             judge = _usual(need.role)
-        if judge in (TRUTH, NOBODY):
+        if judge == TRUTH:
             continue
-        if judge is not None:
-            judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
-        elif not need.optional:
-            raise UsageError(
-                f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
-            )
-    if not judged and TRUTH not in named.values() and not getattr(suite, "labels", None):  # people's labels are enough
-        roles = " or ".join(option_of(need.role) for need in needs)
-        raise UsageError(f"{suite.name} has nobody to look at the pictures: give {roles}. See: verism list judges")
-    return judged
+        if judge is None or judge == NOBODY:
+            if not need.optional:
+                raise UsageError(
+                    f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
+                )
+            continue
+        filled.append(_filled(judge, need, context))
+    if not filled and TRUTH not in named.values() and not suite.has_labels:
+        options = " or ".join(option_of(need.role) for need in needs)
+        raise UsageError(f"{suite.name} has no judge to observe the images: give {options}. See: verism list judges")
+    return filled
 
 
-NOBODY = "none"  # in place of a judge's name: leave out what the usual one would look at
-
-
-def _named(*judges: str | Judge | None) -> dict[str, str | Judge | None]:
-    """Judges by role, in the order of ``ROLES``."""
-    return dict(zip(ROLES, judges, strict=True))
+def _filled(judge: str | Judge, need: Need, context: Context) -> _Filled:
+    """A judge for a need; one that says it cannot fill the need is refused here, before any image is made."""
+    made = make_judge(judge, context, need.role) if isinstance(judge, str) else judge
+    getattr(made, "check", lambda _: None)(need)
+    return _Filled(made, need, made_here=isinstance(judge, str))
 
 
 def _usual(role: str) -> str | None:
-    """Who looks where nobody is named."""
+    """The judge that observes where none is named."""
     if role == "detector":
         return "builtin"
     if role == "skin_tone" and find_spec("cv2") is not None:
@@ -257,8 +353,8 @@ def _usual(role: str) -> str | None:
     return None
 
 
-def _refuse_idle(suite: Any, needs: Sequence[Need], named: Sequence[str]) -> None:
-    """A judge nobody asks would be a number that somebody waits for in vain."""
+def _refuse_idle(suite: Suite, needs: Sequence[Need], named: Sequence[str]) -> None:
+    """Refuse a judge that the suite has no question for."""
     useful = [need.role for need in needs]
     if idle := [role for role in named if role not in useful]:
         raise UsageError(
@@ -267,102 +363,210 @@ def _refuse_idle(suite: Any, needs: Sequence[Need], named: Sequence[str]) -> Non
         )
 
 
-def _judge_of(judged: Sequence[tuple[Judge, Need]], kind: type) -> Judge | None:
-    return next((judge for judge, need in judged if isinstance(need, kind)), None)
+def _take_in(run: Run, reference: ReferenceSet | None, filled: Sequence[_Filled], tell: Tell | None) -> None:
+    """The real images a suite compares with become part of the run."""
+    if reference is None:
+        return
+    judge = next((f.judge for f in filled if isinstance(f.need, FeatureNeed)), None)
+    for line in take_in_reference(run, reference, judge):
+        if tell is not None:
+            tell(line)
 
 
-def _tell_and_close(maker: Any, on_summary: Tell | None) -> None:
-    """What a generator or judge has to say at the end; then it may go."""
+def _finish(maker: Any, made_here: bool, on_summary: Tell | None) -> None:
+    """What a generator or judge says at the end; it is closed if it was made here, and not by the caller."""
     if on_summary is not None:
         for line in getattr(maker, "summary", list)():
             on_summary(line)
-    getattr(maker, "close", lambda: None)()
+    if made_here:
+        getattr(maker, "close", lambda: None)()
 
 
-def _with_rules(
-    suite: Any,
-    judged: Sequence[tuple[Judge, Need]] | None,
-    threshold: float | None,
-    rules: Mapping[str, Any] | None,
-) -> Any:
-    """The suite with the detector's own calibrated limit, or the one that was asked for, and other rules."""
+def _calibrated_rules(suite: Suite) -> list[Rule]:
+    return [rule for rule in suite.rules if rule.calibrated_by]
+
+
+def _with_rules(suite: Suite, threshold: float | None, rules: Mapping[str, Any] | None) -> Suite:
+    """The suite with the threshold and the rules that were asked for."""
     asked = dict(rules or {})
-    if threshold is None and judged is not None and "threshold_corrected" in suite.rules():
-        threshold = next((t for judge, _ in judged if (t := getattr(judge, "threshold", None)) is not None), None)
     if threshold is not None:
-        asked.setdefault("threshold_corrected", threshold)
-    if not asked:
+        calibrated = _calibrated_rules(suite)
+        if not calibrated:
+            raise UsageError(f"{suite.name} has no confidence threshold; its rules are {_listed_rules(suite)}")
+        for rule in calibrated:
+            asked.setdefault(rule.name, threshold)
+    return suite.with_rules(**asked) if asked else suite
+
+
+def _listed_rules(suite: Suite) -> str:
+    return ", ".join(rule.name for rule in suite.rules) or "none"
+
+
+def _calibrated(
+    suite: Suite, filled: Sequence[_Filled], threshold: float | None, rules: Mapping[str, Any] | None
+) -> Suite:
+    """The suite with the judges' own calibrated thresholds, where neither a threshold nor the rule was named."""
+    if threshold is not None:
         return suite
-    if not hasattr(suite, "with_rules"):
-        raise UsageError(f"{suite.name} has no rules that could be changed; asked for {asked}")
-    return suite.with_rules(**asked)
+    by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
+    own = {
+        rule.name: by_role[rule.calibrated_by]
+        for rule in _calibrated_rules(suite)
+        if by_role.get(rule.calibrated_by) is not None and rule.name not in (rules or {})
+    }
+    return suite.with_rules(**own) if own else suite
 
 
-def _note_rules(run: Run, suite: Any, judges: Mapping[str, str]) -> None:
-    """Keep the rules last applied, and each detector's own limit: it is calibrated for that detector alone."""
-    rules = dict(suite.rules())
-    notes: dict[str, Any] = {"judges": dict(judges), "rules": rules}
-    if "threshold_corrected" in rules and "detector" in judges:
-        limits = run.manifest.get("notes", {}).get("thresholds", {})
-        notes["thresholds"] = limits | {judges["detector"]: rules["threshold_corrected"]}
-    run.note(**notes)
+def _note_rules(run: store.Run, suite: Suite, judges: Mapping[str, str]) -> None:
+    """Keep the rules last applied, and each judge's own threshold: it is calibrated for that judge alone."""
+    thresholds = {
+        judges[rule.calibrated_by]: suite.rule(rule.name)
+        for rule in _calibrated_rules(suite)
+        if rule.calibrated_by in judges
+    }
+    run.note_scoring(
+        judges=dict(judges),
+        rules=suite.all_rules(),
+        thresholds={**run.manifest.scoring.thresholds, **thresholds},
+    )
 
 
-def _generator(model: str | Generator | None, images: PathLike | None, suite: Any, context: Context) -> Generator:
+def _generator(
+    model: str | Generator | Paint | None, images: PathLike | None, suite: Suite, context: Context
+) -> Generator:
     if images is not None:
-        brought = getattr(suite, "brought", None)
-        if brought is not None:
+        if suite.user_images is not None:
             from verism.generators.folder import FolderGenerator, brought_pictures
 
-            matching = brought_pictures(Path(images), context.prompts, brought)
+            matching = brought_pictures(Path(images), context.prompts, suite.user_images)
             if context.on_matched is not None:
                 context.on_matched(matching.table())
             return FolderGenerator(matching)
         return make_generator(Spec("images", str(images), {}), context)
     assert model is not None
-    return make_generator(model, context) if isinstance(model, str) else model
+    if isinstance(model, str):
+        return make_generator(model, context)
+    if hasattr(model, "generate"):
+        return model  # type: ignore[return-value]
+    if callable(model):
+        from verism.generators.function import FunctionGenerator
+
+        return FunctionGenerator(model, name=_name_of(model))
+    raise UsageError(f"model is a name, a generator or a callable (prompt, seed) -> image; got {type(model).__name__}")
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run would ask for.
+
+    Attributes:
+        suite: its name.
+        prompts: number of prompts.
+        images: number of images.
+        images_by_group: images by the values of the first facet of the prompts.
+        group: that facet; ``suite`` without facets.
+        images_done: images that the run directory holds already.
+        judges: full names of the judges by role; ``truth`` for ground truth.
+        judgements: images that each of these judges would observe.
+        not_measured: roles of needs that no judge fills.
+        rules: of the suite, with their values.
+        estimate: lines of the generator on what the rest will take and cost.
+        examples: a few of the prompts.
+    """
+
+    suite: str
+    prompts: int
+    images: int
+    images_by_group: Mapping[str, int]
+    group: str
+    images_done: int
+    judges: Mapping[str, str]
+    judgements: Mapping[str, int]
+    not_measured: tuple[str, ...]
+    rules: Mapping[str, Any]
+    estimate: tuple[str, ...]
+    examples: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
 
 
 def plan(
-    suite: str,
+    suite: str | Suite,
     *,
-    out: PathLike | None = None,
-    model: str | Generator | None = None,
+    model: str | Generator | Paint | None = None,
     images: PathLike | None = None,
-    base_url: str | None = None,
+    out: PathLike | None = None,
+    judges: Judges | None = None,
+    rules: Mapping[str, Any] | None = None,
+    run_options: RunOptions | None = None,
     **options: Any,
-) -> dict[str, Any]:
-    """What ``evaluate`` would ask for, what of it is done already, and what the rest would cost, without doing it."""
-    the_suite = _suite(suite, images, options)
+) -> Plan:
+    """What ``evaluate`` would ask for, what of it is done already, and what the rest would cost, without doing it.
+
+    Judges, rules and the generator are made and checked as a run would, so that what a run would refuse is refused
+    here. Arguments are those of ``evaluate``; neither a model nor images have to be named.
+
+    Raises:
+        UsageError: what ``evaluate`` would refuse.
+    """
+    call = _Call.of(run_options, judges, options)
+    the_suite = _with_rules(_suite(suite, images, call.suite), call.run.threshold, rules)
     prompts = the_suite.prompts()
-    requests = make_requests(prompts, int(options.get("seed", 0)))
+    context = call.run.context(the_suite, prompts)
+    requests = make_requests(prompts, int(call.suite.get("seed") or 0))
     there: set[str] = set()
-    if out is not None and (Path(out) / "manifest.json").exists():
-        there = Run.open(Path(out)).keys("images")
+    observed: dict[str, set[str]] = {}
+    run = Run.open(Path(out)) if out is not None and (Path(out) / "manifest.json").exists() else None
+    if run is not None:
+        there = run.keys("images")
     pending = [r for r in requests if r.image_id not in there]
-    estimate: list[str] = []
-    if model is not None:
-        maker = _generator(model, None, the_suite, _context(the_suite, prompts, base_url=base_url))
-        estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
-        getattr(maker, "close", lambda: None)()
-    part = next(iter(prompts[0].facets), "suite") if prompts else "suite"
+    with ExitStack() as at_end:
+        filled = _fill(the_suite, call.judges, context)
+        for f in filled:
+            at_end.callback(_finish, f.judge, f.made_here, None)
+            if run is not None:
+                observed[f.need.role] = run.keys(f.need.table, f.judge.name)
+        estimate: Sequence[str] = ()
+        if model is not None or images is not None:
+            maker = _generator(model, images, the_suite, context)
+            at_end.callback(_finish, maker, maker is not model, None)
+            estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
+        the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
+        names = {f.need.role: f.judge.name for f in filled}
+    names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
+    group = next(iter(prompts[0].facets), "suite") if prompts else "suite"
     counts: dict[str, int] = {}
     for p in prompts:
-        name = str(p.facets.get(part, suite))
-        counts[name] = counts.get(name, 0) + p.n_images
-    return {
-        "suite": suite,
-        "prompts": len(prompts),
-        "pictures": len(requests),
-        f"pictures_per_{part}": counts,
-        "pictures_done": len(requests) - len(pending),
-        "estimate": estimate,
-        "examples": [p.text for p in prompts[:: max(1, len(prompts) // 5)]][:5],
-    }
+        value = str(p.facets.get(group, the_suite.name))
+        counts[value] = counts.get(value, 0) + p.n_images
+    ids = {r.image_id for r in requests}
+    return Plan(
+        suite=the_suite.name,
+        prompts=len(prompts),
+        images=len(requests),
+        images_by_group=counts,
+        group=group,
+        images_done=len(requests) - len(pending),
+        judges=names,
+        judgements={f.need.role: len(ids - observed.get(f.need.role, set())) for f in filled},
+        not_measured=tuple(need.role for need in the_suite.needs() if need.role not in names),
+        rules=the_suite.all_rules(),
+        estimate=tuple(estimate),
+        examples=tuple([p.text for p in prompts[:: max(1, len(prompts) // 5)]][:5]),
+    )
 
 
 def open_run(path: PathLike) -> Run:
     """A run directory.
+
+    Args:
+        path: the directory.
 
     Raises:
         UsageError: it is not one.
@@ -370,12 +574,17 @@ def open_run(path: PathLike) -> Run:
     return Run.open(Path(path))
 
 
-def _stored(run: Run) -> Any:
-    return stored_suite(run.manifest["settings"]["suite"], run.manifest["settings"], run.prompts())
+def _opened(run: store.Run | PathLike) -> store.Run:
+    return run if isinstance(run, store.Run) else open_run(run)
+
+
+def judges_of(run: store.Run) -> dict[str, str]:
+    """Full names of the judges, by role, whose observations the run's scores were made from."""
+    return {role: name for role in roles() if (name := run.judge(role)) is not None}
 
 
 def score(
-    run: Run | PathLike,
+    run: store.Run | PathLike,
     *,
     threshold: float | None = None,
     judges: Mapping[str, str] | None = None,
@@ -383,53 +592,65 @@ def score(
     correct: Kind | None = None,
     cards: Sequence[PathLike] = (),
     min_right: float = 0.0,
+    metrics: Sequence[Metric] = (),
 ) -> list[Score]:
-    """Apply the rules of a run's suite again; no picture is made or looked at.
+    """Apply the rules of a run's suite again; no image is made or observed.
 
     Args:
-        correct: take the judges' error out of what can be had without it, beside the scores as judged: ``human`` by
-            people's answers about pictures of the run (``verism annotate``) or by a card made from people's answers
-            elsewhere; ``rendered`` by a card made from rendered pictures, or what the painter of this run told.
-        cards: files of judge cards, before those that come with verism.
-        min_right: people with a smaller share of right answers to checks are left out of ``human``.
-        threshold: another confidence limit for the ``corrected`` rules.
-        rules: other rules of the suite, by name. ``labels="annotation"``: people's answers about this run
+        run: a run or its directory.
+        threshold: another confidence threshold for the rules that a detector's own is used for.
+        judges: by role (``detector`` ...), the full name of whose observations count, if several judges observed.
+        rules: other rules of the suite, by name. ``labels="annotation"``: annotators' answers about this run
             (``verism annotate``) are the labels of a suite that takes any.
-        judges: by role (``detector`` ...), the full name of whose observations count, if several looked.
+        correct: take the judges' error out of what can be had without it, beside the scores as judged: ``human`` by
+            annotators' answers about images of the run (``verism annotate``) or by a card made from such answers
+            elsewhere; ``rendered`` by a card made from rendered images, or the ground truth of this run's generator.
+        cards: files of judge cards, before those that come with verism.
+        min_right: annotators with a smaller share of right answers to checks are left out of ``human``.
+        metrics: added to those of the suite and of installed packages.
+
+    Raises:
+        UsageError: a rule or judge that does not exist, or a correction without a source.
     """
-    run = run if isinstance(run, Run) else open_run(run)
-    notes = run.manifest.get("notes", {})
-    names = {role: name for role in ROLES if (name := (judges or {}).get(role) or run.judge(role)) is not None}
-    asked = dict(notes.get("rules", {}))
-    own = notes.get("thresholds", {}).get(names.get("detector"))
-    if own is not None:
-        asked["threshold_corrected"] = own
+    run = _opened(run)
+    scoring = run.manifest.scoring
+    names = {**judges_of(run), **(judges or {})}
+    suite = stored_suite(run)
+    asked = dict(scoring.rules)
+    for rule in _calibrated_rules(suite):
+        own = scoring.thresholds.get(names.get(rule.calibrated_by, ""))
+        if own is not None:
+            asked[rule.name] = own
+    asked |= dict(rules or {})
     if threshold is not None:
-        asked["threshold_corrected"] = threshold
-    suite = _stored(run)
-    suite = _with_rules(suite, None, None, people_as_labels(run, suite, asked | dict(rules or {})))
+        _with_rules(suite, threshold, None)  # refused where the suite has none
+        asked |= {rule.name: threshold for rule in _calibrated_rules(suite)}
+    suite = _with_rules(suite, None, people_as_labels(run, suite, asked))
     adjust = (
         None
         if correct is None
         else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right)
     )
-    scores = score_run(run, suite, judges=names, adjust=adjust)
+    scores = score_run(run, suite, judges=names, adjust=adjust, metrics=metrics)
     _note_rules(run, suite, names)
     return scores
 
 
-def _cells(run: Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """The cell of every picture of a run: its prompt's values of some facets; empty for no facets."""
+def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The cell of every image of a run: its prompt's values of some facets; empty for no facets."""
     if not by:
         return {}
     cell_of = {p.prompt_id: tuple(p.facets.get(facet) for facet in by) for p in run.prompts()}
     return {image: cell_of[prompt] for image, prompt in run.read("images").select("image_id", "prompt_id").iter_rows()}
 
 
-def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_right: float) -> Adjust:
-    """How a run's estimands are adjusted: by people's answers about its own pictures first, by cards where there are
-    none; by cards that were asked for first, then by the truth of its own painter, then by cards that come along."""
-    if not hasattr(suite, "estimands"):
+def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCard], min_right: float) -> Adjust:
+    """How a run's estimands are adjusted.
+
+    By annotators' answers about its own images first, by cards where there are none; by cards that were asked for
+    first, then by the ground truth of its own generator, then by cards that come with verism.
+    """
+    if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no scores that could be corrected for the error of a judge")
 
     def adjust(estimands: Sequence[Estimand], judges: Mapping[str, str]) -> list[Adjustment]:
@@ -438,6 +659,9 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_
         def rest() -> list[Estimand]:
             done = [a.judged for a in made]
             return [e for e in estimands if not any(e.score is judged for judged in done)]
+
+        def by_cards(which: Sequence[JudgeCard], of: Sequence[Estimand]) -> list[Adjustment]:
+            return adjust_by_cards(of, which, judges, kind=kind, rules=suite.all_rules(), declared=suite.rules)
 
         if kind == "human":
             ratings = ratings_of(run, min_right=min_right)
@@ -449,21 +673,21 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_
                     remarks=lambda rule, key: rating_remarks(run, suite, rule, key, ratings=ratings),
                 )
         else:
-            # A card that was asked for counts, even where the painter of this run told the truth itself.
-            made = adjust_by_cards(estimands, cards, judges, kind=kind, rules=suite.rules())
+            # A card that was asked for counts, even where the generator of this run knows the truth itself.
+            made = by_cards(cards, estimands)
             if truth := true_classes(run, suite):
                 made += adjust_by_people(
                     rest(), lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
                 )
-        made += adjust_by_cards(rest(), [*cards, *shipped_cards()], judges, kind=kind, rules=suite.rules())
+        made += by_cards([*cards, *shipped_cards()], rest())
         if not made:
             how = (
-                f"ask people first: verism annotate {run.path}; or give a card of this judge: --card FILE"
+                f"ask annotators first: verism annotate {run.path}; or give a card of this judge: --card FILE"
                 if kind == "human"
                 else "give a card of this judge: --card FILE (verism judge card makes one)"
             )
             raise UsageError(
-                f"{run.path}: nothing tells how its judges err ({', '.join(sorted(judges.values()))}); {how}"
+                f"{run.path}: nothing says how its judges err ({', '.join(sorted(judges.values()))}); {how}"
             )
         return made
 
@@ -471,62 +695,76 @@ def _adjuster(run: Run, suite: Any, kind: Kind, cards: Sequence[JudgeCard], min_
 
 
 def agreement(
-    run: Run | PathLike, *, by: Sequence[str] = (), min_right: float = 0.0, n_resamples: int = 2_000, seed: int = 0
+    run: store.Run | PathLike,
+    *,
+    by: Sequence[str] = (),
+    min_right: float = 0.0,
+    n_resamples: int = 2_000,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """How far the people who judged a run's pictures agree, and its judges with them (``annotation.agreeing``).
+    """How far the annotators of a run's images agree, and its judges with them.
 
     Args:
+        run: a run or its directory.
         by: facets of prompts by which judges are looked at group by group.
         min_right: raters with a smaller share of right answers to checks are left out.
+        n_resamples: resamples behind intervals, at least 1.
+        seed: of resampling.
 
     Raises:
-        UsageError: nobody judged the run's pictures yet, or an unknown facet.
+        UsageError: no answers about the run's images yet, or an unknown facet.
     """
-    run = run if isinstance(run, Run) else open_run(run)
+    run = _opened(run)
     ratings = given_ratings(run, min_right=min_right)
-    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
+    suite = stored_suite(run, rules=True)
     known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in known]:
         raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(known) or 'none'}")
-    judges = {role: name for role in ROLES if (name := run.judge(role)) is not None}
-    observed = observed_of(run, suite, judges) if (run.path / "verdicts.parquet").exists() else None
+    observed = observed_of(run, suite, judges_of(run)) if (run.path / "verdicts.parquet").exists() else None
     return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
 
 
 def judge_card(
-    run: Run | PathLike,
+    run: store.Run | PathLike,
     source: Source = "truth",
     *,
     role: str | None = None,
     by: Sequence[str] = (),
     min_right: float = 0.0,
 ) -> JudgeCard:
-    """How a judge of a run errs, beside the people who looked at its pictures or the painter that made them.
+    """How a judge of a run errs, by annotators' answers about its images or by their ground truth.
 
     Args:
-        source: ``human``: the majority of people's answers (``verism annotate``) is the truth; ``truth``: what the
-            painter told. role: of the judge, if several looked. by: facets by whose values tables are made besides.
+        run: a run or its directory.
+        source: ``human``: the majority of annotators' answers (``verism annotate``) is the truth; ``truth``: the
+            ground truth of a generator that renders.
+        role: of the judge, if several observed.
+        by: facets by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out.
 
     Raises:
         UsageError: see ``annotation.carding.card_of_run``.
     """
-    run = run if isinstance(run, Run) else open_run(run)
-    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
-    return card_of_run(run, suite, source, role=role, by=by, min_right=min_right)
+    run = _opened(run)
+    return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right)
 
 
-def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:
-    """Answers of people that each score needs for an interval of ``value +- half_width`` (``annotation.planning``).
+def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:
+    """Answers of annotators that each score needs for an interval of ``value +- half_width``.
+
+    Args:
+        run: a run or its directory.
+        half_width: half the width of the interval, in the unit of the score, above 0.
+        cards: files of judge cards, before those that come with verism.
 
     Raises:
-        UsageError: the suite has no scores that people's answers could correct.
+        UsageError: the suite has no scores that annotators' answers could correct.
     """
-    run = run if isinstance(run, Run) else open_run(run)
-    suite = _with_rules(_stored(run), None, None, run.manifest.get("notes", {}).get("rules"))
-    if not hasattr(suite, "estimands"):
-        raise UsageError(f"{suite.name} has no scores that people's answers could correct")
-    judges = {role: name for role in ROLES if (name := run.judge(role)) is not None}
+    run = _opened(run)
+    suite = stored_suite(run, rules=True)
+    if not suite.has_estimands:
+        raise UsageError(f"{suite.name} has no scores that annotators' answers could correct")
+    judges = judges_of(run)
     known = [read_card(Path(card)) for card in cards]
     return planned_labels(
         run,
@@ -540,47 +778,55 @@ def plan_labels(run: Run | PathLike, *, half_width: float, cards: Sequence[PathL
 
 
 def observe(
-    run: Run | PathLike,
+    run: store.Run | PathLike,
     detector: str | Judge | None = None,
     *,
-    features: str | Judge | None = None,
-    clip: str | Judge | None = None,
-    captioner: str | Judge | None = None,
-    vqa: str | Judge | None = None,
-    skin_tone: str | Judge | None = None,
-    threads: int | None = None,
-    device: str | None = None,
-    cache: PathLike | None = None,
+    judges: Judges | None = None,
+    run_options: RunOptions | None = None,
+    **options: Any,
 ) -> list[Score]:
-    """Let other judges look at the pictures of a run, and score by them; no picture is made.
+    """Let other judges observe the images of a run, and score by them; no image is made.
+
+    Args:
+        run: a run or its directory.
+        detector: a detector or its name; short for ``judges={"detector": ...}``.
+        judges: by role, judges or their names.
+        run_options: threads, device, cache, metrics.
+        **options: fields of ``RunOptions``, and judges by role (``clip="ViT-B/32"``).
 
     Raises:
-        UsageError: nobody was named, or the suite has no use for a judge.
+        UsageError: no judge was named, or the suite has no use for one.
     """
-    run = run if isinstance(run, Run) else open_run(run)
-    suite = _stored(run)
+    run = _opened(run)
+    suite = stored_suite(run)
     prompts = run.prompts()
-    context = _context(suite, prompts, threads=threads, device=device, cache=None if cache is None else Path(cache))
-    given = _named(detector, features, clip, captioner, vqa, skin_tone)
-    named = {role: judge for role, judge in given.items() if judge is not None}
+    given = {**options} if detector is None else {"detector": detector, **options}
+    call = _Call.of(run_options, judges, given)
+    if call.suite:
+        raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}
-    if not named:
-        raise UsageError(f"name who shall look, by {' or '.join(map(option_of, needs))}")
-    _refuse_idle(suite, list(needs.values()), list(named))
-    requests = make_requests(prompts, int(run.manifest["settings"]["seed"]))
-    judged: list[tuple[Judge, Need]] = []
-    for role, who in named.items():
-        judge = make_judge(who, context, role) if isinstance(who, str) else who
-        observe_pictures(run, requests, judge, needs[role])
-        if isinstance(needs[role], FeatureNeed) and not run.read("reference").is_empty():
-            observe_reference(run, judge)
-        judged.append((judge, needs[role]))
-    names = {role: name for role in needs if (name := run.judge(role)) is not None}
-    names |= {need.role: judge.name for judge, need in judged}
-    stored_rules = run.manifest.get("notes", {}).get("rules", {})
-    suite = _with_rules(_with_rules(suite, None, None, stored_rules), judged, None, None)
+    if not call.judges:
+        raise UsageError(f"name a judge to observe, by {' or '.join(map(option_of, needs))}")
+    _refuse_idle(suite, list(needs.values()), list(call.judges))
+    context = call.run.context(suite, prompts)
+    requests = make_requests(prompts, run.manifest.settings.seed)
+    with ExitStack() as at_end:
+        filled = [_filled(judge, needs[role], context) for role, judge in call.judges.items()]
+        for f in filled:
+            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
+        for f in filled:
+            _observe(run, requests, f)
+        names = {role: name for role, name in judges_of(run).items() if role in needs}
+        names |= {f.need.role: f.judge.name for f in filled}
+        suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
     _note_rules(run, suite, names)
-    return score_run(run, suite, judges=names)
+    return score_run(run, suite, judges=names, metrics=call.run.metrics)
+
+
+def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled) -> None:
+    observe_pictures(run, requests, filled.judge, filled.need)
+    if isinstance(filled.need, FeatureNeed) and not run.read("reference").is_empty():
+        observe_reference(run, filled.judge)
 
 
 def make_reference(
@@ -590,54 +836,128 @@ def make_reference(
     features: str | Judge,
     out: PathLike,
     work: PathLike,
-    threads: int | None = None,
-    device: str | None = None,
-    cache: PathLike | None = None,
-    on_failure: Tell | None = None,
+    run_options: RunOptions | None = None,
     **options: Any,
 ) -> ReferenceSet:
     """Compute the features of a reference set once, and write them to a file that ``reference=`` takes.
 
     Args:
-        suite: whose reading of the data counts (``geography``, ``quality``). reference: CSV, folder ...
-        features: the judge. out: the ``.npz`` file. work: folder where an interrupted call goes on.
-        options: of the suite.
+        suite: whose reading of the data counts (a suite that compares with real images).
+        reference: CSV, folder ...
+        features: the judge, or its name.
+        out: the ``.npz`` file.
+        work: folder where an interrupted call goes on.
+        run_options: threads, device, cache, and ``on_failure``.
+        **options: fields of ``RunOptions``, and options of the suite.
 
     Raises:
-        UsageError: no such pictures, or none that can be used.
+        UsageError: no such images, or none that can be used.
     """
     from verism.references import write_reference
 
-    the_suite = _suite(suite, None, {"reference": reference, **options})
-    pictures: ReferenceSet = the_suite.reference
-    context = Context(threads=threads, device=device, cache=None if cache is None else Path(cache))
-    judge = make_judge(features, context, "features") if isinstance(features, str) else features
-    run = Run.start(Path(work), {"suite": suite, "reference": pictures.identity()[:16], "features": judge.name})
-    for line in take_in_reference(run, pictures, judge):
-        if on_failure is not None:
-            on_failure(line)
-    finished = reference_set(run, judge.name, pictures.source)
+    call = _Call.of(run_options, None, options)
+    the_suite = _suite(suite, None, {"reference": reference, **call.suite})
+    images = the_suite.reference
+    if images is None:
+        raise UsageError(f"{suite} reads no real images from {reference}")
+    filled = _filled(features, FeatureNeed(), call.run.context(the_suite, ()))
+    with ExitStack() as at_end:
+        at_end.callback(_finish, filled.judge, filled.made_here, None)
+        settings = RunSettings(
+            suite=the_suite.name,
+            reference=images.identity()[:16],
+            judges={filled.need.role: filled.judge.name},
+        )
+        run = Run.start(Path(work), settings)
+        for line in take_in_reference(run, images, filled.judge):
+            if call.run.on_failure is not None:
+                call.run.on_failure(line)
+        finished = reference_set(run, filled.judge.name, images.source)
     if not finished.pictures:
-        raise UsageError(f"{reference}: no picture of it can be used")
-    provenance = {"suite": suite, "judge": judge.name, "source": pictures.source, "pictures": len(finished.pictures)}
-    write_reference(Path(out), finished, provenance | {"environment": run.manifest["environment"]})
+        raise UsageError(f"{reference}: no image of it can be used")
+    provenance = {
+        "suite": the_suite.name,
+        "judge": filled.judge.name,
+        "source": images.source,
+        "pictures": len(finished.pictures),
+    }
+    write_reference(Path(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
     return finished
 
 
 def compare(
-    a: Run | PathLike, b: Run | PathLike, *, by: str | None = None, protocol: str | None = None, seed: int = 0
+    a: store.Run | PathLike,
+    b: store.Run | PathLike,
+    *,
+    by: str | None = None,
+    protocol: str | None = None,
+    seed: int = 0,
 ) -> list[Difference]:
-    """Comparison of two runs: B minus A. Paired by picture where the suite decides picture by picture (PaintSkills,
-    see ``pipeline.comparing.compare_runs``), otherwise measure by measure (``compare_scores``).
+    """Comparison of two runs of one suite: B minus A.
+
+    Rows are paired by image wherever the suite decides image by image, and made from the intervals of both scores
+    otherwise (``pipeline.comparison``). Those of the protocol to compare models with come first.
 
     Args:
-        by: facet to group by; PaintSkills: ``skill`` by default. seed: of random permutations, where they are needed.
+        a: the baseline: a run or its directory.
+        b: the other run.
+        by: facet to group by, in place of the suite's own.
+        protocol: only this one; None for all.
+        seed: of random permutations, where they are needed.
+
+    Raises:
+        UsageError: runs of different suites, or with nothing in common.
     """
-    a = a if isinstance(a, Run) else open_run(a)
-    b = b if isinstance(b, Run) else open_run(b)
-    suites = [str(run.manifest["settings"].get("suite", "")) for run in (a, b)]
-    if all(name.startswith("paintskills") for name in suites):
-        return compare_runs(a, b, by=by or "skill", protocol=protocol, seed=seed)
-    if suites[0] != suites[1]:
-        raise UsageError(f"{a.path} is a run of {suites[0]} and {b.path} of {suites[1]}: they measure different things")
-    return compare_scores(a, b, by=by, protocol=protocol)
+    a, b = _opened(a), _opened(b)
+    if a.suite_name != b.suite_name:
+        raise UsageError(
+            f"{a.path} is a run of {a.suite_name} and {b.path} of {b.suite_name}: they measure different things"
+        )
+    presentation = presentation_of(a)
+    rows = compare_runs(a, b, presentation, by=by, protocol=protocol, seed=seed)
+    order = {name: n for n, name in enumerate(presentation.info.protocols)}
+    return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))
+
+
+def report(
+    *runs: store.Run | PathLike,
+    out: PathLike,
+    gallery: int = 120,
+    embed_pixels: int = 256,
+    cards: Sequence[PathLike] = (),
+) -> Path:
+    """Write the report of one run, or of several side by side, as one HTML file.
+
+    Args:
+        *runs: runs or their directories, of one suite; rows of every table are in this order.
+        out: an ``.html`` file, or a directory that gets an ``index.html``. Replaced if it is there.
+        gallery: how many images to show, over all runs; 0 for none.
+        embed_pixels: longer side of an embedded image at most, in pixels.
+        cards: files of judge cards, besides those in the runs and those that come with verism.
+
+    Returns:
+        The file written.
+
+    Raises:
+        UsageError: no runs, or runs of different suites.
+    """
+    opened = [_opened(run) for run in runs]
+    known = [read_card(Path(card)) for card in cards]
+    return write_report(
+        opened,
+        Path(out),
+        suites=[_installed(run) for run in opened],
+        presentations=[presentation_of(run) for run in opened],
+        gallery=gallery,
+        embed_pixels=embed_pixels,
+        cards=known,
+    )
+
+
+def _installed(run: store.Run) -> Suite | None:
+    """The suite of a run with the rules of its scores; None where it is not installed."""
+    try:
+        suite_class(run.suite_name)
+    except UsageError:
+        return None
+    return stored_suite(run, rules=True)

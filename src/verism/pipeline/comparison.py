@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "compare_images", "compare_runs", "compare_scores", "same_outcome"]
 
 
+ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """One row of a comparison: a measure of run B minus the same of run A.
@@ -110,7 +113,7 @@ def compare_scores(
             f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
         )
     same = same_outcome(a, b)
-    shared.sort(key=lambda key: order.get(key[0], len(order)))
+    shared.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
     found = [_independent(columns[0][key], columns[1][key]) for key in shared]
     families: dict[tuple[str, str, str], list[int]] = {}
     for place, row in enumerate(found):
@@ -229,9 +232,8 @@ def compare_images(
     same = same_outcome(a, b)
     verdicts = a.verdicts(), b.verdicts()
     rows: list[Difference] = []
-    order = {name: n for n, name in enumerate(PROTOCOLS)}
     found = {name for table in verdicts for name in table["protocol"].unique().to_list()}
-    for name in sorted(found, key=lambda name: order.get(name, len(order))) if protocol is None else (protocol,):
+    for name in sorted(found, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
         for pairing in pairings:
             joined = _joined(verdicts, pairing, name)
             if joined.height:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.cards import JudgeCard, Kind, Measured, find_measured
-from verism.records import PROTOCOLS, Estimand, EstimandPart, Score
+from verism.records import Estimand, EstimandPart, Score
+from verism.specs import Rule
 from verism.statistics.misclassification import FittedShares, fit_shares
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
@@ -159,6 +160,7 @@ def adjust_by_cards(
     *,
     kind: Kind | None = None,
     rules: Mapping[str, Any] | None = None,
+    declared: Sequence[Rule] = (),
 ) -> list[Adjustment]:
     """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
 
@@ -167,8 +169,12 @@ def adjust_by_cards(
     which nothing usable was said, values are of all pictures that show a class, lost ones as on the card.
 
     Args:
-        judges: name of the judge by role. kind: only cards of this kind.
-        rules: those the run was scored by. A card that was made by others (another limit, say) gives no value.
+        estimands: the scores as what they are made of.
+        cards: in the order in which they are tried.
+        judges: name of the judge by role.
+        kind: only cards of this kind; None for any.
+        rules: those the run was scored by. A card that was made by others (another threshold, say) gives no value.
+        declared: these rules as the suite declares them: some concern a single protocol.
     """
     made = []
     fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same pictures
@@ -183,7 +189,7 @@ def adjust_by_cards(
         tables = [f for f in found if f is not None]
         told = [
             (math.nan, math.nan, math.nan, unlike)
-            if (unlike := _other_rules(card, measured.protocol, rules or {}))
+            if (unlike := _other_rules(card, measured.protocol, rules or {}, declared))
             else _through(part, measured, estimand.worth, fits)
             for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
@@ -216,14 +222,12 @@ def adjust_by_cards(
     return made
 
 
-def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any]) -> str:
-    """In words, by which rules a card was made that are not those of the run; empty if there is none.
-
-    A rule that is named after a protocol (``threshold_corrected``) concerns this protocol alone.
-    """
+def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any], declared: Sequence[Rule]) -> str:
+    """In words, by which rules a card was made that are not those of the run; empty if there is none."""
+    protocol_of = {rule.name: rule.protocol for rule in declared}
     for name, value in dict(card.made.get("rules", {})).items():
-        of = next((p for p in PROTOCOLS if name.endswith(f"_{p}")), protocol)
-        if of == protocol and name in rules and rules[name] != value:
+        concerns = protocol_of.get(name) in (None, "", protocol)
+        if concerns and name in rules and rules[name] != value:
             return f"the card was made with {name}={value}, the run is scored with {name}={rules[name]}"
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verism.errors import UsageError
@@ -58,6 +59,10 @@ def score_run(
         }
         there = {_key(s) for s in scores}
         adjustments = [a for a in adjust(suite.estimands(observed, verdicts), used) if _key(a.score) not in there]
+        adjustments = [
+            replace(a, score=complete_scores(suite, [a.score])[0], judged=complete_scores(suite, [a.judged])[0])
+            for a in adjustments
+        ]
         scores += [a.score for a in adjustments]
     added = added_scores(run, suite.presentation(), metrics)
     scores = [*complete_scores(suite, scores), *added.scores]
