@@ -7,6 +7,7 @@ a suite reports more than it did, in ``ADDED``. Nothing may vanish or move.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from commands import verism as command
@@ -41,13 +43,22 @@ RENAMED: dict[str, dict[str, str]] = {
 # (suite, metric) that later versions report in addition, by their new names.
 ADDED: frozenset[tuple[str, str]] = frozenset()
 
-# Sums come out in another order on another processor or BLAS, and bootstraps have fixed seeds: noise stays far below
-# this. Values that are zero but for rounding differ by the absolute tolerance at most.
+# Sums come out in another order on another processor: noise of doubles stays far below this. Values that are zero but
+# for rounding differ by the absolute tolerance at most.
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
 # A Fréchet distance takes the square root of a product of covariances by an eigendecomposition, whose own error grows
-# to the root of the machine precision (1.5e-8) where an eigenvalue is close to zero; fid_infinity extrapolates from
-# such values. kid is a plain mean.
-TOLERANCES = {"fid": 1e-6, "fid_infinity": 1e-6}
+# to the root of the machine precision (1.5e-8) where an eigenvalue is close to zero, and fid_infinity extrapolates from
+# such values. kid is a mean over a cubic kernel of vectors kept as float32, where large terms cancel: 2e-8 was seen.
+# mad_debiased is the end of an iteration: 3e-9 was seen.
+TOLERANCES = {"fid": 1e-6, "fid_infinity": 1e-6, "kid": 1e-6, "mad_debiased": 1e-7}
+# Bootstrap seeds are fixed, so on a processor that rounds as the one that wrote the runs did, ends of intervals are
+# held to the same tolerance as values. On others a last bit decides whether a resample ties with the estimate, and the
+# bias-corrected percentile takes a neighbouring resample: ends moved by up to 0.012 of the interval's width, and by one
+# step of a measure that takes few values (0.11). The same bit decides, where the judge's answers are constant, how far
+# an adjustment trusts it (which then changes nothing); such numbers, and ends in the report on raters, are left out.
+ROUNDING = "b29c66baa52e33c0"
+SHARE_OF_WIDTH = 0.15
+UNSTABLE = ("trust", "effective_n")
 
 KEY = ("suite", "metric", "protocol", "group", "unit", "adjusted")
 DIRECTION = "higher_is_better"
@@ -67,6 +78,18 @@ NAMES = sorted(path.name for path in RUNS.iterdir() if (path / "manifest.json").
 
 Record = dict[str, Any]
 Table = dict[tuple[str, ...], Record]
+
+
+# ------------------------------------------------------------------------------------------------------------ rounding
+def rounding() -> str:
+    """How this machine rounds: a hash of sums, products and exponentials in the last bit."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 257, 63))
+    parts = [x[:24] @ y[:24].T, x.sum(axis=0), x.mean(axis=1), np.exp(x), np.einsum("ij,ij->i", x, y), (x[:24] @ y[0]).cumsum()]
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
+
+
+SAME_ROUNDING = rounding() == ROUNDING
 
 
 # ------------------------------------------------------------------------------------------------------------ expected
@@ -129,6 +152,18 @@ def alike(old: Any, new: Any, tolerance: float) -> bool:
     return bool(old == new)
 
 
+def stays(old: Record, column: str, new: Any) -> bool:
+    """Whether a number of a record is what it was, as far as this machine can tell."""
+    if alike(old[column], new, TOLERANCES.get(old["metric"], RELATIVE)):
+        return True
+    if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
+        return False
+    if column in UNSTABLE:
+        return True
+    ends = old["ci_low"], old["ci_high"]
+    return None not in (*ends, new) and abs(new - old[column]) <= SHARE_OF_WIDTH * (ends[1] - ends[0])
+
+
 def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = frozenset()) -> list[str]:
     """What vanished, moved, or came without being allowed to, one line each.
 
@@ -143,11 +178,10 @@ def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = fr
             if (record.get("suite"), record["metric"]) not in added:
                 lines.append(f"came in addition: {key}")
             continue
-        tolerance = TOLERANCES.get(record["metric"], RELATIVE)
         lines += [
             f"moved: {key} {column}: {value!r} -> {record[column]!r}"
             for column, value in old[key].items()
-            if not alike(value, record[column], tolerance)
+            if not stays(old[key], column, record[column])
         ]
     return lines
 
@@ -182,6 +216,13 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return copy
 
 
+@pytest.fixture(autouse=True)
+def _released_classifiers(request: pytest.FixtureRequest) -> None:
+    """The released classifiers of presentation are scikit-learn's, which is an extra."""
+    if "gender_presentation" in request.node.name:
+        pytest.importorskip("sklearn")
+
+
 @pytest.fixture(scope="module")
 def scored(copied: Callable[..., Path]) -> Callable[[str], tuple[Path, list[Record]]]:
     """A copy of a stored run after ``verism.score``, made once, and the scores it returned."""
@@ -204,7 +245,7 @@ def test_mismatches_value_moved_record_gone_or_added_are_all_reported():
     assert mismatches(old, stored_scores("quality")) == []
     new = stored_scores("quality")
     key = next(k for k, r in new.items() if r["metric"] == "density")
-    new[key] = new[key] | {"ci_low": new[key]["ci_low"] * (1 + 1e-8)}
+    new[key] = new[key] | {"value": new[key]["value"] * (1 + 1e-8)}
     assert [line.split(":")[0] for line in mismatches(old, new)] == ["moved"]
     record = new.pop(key)
     assert mismatches(old, new) == [f"gone: {key}"]
@@ -279,7 +320,9 @@ def test_agreement_of_stored_ratings_stays(name, copied):
     moved = {
         path: (value, new[path])
         for path, value in old.items()
-        if not isinstance(value, str) and not alike(value, new[path], RELATIVE)  # texts may be put in better words
+        if not isinstance(value, str)  # texts may be put in better words
+        and (SAME_ROUNDING or not path.endswith(("/low", "/high")))
+        and not alike(value, new[path], RELATIVE)
     }
     assert moved == {}
 
