@@ -85,7 +85,14 @@ def rounding() -> str:
     """How this machine rounds: a hash of sums, products and exponentials in the last bit."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 257, 63))
-    parts = [x[:24] @ y[:24].T, x.sum(axis=0), x.mean(axis=1), np.exp(x), np.einsum("ij,ij->i", x, y), (x[:24] @ y[0]).cumsum()]
+    parts = [
+        x[:24] @ y[:24].T,
+        x.sum(axis=0),
+        x.mean(axis=1),
+        np.exp(x),
+        np.einsum("ij,ij->i", x, y),
+        (x[:24] @ y[0]).cumsum(),
+    ]
     return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
 
 
