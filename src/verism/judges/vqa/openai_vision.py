@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.judges.batching import check_choice
-from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint
+from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint, VisionOptions
 from verism.judges.vqa.replies import YES_NO, is_yes_no, value_of
 from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
+from verism.services import ServiceOptions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +48,9 @@ class OpenAIVqa:
         choose: ``auto``, ``reply`` or ``likelihood``, as in ``TransformersVqa``; likelihoods are read from the
             probabilities of tokens, if the service tells them.
         max_tokens: longest reply, of each question if they are asked together.
-        settings: as in ``VisionEndpoint``.
+        vision: how images are shown and replies asked for; by default with the probabilities of 20 tokens, and
+            with none if questions are asked together.
+        service: where the service is and how much it is asked.
     Raises:
         UsageError: a value out of range, a prompt without ``{question}``, or an address that is not safe.
     """
@@ -61,7 +64,8 @@ class OpenAIVqa:
         choice_prompt: str | None = None,
         choose: Choose = "auto",
         max_tokens: int = 30,
-        **settings: Any,
+        vision: VisionOptions = VisionOptions(),
+        service: ServiceOptions = ServiceOptions(),
     ) -> None:
         check_choice("ask", ask, ("each", "together"))
         check_prompts(choose, prompt, choice_prompt)
@@ -71,19 +75,19 @@ class OpenAIVqa:
         self._asks_for_yes_no = prompt is None
         # JSON takes a few tokens of its own per question, and nobody knows their number before it is asked.
         length = max_tokens if ask == "each" else max(1024, 64 * max_tokens)
-        if ask == "together":
-            settings = {"logprobs": 0} | settings
         self._endpoint = VisionEndpoint(
             model,
+            role="VQA model",
             noun="answer",
-            purpose="showing pictures to a service",
             max_tokens=length,
-            **settings,
+            logprobs=20 if ask == "each" else 0,
+            vision=vision,
+            service=service,
         )
-        told: dict[str, Any] = {"ask": ask, "choose": choose}
+        named: dict[str, Any] = {"ask": ask, "choose": choose}
         if ask == "each":
-            told |= {"prompt": repr(self._prompt), "choice_prompt": repr(self._choice_prompt)}
-        self.name = self._endpoint.name + "".join(f" {name}={value}" for name, value in told.items())
+            named |= {"prompt": repr(self._prompt), "choice_prompt": repr(self._choice_prompt)}
+        self.name = self._endpoint.name + "".join(f" {name}={value}" for name, value in named.items())
         self._without = 0
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
