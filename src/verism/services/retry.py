@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -39,32 +40,29 @@ class Failed(Exception):
     """No result, and asking again would not help (or was done often enough). The text is the reason."""
 
 
+@dataclass(eq=False)
 class TransientError(Exception):
     """An attempt that failed in a way that may pass.
 
     Attributes:
+        reason: what happened.
         wait_s: how long the service asks to wait, in seconds; None if it does not say.
         crowded: the service had too many requests, so every worker waits and not only this one.
         answered: the service did answer, only uselessly; a copy of that answer would not help either.
         unreachable: no connection came about.
+        attempts: how many were made, once no more will be; 0 before.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        wait_s: float | None = None,
-        crowded: bool = False,
-        answered: bool = False,
-        unreachable: bool = False,
-    ) -> None:
-        super().__init__(reason)
-        self.wait_s, self.crowded, self.answered, self.unreachable = wait_s, crowded, answered, unreachable
-        self.attempts = 0  # how many were made, once no more will be
+    reason: str
+    wait_s: float | None = field(default=None, kw_only=True)
+    crowded: bool = field(default=False, kw_only=True)
+    answered: bool = field(default=False, kw_only=True)
+    unreachable: bool = field(default=False, kw_only=True)
+    attempts: int = field(default=0, init=False)
 
     def __str__(self) -> str:
         tries = f"; gave up after {self.attempts} {'try' if self.attempts == 1 else 'tries'}"
-        return f"{self.args[0]}{tries if self.attempts else ''}"
+        return f"{self.reason}{tries if self.attempts else ''}"
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
