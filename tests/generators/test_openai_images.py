@@ -659,6 +659,13 @@ def test_other_programs_are_not_started_for_a_image():
         decode_image(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n")
 
 
+def test_per_minute_spreads_images_and_their_downloads_are_free(make, service, other, ask):
+    other.files["/x.png"] = reply(image_file())
+    service.always = at(f"{other.root}/x.png")
+    assert [r.state for r in ask(make(per_minute=12, concurrency=1), "a", "b", "c")] == ["ok"] * 3
+    assert [moment for *_, moment in service.posts] == [1000, 1005, 1010]  # 60 / 12 = 5 seconds
+
+
 def test_a_service_that_cannot_be_reached_ends_the_run(make, ask):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -22,7 +22,7 @@ _PROMPT = "Describe this picture in one short sentence."
 
 
 class OpenAICaptioner:
-    """Writes one sentence about each picture, by asking a service with OpenAI's chat interface.
+    """Writes one sentence about each image, by asking a service with OpenAI's chat interface.
 
     Args:
         model: id as the service knows it, e.g. ``gpt-4o-mini``.
@@ -50,7 +50,7 @@ class OpenAICaptioner:
         self.name = f"{self._endpoint.name} prompt={self._prompt!r}"
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
-        """One row per picture, as table ``captions``; the note says why there is no caption.
+        """One row per image, as table ``captions``; the note says why there is no caption.
 
         Raises:
             UsageError: no key, the service cannot be reached, or what it says concerns every request.
