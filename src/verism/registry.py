@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 from verism.errors import UsageError
@@ -372,21 +373,34 @@ def _diffusers(argument: str, options: dict[str, str], context: Context) -> Gene
 
 
 def _openai(argument: str, options: dict[str, str], context: Context) -> Generator:
-    from verism.generators.openai_images import OpenAIImages
-    from verism.http_client import OPENAI, parse_extra
+    from verism.generators.openai_images import ImageOptions, OpenAIImages
+    from verism.services import ServiceOptions
 
     settings: dict[str, Any] = {
-        name: _take(options, name, kind, default)
-        for name, kind, default in (
-            ("base_url", str, context.base_url or OPENAI), ("key_env", str, None), ("organization_env", str, None),
-            ("project_env", str, None), ("size", str, None), ("quality", str, None), ("style", str, None),
-            ("background", str, None), ("output_format", str, None), ("seed_field", str, None), ("price", float, None),
-            ("concurrency", int, 4), ("retries", int, 6), ("timeout", float, 180.0), ("allow_http", bool, False),
-        )
-    }  # fmt: skip
-    extra = {name: parse_extra(value) for name, value in (_renamed(options, "extra") or {}).items()}
+        "image": _fields(ImageOptions, options),
+        "seed_field": _take(options, "seed_field", str, None),
+        "price": _take(options, "price", float, None),
+        "service": _fields(ServiceOptions, options, base_url=context.base_url),
+    }
     _done("openai", argument, options, takes_argument=True)
-    return OpenAIImages(argument, extra=extra, **settings)
+    return OpenAIImages(argument, **settings)
+
+
+def _fields(cls: type, options: dict[str, str], **usual: Any) -> Any:
+    """A frozen dataclass of options, from those that are given; ``none`` leaves a number out."""
+    from verism.services import parse_extra
+
+    values = {name: value for name, value in usual.items() if value is not None}
+    for name, hint in get_type_hints(cls).items():
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if get_origin(hint) is Mapping:
+            values[name] = {key: parse_extra(text) for key, text in (_renamed(options, name) or {}).items()}
+        elif NoneType in kinds and str not in kinds and options.get(name) == "none":
+            del options[name]
+            values[name] = None
+        elif name in options:
+            values[name] = _take(options, name, kinds[0] if isinstance(kinds[0], type) else str, None)
+    return cls(**values)
 
 
 def _command(argument: str, options: dict[str, str], context: Context) -> Generator:  # noqa: ARG001
@@ -593,43 +607,32 @@ def _vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
 def _openai_vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
     from verism.judges.vqa.openai_vision import OpenAIVqa
 
-    settings: dict[str, Any] = {
-        "ask": _take(options, "ask", str, "each"),
-        "prompt": _take(options, "prompt", str, None),
-        "choice_prompt": _take(options, "choice_prompt", str, None),
-        "choose": _take(options, "choose", str, "auto"),
-    }
-    settings |= _endpoint_options(options, context)
-    _done("openai", argument, options, takes_argument=True)
-    return OpenAIVqa(argument, **settings)
+    taken = [name for name in ("ask", "prompt", "choice_prompt", "choose") if name in options]
+    settings: dict[str, Any] = {name: options.pop(name) for name in taken}
+    return OpenAIVqa(**_vision(argument, options, context), **settings)
 
 
 def _openai_captioner(argument: str, options: dict[str, str], context: Context) -> Judge:
     from verism.judges.captions.openai_captioner import OpenAICaptioner
 
-    settings: dict[str, Any] = {"prompt": _take(options, "prompt", str, None), **_endpoint_options(options, context)}
+    settings: dict[str, Any] = {"prompt": options.pop("prompt")} if "prompt" in options else {}
+    return OpenAICaptioner(**_vision(argument, options, context), **settings)
+
+
+def _vision(argument: str, options: dict[str, str], context: Context) -> dict[str, Any]:
+    """What judges behind a service take alike."""
+    from verism.judges.vision_endpoint import VisionOptions
+    from verism.services import ServiceOptions
+
+    settings = {
+        "model": argument,
+        "vision": _fields(VisionOptions, options),
+        "service": _fields(ServiceOptions, options, base_url=context.base_url),
+    }
+    if "max_tokens" in options:
+        settings["max_tokens"] = _take(options, "max_tokens", int, None)
     _done("openai", argument, options, takes_argument=True)
-    return OpenAICaptioner(argument, **settings)
-
-
-def _endpoint_options(options: dict[str, str], context: Context) -> dict[str, Any]:
-    """Options of ``VisionEndpoint``; what is not given has its own default. ``none`` leaves a field out."""
-    from verism.http_client import parse_extra
-
-    settings: dict[str, Any] = {"base_url": context.base_url} if context.base_url else {}
-    for name, kind in (
-        ("base_url", str), ("key_env", str), ("organization_env", str), ("project_env", str), ("picture", str),
-        ("max_side", int), ("detail", str), ("system", str), ("temperature", float), ("seed", int), ("max_tokens", int),
-        ("max_tokens_field", str), ("logprobs", int), ("price_input", float), ("price_output", float),
-        ("concurrency", int), ("retries", int), ("timeout", float), ("allow_http", bool), ("per_minute", float),
-    ):  # fmt: skip
-        if name in ("temperature", "seed") and options.get(name) == "none":
-            del options[name]
-            settings[name] = None
-        elif name in options:
-            settings[name] = _take(options, name, kind, None)
-    extra = {name: parse_extra(value) for name, value in (_renamed(options, "extra") or {}).items()}
-    return settings | ({"extra": extra} if extra else {})
+    return settings
 
 
 def _cascade_faces(argument: str, options: dict[str, str], context: Context) -> Judge:
