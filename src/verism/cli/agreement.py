@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from verism.cli.common import put_json, without_nan
+from verism.terminal import put_json, without_nan
 
 __all__ = ["agreement"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from verism.cli.common import put_json, say
 from verism.errors import UsageError
+from verism.terminal import put_json, say
 
 if TYPE_CHECKING:
     from verism.annotation.votes import VoteStore

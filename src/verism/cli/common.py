@@ -1,86 +1,113 @@
-"""What all commands share: messages, results, groups of commands."""
+"""What commands that end in scores share, and options of several commands."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-__all__ = ["FAILURES_SHOWN", "Failures", "Group", "put_json", "put_scores", "say", "without_nan"]
+from verism.errors import UsageError
+from verism.records import NEEDS, option_of
+from verism.report_kit.adjustments import correction_notes
+from verism.report_kit.tables import terminal_table
+from verism.store import Run, score_records
+from verism.suites.catalogue import presentation_of
+from verism.terminal import put_json, say
 
-FAILURES_SHOWN = 10
+__all__ = ["GroupedCommand", "given", "judge_options", "parse_rules", "put_scores", "with_options"]
 
-
-class Failures:
-    """Pictures that did not come out, told once at the end and not one by one."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def __call__(self, line: str) -> None:
-        self.lines.append(line)
-
-    def report(self) -> int:
-        """Print what failed; the exit code."""
-        if not self.lines:
-            return 0
-        say(f"{len(self.lines):,} without a usable picture:")
-        for line in self.lines[:FAILURES_SHOWN]:
-            say(f"  {line}")
-        if len(self.lines) > FAILURES_SHOWN:
-            say(f"  ... and {len(self.lines) - FAILURES_SHOWN:,} more; all are in the table `images` of the run")
-        return 1
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def say(text: str) -> None:
-    """A message for the person, on standard error."""
-    click.echo(text, err=True)
+def put_scores(run: Run, as_json: bool) -> None:
+    """Print the scores of a run on standard output; remarks go to standard error.
 
-
-def put_json(value: Any) -> None:
-    """A result as JSON, on standard output."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-class Group(click.Group):
-    """Commands in the order they are used, not of the alphabet; near names for a misspelt one."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        import difflib
-
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as err:
-            near = difflib.get_close_matches(args[0], self.commands, n=2)
-            if near:
-                raise click.UsageError(f"{err.message} Did you mean {' or '.join(near)}?", ctx) from None
-            raise
-
-
-def put_scores(finished: Any, as_json: bool) -> None:
-    """The scores of a run, as a table or as JSON."""
-    from verism.reports.adjustments import correction_notes
-    from verism.reports.tables import terminal_table
-    from verism.store import score_records
-
+    Args:
+        run: a scored run.
+        as_json: all of them as JSON, in place of the first table.
+    """
     if as_json:
-        put_json(score_records(finished.scores()))
+        put_json(score_records(run.scores()))
     else:
-        click.echo(terminal_table([finished]))
-    for line in [*finished.manifest.get("notes", {}).get("remarks", ()), *correction_notes(finished)]:
+        click.echo(terminal_table([run], [presentation_of(run)]))
+    for line in [*run.manifest.scoring.remarks, *correction_notes(run)]:
         say(f"note: {line}")
 
 
-def without_nan(value: Any) -> Any:
-    """The same with null for every NaN: JSON has none."""
-    if isinstance(value, dict):
-        return {key: without_nan(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [without_nan(v) for v in value]
-    return None if isinstance(value, float) and value != value else value
+class GroupedCommand(click.Command):
+    """A command whose help lists options by what they concern; an option says so by its attribute ``section``."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def in_section(title: str, parameters: Iterable[click.Parameter]) -> list[click.Parameter]:
+    """The parameters, listed under a title by ``GroupedCommand``."""
+    kept = list(parameters)
+    for parameter in kept:
+        parameter.section = title  # type: ignore[attr-defined]
+    return kept
+
+
+def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
+    """An option for each role, and those that several judges share.
+
+    Args:
+        shown: roles that the help lists; empty for all.
+    """
+    roles = [
+        click.Option([option_of(role)], help=need.help, hidden=bool(shown) and role not in shown)
+        for role, need in NEEDS.items()
+    ]
+    shared = [
+        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads of the judges."),
+        click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
+        click.Option(
+            ["--cache"], type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."
+        ),
+    ]
+    return in_section("Judges", [*roles, *shared])
+
+
+def with_options(parameters: Iterable[click.Parameter]) -> Callable[[F], F]:
+    """A decorator that gives a command these options after its own."""
+
+    def decorate(command: F) -> F:
+        existing: list[click.Parameter] = getattr(command, "__click_params__", [])
+        command.__click_params__ = [*reversed(list(parameters)), *existing]  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options a user gave: those left out are left to the suite."""
+    return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def parse_rules(pairs: Sequence[str]) -> dict[str, Any]:
+    """``--rule k=5`` options as values by name.
+
+    Raises:
+        UsageError: a pair without ``=``.
+    """
+    rules: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--rule {pair}: expected NAME=VALUE, for example --rule k=5")
+        try:
+            rules[name] = json.loads(value)
+        except (json.JSONDecodeError, RecursionError):
+            rules[name] = value
+    return rules

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from verism.cli.common import Failures, Group, put_json
 from verism.errors import UsageError
+from verism.terminal import Failures, Group, put_json
 
 __all__ = ["data"]
 

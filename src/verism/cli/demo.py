@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from verism import api
-from verism.cli.common import say
 from verism.reports.html import write_report
 from verism.reports.tables import terminal_table
+from verism.terminal import say
 
 __all__ = ["run_demo"]
 

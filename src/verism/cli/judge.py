@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from verism.cli.common import Group, put_json, say, without_nan
 from verism.errors import UsageError
+from verism.terminal import Group, put_json, say, without_nan
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,29 +8,33 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from verism._version import __version__
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
-from verism.cli.common import Failures, Group, put_json, put_scores, say
+from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
 from verism.cli.data import data
-from verism.cli.gep import gep
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.portraits import portraits
 from verism.cli.reproduce import reproduce
+from verism.cli.suite_commands import SuiteCommands
 from verism.cli.train import train
 from verism.cli.wardrobe import people
 from verism.errors import UsageError, VerismError
+from verism.records import option_of
+from verism.suites.base import Suite
+from verism.suites.catalogue import commands, make_suite, presentation_of
+from verism.terminal import Failures, Group, LazyCommand, put_json, say
+
+if TYPE_CHECKING:
+    from verism.api import Plan
 
 __all__ = ["cli", "main"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -45,229 +49,118 @@ def cli() -> None:
     """
 
 
-# ------------------------------------------------------------------------------------------------------------- options
-def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order they are given."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-_scene_options = _together(
-    click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times."),
-    click.option(
-        "--split", help="PaintSkills: val (papers: test; the default) or train. alignment: of Karpathy's file."
-    ),
-    click.option("--limit", type=click.IntRange(1), help="Prompts in all, spread evenly over skills and factors."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of scenes, sampling and generation."),
-)
-
-# What suites may be asked, by the names of their own options; those a suite does not have are refused by name.
-_suite_options = _together(
-    click.option("--scenes", type=click.Path(path_type=Path), help="PaintSkills: scenes on disk (published layout)."),
-    _scene_options,
-    click.option("--n-images", type=click.IntRange(1), help="Pictures per prompt.  [default: the suite's number]"),
-    click.option(
-        "--reference", type=click.Path(path_type=Path), help="Real pictures: a folder, .csv, .jsonl, or a .npz of them."
-    ),
-    click.option("--family", "families", multiple=True, help="geography: object, region or country; several times."),
-    click.option("--object", "objects", multiple=True, help="geography: only this object; several times."),
-    click.option("--region", "regions", multiple=True, help="geography: only this region; several times."),
-    click.option("--per-cell", type=click.IntRange(1), help="geography: pictures per object and region."),
-    click.option("--world", type=click.Path(path_type=Path), help="geography: your own regions, objects, templates."),
-    click.option("--annotations", type=click.Path(path_type=Path), help="alignment: COCO captions, or a prompt list."),
-    click.option("--questions", type=click.Path(path_type=Path), help="alignment: questions as TIFA or DSG has them."),
-    click.option("--study", help="gender_presentation, social_bias: another study, by name or file (.yaml, .json)."),
-    click.option("--setting", "settings", multiple=True, help="gender_presentation: neutral or explicit."),
-    click.option(
-        "--labels", type=click.Path(path_type=Path), help="gender_presentation, social_bias_v1: what people saw (.csv)."
-    ),
-    click.option("--wording", type=click.Choice(["released", "revised"]), help="social_bias_v1: of its prompts."),
-    click.option(
-        "--target",
-        type=click.Path(path_type=Path),
-        help="social_bias: shares to compare with (.csv: profession, group, share).",
-    ),
-    click.option("--folder-model", help="gender_presentation: whose pictures in a folder of several models'."),
-    click.option(
-        "--seeds", type=click.Choice(["paired", "released"]), help="gender_presentation: noise of the pictures."
-    ),
-    click.option(
-        "--prompts",
-        type=click.Path(path_type=Path),
-        help="quality, alignment, social_bias_v1: a list (.txt, .csv, .yaml).",
-    ),
-    click.option("--caption", type=click.Choice(["first", "random"]), help="alignment: which caption is the prompt."),
-    click.option("--tree-tag", help="geography: only real pictures with this tree_tag (EvalGIM: no)."),
-    click.option("--group-by", help="Columns by which to compare group by group, with commas."),
-)
-_judge_options = _together(
-    click.option("--detector", help="Who finds objects.  [default: builtin]"),
-    click.option("--features", help="Who gives image features: inception:FILE, fid-inception:FILE, builtin ..."),
-    click.option("--clip", help="Who compares pictures with texts: ID_OR_PATH, ViT-B/32, ViT-L/14."),
-    click.option("--captioner", help="Who describes pictures: transformers:ID, results:FILE."),
-    click.option("--vqa", help="Who answers questions: ID_OR_PATH, openai:MODEL, results:FILE."),
-    click.option("--skin-tone", help="Who measures skin: cascade, onnx:FILE, fan, none.  [default: cascade]"),
-    click.option("--threads", type=click.IntRange(1), help="CPU threads of the judges."),
-    click.option("--device", help="cpu, cuda, cuda:1 ... for hub models."),
-    click.option("--cache", type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."),
-)
+# ---------------------------------------------------------------------------------------------------- run and prompts
+def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
+    """Options of ``verism run`` that all suites share."""
+    path = click.Path(path_type=Path)
+    thresholds = [
+        click.Option(
+            ["--threshold"],
+            type=click.FloatRange(0, 1),
+            help="Confidence threshold of the rules.  [default: the detector's own]",
+            hidden=not any(rule.calibrated_by for rule in suite.rules),
+        ),
+        click.Option(["--rule", "rules"], multiple=True, help="Another rule of the suite, NAME=VALUE; several times."),
+    ]
+    making = [
+        click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
+        click.Option(["--images"], type=path, help="Instead: a folder, or a manifest (.csv, .jsonl)."),
+        click.Option(
+            ["--shuffle"], is_flag=True, help="Give each prompt the image of a random other one (with --seed)."
+        ),
+        click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
+        click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
+        click.Option(["--processes"], type=click.IntRange(1), help="Renderers at once.  [default: one per core]"),
+        click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
+        click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
+    ]
+    output = [
+        click.Option(["--out"], type=path, help="Run directory, new or to be resumed."),
+        click.Option(["--dry-run"], is_flag=True, help="Check everything and say what would be done; do nothing."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the scores as JSON."),
+    ]
+    return [
+        *in_section(f"Rules of {suite.info.name}", thresholds),
+        *judge_options(suite.judge_roles),
+        *in_section("Run", making),
+        *in_section("Output", output),
+    ]
 
 
-def _suite_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """The options a user gave, as ``api`` takes them: those left out are left to the suite."""
-    return {name: value for name, value in options.items() if value is not None and value != ()}
-
-
-def _rules(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """``--rule k=5`` options."""
-    rules: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--rule {pair}: expected NAME=VALUE, for example --rule k=5")
-        try:
-            rules[name] = json.loads(value)
-        except json.JSONDecodeError:
-            rules[name] = value
-    return rules
-
-
-@cli.command()
-@click.argument("suite")
-@click.option("--model", help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models")
-@click.option("--images", type=click.Path(path_type=Path), help="Instead: a folder, or a manifest (.csv, .jsonl).")
-@click.option("--out", type=click.Path(path_type=Path), help="Run directory, new or to be resumed.")
-@_suite_options
-@_judge_options
-@click.option("--shuffle", is_flag=True, help="Give each prompt the picture of a random other one (with --seed).")
-@click.option("--size", type=int, default=256, show_default=True, help="Pixels of rendered pictures.")
-@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
-@click.option("--threshold", type=float, help="Confidence limit of the corrected rules.  [default: the detector's]")
-@click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
-@click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
-@click.option("--base-url", help="Of an OpenAI-compatible service, for openai:NAME as model or judge.")
-@click.option("--retry", is_flag=True, help="Ask again for pictures that were missing, failed or refused.")
-@click.option("--dry-run", is_flag=True, help="Say what would be asked for and what is done already; do nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
-def run(
+def _run(
     suite: str,
-    model: str | None,
-    images: Path | None,
     out: Path | None,
-    detector: str | None,
     processes: int | None,
-    base_url: str | None,
     rules: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Evaluate a model, or pictures you have, on SUITE. Resumes where it stopped.
-
-    \b
-    verism run paintskills --images my_pictures --out runs/mine
-    verism run paintskills --images list.csv --skill count --out runs/count
-    verism run paintskills --model builtin --limit 24 --seed 5 --out runs/builtin
-    verism run paintskills --model "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5?steps=50" --out runs/sd15
-    verism run paintskills --model openai:gpt-image-1 --limit 60 --dry-run
-    verism run paintskills --model "command:./paint.py?ahead=8" --out runs/mine
-    verism run paintskills --model scripted:error=0.2 --limit 60 --out runs/known-truth
-    verism run paintskills --scenes DATA --images DATA/spatial/images --shuffle --seed 3 --out runs/shuffled
-    verism run paintskills --images my_pictures --detector transformers:PekingU/rtdetr_r50vd --out runs/rtdetr
-    verism run geography --reference geode.csv --images mine.csv --features inception:inception.pth \\
-        --clip ViT-B/32 --out runs/geography
-    verism run quality --images my_pictures --reference real_pictures --features builtin --out runs/quality
-    verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
-    verism run gender_presentation --images DIR --clip ViT-L/14 --out runs/gep
-    verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias
-    verism run social_bias_v1 --images DIR --clip ViT-B/32 --out runs/bias-v1
-    """
     import os
 
     from verism import api
 
-    given = _suite_settings(options)
+    asked = {"rules": parse_rules(rules), "processes": processes or os.cpu_count() or 1, **given(options)}
     if dry_run:
-        _dry_run(suite, out, model, images, base_url, as_json, given)
+        _dry_run(api.plan(suite, out=out, **asked), as_json)
         return
     if out is None:
         raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
     failures = Failures()
-    finished = api.evaluate(
-        suite,
-        model=model,
-        images=images,
-        out=out,
-        detector=detector,
-        processes=processes or os.cpu_count() or 1,
-        base_url=base_url,
-        rules=_rules(rules),
-        on_failure=failures,
-        on_matched=say,
-        on_summary=say,
-        **given,
-    )
+    finished = api.evaluate(suite, out=out, on_failure=failures, on_matched=say, on_summary=say, **asked)
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {out}")
     sys.exit(failures.report())
 
 
-RUN_ONLY = ("features", "clip", "captioner", "vqa", "skin_tone", "threads", "device", "cache", "shuffle", "size",
-            "assets", "threshold", "retry")  # fmt: skip
-
-
-def _dry_run(
-    suite: str,
-    out: Path | None,
-    model: str | None,
-    images: Path | None,
-    base_url: str | None,
-    as_json: bool,
-    given: dict[str, Any],
-) -> None:
-    from verism import api
-
-    asked = {name: value for name, value in given.items() if name not in RUN_ONLY}
-    planned = api.plan(suite, out=out, model=model, images=images, base_url=base_url, **asked)
+def _dry_run(planned: Plan, as_json: bool) -> None:
     if as_json:
-        put_json(planned)
+        put_json(planned.record())
         return
-    click.echo(f"{planned['pictures']:,} pictures for {planned['prompts']:,} prompts of {suite}")
-    parts = next(value for name, value in planned.items() if name.startswith("pictures_per_"))
-    for part, n in parts.items():
-        click.echo(f"  {part:<10} {n:>7,}")
-    click.echo(f"done already: {planned['pictures_done']:,}")
-    for line in planned["estimate"]:
+    click.echo(f"{planned.images:,} images for {planned.prompts:,} prompts of {planned.suite}")
+    for group, n in planned.images_by_group.items():
+        click.echo(f"  {group:<10} {n:>7,}")
+    click.echo(f"done already: {planned.images_done:,}")
+    for role, name in planned.judges.items():
+        n = planned.judgements.get(role)
+        click.echo(f"{option_of(role)}: {name}" + ("" if n is None else f", {n:,} images to observe"))
+    if planned.not_measured:
+        click.echo(f"not measured, as no judge is named: {', '.join(map(option_of, planned.not_measured))}")
+    for line in planned.estimate:
         click.echo(line)
-    for text in planned["examples"]:
+    for text in planned.examples:
         click.echo(f"  e.g. {text!r}")
 
 
-@cli.command()
-@click.argument("suite")
-@_suite_options
-@click.option("--json", "as_json", is_flag=True, help="JSON lines with all facets instead of CSV.")
-def prompts(suite: str, as_json: bool, **options: Any) -> None:
-    """The prompts of SUITE, to paint them elsewhere: save each picture as PROMPT_ID.png, then `verism run --images`.
+cli.add_command(
+    SuiteCommands(
+        "run",
+        _run,
+        _run_parameters,
+        about="Evaluate a model, or images you have, on a suite. Resumes where it stopped.",
+        examples="""verism run paintskills --images my_images --out runs/mine
+verism run paintskills --images list.csv --skill count --out runs/count
+verism run paintskills --model builtin --limit 24 --seed 5 --out runs/builtin
+verism run paintskills --model "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5?steps=50" --out runs/sd15
+verism run paintskills --model openai:gpt-image-1 --limit 60 --dry-run
+verism run geography --reference geode.csv --images mine.csv --features inception:inception.pth --out runs/geo
+verism run quality --images my_images --reference real_images --features builtin --out runs/quality
+verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
+verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias""",
+    )
+)
 
-    \b
-    verism prompts paintskills --limit 300 > prompts.csv
-    verism prompts paintskills --skill count --json > prompts.jsonl
-    verism prompts geography --family region --per-cell 20 > prompts.csv
 
-    Of a prompt with several pictures the second and later are PROMPT_ID_1.png, PROMPT_ID_2.png ...; the column
-    n_images says how many. A prompt_id may have slashes: then name the files in a manifest.
-    """
+def _prompt_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
+    """Options of ``verism prompts`` that all suites share."""
+    as_json = click.Option(["--json", "as_json"], is_flag=True, help="JSON lines with all facets instead of CSV.")
+    return in_section("Output", [as_json])
+
+
+def _prompts(suite: str, as_json: bool, **options: Any) -> None:
     import csv
 
-    from verism.registry import make_suite
-
-    asked = make_suite(suite, **_suite_settings(options)).prompts()
+    asked = make_suite(suite, **given(options)).prompts()
     several = any(p.n_images > 1 for p in asked)
     if as_json:
         for p in asked:
@@ -277,6 +170,21 @@ def prompts(suite: str, as_json: bool, **options: Any) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["prompt_id", "prompt"] + ["n_images"] * several)
     writer.writerows([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
+
+
+cli.add_command(
+    SuiteCommands(
+        "prompts",
+        _prompts,
+        _prompt_parameters,
+        about="The prompts of a suite, to make images elsewhere: save each as PROMPT_ID.png, then: verism run SUITE "
+        "--images DIR.\n\nOf a prompt with several images the second and later are PROMPT_ID_1.png, PROMPT_ID_2.png "
+        "...; the column n_images says how many. A prompt_id may have slashes: then name the files in a manifest.",
+        examples="""verism prompts paintskills --limit 300 > prompts.csv
+verism prompts paintskills --skill count --json > prompts.jsonl
+verism prompts geography --family region --per-cell 20 > prompts.csv""",
+    )
+)
 
 
 @cli.command()
@@ -326,7 +234,7 @@ def score(
         finished,
         threshold=threshold,
         judges=named,
-        rules=_rules(rules),
+        rules=parse_rules(rules),
         correct=correct,
         cards=cards,
         min_right=min_right,
@@ -336,7 +244,7 @@ def score(
 
 @cli.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@_judge_options
+@with_options(judge_options())
 @click.option("--json", "as_json", is_flag=True)
 def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
     """Let another judge look at the pictures of a run, and score by it. No picture is made.
@@ -348,7 +256,7 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
     from verism import api
 
     finished = api.open_run(run_dir)
-    api.observe(finished, **judges)
+    api.observe(finished, **given(judges))
     put_scores(finished, as_json)
 
 
@@ -376,8 +284,7 @@ def report(
     verism report runs/mine --markdown
     """
     from verism import api
-    from verism.cards import read_card
-    from verism.reports import html, tables
+    from verism.report_kit import tables
 
     if as_json + as_csv + markdown > 1:
         raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
@@ -387,18 +294,17 @@ def report(
     if as_csv:
         click.echo(tables.csv_table(runs), nl=False)
     if markdown:
-        click.echo(tables.markdown_table(runs))
+        click.echo(tables.markdown_table(runs, [presentation_of(run) for run in runs]))
     if out is not None or not (as_json or as_csv or markdown):
-        known = [read_card(card) for card in cards]
-        path = html.write_report(runs, out or runs[0].path / "report" / "index.html", gallery=gallery, cards=known)
+        path = api.report(*runs, out=out or runs[0].path / "report" / "index.html", gallery=gallery, cards=cards)
         (say if as_json or as_csv or markdown else click.echo)(str(path))
 
 
 @cli.command()
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
-@click.option("--by", help="Facet: skill (PaintSkills' default), object, count, relation, region ...")
-@click.option("--protocol", type=click.Choice(["released", "paper", "corrected"]), help="Only this one.")
+@click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
+@click.option("--protocol", help="Only this one: corrected, released, paper, or another of the suite.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
 @click.option("--json", "as_json", is_flag=True)
 def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
@@ -410,7 +316,7 @@ def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed
     verism compare runs/geography-a runs/geography-b --by region
     """
     from verism import api
-    from verism.reports.comparison import comparison_table
+    from verism.report_kit.comparison import comparison_table
 
     differences = api.compare(run_a, run_b, by=by, protocol=protocol, seed=seed)
     if as_json:
@@ -438,69 +344,12 @@ def demo(out: Path, limit: int, seed: int) -> None:
 # -------------------------------------------------------------------------------------------------------------- scenes
 @cli.group(cls=Group)
 def scenes() -> None:
-    """Render PaintSkills data sets with the simulator.
+    """Render data sets and contact sheets with the simulator.
 
     \b
     verism scenes render paintskills --split train --limit 600 --seed 1 --out DATA
     verism scenes sheet --only dog --out dog.png
     """
-
-
-@scenes.command("render")
-@click.argument("suite")
-@_scene_options
-@click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
-@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
-@click.option("--scenes", type=click.Path(path_type=Path), help="Scenes of your own, in the published layout.")
-@click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
-@click.option("--masks", is_flag=True, help="Also write instance masks, as the built-in generator learns from.")
-@click.option("--processes", type=click.IntRange(1), help="Painters at once.  [default: one per core]")
-@click.option("--json", "as_json", is_flag=True)
-def scenes_render(
-    suite: str,
-    skills: tuple[str, ...],
-    split: str | None,
-    limit: int | None,
-    seed: int,
-    size: int,
-    out: Path,
-    assets: Path | None,
-    scenes: Path | None,
-    empty: int,
-    masks: bool,
-    processes: int | None,
-    as_json: bool,
-) -> None:
-    """Pictures, exact boxes and scene files in the published layout. Resumes where it stopped.
-
-    \b
-    verism scenes render paintskills --skill count --split test --limit 200 --seed 7 --size 256 --out DATA
-    verism scenes render paintskills-v1 --out DATA-v1           (all 9,618 val scenes)
-    """
-    import os
-
-    from verism.pipeline.scenes import render_scenes, scenes_summary
-    from verism.registry import Context, make_painter, make_suite
-    from verism.suites.paintskills.scenes import empty_scenes, split_of
-
-    the_suite = make_suite(suite, scenes=scenes, skills=skills or None, split=split, limit=limit, seed=seed)
-    chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split or "val"), empty, seed=seed)]
-    context = Context(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
-    failures = Failures()
-    painter = make_painter(context)
-    try:
-        failed = render_scenes(
-            out, the_suite.version, chosen, painter, size, seed=seed, masks=masks, on_failure=failures
-        )
-    finally:
-        getattr(painter, "close", lambda: None)()
-    if as_json:
-        put_json({"out": str(out), "scenes": len(chosen), "failed": failed})
-    else:
-        click.echo(scenes_summary(chosen))
-        click.echo(f"{len(chosen) - failed:,} pictures of {size} x {size} in {out}")
-    sys.exit(failures.report())
 
 
 @scenes.command("sheet")
@@ -532,7 +381,6 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 cli.add_command(annotate)
 cli.add_command(agreement)
 cli.add_command(data)
-cli.add_command(gep)
 cli.add_command(judge)
 cli.add_command(metrics)
 scenes.add_command(people)
@@ -583,10 +431,42 @@ def doctor(as_json: bool) -> None:
     sys.exit(0 if all(f.ok or not f.required for f in findings) else 1)
 
 
+# ------------------------------------------------------------------------------------------------- commands of suites
+class _Services:
+    """What commands of suites may ask of the parts above them; passed as click's ``obj``."""
+
+    def make_judge(self, name: str, role: str, **context: Any) -> Any:
+        """A judge by its name."""
+        from verism.registry import Context, make_judge
+
+        return make_judge(name, Context(**context), role)
+
+    def make_renderer(self, **context: Any) -> Any:
+        """The simulator, with the user's own assets if any."""
+        from verism.registry import Context, make_painter
+
+        return make_painter(Context(**context))
+
+
+def _attach_suite_commands() -> None:
+    """Add the commands that suites declare, by their path of names; each is imported when it is called."""
+    for path, location in commands().items():
+        *groups, name = path.split()
+        parent: click.Group = cli
+        for group in groups:
+            child = parent.commands[group]
+            assert isinstance(child, click.Group)
+            parent = child
+        parent.add_command(LazyCommand(name, location))
+
+
+_attach_suite_commands()
+
+
 def main() -> None:
     """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(standalone_mode=False, obj=_Services())
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as err:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from verism.cli.common import Group, put_json, say, without_nan
 from verism.errors import UsageError, VerismError
+from verism.terminal import Group, put_json, say, without_nan
 
 if TYPE_CHECKING:
     import numpy as np

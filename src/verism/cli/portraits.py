@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from verism.cli.common import put_json, say
+from verism.terminal import put_json, say
 
 __all__ = ["portraits"]
 

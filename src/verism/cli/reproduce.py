@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from verism.cli.common import Group, put_json, say
 from verism.errors import UsageError
+from verism.terminal import Group, put_json, say
 
 __all__ = ["reproduce"]
 

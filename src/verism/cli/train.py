@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from verism.cli.common import Failures, Group, put_json, put_scores, say, without_nan
+from verism.cli.common import put_scores
 from verism.errors import UsageError
+from verism.terminal import Failures, Group, put_json, say, without_nan
 
 __all__ = ["train"]
 

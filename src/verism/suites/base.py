@@ -131,6 +131,7 @@ class Suite(ABC):
         pairings: how two runs are compared image by image.
         layout: of its tables.
         commands: commands of its own for the command line, by name: ``"package.module:command"`` of click.
+        judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
@@ -144,6 +145,7 @@ class Suite(ABC):
     pairings: ClassVar[tuple[Pairing, ...]] = ()
     layout: ClassVar[Layout] = Layout()
     commands: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    judge_roles: ClassVar[tuple[str, ...]] = ()
     named_judges_only: ClassVar[bool] = False
 
     rule_values: Mapping[str, Any] = MappingProxyType({})

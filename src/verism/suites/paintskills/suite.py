@@ -105,6 +105,7 @@ class PaintSkills(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV",
     )
+    judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),
         Option("skills", str, many=True, flag="--skill", help="Only this skill; may be given several times."),

@@ -88,6 +88,7 @@ class Quality(Suite):
         ),
         citation="Heusel et al. 2017 (FID), Binkowski et al. 2018 (KID), Naeem et al. 2020 (PRDC)",
     )
+    judge_roles: ClassVar[tuple[str, ...]] = ("features",)
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "reference",

@@ -94,6 +94,7 @@ class SocialBias(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV, section 5",
     )
+    judge_roles: ClassVar[tuple[str, ...]] = ("vqa", "skin_tone")
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option("study", str, help="Another study: a file (.yaml, .json).", default="released"),

@@ -1,0 +1,104 @@
+"""What every command of the terminal shares: messages, results, failures, groups of commands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+import click
+
+__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "say", "without_nan"]
+
+FAILURES_SHOWN = 10
+
+
+class Failures:
+    """Pictures that did not come out, told once at the end and not one by one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> None:
+        self.lines.append(line)
+
+    def report(self) -> int:
+        """Print what failed; the exit code."""
+        if not self.lines:
+            return 0
+        say(f"{len(self.lines):,} without a usable picture:")
+        for line in self.lines[:FAILURES_SHOWN]:
+            say(f"  {line}")
+        if len(self.lines) > FAILURES_SHOWN:
+            say(f"  ... and {len(self.lines) - FAILURES_SHOWN:,} more; all are in the table `images` of the run")
+        return 1
+
+
+def say(text: str) -> None:
+    """A message for the person, on standard error."""
+    click.echo(text, err=True)
+
+
+def put_json(value: Any) -> None:
+    """A result as JSON, on standard output."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+class Group(click.Group):
+    """Commands in the order they are used, not of the alphabet; near names for a misspelt one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as err:
+            near = difflib.get_close_matches(args[0], self.commands, n=2)
+            if near:
+                raise click.UsageError(f"{err.message} Did you mean {' or '.join(near)}?", ctx) from None
+            raise
+
+
+def without_nan(value: Any) -> Any:
+    """The same with null for every NaN: JSON has none."""
+    if isinstance(value, dict):
+        return {key: without_nan(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [without_nan(v) for v in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+class LazyCommand(click.Command):
+    """A command of a module that is imported when it is called, or when its help is asked for."""
+
+    def __init__(self, name: str, location: str) -> None:
+        """A stand-in for a command or a group of commands.
+
+        Args:
+            name: on the command line.
+            location: ``module:command``.
+        """
+        super().__init__(name)
+        self.location = location
+
+    def loaded(self) -> click.Command:
+        """The command itself."""
+        module, _, attribute = self.location.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return self.loaded().get_short_help_str(limit)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return self.loaded().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return ctx.command.invoke(ctx)
