@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -24,55 +23,11 @@ from verism.records import Generator, Judge, Painter, Prompt
 __all__ = [
     "GENERATORS",
     "JUDGES",
-    "SUITES",
     "Context",
     "Spec",
     "make_generator",
     "make_judge",
-    "make_suite",
-    "stored_suite",
-    "suite_options",
 ]
-
-# Name of a suite: the module that has its ``build`` and ``rebuild``, and what it asks.
-SUITES: Mapping[str, tuple[str, str]] = {
-    "paintskills": (
-        "verism.suites.paintskills.suite",
-        "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
-    ),
-    "paintskills-v1": (
-        "verism.suites.paintskills.suite",
-        "object, count, color, spatial; 21 classes, 6 colours, black background (arXiv v1)",
-    ),
-    "geography": (
-        "verism.suites.geography.suite",
-        "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
-    ),
-    "geography-dollarstreet": (
-        "verism.suites.geography.suite",
-        "the same with DollarStreet: 109 topics, 4 regions",
-    ),
-    "quality": (
-        "verism.suites.quality.suite",
-        "FID, KID, precision, recall, density, coverage against real pictures or published statistics",
-    ),
-    "gender_presentation": (
-        "verism.suites.gender_presentation.suite",
-        "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
-    ),
-    "social_bias": (
-        "verism.suites.social_bias.suite",
-        "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
-    ),
-    "social_bias_v1": (
-        "verism.suites.social_bias_v1.suite",
-        "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
-    ),
-    "alignment": (
-        "verism.suites.alignment.suite",
-        "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
-    ),
-}
 
 GENERATORS: Mapping[str, tuple[str, str]] = {
     "builtin": (
@@ -222,45 +177,6 @@ def _is_bare(text: str) -> bool:
     """Whether a name says no kind: it is the name of a model on the hub, or a path."""
     head = text.partition("?")[0]
     return ":" not in head or Path(head).exists()
-
-
-def make_suite(name: str, **options: Any) -> Any:
-    """The suite of a name; options that are None are the suite's defaults.
-
-    Raises:
-        UsageError: unknown suite, or an option it does not have.
-    """
-    build = _suite_module(name).build
-    given = {key: value for key, value in options.items() if value is not None}
-    takes = suite_options(name)
-    if foreign := sorted(set(given) - set(takes)):
-        raise UsageError(f"suite {name} does not take {', '.join(foreign)}; its options are {', '.join(takes)}")
-    try:
-        return build(name, **given)
-    except ValueError as err:
-        raise UsageError(str(err)) from err
-
-
-def suite_options(name: str) -> list[str]:
-    """What ``make_suite`` takes for a suite."""
-    return [p.name for p in inspect.signature(_suite_module(name).build).parameters.values() if p.name != "name"]
-
-
-def stored_suite(name: str, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Any:
-    """The suite of a stored run, to score it again: by the settings and prompts it keeps.
-
-    Raises:
-        UsageError: unknown suite.
-    """
-    return _suite_module(name).rebuild(name, settings, prompts)
-
-
-def _suite_module(name: str) -> Any:
-    if name not in SUITES:
-        near = difflib.get_close_matches(name, SUITES, n=2)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"unknown suite {name!r}.{hint} There are: {', '.join(SUITES)}")
-    return importlib.import_module(SUITES[name][0])
 
 
 def make_painter(context: Context) -> Painter:

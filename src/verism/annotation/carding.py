@@ -16,7 +16,7 @@ from verism.annotation.ratings import Ratings, given_ratings, human_classes
 from verism.cards import JudgeCard, Measured
 from verism.errors import UsageError
 from verism.pipeline.scoring import observed_of, true_classes
-from verism.records import ROLES, Estimand, Observed, RatingTask, content_hash
+from verism.records import Estimand, Observed, RatingTask, content_hash, roles
 from verism.statistics.agreement import krippendorff_alpha
 from verism.store import TRUTH, Run
 
@@ -44,13 +44,13 @@ def card_of_run(
     Raises:
         UsageError: a suite without verdicts of classes, nobody who knows the truth, no such judge, or an unknown facet.
     """
-    if not hasattr(suite, "estimands"):
+    if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no verdicts whose truth could be told, so that there is nothing for a card")
     prompts = run.prompts()
     facets = sorted({facet for prompt in prompts for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in facets]:
         raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(facets) or 'none'}")
-    judges = {r: name for r in ROLES if (name := run.judge(r)) is not None}
+    judges = {r: name for r in roles() if (name := run.judge(r)) is not None}
     observed = observed_of(run, suite, judges)
     verdicts = run.verdicts()
     estimands: list[Estimand] = list(suite.estimands(observed, verdicts))
@@ -79,7 +79,7 @@ def card_of_run(
     if left_out:
         about += f"; {len(left_out):,} pictures are left out, whose true class the judge cannot say"
     pictures = {image for of in known.values() for image in of}
-    settings = run.manifest["settings"]
+    settings = run.manifest.settings
     return JudgeCard(
         judge=judges[role],
         role=role,
@@ -90,11 +90,11 @@ def card_of_run(
             "verism": __version__,
             "date": str(run.manifest.get("created", ""))[:10],
             "suite": suite.name,
-            "pictures_by": str(settings.get("generator", "not recorded")),
-            "seed": settings.get("seed"),
+            "pictures_by": settings.generator or "not recorded",
+            "seed": settings.seed,
             "pictures": len(pictures),
             "pictures_hash": content_hash(sorted(pictures))[:16],
-            "run": str(run.manifest.get("settings_hash", ""))[:16],
+            "run": settings.hash()[:16],
             "truth": source,
             "rules": {
                 name: value
@@ -192,10 +192,10 @@ def _of_painter(run: Run, suite: Any, keys: set[tuple[str, str]]) -> tuple[Truth
     for rule, key in keys:
         known[rule, key] = told.get((rule, content_hash(json.loads(key))), {})
     images = {image for of in known.values() for image in of}
-    settings = run.manifest["settings"]
+    settings = run.manifest.settings
     about = (
-        f"{_pictures(run, images)} of {suite.name}, painted by {settings.get('generator', 'an unnamed painter')} with "
-        f"seed {settings.get('seed')}, which told what it painted; the truth is the corrected protocol applied to that"
+        f"{_pictures(run, images)} of {suite.name}, painted by {settings.generator or 'an unnamed generator'} with "
+        f"seed {settings.seed}, which told what it painted; the truth is the corrected protocol applied to that"
     )
     return known, about
 
@@ -217,7 +217,7 @@ def _of_people(run: Run, suite: Any, keys: set[tuple[str, str]], min_right: floa
         if classes:
             asked.append(_agreement(task, classes, known[task.rule, json.dumps(dict(task.key), sort_keys=True)]))
             raters |= {rater for rater, _ in classes}
-    generator = run.manifest["settings"].get("generator", "an unnamed painter")
+    generator = run.manifest.settings.generator or "an unnamed generator"
     about = (
         f"{_pictures(run, images)} of {suite.name}, made by {generator}; the truth is the majority of {len(raters)} "
         f"{'person' if len(raters) == 1 else 'people'} ({'; '.join(asked)})"

@@ -48,7 +48,7 @@ def said_by_judges(suite: Any, observed: Observed, verdicts: pl.DataFrame) -> Sa
     Only what the suite can state as estimands: rules without classes are not in it.
     """
     found: Said = {}
-    for estimand in getattr(suite, "estimands", lambda *_: ())(observed, verdicts):
+    for estimand in suite.estimands(observed, verdicts):
         for part in estimand.parts:
             about = (estimand.rule, estimand.score.protocol, key_of(part.key))
             found.setdefault(about, ({}, {}))[0].update(zip(part.image_ids, part.said, strict=True))
@@ -85,7 +85,7 @@ def said_of_prompts(verdicts: pl.DataFrame) -> Said:
 
 def graded_rules(suite: Any, task: RatingTask) -> tuple[str, ...]:
     """Rules of verdicts whose numbers can be held against a task's answers: the task's own, and what its suite says."""
-    asked: Mapping[str, Sequence[str]] = getattr(suite, "graded_rules", dict)()
+    asked: Mapping[str, Sequence[str]] = suite.graded_rules()
     also = asked.get(task.rule, ())
     own = (task.rule,) if task.level != "nominal" else ()
     return tuple(dict.fromkeys((*also, *own)))

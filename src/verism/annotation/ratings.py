@@ -186,8 +186,8 @@ def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str
     """
     if rules.get("labels") != ANSWERS_AS_LABELS:
         return dict(rules)
-    if not hasattr(suite, "labels_of_ratings"):
-        raise UsageError(f"{suite.name} takes no labels of people; its rules are {', '.join(suite.rules())}")
+    if not suite.takes_rating_labels:
+        raise UsageError(f"{suite.name} takes no labels of people; its rules are {', '.join(suite.all_rules())}")
     ratings = given_ratings(run)
     return {**rules, "labels": suite.labels_of_ratings(ratings.table, ratings.tasks)}
 
@@ -311,7 +311,7 @@ def _answers(
     """The class that each rater gives each picture, None for "cannot tell"; and whether classes are a scale."""
     prompts = {p.prompt_id: p for p in run.prompts()}
     prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
-    classify = getattr(suite, "rated_class", _as_answered)
+    classify = suite.rated_class
     said: dict[str, list[str | None]] = {}
     scale = False
     for task in ratings.tasks.values():

@@ -9,8 +9,8 @@ from typing import Any, cast, get_args
 from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_document
 from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
-from verism.registry import stored_suite
 from verism.store import Run
+from verism.suites.catalogue import stored_suite
 
 __all__ = ["GENERAL", "PREFERENCE", "SCALE", "choose_tasks", "read_tasks", "suite_of", "tasks_of"]
 
@@ -60,12 +60,12 @@ _DEFAULT_OPTIONS = {
 
 def suite_of(run: Run) -> Any:
     """The suite of a stored run."""
-    return stored_suite(run.manifest["settings"]["suite"], run.manifest["settings"], run.prompts())
+    return stored_suite(run)
 
 
 def tasks_of(run: Run) -> list[RatingTask]:
     """The tasks a run offers: its suite's own first, then the general ones its suite does not have."""
-    own: Sequence[RatingTask] = getattr(suite_of(run), "rating_tasks", tuple)()
+    own: Sequence[RatingTask] = suite_of(run).rating_tasks()
     names = {task.name for task in own}
     return [*own, *(task for task in GENERAL if task.name not in names)]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
@@ -17,7 +18,7 @@ from verism.store import Run, score_records
 from verism.suites.catalogue import presentation_of
 from verism.terminal import put_json, say
 
-__all__ = ["GroupedCommand", "given", "judge_options", "parse_rules", "put_scores", "with_options"]
+__all__ = ["GroupedCommand", "given", "in_section", "judge_options", "parse_rules", "put_scores", "with_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +39,13 @@ def put_scores(run: Run, as_json: bool) -> None:
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists options by what they concern; an option says so by its attribute ``section``."""
+    """A command whose help lists options by what they concern; an option says so by its attribute ``section``.
+
+    Attributes:
+        more_help: by section, further entries of the list.
+    """
+
+    more_help: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -48,7 +55,7 @@ class GroupedCommand(click.Command):
                 sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
-                formatter.write_dl(records)
+                formatter.write_dl([*records, *self.more_help.get(title, ())])
 
 
 def in_section(title: str, parameters: Iterable[click.Parameter]) -> list[click.Parameter]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from verism.records import option_of
-from verism.registry import GENERATORS, JUDGES, SUITES
+from verism.registry import GENERATORS, JUDGES
+from verism.suites.catalogue import suite_class, suite_entries
 
 __all__ = ["listing"]
 
@@ -17,7 +18,10 @@ PROTOCOLS = (
 def listing(what: str) -> list[tuple[str, str]]:
     """Names and descriptions of one kind of thing."""
     if what == "suites":
-        return [(name, text) for name, (_, text) in SUITES.items()]
+        return [
+            (name, entry.summary or f"{suite_class(name).info.summary} ({entry.package})")
+            for name, entry in suite_entries().items()
+        ]
     if what == "models":
         return [(name, text) for name, (_, text) in GENERATORS.items()]
     if what == "judges":

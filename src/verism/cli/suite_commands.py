@@ -81,13 +81,17 @@ class SuiteCommands(click.Group):
         def call(**options: Any) -> None:
             self.run_suite(suite=name, **options)
 
-        return GroupedCommand(
+        command = GroupedCommand(
             name,
             callback=call,
             params=[*self.arguments, *suite_options(suite), *self.common(suite)],
             help=f"{suite.info.question}\n\n{self.about}\n\n{suite.info.citation}",
             context_settings={"max_content_width": 110},
         )
+        command.more_help = {
+            f"Rules of {name}": [(f"  {rule.name}", f"{rule.help}{_default_of(rule)}") for rule in suite.rules]
+        }
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -109,6 +113,11 @@ def suite_options(suite: type[Suite]) -> list[click.Parameter]:
     options = [_parameter(option, option.command_line) for option in suite.options if option.name != IMAGES]
     flagged = [_parameter(rule, rule.flag) for rule in suite.rules if rule.flag]
     return in_section(f"Options of {suite.info.name}", [*options, *flagged])
+
+
+def _default_of(rule: Rule) -> str:
+    default = ",".join(map(str, rule.default)) if isinstance(rule.default, tuple) else rule.default
+    return "" if default in (None, "") else f"  [default: {default}]"
 
 
 def _parameter(spec: Option | Rule, flag: str) -> click.Option:

@@ -64,7 +64,7 @@ def train_detector(
     verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
     verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
     """
-    from verism.registry import make_suite
+    from verism.suites.catalogue import make_suite
     from verism.training.detector import train_and_export
     from verism.training.scene_arrays import PAINTSKILLS_CLASSES
 
@@ -239,7 +239,8 @@ def _render_train_scenes(suite: str, skills: list[str] | None, count: int, out: 
     import os
 
     from verism.pipeline.scenes import render_scenes
-    from verism.registry import Context, make_painter, make_suite
+    from verism.registry import Context, make_painter
+    from verism.suites.catalogue import make_suite
 
     size = 192  # the objects of a picture are cut out of it: much smaller would blur them
     the_suite = make_suite(suite, skills=skills, split="train", limit=count, seed=seed)
