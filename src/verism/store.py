@@ -313,7 +313,7 @@ class Run:
         _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
+        """Keep how scores were adjusted for judges' errors (``pipeline.correction``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
             _write_whole(path, _json_bytes(list(records)))

@@ -17,11 +17,11 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from verism.annotation.exchange import export_study, import_ratings
-from verism.annotation.exchange.importing import option_of
+from verism.annotation.exchange.imports import option_of
 from verism.annotation.exchange.material import item_keys, questions, swapped
 from verism.annotation.ratings import ratings_of, study_path
 from verism.annotation.sampling import draw_items, read_checks, with_checks
-from verism.annotation.showing import Showing
+from verism.annotation.views import Showing
 from verism.annotation.tasks import PREFERENCE
 from verism.annotation.votes import Study, VoteStore
 from verism.errors import UsageError

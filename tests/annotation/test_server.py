@@ -23,7 +23,7 @@ from PIL import Image, PngImagePlugin
 
 from verism.annotation.sampling import draw_items
 from verism.annotation.server import create_app, serve
-from verism.annotation.showing import filled, keys_for
+from verism.annotation.views import filled, keys_for
 from verism.annotation.tasks import GENERAL, PREFERENCE
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.errors import UsageError, VerismError

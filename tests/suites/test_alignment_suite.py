@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from verism.annotation.judging import graded_report, graded_rules, graded_values
+from verism.annotation.judge_agreement import graded_report, graded_rules, graded_values
 from verism.annotation.tasks import GENERAL
 from verism.errors import UsageError
 from verism.metrics.retrieval import r_precision

@@ -28,7 +28,7 @@ __all__ = [
     "link_study",
     "majority_answer",
     "middle_answer",
-    "people_as_labels",
+    "ratings_as_labels",
     "rating_remarks",
     "ratings_of",
     "studies_of",
@@ -178,7 +178,7 @@ def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
     raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
 
 
-def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
+def ratings_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
     """Rules of a suite with ``labels=annotation`` replaced by what people answered about this run.
 
     Raises:
@@ -196,7 +196,7 @@ def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
     """The facets by which the pictures that people saw were drawn; empty if by none, or if studies differ.
 
     So many pictures of each cell are no even sample of all where cells differ in size; who estimates something about
-    all of them must weigh the answers (``pipeline.correcting``).
+    all of them must weigh the answers (``pipeline.correction``).
     """
     ways = _ways_of_drawing(run, rule, key)
     return ways.pop() if len(ways) == 1 else ()

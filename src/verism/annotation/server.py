@@ -19,7 +19,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
-from verism.annotation.showing import Showing
+from verism.annotation.views import Showing
 from verism.annotation.votes import Rater, VoteStore
 from verism.errors import UsageError, VerismError, require
 from verism.store import Run

@@ -14,7 +14,7 @@ from verism.terminal import Group, put_json, say, without_nan
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.annotation.carding import Source
+    from verism.annotation.judge_cards import Source
     from verism.cards import JudgeCard, Kind, Measured
     from verism.pipeline.calibration import Reading
 

@@ -22,7 +22,7 @@ from verism.annotation.votes import Study, VoteStore
 from verism.cards import JudgeCard, Measured, write_card
 from verism.generators.people import PeopleGenerator, PlainPeople
 from verism.pipeline.calibration import calibrate, read_truth
-from verism.pipeline.correcting import adjust_by_cards, adjust_by_people
+from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Observed, SkinToneNeed, frame, make_image_id
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.people import social_bias_estimands
@@ -258,7 +258,7 @@ def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
         signed = [e for e in estimands if e.score.metric == "presence_difference"]
         by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"})
         tally.add(named(a.score for a in by_card))
-        by_people = adjust_by_people(estimands, told_by_people(painted, rng, 0.4))
+        by_people = adjust_by_labels(estimands, told_by_people(painted, rng, 0.4))
         tally.add(named(a.score for a in by_people))
     plain, card, people = (tally.coverage(kind) for kind in ("", "rendered", "human"))
     hardly_moved = {("class_share", "tone", "7"), ("pooled_mad", "tone", ""), ("mad_debiased", "tone", "")}

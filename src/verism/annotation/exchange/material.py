@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from verism.annotation.showing import LEFT, RIGHT, TIE, Showing, filled
+from verism.annotation.views import LEFT, RIGHT, TIE, Showing, filled
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.imaging import encode_png, read_picture

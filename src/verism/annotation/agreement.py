@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.annotation.judging import (
+from verism.annotation.judge_agreement import (
     Said,
     graded_report,
     graded_rules,
@@ -23,7 +23,7 @@ from verism.annotation.judging import (
     said_of_prompts,
 )
 from verism.annotation.numbers import Options, order_of, told, value_of
-from verism.annotation.preferring import preference_report
+from verism.annotation.preference import preference_report
 from verism.annotation.ratings import Ratings, human_classes, majority_answer
 from verism.records import Observed, RatingTask
 from verism.statistics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts

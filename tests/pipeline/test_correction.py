@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from verism.cards import JudgeCard, Measured
-from verism.pipeline.correcting import adjust_by_cards, adjust_by_people
+from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Estimand, EstimandPart, Score
 
 NO, YES = "wrong", "right"
@@ -62,7 +62,7 @@ def test_a_bias_is_taken_out_as_the_formula_says():
     # is 0.6 of all and 0.5 of those seen, so the corrected value is 0.25 + trust * (0.6 - 0.5).
     said = answers(60)
     seen = {f"a{i}": YES if i < 10 else NO for i in [*range(20), *range(60, 80)]}
-    [made] = adjust_by_people([estimand(part(said), score=score(0.6))], lambda *_: seen)
+    [made] = adjust_by_labels([estimand(part(said), score=score(0.6))], lambda *_: seen)
     assert made.labels_only[0] == pytest.approx(0.25)
     assert made.score.value == pytest.approx(0.25 + made.trust * 0.1)
     assert 0 < made.trust < 1
@@ -75,7 +75,7 @@ def test_a_bias_is_taken_out_as_the_formula_says():
 
 def test_all_labelled_is_the_mean_of_people_whatever_the_judge_says():
     truth = {f"a{i}": YES if i < 7 else NO for i in range(20)}
-    [made] = adjust_by_people([estimand(part([YES] * 20))], lambda *_: truth, kind="rendered")
+    [made] = adjust_by_labels([estimand(part([YES] * 20))], lambda *_: truth, kind="rendered")
     assert made.score.value == pytest.approx(0.35)
     assert made.score.adjusted == "rendered"
     assert made.source == "the painter's own truth"
@@ -85,7 +85,7 @@ def test_weights_count():
     # Two prompts of one and three pictures, each prompt half of the value: 0.5 * 1 + 0.5 * (1 + 0 + 0) / 3 = 2 / 3.
     one = part([NO] * 4, clusters=("p", "q", "q", "q"), weights=(1 / 2, 1 / 6, 1 / 6, 1 / 6))
     truth = {"a0": YES, "a1": YES, "a2": NO, "a3": NO}
-    [made] = adjust_by_people([estimand(one)], lambda *_: truth)
+    [made] = adjust_by_labels([estimand(one)], lambda *_: truth)
     assert made.score.value == pytest.approx(2 / 3)
 
 
@@ -98,7 +98,7 @@ def test_a_difference_takes_each_parts_truth_by_its_own_key():
         return truths[key["skill"]]
 
     parts = (part([NO] * 20, skill="a"), part([YES] * 20, name="b", coefficient=-1.0, skill="b"))
-    [made] = adjust_by_people([estimand(*parts), estimand(*parts)][:1], classes)
+    [made] = adjust_by_labels([estimand(*parts), estimand(*parts)][:1], classes)
     assert made.score.value == pytest.approx(0.75 - 0.0)
     assert made.score.ci_high <= 1.0
     assert asked == [("accuracy", {"skill": "a"}), ("accuracy", {"skill": "b"})]
@@ -107,21 +107,21 @@ def test_a_difference_takes_each_parts_truth_by_its_own_key():
 def test_pictures_of_one_prompt_are_not_independent():
     said = [YES] * 60
     truth = {f"a{i}": YES if i % 12 < 6 else NO for i in range(60)}
-    alone = adjust_by_people([estimand(part(said))], lambda *_: truth)[0].score
+    alone = adjust_by_labels([estimand(part(said))], lambda *_: truth)[0].score
     prompts = [f"p{i // 6}" for i in range(60)]  # six pictures each, which agree completely
-    together = adjust_by_people([estimand(part(said, clusters=prompts))], lambda *_: truth)[0].score
+    together = adjust_by_labels([estimand(part(said, clusters=prompts))], lambda *_: truth)[0].score
     assert together.value == alone.value == 0.5
     assert together.ci_high - together.ci_low > 1.5 * (alone.ci_high - alone.ci_low)
 
 
 def test_what_nobody_was_asked_about_is_left_out():
-    assert adjust_by_people([estimand(part([YES] * 4))], lambda *_: {}) == []
+    assert adjust_by_labels([estimand(part([YES] * 4))], lambda *_: {}) == []
     # An answer that is no class of the estimand is no answer.
-    assert adjust_by_people([estimand(part([YES] * 4))], lambda *_: {"a0": "cannot tell"}) == []
+    assert adjust_by_labels([estimand(part([YES] * 4))], lambda *_: {"a0": "cannot tell"}) == []
 
 
 def test_one_label_gives_no_interval_but_says_why():
-    [made] = adjust_by_people([estimand(part([YES] * 4))], lambda *_: {"a0": YES})
+    [made] = adjust_by_labels([estimand(part([YES] * 4))], lambda *_: {"a0": YES})
     assert math.isnan(made.score.ci_low)
     assert made.note
     assert made.record()["ci_low"] is None

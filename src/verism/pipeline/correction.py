@@ -23,7 +23,7 @@ from verism.specs import Rule
 from verism.statistics.misclassification import FittedShares, fit_shares
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
-__all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_people"]
+__all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_labels"]
 
 Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by picture
 Remarks = Callable[[str, Mapping[str, Any]], Sequence[str]]  # rule and key -> what to mind about the true classes
@@ -75,7 +75,7 @@ class Adjustment:
         }
 
 
-def adjust_by_people(
+def adjust_by_labels(
     estimands: Sequence[Estimand],
     classes: Classes,
     *,

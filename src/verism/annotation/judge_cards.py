@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from verism._version import __version__
-from verism.annotation.agreeing import said_by_judges
+from verism.annotation.agreement import said_by_judges
 from verism.annotation.ratings import Ratings, given_ratings, human_classes
 from verism.cards import JudgeCard, Measured
 from verism.errors import UsageError

@@ -28,7 +28,7 @@ from verism.annotation.exchange.material import (
     url_of,
     write_pictures,
 )
-from verism.annotation.showing import Showing, keys_for
+from verism.annotation.views import Showing, keys_for
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.metrics.colour import MONK_RGB

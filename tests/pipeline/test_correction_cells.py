@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from verism.pipeline.correcting import adjust_by_people
+from verism.pipeline.correction import adjust_by_labels
 from verism.records import Estimand, EstimandPart, Score
 
 WORTH = {"yes": 1.0, "no": 0.0}
@@ -36,8 +36,8 @@ def test_each_answer_stands_for_its_cell_by_hand():
     # two) and twice in b. As drawn: 3 of 4. Weighed: (8 * 1/2 + 2 * 1) / 10 = 0.6.
     cells = {f"p{i}": "a" if i < 8 else "b" for i in range(10)}
     true = {"p0": "yes", "p1": "no", "p8": "yes", "p9": "yes"}
-    blind = adjust_by_people([estimand(["no"] * 10)], lambda *_: true)[0]
-    weighed = adjust_by_people([estimand(["no"] * 10)], lambda *_: true, cells=lambda *_: cells)[0]
+    blind = adjust_by_labels([estimand(["no"] * 10)], lambda *_: true)[0]
+    weighed = adjust_by_labels([estimand(["no"] * 10)], lambda *_: true, cells=lambda *_: cells)[0]
     assert blind.score.value == pytest.approx(0.75)
     assert weighed.score.value == pytest.approx(0.6)
     assert weighed.note == ""
@@ -45,7 +45,7 @@ def test_each_answer_stands_for_its_cell_by_hand():
 
 def test_cells_nobody_answered_for_are_said():
     cells = {f"p{i}": i // 4 for i in range(12)}
-    found = adjust_by_people([estimand(["no"] * 12)], lambda *_: {"p0": "no", "p5": "yes"}, cells=lambda *_: cells)[0]
+    found = adjust_by_labels([estimand(["no"] * 12)], lambda *_: {"p0": "no", "p5": "yes"}, cells=lambda *_: cells)[0]
     assert "4 pictures are of cells without any answer" in found.note
     assert not math.isnan(found.score.value)
 
@@ -62,7 +62,7 @@ def test_cells_of_unequal_size_are_covered_only_if_they_are_weighed():
         true = {f"p{i}": "yes" if truth[i] else "no" for i in drawn}
         share = 0.5 * 0.9
         for weighed in (True, False):
-            found = adjust_by_people(
+            found = adjust_by_labels(
                 [estimand(said)], lambda *_, t=true: t, cells=(lambda *_, c=cells: c) if weighed else None
             )
             inside = found[0].score.ci_low <= share <= found[0].score.ci_high

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from annotation_runs import make_run
 
-from verism.annotation.agreeing import agreement_report, judge_report, rated_values, said_by_judges
-from verism.annotation.judging import graded_report, said_of_prompts
+from verism.annotation.agreement import agreement_report, judge_report, rated_values, said_by_judges
+from verism.annotation.judge_agreement import graded_report, said_of_prompts
 from verism.annotation.numbers import value_of
-from verism.annotation.preferring import preference_report
+from verism.annotation.preference import preference_report
 from verism.annotation.ratings import Ratings, ratings_of
 from verism.annotation.tasks import GENERAL, PREFERENCE
 from verism.annotation.votes import Item, Study, VoteStore
