@@ -38,7 +38,7 @@ from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
-from verism.pipeline.scoring import Adjust, observed_of, score_run, true_classes
+from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
 from verism.records import (
     Estimand,
     FeatureNeed,
@@ -576,11 +576,6 @@ def open_run(path: PathLike) -> Run:
 
 def _opened(run: store.Run | PathLike) -> store.Run:
     return run if isinstance(run, store.Run) else open_run(run)
-
-
-def judges_of(run: store.Run) -> dict[str, str]:
-    """Full names of the judges, by role, whose observations the run's scores were made from."""
-    return {role: name for role in roles() if (name := run.judge(role)) is not None}
 
 
 def score(

@@ -1,15 +1,14 @@
-"""Which of two runs people like better, from pairs of pictures."""
+"""Which of two runs annotators prefer, from pairs of images."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.statistics.intervals import clustered_proportion
+from verism.annotation.judge_agreement import rate_with_interval
 from verism.statistics.paired import paired_difference
 
 if TYPE_CHECKING:
@@ -23,11 +22,13 @@ ANSWERS = ("first", "second", "tie")
 def preference_report(
     runs: Sequence[str], rows: pl.DataFrame, prompt_of: Mapping[str, str], *, seed: int = 0
 ) -> dict[str, Any]:
-    """How often people prefer either of two runs. All votes count alike; checks and skipped pairs do not.
+    """How often annotators prefer either of two runs. All votes count alike; checks and skipped pairs do not.
 
     Args:
-        runs: names of the first and second run. rows: table ``ratings`` of one task and these runs.
-        prompt_of: the prompt of each item: votes on pictures of one prompt are alike, and intervals know it.
+        runs: names of the first and second run.
+        rows: table ``ratings`` of one task and these runs.
+        prompt_of: the prompt of each item: votes on images of one prompt are alike, and intervals know it.
+        seed: of the permutation test.
 
     Returns:
         ``votes`` by answer, and ``shares`` of all votes, ties among them, with intervals; ``of_decided``: the first
@@ -48,8 +49,8 @@ def preference_report(
     return {
         "runs": list(runs),
         "votes": {name: int(hit[name].sum()) for name in ANSWERS},
-        "shares": {name: _share(hit[name], clusters) for name in ANSWERS},
-        "of_decided": _share(hit["first"][decided], clusters[decided]),
+        "shares": {name: rate_with_interval(hit[name], clusters) for name in ANSWERS},
+        "of_decided": rate_with_interval(hit["first"][decided], clusters[decided]),
         "difference": {
             "value": difference.difference,
             "low": difference.low,
@@ -64,9 +65,3 @@ def preference_report(
         },
     }
 
-
-def _share(hits: np.ndarray, clusters: np.ndarray) -> dict[str, Any]:
-    if not len(hits):
-        return {"value": math.nan, "low": math.nan, "high": math.nan, "n": 0}
-    found = clustered_proportion(hits, clusters)
-    return {"value": found.value, "low": found.low, "high": found.high, "n": len(hits)}
