@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from annotation_runs import make_run
+from annotation_runs import PlainSuite, make_run
 
-from verism.annotation.agreement import agreement_report, judge_report, rated_values, said_by_judges
-from verism.annotation.judge_agreement import graded_report, said_of_prompts
-from verism.annotation.numbers import value_of
+from verism.annotation.agreement import agreement_report, answer_value, rated_values
+from verism.annotation.judge_agreement import (
+    Predicted,
+    graded_report,
+    judge_report,
+    predicted_classes,
+    predicted_prompt_classes,
+)
 from verism.annotation.preference import preference_report
 from verism.annotation.ratings import Ratings, ratings_of
-from verism.annotation.tasks import GENERAL, PREFERENCE
+from verism.annotation.tasks import PREFERENCE, general_tasks
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.records import Estimand, EstimandPart, Observed, Prompt, RatingTask, Score, frame
 
 YES_NO = RatingTask(
     name="any", question="?", kind="choice", options=("yes", "no", "?"), unsure=("?",), rule="seen", key={"of": "x"}
 )
-SCALE = GENERAL[1]
+SCALE = general_tasks()[1]
 TONE = RatingTask(
     name="tone",
     question="?",
@@ -86,7 +90,7 @@ def report(task, given, *, verdicts=(), suite=None, judged=True, checks=(), obse
     table = rows(task, given, checks=checks) if isinstance(given, dict) else given
     ratings = Ratings(table=table, tasks={task.name: task})
     run = FakeRun(observed, verdicts)
-    found = agreement_report(run, suite or SimpleNamespace(), ratings, observed if judged else None, **more)
+    found = agreement_report(run, suite or PlainSuite(), ratings, observed if judged else None, **more)
     return found["tasks"].get(task.name)
 
 
@@ -220,7 +224,7 @@ def test_a_scale_of_words_counts_by_place():
     task = RatingTask(
         name="w", question="?", kind="scale", options=("bad", "fair", "good", "?"), unsure=("?",), level="ordinal"
     )
-    assert [value_of(task, answer) for answer in ("bad", "good")] == [1.0, 3.0]
+    assert [answer_value(task, answer) for answer in ("bad", "good")] == [1.0, 3.0]
     found = report(task, {"A": "bad good fair", "B": "bad good good"})["people"]
     assert found["majority"]["shares"] == {"bad": 0.5, "good": 0.5}
     assert found["mean"]["value"] == pytest.approx((1 + 3 + 2.5) / 3)
@@ -231,7 +235,7 @@ def test_a_judge_by_degrees_beside_a_scale():
     # Mean ratings 1, 2, 4.5, 5 against 0.1, 0.3, 0.2, 0.9: of six pairs five agree: tau (5 - 1) / 6.
     given = {"A": "1 2 4 5", "B": "1 2 5 5"}
     told = [verdict(f"p{i}#0", v, rule="clipscore") for i, v in enumerate((0.1, 0.3, 0.2, 0.9))]
-    suite = SimpleNamespace(graded_rules=lambda: {"alignment": ("clipscore",)})
+    suite = PlainSuite(graded={"alignment": ("clipscore",)})
     found = report(SCALE, given, verdicts=told, suite=suite)["graded"]["clipscore"]["corrected"]
     assert found["kendall_tau_b"]["value"] == pytest.approx(4 / 6)
     assert found["spearman"]["value"] == pytest.approx(1 - 6 * 2 / (4 * 15))
@@ -270,7 +274,7 @@ def test_the_area_is_of_yes_or_the_first_answer(options):
     table = rows(YES_NO, {"A": "yes yes no no ?"}).with_columns(task=np.array(["t"] * 5))
     table = table.with_columns(answer=table["answer"].replace({"yes": positive, "no": negative}))
     told = [verdict(f"p{i}#0", v, rule="degree") for i, v in enumerate((0.9, 0.4, 0.5, 0.1, 0.2))]
-    suite = SimpleNamespace(graded_rules=lambda: {"r": ("degree",)})
+    suite = PlainSuite(graded={"r": ("degree",)})
     found = report(task, table, verdicts=told, suite=suite)["graded"]["degree"]["corrected"]
     assert found["auc"]["value"] == 0.75
     assert found["auc"]["positive"] == positive
@@ -280,7 +284,7 @@ def test_the_area_is_of_yes_or_the_first_answer(options):
 def test_degrees_are_of_the_tasks_own_key():
     told = [verdict(f"p{i}#0", i / 4, rule="degree", of=of) for i in range(4) for of in ("x",)]
     told += [verdict(f"p{i}#0", -i, rule="degree", of="y") for i in range(4)]
-    suite = SimpleNamespace(graded_rules=lambda: {"seen": ("degree",)})
+    suite = PlainSuite(graded={"seen": ("degree",)})
     found = report(YES_NO, {"A": "no no yes yes"}, verdicts=told, suite=suite)
     assert found["graded"]["degree"]["corrected"]["auc"]["value"] == 1.0
 
@@ -306,7 +310,7 @@ def test_degrees_group_by_group():
 def test_a_judge_beside_the_majority_by_hand():
     true = {f"p{i}#0": v for i, v in enumerate(["yes", "yes", "yes", "yes", "no", "no"])}
     said = {f"p{i}#0": v for i, v in enumerate(["yes", "yes", "yes", "no", "yes", "no"])} | {"p9#0": "yes"}
-    found = judge_report(said, true | {"p11#0": "no"}, world(), n_resamples=0)
+    found = judge_report(Predicted(classes=said), true | {"p11#0": "no"}, world(), n_resamples=0)
     assert found["labels"] == ["no", "yes"]
     assert found["confusion"] == [[1, 1], [1, 3]]  # true by said
     assert (found["items"], found["without_verdict"]) == (6, 1)
@@ -322,7 +326,7 @@ def test_a_judge_that_is_worse_for_one_group_is_found():
     true = {f"p{i}#0": "yes" if i % 4 < 2 else "no" for i in range(80)}
     # In b every second yes is missed; in a nothing.
     said = {item: "no" if i % 2 == 0 and i % 8 == 0 else answer for i, (item, answer) in enumerate(true.items())}
-    groups = judge_report(said, true, observed, by=("group",), n_resamples=0)["groups"]["group"]
+    groups = judge_report(Predicted(classes=said), true, observed, by=("group",), n_resamples=0)["groups"]["group"]
     assert groups["a"]["classes"]["yes"]["found"]["value"] == 1.0
     assert groups["b"]["classes"]["yes"]["found"]["value"] == 0.5
     assert groups["b"]["classes"]["yes"]["found"]["high"] < groups["a"]["classes"]["yes"]["found"]["low"]
@@ -333,9 +337,7 @@ def test_a_judge_that_is_worse_for_one_group_is_found():
 def test_judges_are_held_against_the_verdicts_of_the_tasks_key_alone():
     right = {f"p{i}#0": v for i, v in enumerate(["yes", "no", "yes"])}
     wrong = {item: "no" if v == "yes" else "yes" for item, v in right.items()}
-    suite = SimpleNamespace(
-        estimands=lambda *_: [estimand(right), estimand(wrong, key={"of": "y"}), estimand(wrong, rule="other")]
-    )
+    suite = PlainSuite(estimand(right), estimand(wrong, key={"of": "y"}), estimand(wrong, rule="other"))
     found = report(YES_NO, {"A": "yes no yes", "B": "yes no yes"}, suite=suite)["judges"]
     assert list(found) == ["corrected"]
     assert found["corrected"]["accuracy"]["value"] == 1.0
@@ -345,19 +347,20 @@ def test_probabilities_are_of_yes_and_the_area_is_the_right_way_round():
     # A judge of yes and no tells P(yes): high where people say yes. The area is 1, whatever it made of it.
     p_yes = {f"p{i}#0": p for i, p in enumerate((0.9, 0.45, 0.3, 0.1))}
     said = {item: "yes" if p > 0.5 else "no" for item, p in p_yes.items()}
-    suite = SimpleNamespace(estimands=lambda *_: [estimand(said)])
+    suite = PlainSuite(estimand(said))
     told = [verdict(item, float(said[item] == "yes"), of="x", probability=p) for item, p in p_yes.items()]
     found = report(YES_NO, {"A": "yes yes no no"}, verdicts=told, suite=suite)["judges"]["corrected"]
     assert found["auc"]["value"] == 1.0
     assert found["auc"]["positive"] == "yes"
     assert found["confusion"] == [[2, 0], [1, 1]]
-    scores = said_by_judges(suite, world(), frame("verdicts", told))["seen", "corrected", '{"of": "x"}'][1]
-    assert scores == pytest.approx({"p0#0": 0.9, "p1#0": 0.55, "p2#0": 0.7, "p3#0": 0.9})  # of what was said
+    predicted = predicted_classes([estimand(said)], frame("verdicts", told))["seen", "corrected", '{"of": "x"}']
+    # Of the predicted class.
+    assert predicted.probabilities == pytest.approx({"p0#0": 0.9, "p1#0": 0.55, "p2#0": 0.7, "p3#0": 0.9})
 
 
 def test_probabilities_of_other_classes_are_of_the_class_said():
     said = {f"p{i}#0": v for i, v in enumerate(["man", "man", "woman", "woman"])}
-    suite = SimpleNamespace(estimands=lambda *_: [estimand(said, key={})])
+    suite = PlainSuite(estimand(said, key={}))
     told = [verdict(item, 1.0, probability=p) for item, p in zip(said, (0.6, 0.9, 0.9, 0.6), strict=True)]
     task = RatingTask(name="g", question="?", kind="choice", options=("man", "woman"), rule="seen")
     table = rows(YES_NO, {"A": "w m w m"}).with_columns(task=np.array(["g"] * 4))
@@ -378,9 +381,9 @@ def test_the_vote_of_a_grid_is_held_against_its_raters():
         for n in range(3)
     ]
     told.append(verdict("p3#0", None, "gender", "released", **{"class": None}))
-    said, scores = said_of_prompts(frame("verdicts", told))["gender", "released", "{}"]
-    assert said == votes
-    assert scores == dict.fromkeys(votes, 0.8)
+    predicted = predicted_prompt_classes(frame("verdicts", told))["gender", "released", "{}"]
+    assert predicted.classes == votes
+    assert predicted.probabilities == dict.fromkeys(votes, 0.8)
     table = rows(task, {"A": "male female female male", "B": "male female female male"})
     found = report(task, table, verdicts=told)["judges"]["released"]
     assert found["confusion"] == [[1, 1], [0, 1]]  # female, male
@@ -438,6 +441,6 @@ def test_two_comparisons_of_one_run_are_kept_apart(tmp_path):
         store.vote(store.named_rater("A"), 0, answer)
     ratings = ratings_of(runs[0])
     assert set(ratings.comparisons) == {("mine", "b"), ("mine", "c")}
-    tasks = agreement_report(runs[0], SimpleNamespace(), ratings, None, n_resamples=0)["tasks"]
+    tasks = agreement_report(runs[0], PlainSuite(), ratings, None, n_resamples=0)["tasks"]
     assert tasks["preference: mine or b"]["preference"]["votes"]["first"] == 1
     assert tasks["preference: mine or c"]["preference"]["votes"]["second"] == 1

@@ -21,8 +21,8 @@ from verism.annotation.exchange.imports import option_of
 from verism.annotation.exchange.material import item_keys, questions, swapped
 from verism.annotation.ratings import ratings_of, study_path
 from verism.annotation.sampling import draw_items, read_checks, with_checks
-from verism.annotation.views import Showing
 from verism.annotation.tasks import PREFERENCE
+from verism.annotation.views import Showing
 from verism.annotation.votes import Study, VoteStore
 from verism.errors import UsageError
 from verism.records import RatingTask

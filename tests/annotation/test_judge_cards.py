@@ -14,7 +14,7 @@ from verism.cards import find_measured, write_card
 from verism.errors import UsageError
 from verism.pipeline.local import make_requests
 from verism.pipeline.scoring import score_run
-from verism.registry import make_suite
+from verism.suites.catalogue import make_suite
 
 JUDGE = "pixel-judge@1"
 
@@ -63,7 +63,7 @@ def test_the_painters_truth_gives_the_errors_that_were_put_in(tmp_path, asked, s
     for protocol in ("corrected", "released", "paper"):
         of = [m for m in finer if m.protocol == protocol]
         assert sum(sum(map(sum, m.counts)) for m in of) == 40  # the facet a table is about already makes no group
-    assert "80 pictures for 80 prompts of paintskills" in card.ground_truth
+    assert "80 images for 80 prompts of paintskills" in card.ground_truth
     assert "scripted:error=0.5" in card.ground_truth
     assert "seed 2" in card.ground_truth
     assert card.made["rules"]["threshold_corrected"] == 0.5
@@ -103,7 +103,7 @@ def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
     assert abs(freed.value - true) < abs(judged_value.value - true) / 2
     [how] = [a for a in second.adjustments() if a["metric"] == "accuracy" and a["protocol"] == "corrected"]
     assert how["method"] == "judge card"
-    assert "150 pictures" in how["source"]
+    assert "150 images" in how["source"]
     # Without a card of one's own, the truth that this painter told decides.
     api.score(second, correct="rendered")
     assert {a["method"] for a in second.adjustments()} == {"prediction-powered"}
@@ -137,7 +137,7 @@ def test_people_are_the_truth_where_most_of_them_agree(tmp_path, asked, scripted
     assert {m.group["skill"] for m in card.measured} == {"object"}
     # Of 13 pictures 7 are right and 5 wrong for both: observed disagreement 1 / 13. Expected of 15 right and 11 wrong
     # answers: 2 * 15 * 11 / (26 * 25). alpha = 1 - (1 / 13) / (330 / 650) = 0.85.
-    words = "majority of 2 people (object: 26 answers about 13 pictures, Krippendorff's alpha 0.85, 1 tie left out)"
+    words = "majority of 2 annotators (object: 26 answers about 13 images, Krippendorff's alpha 0.85, 1 tie left out)"
     assert words in card.ground_truth
     assert card.made["pictures"] == 12
 
@@ -172,5 +172,5 @@ def test_what_has_no_truth_or_no_judge_says_what_to_do(tmp_path, scripted):
         api.judge_card(run, "truth", role="vqa")
     unjudged = plain_run(tmp_path / "plain", limit=3)
     score_run(unjudged, make_suite("paintskills", limit=3))
-    with pytest.raises(UsageError, match="no judge looked"):
+    with pytest.raises(UsageError, match="no judge observed"):
         api.judge_card(unjudged, "truth")

@@ -23,8 +23,8 @@ from PIL import Image, PngImagePlugin
 
 from verism.annotation.sampling import draw_items
 from verism.annotation.server import create_app, serve
+from verism.annotation.tasks import PREFERENCE, general_tasks
 from verism.annotation.views import filled, keys_for
-from verism.annotation.tasks import GENERAL, PREFERENCE
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.errors import UsageError, VerismError
 from verism.metrics.colour import MONK_RGB
@@ -32,7 +32,7 @@ from verism.records import Prompt, RatingTask
 from verism.store import Run
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
-HUMAN, ALIGNMENT = GENERAL
+HUMAN, ALIGNMENT = general_tasks()
 TEMPLATE: dict[str, Path] = {}  # a run to copy: making one takes longer than most of these tests
 SELF = {"x-verism": "1", "sec-fetch-site": "same-origin"}
 

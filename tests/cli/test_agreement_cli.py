@@ -11,11 +11,11 @@ import pytest
 from verism import api
 from verism.annotation.ratings import link_study, study_path
 from verism.annotation.sampling import draw_items, with_checks
-from verism.annotation.tasks import GENERAL, PREFERENCE, tasks_of
+from verism.annotation.tasks import PREFERENCE, general_tasks, tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.imaging import encode_png
 from verism.records import RatingTask, frame, make_image_id
-from verism.registry import make_suite
+from verism.suites.catalogue import make_suite
 from verism.store import Run
 
 JUDGE = "replies@1"
@@ -179,7 +179,7 @@ def test_a_scale_and_tones_are_printed_by_their_order(in_process, dressed):
     tone = RatingTask(
         name="tone", question="?", kind="tone", options=tuple(map(str, range(1, 11))), level="ordinal", rule="tone"
     )
-    ask(dressed, [GENERAL[1], tone], {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}, per_cell=8)
+    ask(dressed, [general_tasks()[1], tone], {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}, per_cell=8)
     code, out, _ = in_process("agreement", dressed.path, "--resamples", 20)
     assert code == 0
     assert "krippendorff alpha (ordinal)" in out

@@ -141,8 +141,8 @@ def _beside_judges(task: RatingTask, rows: pl.DataFrame, true: Mapping[str, str]
     rated = rated_values(task, rows)
     graded: dict[str, Any] = {}
     rules = graded_rules(judged.suite, task) if rated else ()
-    by_prompt = task.unit == "prompt"
-    for (rule, protocol), values in sorted(graded_values(judged.verdicts, rules, task.key, by_prompt=by_prompt).items()):
+    values_by_rule = graded_values(judged.verdicts, rules, task.key, by_prompt=task.unit == "prompt")
+    for (rule, protocol), values in sorted(values_by_rule.items()):
         if rated.keys() & values.keys():
             graded.setdefault(rule, {})[protocol] = graded_report(
                 values, task, rated, judged.observed, by=judged.by, **judged.options
@@ -269,7 +269,8 @@ def _pairs(
                 entry["kendall_tau_b"] = agreement_record(kendall_tau_b(first, second, **clustered))
                 entry["spearman"] = agreement_record(spearman(first, second, **clustered))
                 entry["within_one"] = _within_one(task, table[[a, b]][:, both], clustered["clusters"], options)
-                entry["cohen_kappa_quadratic"] = agreement_record(cohen_kappa(first, second, weights="quadratic", **clustered))
+                quadratic = cohen_kappa(first, second, weights="quadratic", **clustered)
+                entry["cohen_kappa_quadratic"] = agreement_record(quadratic)
             entries.append(entry)
     return entries
 

@@ -73,9 +73,7 @@ def key_text(key: Mapping[str, Any]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
-def predicted_classes(
-    estimands: Iterable[Estimand], verdicts: pl.DataFrame
-) -> dict[tuple[str, str, str], Predicted]:
+def predicted_classes(estimands: Iterable[Estimand], verdicts: pl.DataFrame) -> dict[tuple[str, str, str], Predicted]:
     """The class that judges give each image.
 
     Args:
@@ -304,9 +302,7 @@ def graded_report(
     return report
 
 
-def _graded(
-    task: RatingTask, human: Sequence[float], judge: Sequence[float], clustered: Clustered
-) -> dict[str, Any]:
+def _graded(task: RatingTask, human: Sequence[float], judge: Sequence[float], clustered: Clustered) -> dict[str, Any]:
     if task.level == "nominal":
         return {"auc": agreement_record(auc(judge, human, **clustered)) | {"positive": positive_option(task)}}
     measures = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from verism._version import __version__
 from verism.annotation.judge_agreement import Predicted, is_number, key_text, label_order, predicted_classes
-from verism.annotation.ratings import Ratings, given_ratings, human_classes, rated_classes
+from verism.annotation.ratings import given_ratings, human_classes, rated_classes
 from verism.cards import JudgeCard, Measured
 from verism.errors import UsageError
 from verism.pipeline.scoring import judges_of, observed_of, true_classes
@@ -192,9 +192,7 @@ def _rendered_truth(run: Run, suite: Suite, keys: set[tuple[str, str]]) -> tuple
     return known, about
 
 
-def _truth_of_annotators(
-    run: Run, suite: Suite, keys: set[tuple[str, str]], min_right: float
-) -> tuple[Truths, str]:
+def _truth_of_annotators(run: Run, suite: Suite, keys: set[tuple[str, str]], min_right: float) -> tuple[Truths, str]:
     ratings = given_ratings(run, min_right=min_right)
     known: Truths = {
         (rule, key): human_classes(run, suite, rule, json.loads(key), ratings=ratings) for rule, key in keys

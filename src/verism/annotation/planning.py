@@ -15,6 +15,7 @@ from verism.cards import JudgeCard, Measured, find_measured
 from verism.records import Estimand, EstimandPart, Observed
 from verism.statistics.prediction_powered import labels_needed
 from verism.store import Run
+from verism.suites.base import Suite
 
 __all__ = ["PILOT", "Planned", "plan_labels"]
 
@@ -45,7 +46,7 @@ class Planned:
 
 def plan_labels(
     run: Run,
-    suite: Any,
+    suite: Suite,
     observed: Observed,
     *,
     half_width: float,

@@ -64,4 +64,3 @@ def preference_report(
             "even": sum(n == 0 for n in lead.values()),
         },
     }
-

@@ -229,13 +229,11 @@ def rating_remarks(
         answered = sum(map(bool, known.values()))
         remarks.append(
             f"{torn:,} of {answered:,} images with answers have no majority and are left out; if "
-            "annotators agree more easily about some images than about others, the rest is no even sample (an odd number "
-            "of raters leaves few)"
+            "annotators agree more easily about some images than about others, the rest is no even sample (an odd "
+            "number of raters leaves few)"
         )
     if len(_sampling_designs(run, rule, key)) > 1:
-        remarks.append(
-            "studies of this question drew images by different facets; answers are taken for an even sample"
-        )
+        remarks.append("studies of this question drew images by different facets; answers are taken for an even sample")
     return remarks
 
 
