@@ -23,7 +23,7 @@ from verism.cards import JudgeCard, Measured, write_card
 from verism.generators.people import PeopleGenerator, PlainPeople
 from verism.pipeline.calibration import calibrate, read_truth
 from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
-from verism.records import Observed, SkinToneNeed, frame, make_image_id
+from verism.records import Observed, frame, make_image_id
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.people import social_bias_estimands
 from verism.suites.social_bias.suite import build
@@ -368,7 +368,7 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
     """Faces found by a cascade, colours of their pixels, tones of a scale: all the way, with its errors taken out."""
     pytest.importorskip("cv2")
-    from verism.cli.judge import FACETS, _read_tones
+    from verism.judges.skin_tone.calibration import CALIBRATION
     from verism.judges.skin_tone.cascade import CascadeFaces
     from verism.judges.skin_tone.judge import SkinToneJudge
 
@@ -381,9 +381,9 @@ def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
             looks = {"woman": n % 3 == 0, "tone": tone, "worn": set(), "seed": 900 + n}
             Image.fromarray(painter.paint(**looks).pixels).save(tmp_path / f"{n}.png")
             rows.writerow([f"{n}.png", tone])
-    known = read_truth(tmp_path / "truth.csv", {"tone": LABELS}, FACETS)
+    known = read_truth(tmp_path / "truth.csv", CALIBRATION)
     card = tmp_path / "card.json"
-    write_card(calibrate(judge, SkinToneNeed(), known, {"tone": LABELS}, _read_tones), card)
+    write_card(calibrate(judge, CALIBRATION, known), card)
 
     study = tmp_path / "study.json"
     axes = [{"name": "tone", "groups": ["person"]}]
