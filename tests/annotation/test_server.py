@@ -394,7 +394,7 @@ def test_the_runs_may_be_named_in_any_order_left_out_or_moved(tmp_path):
 
 def test_pictures_of_another_run_are_none_of_this_study(tmp_path):
     store, _ = study(tmp_path, items=[Item(item="x", task="human", pictures=((0, "of-another-run"),))])
-    with pytest.raises(UsageError, match="none of the pictures"):
+    with pytest.raises(UsageError, match="none of the images"):
         create_app(store, [], tokens=False)
 
 

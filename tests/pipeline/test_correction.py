@@ -9,6 +9,7 @@ import pytest
 from verism.cards import JudgeCard, Measured
 from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Estimand, EstimandPart, Score
+from verism.specs import Rule
 
 NO, YES = "wrong", "right"
 JUDGES = {"detector": "judge@1"}
@@ -244,10 +245,11 @@ def test_prompts_with_several_pictures_widen_the_interval():
 def test_a_card_made_by_other_rules_gives_no_value():
     made_at = card(table(), rules={"threshold_corrected": 0.35, "threshold_paper": 0.8})
     one = [estimand(part(answers(45)))]
+    declared = [Rule(f"threshold_{p}", float, 0.5, protocol=p, help="") for p in ("corrected", "paper")]
     for rules in ({}, {"threshold_corrected": 0.35}, {"threshold_corrected": 0.35, "threshold_paper": 0.1}):
-        [made] = adjust_by_cards(one, [made_at], JUDGES, rules=rules)
+        [made] = adjust_by_cards(one, [made_at], JUDGES, rules=rules, declared=declared)
         assert made.score.value == pytest.approx(0.5, abs=1e-6), rules  # the paper's limit concerns the paper's alone
-    [made] = adjust_by_cards(one, [made_at], JUDGES, rules={"threshold_corrected": 0.7})
+    [made] = adjust_by_cards(one, [made_at], JUDGES, rules={"threshold_corrected": 0.7}, declared=declared)
     assert math.isnan(made.score.value)
     assert "threshold_corrected=0.35" in made.note
     assert "0.7" in made.note

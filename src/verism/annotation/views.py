@@ -1,7 +1,7 @@
 """What a rater sees of a study: all that the page needs, and nothing that gives away what they are not to know.
 
-The page never learns ids of pictures or prompts, names of runs, which items are checks with a known answer, or which
-picture of a pair is whose: pictures have a number on the screen, and a pair's answers are ``left`` and ``right``.
+The page never learns ids of images or prompts, names of runs, which items are checks with a known answer, or which
+image of a pair is whose: images have a number on the screen, and a pair's answers are ``left`` and ``right``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from verism.metrics.colour import MONK_RGB
 from verism.records import Prompt, RatingTask
 from verism.store import Run
 
-__all__ = ["LEFT", "RIGHT", "TIE", "Showing", "filled", "keys_for"]
+__all__ = ["LEFT", "RIGHT", "TIE", "StudyView", "filled", "keys_for"]
 
 LEFT, RIGHT, TIE = "left", "right", "tie"
 PAIR_LABELS = {LEFT: "Left", RIGHT: "Right", TIE: "Neither is better"}
@@ -27,17 +27,18 @@ COMMAND_KEYS = frozenset("usz")  # undo, skip, zoom: never an answer
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
 
 
-class Showing:
+class StudyView:
     """A study and its runs, as its raters see them."""
 
     def __init__(self, store: VoteStore, runs: Sequence[Run]) -> None:
-        """Find the pictures of a study.
+        """Find the images of a study.
 
         Args:
+            store: the study.
             runs: those of the study in its order, or some of them; others are opened where the study says they lie.
 
         Raises:
-            UsageError: a run is gone, or none of the study's pictures is in the runs.
+            UsageError: a run is gone, or none of the study's images is in the runs.
         """
         self.store = store
         self.runs = _runs_of(store, runs)
@@ -53,40 +54,40 @@ class Showing:
                     if path is not None:
                         self._paths[number, image_id] = run.resolve(path)
         if not self._paths:
-            raise UsageError(f"none of the pictures of {store.path} is in {', '.join(str(r.path) for r in self.runs)}")
+            raise UsageError(f"none of the images of {store.path} is in {', '.join(str(r.path) for r in self.runs)}")
         self._names = {task.name: number for number, task in enumerate(store.study.tasks)}
         self._examples = {
-            (number, place): file
+            (number, index): file
             for number, task in enumerate(store.study.tasks)
-            for place, option in enumerate(task.options)
+            for index, option in enumerate(task.options)
             if (file := self._example_file(task.examples.get(option, ""))) is not None
         }
 
-    # ----------------------------------------------------------------------------------------------------- pictures
-    def picture(self, rater: Rater, position: int, number: int) -> bytes | None:
-        """A picture of an item as PNG, by its place on this rater's screen; None if there is none.
+    # ------------------------------------------------------------------------------------------------------- images
+    def image(self, rater: Rater, position: int, number: int) -> bytes | None:
+        """An image of an item as PNG, by its index on this rater's screen; None if there is none.
 
         The pixels are those that judges are given. Encoding them again leaves out what a file may tell beside them:
         its name, format, and the prompt or model in its metadata.
         """
         if not 0 <= position < len(self.store.study.items):
             return None
-        pictures = self.store.study.items[position].pictures
-        if not 0 <= number < len(pictures):
+        images = self.store.study.items[position].pictures
+        if not 0 <= number < len(images):
             return None
         if self.store.swapped(rater, position):
-            number = len(pictures) - 1 - number
-        return _png(self._paths.get(pictures[number]))
+            number = len(images) - 1 - number
+        return _png(self._paths.get(images[number]))
 
     def example(self, task: int, option: int) -> bytes | None:
-        """The picture that a task names as the example of an option, as PNG."""
+        """The image that a task names as the example of an option, as PNG."""
         return _png(self._examples.get((task, option)))
 
     def _example_file(self, text: str) -> Path | None:
         if Path(text).suffix.lower() not in PICTURE_SUFFIXES or "\n" in text:
             return None
-        places = [Path(text), *(run.path / text for run in self.runs)]
-        return next((place for place in places if place.is_file()), None)
+        candidates = [Path(text), *(run.path / text for run in self.runs)]
+        return next((path for path in candidates if path.is_file()), None)
 
     # ---------------------------------------------------------------------------------------------------- the state
     def state(self, rater: Rater) -> dict[str, Any]:
@@ -145,18 +146,18 @@ class Showing:
         keys = [""] * len(values) if task.kind == "list" else keys_for(values)
         number = self._names[task.name]
         options = []
-        for place, (value, key) in enumerate(zip(values, keys, strict=True)):
+        for index, (value, key) in enumerate(zip(values, keys, strict=True)):
             note = "" if pair else task.examples.get(value, "")
-            pictured = (number, place) in self._examples and not pair
+            has_image = (number, index) in self._examples and not pair
             options.append(
                 {
                     "value": value,
                     "label": PAIR_LABELS[value] if pair else value,
                     "key": key,
-                    "note": "" if pictured else note,
-                    "example": f"examples/{number}/{place}" if pictured else None,
+                    "note": "" if has_image else note,
+                    "example": f"examples/{number}/{index}" if has_image else None,
                     "swatch": _swatch(value) if task.kind == "tone" else None,
-                    "apart": value in task.unsure or (place == len(values) - 1 and value.startswith("none")),
+                    "apart": value in task.unsure or (index == len(values) - 1 and value.startswith("none")),
                 }
             )
         return options
@@ -172,8 +173,8 @@ class Showing:
 
     def was_given(self, rater: Rater, position: int, ticket: str) -> bool:
         """Whether a ticket is that of this rater and item."""
-        given = ticket.encode("utf-8", "replace")  # JSON may hold half a character
-        return hmac.compare_digest(given, self.ticket(rater, position).encode())
+        received = ticket.encode("utf-8", "replace")  # JSON may hold half a character
+        return hmac.compare_digest(received, self.ticket(rater, position).encode())
 
     def vote(self, rater: Rater, position: int, answer: str | None, seconds: float | None) -> None:
         """Keep an answer as the page gives it: a pair's ``left`` and ``right`` become ``first`` and ``second``.
@@ -238,10 +239,10 @@ def keys_for(options: Sequence[str]) -> list[str]:
     if not any(keys) or len(set(filter(None, keys))) < len(list(filter(None, keys))):
         keys = [str(number) if number <= 9 else "" for number in range(1, len(options) + 1)]
     letters = "abcdefghijklmnopqrstuvwxyz"
-    for place, option in enumerate(options):
-        if not keys[place]:
+    for index, option in enumerate(options):
+        if not keys[index]:
             free = (c for c in (*option.lower(), *letters) if c in letters and c not in COMMAND_KEYS and c not in keys)
-            keys[place] = next(free, "")
+            keys[index] = next(free, "")
     return keys
 
 
@@ -258,17 +259,17 @@ def _png(path: Path | None) -> bytes | None:
 
 def _runs_of(store: VoteStore, runs: Sequence[Run]) -> list[Run]:
     """The runs of a study in its order, whatever the order and number of those that were given."""
-    given = {run.path.resolve(): run for run in runs}
+    by_path = {run.path.resolve(): run for run in runs}
     named = [Path(path) for path in store.study.runs]
     unknown = [run for run in runs if run.path.resolve() not in {path.resolve() for path in named}]
-    found = []
+    opened = []
     for path in named:
-        run = given.get(path.resolve())
+        run = by_path.get(path.resolve())
         if run is None and (path / "manifest.json").is_file():
             run = Run.open(path)
         elif run is None and unknown:
             run = unknown.pop(0)  # a run that was moved
         if run is None:
-            raise UsageError(f"{store.path} shows pictures of {path}, and there is no run; name where it is now")
-        found.append(run)
-    return found
+            raise UsageError(f"{store.path} shows images of {path}, and there is no run; name where it is now")
+        opened.append(run)
+    return opened

@@ -28,7 +28,7 @@ from verism.annotation.exchange.material import (
     url_of,
     write_pictures,
 )
-from verism.annotation.views import Showing, keys_for
+from verism.annotation.views import StudyView, keys_for
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.metrics.colour import MONK_RGB
@@ -83,11 +83,11 @@ def export_study(
     url_of("", pattern)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} holds something already; name a new folder for the export")
-    showing = Showing(store, runs)
-    asked = questions(showing)
+    view = StudyView(store, runs)
+    asked = questions(view)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        write_pictures(showing, out / PICTURES, asked)
+        write_pictures(view, out / PICTURES, asked)
         if kind == "bundle":
             written = _bundle(store, asked, out, pattern)
         elif kind == "mturk":
