@@ -79,7 +79,7 @@ def test_all_labelled_is_the_mean_of_people_whatever_the_judge_says():
     [made] = adjust_by_labels([estimand(part([YES] * 20))], lambda *_: truth, kind="rendered")
     assert made.score.value == pytest.approx(0.35)
     assert made.score.adjusted == "rendered"
-    assert made.source == "the painter's own truth"
+    assert made.source == "the ground truth of this run's generator"
 
 
 def test_weights_count():

@@ -46,7 +46,7 @@ def test_each_answer_stands_for_its_cell_by_hand():
 def test_cells_nobody_answered_for_are_said():
     cells = {f"p{i}": i // 4 for i in range(12)}
     found = adjust_by_labels([estimand(["no"] * 12)], lambda *_: {"p0": "no", "p5": "yes"}, cells=lambda *_: cells)[0]
-    assert "4 pictures are of cells without any answer" in found.note
+    assert "4 images are of cells without any answer" in found.note
     assert not math.isnan(found.score.value)
 
 

@@ -1,9 +1,9 @@
 """Scores with the judge's error taken out, beside those as judged.
 
-Two sources tell how a judge errs. People's answers about some of the run's own pictures (``human``): prediction-powered
-inference, which assumes nothing about the errors but that people were asked about a random part. Or a judge card
-(``rendered`` or ``human``), a table of what the judge said of items of known class elsewhere: maximum likelihood
-through that table, which assumes that the judge errs on this run's pictures as it did there.
+Two sources say how a judge errs. Labels of some of the run's own images (``human``: annotators' answers; ``rendered``:
+ground truth): prediction-powered inference, which assumes nothing about the errors but that a random part is labelled.
+Or a judge card (``rendered`` or ``human``), a table of what the judge predicted for items of known class elsewhere:
+maximum likelihood through that table, which assumes that the judge errs on this run's images as it did there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
 __all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_labels"]
 
-Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by picture
+Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by image
 Remarks = Callable[[str, Mapping[str, Any]], Sequence[str]]  # rule and key -> what to mind about the true classes
-Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each picture was drawn from
+Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each image was drawn from
 Method = Literal["prediction-powered", "judge card"]
 
 
@@ -36,12 +36,15 @@ class Adjustment:
     """A score with the judge's error taken out, and how.
 
     Attributes:
-        score: value, interval, ``adjusted``. judged: the same as the judge says.
-        method: how it was done. source: whose answers, or which card.
-        n_labels: answers of people, or items of the cards. note: what to mind, or why there is no value.
+        score: value, interval, ``adjusted``.
+        judged: the same as the judge says.
+        method: how it was done.
+        source: whose labels, or which card.
+        n_labels: labels of images, or items of the cards.
         effective_n: labels alone that would tell as much; NaN for cards.
         labels_only: value, low and high of the labels alone; NaN for cards.
         trust: how far the judge was trusted, 0 to 1; NaN for cards.
+        note: what to mind, or why there is no value.
     """
 
     score: Score
@@ -83,35 +86,37 @@ def adjust_by_labels(
     remarks: Remarks | None = None,
     kind: Kind = "human",
 ) -> list[Adjustment]:
-    """Estimands with people's answers about some of their pictures; those nobody was asked about are left out.
+    """Estimands with labels of some of their images; those without any label are left out.
 
-    Where so many pictures were drawn from each cell, answers weigh as many pictures as they stand for: those of the
-    cell, over those of them with an answer.
+    Where a fixed number of images was drawn from each cell, labels weigh as many images as they stand for: those of
+    the cell, over those of them with a label.
 
     Args:
-        classes: the true class of pictures, for a rule and a key (``annotation.ratings.human_classes``); also a
-            painter's own truth, with ``kind="rendered"``.
-        cells: the cell of every picture, where they were drawn by cell. A cell without any answer is left to the
-            judge, and to the errors it makes in the others; a note says so.
+        estimands: the scores as what they are made of.
+        classes: the true class of images, for a rule and a key (``annotation.ratings.human_classes``, or the ground
+            truth of a generator that renders, with ``kind="rendered"``).
+        cells: the cell of every image, where they were drawn by cell. A cell without any label is left to the judge,
+            and to the errors it makes in the others; a note says so.
         remarks: what to mind about the classes, to be noted with every number that rests on them.
+        kind: where the labels are from.
     """
     made = []
     known: dict[tuple[str, str], Mapping[str, str]] = {}
     for estimand in estimands:
-        parts, asked, blind = [], 0, 0
-        told: list[str] = []
+        parts, labelled, blind = [], 0, 0
+        notes: list[str] = []
         for part in estimand.parts:
             name = (estimand.rule, str(sorted(part.key.items())))
             if name not in known:
                 known[name] = classes(estimand.rule, part.key)
             truth = [estimand.worth.get(known[name].get(image_id, ""), math.nan) for image_id in part.image_ids]
-            asked += sum(not math.isnan(value) for value in truth)
+            labelled += sum(not math.isnan(value) for value in truth)
             chances, unseen = _chances(part, truth, {} if cells is None else cells(estimand.rule, part.key))
             blind += unseen
-            told += remarks(estimand.rule, part.key) if remarks is not None else []
+            notes += remarks(estimand.rule, part.key) if remarks is not None else []
             parts.append(
                 LabelledMean(
-                    judged=[estimand.worth[said] for said in part.said],
+                    judged=[estimand.worth[label] for label in part.said],
                     truth=truth,
                     weights=part.weights,
                     clusters=part.clusters,
@@ -119,7 +124,7 @@ def adjust_by_labels(
                     inclusion=chances,
                 )
             )
-        if not asked:
+        if not labelled:
             continue
         result = ppi_sum(parts, bounds=_bounds(estimand))
         score = replace(estimand.score, value=result.value, ci_low=result.low, ci_high=result.high, adjusted=kind)
@@ -128,19 +133,21 @@ def adjust_by_labels(
                 score=score,
                 judged=estimand.score,
                 method="prediction-powered",
-                source="the painter's own truth" if kind == "rendered" else "people's answers about this run",
+                source="the ground truth of this run's generator"
+                if kind == "rendered"
+                else "annotators' answers about this run",
                 n_labels=result.n_labels,
                 effective_n=result.effective_n,
                 labels_only=(result.labels_only.value, result.labels_only.low, result.labels_only.high),
                 trust=result.lam,
-                note="; ".join(filter(None, [result.note, _blind(blind), *dict.fromkeys(told)])),
+                note="; ".join(filter(None, [result.note, _blind(blind), *dict.fromkeys(notes)])),
             )
         )
     return made
 
 
 def _chances(part: EstimandPart, truth: Sequence[float], cell_of: Mapping[str, Any]) -> tuple[list[float], int]:
-    """The share of each picture's cell that has an answer, and how many pictures are in cells without any."""
+    """The share of each image's cell that has a label, and how many images are in cells without any."""
     cells = [cell_of.get(image_id) for image_id in part.image_ids]
     size, answered = Counter(cells), Counter(c for c, t in zip(cells, truth, strict=True) if not math.isnan(t))
     if not answered:
@@ -150,7 +157,7 @@ def _chances(part: EstimandPart, truth: Sequence[float], cell_of: Mapping[str, A
 
 
 def _blind(n: int) -> str:
-    return f"{n:,} pictures are of cells without any answer; the judge is taken to err there as elsewhere" if n else ""
+    return f"{n:,} images are of cells without any answer; the judge is taken to err there as elsewhere" if n else ""
 
 
 def adjust_by_cards(
@@ -165,8 +172,8 @@ def adjust_by_cards(
     """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
 
     Parts are combined as if they erred independently (each interval's half on its side adds in squares): they share
-    the table, so that the interval of a difference is rather too wide than too narrow. Where the card counts items of
-    which nothing usable was said, values are of all pictures that show a class, lost ones as on the card.
+    the table, so that the interval of a difference is rather too wide than too narrow. Where the card counts items
+    without a usable prediction, values are of all images that show a class, unusable ones as on the card.
 
     Args:
         estimands: the scores as what they are made of.
@@ -180,22 +187,22 @@ def adjust_by_cards(
     fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same pictures
     for estimand in estimands:
         judge = judges.get(estimand.role, "")
-        found = [
+        matches = [
             find_measured(cards, judge, estimand.rule, estimand.score.protocol, kind=kind, group=part.key)
             for part in estimand.parts
         ]
-        if not found or any(f is None for f in found):
+        tables = [match for match in matches if match is not None]
+        if not matches or len(tables) < len(matches):
             continue
-        tables = [f for f in found if f is not None]
-        told = [
+        means = [
             (math.nan, math.nan, math.nan, unlike)
             if (unlike := _other_rules(card, measured.protocol, rules or {}, declared))
             else _through(part, measured, estimand.worth, fits)
             for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
-        value = sum(p.coefficient * t[0] for p, t in zip(estimand.parts, told, strict=True))
+        value = sum(part.coefficient * mean[0] for part, mean in zip(estimand.parts, means, strict=True))
         down = up = 0.0
-        for part, (middle, low, high, _) in zip(estimand.parts, told, strict=True):
+        for part, (middle, low, high, _) in zip(estimand.parts, means, strict=True):
             below, above = part.coefficient * (middle - low), part.coefficient * (high - middle)
             down += max(below, -above, 0.0) ** 2
             up += max(above, -below, 0.0) ** 2
@@ -216,7 +223,7 @@ def adjust_by_cards(
                 method="judge card",
                 source=card.ground_truth,
                 n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
-                note="; ".join(dict.fromkeys(note for *_, note in told if note)),
+                note="; ".join(dict.fromkeys(note for *_, note in means if note)),
             )
         )
     return made
@@ -245,23 +252,22 @@ def _through(
         return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
     fitted = fits.get((id(part), id(measured)))
     if fitted is None:
-        said = _said_by_prompt(part, measured)
-        lost = measured.unusable or None
-        fitted = fit_shares(None, measured.counts, observed_by_cluster=said, unusable=lost)
+        predicted = _predicted_by_prompt(part, measured)
+        fitted = fit_shares(None, measured.counts, observed_by_cluster=predicted, unusable=measured.unusable or None)
         fits[id(part), id(measured)] = fitted
-    found = fitted.mean([worth[label] for label in measured.labels])
-    return found.value, found.low, found.high, found.note
+    mean = fitted.mean([worth[label] for label in measured.labels])
+    return mean.value, mean.low, mean.high, mean.note
 
 
-def _said_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.float64]:
-    """Pictures that were called each class, by cluster, (P, J)."""
+def _predicted_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.float64]:
+    """Images that were predicted to be of each class, by cluster, (P, J)."""
     prompts, row = np.unique(np.asarray(part.clusters), return_inverse=True)
-    place = {label: i for i, label in enumerate(measured.labels)}
-    said = np.zeros((len(prompts), len(measured.labels)))
-    # Pictures that weigh more than others count as more; in all they count as many as there are.
-    column = np.array([place[s] for s in part.said], dtype=np.intp)
-    np.add.at(said, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
-    return said
+    index = {label: i for i, label in enumerate(measured.labels)}
+    counts = np.zeros((len(prompts), len(measured.labels)))
+    # Images that weigh more than others count as more; in all they count as many as there are.
+    column = np.array([index[label] for label in part.said], dtype=np.intp)
+    np.add.at(counts, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
+    return counts
 
 
 def _bounds(estimand: Estimand) -> tuple[float, float]:
