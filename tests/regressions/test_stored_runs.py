@@ -29,7 +29,7 @@ RUNS, EXPECTED = HERE / "runs", HERE / "expected"
 # Names that changed on purpose since the runs were stored, by where they stand: {"suite": {"old": "new"}}. ``facet`` is
 # a name in a score's group and ``facet_value`` a value there; ``agreement`` is a key of the report on raters.
 RENAMED: dict[str, dict[str, str]] = {
-    "suite": {},
+    "suite": {"paintskills-v1": "paintskills_v1", "geography-dollarstreet": "geography_dollarstreet"},
     "metric": {},
     "protocol": {},
     "unit": {},
@@ -40,6 +40,8 @@ RENAMED: dict[str, dict[str, str]] = {
     "method": {},
     "agreement": {},
 }
+# Metrics of single suites, by suite and name: ``coverage`` is the word for coverage of a manifold alone.
+RENAMED_OF_SUITE = {(suite, "coverage"): "usable_share" for suite in ("social_bias", "social_bias_v1")}
 # (suite, metric) that later versions report in addition, by their new names.
 ADDED: frozenset[tuple[str, str]] = frozenset()
 
@@ -114,6 +116,7 @@ def record_of(columns: Sequence[str], row: Sequence[Any]) -> Record:
     record = {column: plain(value) for column, value in zip(columns, row, strict=False)}
     for column in record.keys() & RENAMED.keys():
         record[column] = renamed(column, record[column])
+    record["metric"] = RENAMED_OF_SUITE.get((record.get("suite", ""), record["metric"]), record["metric"])
     group = record["group"]
     record["group"] = {renamed("facet", k): renamed("facet_value", v) for k, v in group.items()}
     return record
