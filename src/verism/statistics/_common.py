@@ -59,7 +59,21 @@ def zero_one(values: ArrayLike, name: str) -> Floats:
     return array
 
 
-def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
+def finite_pair(first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats]:
+    """Both as float64, shape (N,).
+
+    Raises:
+        ValueError: not one-dimensional, of unequal length, or NaN or infinite.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(f"two one-dimensional arrays of one length are needed; got shapes {a.shape} and {b.shape}")
+    if bad := int(np.count_nonzero(~(np.isfinite(a) & np.isfinite(b)))):
+        raise ValueError(f"{bad} of {len(a)} entries are NaN or infinite; leave them out and count them")
+    return a, b
+
+
+def cluster_codes(clusters: ArrayLike, n: int, name: str = "clusters") -> NDArray[np.intp]:
     """Cluster number of each unit, 0 .. K-1, shape (n,), numbered in the order of the sorted labels.
 
     Raises:
@@ -67,7 +81,7 @@ def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
     """
     labels = np.asarray(clusters)
     if labels.shape != (n,):
-        raise ValueError(f"clusters must give one label for each of the {n} values; got shape {labels.shape}")
+        raise ValueError(f"{name} must give one label for each of the {n} values; got shape {labels.shape}")
     if labels.dtype == object:
         missing = sum(label is None or label != label for label in labels)
     elif labels.dtype.kind == "f":
@@ -75,7 +89,7 @@ def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
     else:
         missing = 0
     if missing:
-        raise ValueError(f"clusters holds {missing} missing label(s); every unit must belong to a cluster (its prompt)")
+        raise ValueError(f"{name} holds {missing} missing label(s); every unit must have one")
     return np.unique(labels, return_inverse=True)[1].reshape(n)
 
 

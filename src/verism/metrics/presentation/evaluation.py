@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics import Interval
+from verism.statistics._common import cluster_codes, finite_pair
+from verism.statistics.association import kendall_tau, matthews, pearson_r, roc_area
 
 __all__ = [
     "AUC",
@@ -34,9 +36,7 @@ __all__ = [
     "Zeros",
     "auc_by_group",
     "count_differences",
-    "kendall_tau",
     "pair_counts",
-    "pearson",
     "presentation_ratio",
     "released_classifier_auc",
     "roc_auc",
@@ -102,27 +102,12 @@ def pair_counts(x: ArrayLike, y: ArrayLike) -> PairCounts:
     Raises:
         ValueError: unequal lengths, NaN.
     """
-    a, b = _pair(x, y)
-    n = len(a)
-    rank_x, rank_y = _dense(a), _dense(b)
-    both = rank_x * (int(rank_y.max(initial=0)) + 1) + rank_y
-    pairs = n * (n - 1) // 2
-    tied_x, tied_y, tied_both = (_tied(ranks) for ranks in (rank_x, rank_y, both))
-    # In the order of x (and of y where x is equal), a pair is discordant where y falls.
-    discordant = _inversions(rank_y[np.argsort(both, kind="stable")])
-    untied = pairs - tied_x - tied_y + tied_both
-    return PairCounts(pairs, untied - 2 * discordant, tied_x, tied_y)
-
-
-def kendall_tau(x: ArrayLike, y: ArrayLike) -> float:
-    """Kendall's tau-b: agreement of two orders, ties taken into account.
-
-    Returns:
-        In [-1, 1], NaN where undefined (one side all equal, fewer than two entries). Equal to
-        ``scipy.stats.kendalltau``. Whether differences of frequencies are tied depends on how they were computed: see
-        ``count_differences``.
-    """
-    return pair_counts(x, y).tau_b()
+    a, b = finite_pair(x, y)
+    pairs = len(a) * (len(a) - 1) // 2
+    tied_x, tied_y = _tied(a), _tied(b)
+    free = math.sqrt(pairs - tied_x) * math.sqrt(pairs - tied_y)
+    # Tau-b is the balance over this root, and the balance a whole number.
+    return PairCounts(pairs, round(kendall_tau(a, b) * free) if free else 0, tied_x, tied_y)
 
 
 def tau_by_pair_type(x: ArrayLike, y: ArrayLike, *, attributes: ArrayLike, models: ArrayLike) -> dict[str, PairTau]:
@@ -136,8 +121,8 @@ def tau_by_pair_type(x: ArrayLike, y: ArrayLike, *, attributes: ArrayLike, model
     Returns:
         By ``PAIR_TYPES``. The pairs of all four add up to N (N - 1) / 2.
     """
-    a, b = _pair(x, y)
-    groups = [_codes(labels, len(a), name) for labels, name in ((attributes, "attributes"), (models, "models"))]
+    a, b = finite_pair(x, y)
+    groups = [cluster_codes(labels, len(a), name) for labels, name in ((attributes, "attributes"), (models, "models"))]
     attribute, model = groups
     everything = pair_counts(a, b)
     same_attribute, same_model = _within(a, b, attribute), _within(a, b, model)
@@ -158,27 +143,9 @@ def _within(x: Floats, y: Floats, codes: NDArray[np.intp]) -> PairCounts:
     return total
 
 
-def _dense(values: Floats) -> NDArray[np.int64]:
-    return np.unique(values, return_inverse=True)[1].reshape(len(values)).astype(np.int64)
-
-
-def _tied(ranks: NDArray[np.int64]) -> int:
-    sizes = np.unique(ranks, return_counts=True)[1].astype(np.int64)
+def _tied(values: Floats) -> int:
+    sizes = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((sizes * (sizes - 1) // 2).sum())
-
-
-def _inversions(ranks: NDArray[np.int64]) -> int:
-    """Pairs i < j with ranks[i] > ranks[j]: each is decided at the highest bit in which the two differ."""
-    total = 0
-    for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
-        # Numbers alike in all higher bits lie together, in their first order.
-        high = ranks >> (bit + 1)
-        is_one = (ranks >> bit) & 1
-        ones_before = np.cumsum(is_one) - is_one
-        start = np.searchsorted(high, high, side="left")
-        total += int((ones_before - ones_before[start])[is_one == 0].sum())
-        ranks = ranks[np.argsort(ranks >> bit, kind="stable")]
-    return total
 
 
 # ----------------------------------------------------------------------------------------------------- vector and signs
@@ -230,7 +197,7 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     """
     if zeros not in get_args(Zeros):
         raise ValueError(f"zeros must be one of {list(get_args(Zeros))}; got {zeros!r}")
-    a, b = _pair(automatic, reference)
+    a, b = finite_pair(automatic, reference)
     is_zero = (a == 0) | (b == 0)
     n_zero = int(is_zero.sum())
     signs = np.stack([np.sign(a), np.sign(b)]).astype(np.intp)
@@ -239,23 +206,8 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     elif zeros == "left_out":
         signs = signs[:, ~is_zero]
     n = signs.shape[1]
-    if n == 0:
-        return SignAgreement(math.nan, 0, n_zero)
     table = np.bincount((signs[0] + 1) * 3 + signs[1] + 1, minlength=9).reshape(3, 3)
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    above = int(np.trace(table)) * n - int(rows @ columns)
-    below = (n * n - int(rows @ rows)) * (n * n - int(columns @ columns))
-    return SignAgreement(above / math.sqrt(below) if below else math.nan, n, n_zero)
-
-
-def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's correlation; NaN if one side is constant or has fewer than two entries."""
-    a, b = _pair(x, y)
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return math.nan
-    a, b = a - a.mean(), b - b.mean()
-    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares of tiny numbers must not vanish
-    return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+    return SignAgreement(matthews(table), n, n_zero)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +252,7 @@ def vector_agreement(
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"vectors must be one-dimensional and of one length; got shapes {a.shape} and {b.shape}")
     known = np.isfinite(a) & np.isfinite(b)
-    codes = np.arange(len(a)) if clusters is None else _codes(clusters, len(a), "clusters")
+    codes = np.arange(len(a)) if clusters is None else cluster_codes(clusters, len(a))
     a, b, codes = a[known], b[known], codes[known]
     signs = sign_mcc(a, b, zeros=zeros)
 
@@ -310,7 +262,7 @@ def vector_agreement(
     return VectorAgreement(
         tau=interval(kendall_tau),
         mcc=interval(lambda x, y: sign_mcc(x, y, zeros=zeros).mcc),
-        pearson=interval(pearson),
+        pearson=interval(pearson_r),
         zeros=zeros,
         n_used=len(a),
         n_unusable=int(np.count_nonzero(~known)),
@@ -360,7 +312,7 @@ def score_agreement(automatic: ArrayLike, reference: ArrayLike) -> ScoreAgreemen
     """Ranks of models (and settings) by their GEP scores, and how well the two orders agree (Table 6)."""
     from scipy.stats import rankdata
 
-    a, b = _pair(automatic, reference)
+    a, b = finite_pair(automatic, reference)
     return ScoreAgreement(kendall_tau(a, b), rankdata(a).astype(np.float64), rankdata(b).astype(np.float64))
 
 
@@ -470,10 +422,10 @@ def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tupl
 def _auc_input(
     labels: ArrayLike, estimates: ArrayLike, clusters: ArrayLike | None
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    estimate, label = _pair(estimates, labels)
+    estimate, label = finite_pair(estimates, labels)
     if wrong := label[(label != 0) & (label != 1)].tolist():
         raise ValueError(f"labels must be 0 or 1; got {wrong[0]:g}: leave out pictures without a label")
-    codes = np.arange(len(label)) if clusters is None else _codes(clusters, len(label), "clusters")
+    codes = np.arange(len(label)) if clusters is None else cluster_codes(clusters, len(label))
     return estimate, label, codes
 
 
@@ -490,7 +442,7 @@ def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float)
     right = np.empty(len(label))
     right[positive] = (ranks[positive] - rankdata(estimate[positive])) / n
     right[~positive] = 1 - (ranks[~positive] - rankdata(estimate[~positive])) / m
-    value = float(right[positive].mean())
+    value = roc_area(estimate, label)
     clusters_positive, clusters_negative = len(np.unique(codes[positive])), len(np.unique(codes[~positive]))
     parts = right - value
     for side, size, k in ((positive, m, clusters_positive), (~positive, n, clusters_negative)):
@@ -582,22 +534,6 @@ def presentation_ratio(
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
-def _pair(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(f"two one-dimensional arrays of one length are needed; got shapes {a.shape} and {b.shape}")
-    if bad := int(np.count_nonzero(~(np.isfinite(a) & np.isfinite(b)))):
-        raise ValueError(f"{bad} of {len(a)} entries are NaN or infinite; leave them out and count them")
-    return a, b
-
-
-def _codes(labels: ArrayLike, n: int, name: str) -> NDArray[np.intp]:
-    array = np.asarray(labels)
-    if array.shape != (n,):
-        raise ValueError(f"{name} must give one label for each of the {n} entries; got shape {array.shape}")
-    return np.unique(array, return_inverse=True)[1].reshape(n)
-
-
 def _rows_by_code(codes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
