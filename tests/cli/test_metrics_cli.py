@@ -113,6 +113,15 @@ def test_fid_keeps_prompts_together(verism, sides, tmp_path):
     assert_refused(verism(*arguments), "one line for each of the 50 pictures; it has 2")
 
 
+def test_prompts_with_unicode_line_separators_are_one_line_each(verism, sides, tmp_path):
+    real, generated = sides
+    path = tmp_path / "prompts.txt"
+    path.write_bytes("\r\n".join(f"prompt\u2028{i // 5}\x85" for i in range(50)).encode())
+    got = ok(verism("metrics", "kid", "--real", real, "--generated", generated, "--prompts", path, "--json"))
+    expected = kernel.kid(np.load(real), np.load(generated), clusters=np.arange(50) // 5)
+    assert got["interval"]["low"] == pytest.approx(expected.low)
+
+
 def test_kid(verism, sides):
     real, generated = sides
     arguments = ("metrics", "kid", "--real", real, "--generated", generated)

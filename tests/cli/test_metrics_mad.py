@@ -117,3 +117,11 @@ def test_no_pictures_is_null_not_zero(call):
     code, out, _ = call("--counts", "0,0", "--json")
     assert code == 0
     assert json.loads(out)["mad"]["K"]["value"] is None
+
+
+def test_counts_file_prompt_with_unicode_line_separator_stays_one_row(call, tmp_path: Path):
+    path = tmp_path / "c.csv"
+    path.write_bytes('prompt,man,woman\r\na\u2028cook,3,7\r\n"a\x85nurse\nat work",5,5\r\n'.encode())
+    code, out, err = call("--counts-file", str(path), "--json")
+    assert code == 0, err
+    assert json.loads(out)["n_prompts"] == 2

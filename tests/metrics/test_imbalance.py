@@ -15,6 +15,7 @@ from verism.metrics.imbalance import (
     expected_mad,
     joint_shares,
     mad,
+    mean_std,
     pooled_mad,
     prompt_mad,
     std,
@@ -376,3 +377,9 @@ def test_joint_shares_says_what_is_wrong():
     with pytest.raises(ValueError, match="min_cell"):
         joint_shares({"tone": ["x"]}, ["a"], 0)
     assert math.isnan(joint_shares({"tone": [None], "g": ["x"]}, ["a"], categories={"tone": ["y"]})[0].share)
+
+
+def test_mean_std_prompts_without_images_do_not_enter():
+    # Shares 0.9, 0.1: sqrt(0.4^2) = 0.4; 0.5, 0.5: 0.
+    assert mean_std([[9, 1], [5, 5], [0, 0]]) == pytest.approx(0.2)
+    assert math.isnan(mean_std([[0, 0]]))

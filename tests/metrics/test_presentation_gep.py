@@ -13,6 +13,7 @@ from verism.metrics.presentation import (
     Presentation,
     context_scores,
     exact_frequencies,
+    exact_pairs,
     exact_score,
     exact_vector,
     frequencies,
@@ -345,3 +346,15 @@ def test_groups_that_vary_alike_have_a_score_without_an_interval():
     )
     assert found.score.value == pytest.approx(0.5)
     assert math.isnan(found.score.low)
+
+
+def test_exact_pairs_of_three_groups_have_vectors_scores_and_the_largest_gap():
+    thirds = {name: {"hat": Fraction(n, 3), "tie": Fraction(0)} for name, n in (("a", 1), ("b", 3), ("c", 0))}
+    pairs = exact_pairs(thirds)
+    assert [pair.groups for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [pair.vector["hat"] for pair in pairs] == [Fraction(-2, 3), Fraction(1, 3), Fraction(1)]
+    assert [pair.score for pair in pairs] == [Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)]
+    assert {pair.largest_gap for pair in pairs} == {Fraction(1, 2)}
+    assert exact_pairs({name: thirds[name] for name in "ab"})[0].largest_gap is None
+    with pytest.raises(ValueError, match="'b' has others than 'a'"):
+        exact_pairs({"a": {"hat": Fraction(1)}, "b": {"tie": Fraction(1)}})

@@ -14,6 +14,7 @@ from verism.metrics.retrieval import (
     clipscore,
     consistency,
     cosine,
+    mean_clipscore,
     mean_score,
     median_rank,
     percentile_10,
@@ -431,3 +432,17 @@ def test_recall_at_one_is_r_precision_against_all_texts() -> None:
     everything = r_precision(images, texts, pool=80)
     np.testing.assert_allclose(recall_at(1, ranks(images, texts)), everything.per_picture, atol=1e-9)
     assert math.isnan(median_rank(ranks(np.zeros((1, 8)), texts, positive=[0])))
+
+
+def test_mean_clipscore_images_without_score_are_counted_and_prompts_kept_together() -> None:
+    image, text = pairs(60)
+    image[7] = 0
+    one_by_one, by_prompt = (
+        mean_clipscore(image, text, scale="hessel", clusters=clusters) for clusters in (None, np.arange(60) // 20)
+    )
+    assert one_by_one.value == mean_score(clipscore(image, text, scale="hessel")).value
+    assert (one_by_one.n_used, one_by_one.n_unusable) == (59, 1)
+    assert one_by_one.low < one_by_one.value < one_by_one.high
+    assert (by_prompt.low, by_prompt.high) != (one_by_one.low, one_by_one.high)
+    with pytest.raises(ValueError, match="one label for each of the 60 images"):
+        mean_clipscore(image, text, clusters=[1])

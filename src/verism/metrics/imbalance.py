@@ -30,6 +30,7 @@ __all__ = [
     "expected_mad",
     "joint_shares",
     "mad",
+    "mean_std",
     "pooled_mad",
     "prompt_mad",
     "std",
@@ -69,6 +70,10 @@ class PromptMad(NamedTuple):
     debiased_high: float
     n_prompts: int
     n_used: int
+
+    @property
+    def debiased_interval(self) -> Interval:
+        return Interval(self.debiased, self.debiased_low, self.debiased_high)
 
 
 class PooledMad(NamedTuple):
@@ -141,6 +146,18 @@ def std(counts: ArrayLike, target: ArrayLike | None = None) -> Any:
     """
     c, t = _checked(counts, target)
     return _scalar(np.sqrt(np.mean((_shares(c) - t) ** 2, axis=-1)))
+
+
+def mean_std(counts: ArrayLike, target: ArrayLike | None = None) -> float:
+    """Mean over prompts of ``std``; prompts without images do not enter. NaN if none has any.
+
+    Args:
+        counts: images by prompt and class, shape (P, K).
+        target: share of each class, shape (K,) or (P, K); None: all equal.
+    """
+    values = np.atleast_1d(std(counts, target))
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else math.nan
 
 
 def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> Any:

@@ -17,6 +17,7 @@ from verism.statistics.intervals import Interval, cluster_bootstrap_mean, cluste
 
 __all__ = [
     "Consistency",
+    "MeanClipScore",
     "MeanScore",
     "Method",
     "Protocol",
@@ -26,6 +27,7 @@ __all__ = [
     "clipscore",
     "consistency",
     "cosine",
+    "mean_clipscore",
     "mean_score",
     "median_rank",
     "percentile_10",
@@ -122,6 +124,54 @@ def mean_score(scores: ArrayLike, *, floor_at_zero: bool = False) -> MeanScore:
     if floor_at_zero and value < 0:
         value = 0.0
     return MeanScore(value, len(usable), np.size(scores) - len(usable))
+
+
+class MeanClipScore(NamedTuple):
+    """A mean CLIPScore and its interval.
+
+    Attributes:
+        value: mean over images with a score; NaN without any.
+        low: lower end; NaN with fewer than two clusters.
+        high: upper end.
+        n_used: images with a score.
+        n_unusable: images without.
+    """
+
+    value: float
+    low: float
+    high: float
+    n_used: int
+    n_unusable: int
+
+
+def mean_clipscore(
+    image: ArrayLike,
+    text: ArrayLike,
+    *,
+    scale: Scale = "cosine",
+    clusters: ArrayLike | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> MeanClipScore:
+    """Mean of ``clipscore``, with a bootstrap over clusters.
+
+    Args:
+        image: vectors of images, shape (N, D).
+        text: vectors of their texts, shape (N, D).
+        scale: see ``clipscore``.
+        clusters: prompt of each image, shape (N,); each image its own if not given.
+        seed: of the resamples.
+        confidence: confidence level of the interval, in (0, 1).
+    Raises:
+        ValueError: as ``clipscore``, or not one cluster per image.
+    """
+    scores = clipscore(image, text, scale=scale)
+    mean, usable = mean_score(scores), ~np.isnan(scores)
+    labels = np.arange(len(scores)) if clusters is None else np.asarray(clusters)
+    if labels.shape != scores.shape:
+        raise ValueError(f"clusters must give one label for each of the {len(scores)} images; got {labels.shape}")
+    ends = cluster_bootstrap_mean(scores[usable], labels[usable], seed=seed, level=confidence)
+    return MeanClipScore(mean.value, ends.low, ends.high, mean.n_used, mean.n_unusable)
 
 
 # --------------------------------------------------------------------------------------------------------------------

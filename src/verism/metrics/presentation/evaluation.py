@@ -229,6 +229,15 @@ class VectorAgreement:
     n_unusable: int
     n_zero: int
 
+    def record(self) -> dict[str, Any]:
+        intervals = {"tau": self.tau, "mcc": self.mcc, "pearson": self.pearson}
+        return {name: dict(interval._asdict()) for name, interval in intervals.items()} | {
+            "zeros": self.zeros,
+            "n_used": self.n_used,
+            "n_unusable": self.n_unusable,
+            "n_zero": self.n_zero,
+        }
+
 
 def vector_agreement(
     automatic: ArrayLike,
@@ -338,6 +347,13 @@ class AUCTable(NamedTuple):
     groups: dict[str, AUC]
     mean: Interval
     n_undefined: int
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "mean": dict(self.mean._asdict()),
+            "n_undefined": self.n_undefined,
+            "attributes": {name: dict(auc._asdict()) for name, auc in self.groups.items()},
+        }
 
 
 def roc_auc(labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95) -> AUC:
@@ -495,6 +511,9 @@ class Ratio(NamedTuple):
     by_gender: float
     by_label: float
     n_used: int
+
+    def record(self) -> dict[str, Any]:
+        return self._asdict() | {"ratio": dict(self.ratio._asdict())}
 
 
 def presentation_ratio(

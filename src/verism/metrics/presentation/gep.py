@@ -12,9 +12,10 @@ tests and the score by chance are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -33,12 +34,14 @@ from verism.statistics._common import (
 
 __all__ = [
     "ContextScores",
+    "ExactPair",
     "Frequencies",
     "PairPresentation",
     "Presentation",
     "ScoreEstimate",
     "context_scores",
     "exact_frequencies",
+    "exact_pairs",
     "exact_score",
     "exact_vector",
     "frequencies",
@@ -252,6 +255,50 @@ def exact_score(vector: Sequence[Fraction]) -> Fraction:
     if not vector:
         raise ValueError("exact_score needs at least one entry; got none")
     return sum((abs(v) for v in vector), Fraction(0)) / len(vector)
+
+
+class ExactPair(NamedTuple):
+    """Vector and score of two groups, as fractions.
+
+    Attributes:
+        groups: first and second.
+        vector: frequency with the first group less that with the second, by attribute.
+        score: mean absolute entry.
+        largest_gap: mean over attributes of the largest less the smallest frequency of *all* groups; None for two.
+    """
+
+    groups: tuple[str, str]
+    vector: dict[str, Fraction]
+    score: Fraction
+    largest_gap: Fraction | None
+
+
+def exact_pairs(frequency: Mapping[str, Mapping[str, Fraction]]) -> list[ExactPair]:
+    """Vector and score of every pair of groups, the earlier group first.
+
+    Args:
+        frequency: share of images that show the attribute, by group and attribute: every group has the same attributes.
+    Returns:
+        One entry for each pair, in the order of the groups; attributes in the order of the first group.
+    Raises:
+        ValueError: a group that lacks an attribute, or no attributes.
+
+    >>> exact_pairs({"woman": {"tie": Fraction(1, 80)}, "man": {"tie": Fraction(3, 80)}})[0].score
+    Fraction(1, 40)
+    """
+    groups = list(frequency)
+    names = list(frequency[groups[0]]) if groups else []
+    if wrong := [group for group in groups if set(frequency[group]) != set(names)]:
+        raise ValueError(f"groups need the same attributes; {wrong[0]!r} has others than {groups[0]!r}")
+    shares = {group: [frequency[group][name] for name in names] for group in groups}
+    gap = None
+    if len(groups) > 2:
+        gap = exact_score([max(each) - min(each) for each in zip(*shares.values(), strict=True)])
+    pairs = []
+    for first, second in combinations(groups, 2):
+        vector = exact_vector(shares[first], shares[second])
+        pairs.append(ExactPair((first, second), dict(zip(names, vector, strict=True)), exact_score(vector), gap))
+    return pairs
 
 
 # ------------------------------------------------------------------------------------------------ intervals and tests

@@ -16,7 +16,7 @@ from verism.metrics.presentation.estimators import (
     fit_corrected,
     fit_released,
 )
-from verism.metrics.presentation.judging import JudgedPictures, judge_estimator
+from verism.metrics.presentation.judge_agreement import JudgedPictures, judge_estimator
 from verism.records import PROTOCOLS, Prompt, Score, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.gender_presentation.studies import Study

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from verism.metrics.presentation.judging import JudgedPictures, judge_estimator, judge_models, report_record
+from verism.metrics.presentation.judge_agreement import JudgedPictures, judge_estimator, judge_models
 
 GENDERS = ("woman", "man")
 
@@ -51,7 +51,7 @@ def test_rows_in_any_order_give_the_same_report():
     order = np.random.default_rng(1).permutation(len(judged.labels))
     shuffled = JudgedPictures(**{name: [values[i] for i in order] for name, values in vars(judged).items()})
     kwargs = {"genders": GENDERS, "attributes": ("hat", "tie"), "group_size": 30}
-    one, two = (report_record(judge_estimator(rows, **kwargs)) for rows in (judged, shuffled))
+    one, two = (judge_estimator(rows, **kwargs).record() for rows in (judged, shuffled))
     assert repr(one) == repr(two)
 
 

@@ -33,17 +33,17 @@ from verism.metrics.presentation.evaluation import (
     score_agreement,
     vector_agreement,
 )
-from verism.statistics import Interval
+from verism.metrics.results import aligned, estimate, number
 
 __all__ = [
+    "AblationResult",
+    "EstimatorResult",
     "JudgeReport",
     "JudgedPictures",
     "ModelsReport",
     "SettingVectors",
     "judge_estimator",
     "judge_models",
-    "models_record",
-    "report_record",
     "sets_of",
 ]
 
@@ -88,6 +88,14 @@ class SettingVectors(NamedTuple):
     human_score: float
     agreement: VectorAgreement
 
+    def record(self) -> dict[str, Any]:
+        return self._asdict() | {
+            "attributes": list(self.attributes),
+            "automatic": self.automatic.tolist(),
+            "human": self.human.tolist(),
+            "agreement": self.agreement.record(),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeReport:
@@ -117,6 +125,65 @@ class JudgeReport:
     n_used: int = 0
     n_unusable: int = 0
     n_unlabelled: int = 0
+
+    def agreements(self) -> dict[str, VectorAgreement]:
+        """Agreement on the artificial sets together, if there are any, and on the vectors of each setting."""
+        sets = {} if self.artificial is None else {"artificial sets": self.artificial.overall}
+        return sets | {setting: vectors.agreement for setting, vectors in self.vectors.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, for JSON; NaN where undefined."""
+        sets = self.artificial
+        return {
+            "protocol": self.protocol,
+            "difference": " - ".join(self.genders),
+            "vectors": {setting: vectors.record() for setting, vectors in self.vectors.items()},
+            "auc": self.auc.record(),
+            "auc_by_gender": {gender: table.record() for gender, table in self.auc_by_gender.items()},
+            "ratios": {name: ratio.record() for name, ratio in self.ratios.items()},
+            "artificial": sets
+            and {
+                "n_sets": sets.n_sets,
+                "overall": sets.overall.record(),
+                "by_scale": {f"{scale:g}": agreement.record() for scale, agreement in sets.by_scale.items()},
+            },
+            "artificial_note": self.artificial_note,
+            "n_used": self.n_used,
+            "n_unusable": self.n_unusable,
+            "n_unlabelled": self.n_unlabelled,
+        }
+
+    def text(self, title: str) -> str:
+        """Tables for people, below this title."""
+        agreements = {setting: vectors.agreement for setting, vectors in self.vectors.items()}
+        if self.artificial is not None:
+            agreements["artificial sets"] = self.artificial.overall
+            agreements |= {f"  scale {scale:g}": at_scale for scale, at_scale in self.artificial.by_scale.items()}
+        scores = [[s, f"{v.automatic_score:.4g}", f"{v.human_score:.4g}"] for s, v in self.vectors.items()]
+        tables = (self.auc, *self.auc_by_gender.values())
+        rows = [
+            ["attribute", "AUC", *(f"AUC {gender}" for gender in self.auc_by_gender), "gender / attribute"],
+            ["mean", *(estimate(table.mean) for table in tables), ""],
+        ]
+        for name, ratio in self.ratios.items():
+            aucs = (estimate(table.groups[name]) if name in table.groups else "-" for table in tables)
+            rows.append([name, *aucs, estimate(ratio.ratio)])
+        note = [f"artificial sets: {self.artificial_note}"] if self.artificial_note else []
+        return "\n".join(
+            [
+                title,
+                f"difference: {' - '.join(self.genders)}; {self.n_used:,} labelled answers used, "
+                f"{self.n_unusable:,} labelled without an answer, {self.n_unlabelled:,} not labelled",
+                "",
+                _agreement_table(agreements),
+                *note,
+                "",
+                aligned([["GEP score", "judge", "people"], *scores]),
+                "",
+                aligned(rows),
+                "",
+            ]
+        )
 
 
 def judge_estimator(
@@ -203,6 +270,33 @@ class ModelsReport(NamedTuple):
     scores: ScoreAgreement
     mixed: VectorAgreement | None
     pairs: dict[str, PairTau]
+
+    def record(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, for JSON; NaN where undefined."""
+        return {
+            "score_tau": self.scores.tau,
+            "ranks": [
+                {"model": model, "setting": setting, "automatic": automatic, "human": human}
+                for model, setting, automatic, human in self._ranks()
+            ],
+            "artificial": self.mixed and self.mixed.record(),
+            "pair_types": {name: dict(pair._asdict()) for name, pair in self.pairs.items()},
+        }
+
+    def _ranks(self) -> list[tuple[str, str, float, float]]:
+        ranks = zip(self.scores.ranks_automatic.tolist(), self.scores.ranks_reference.tolist())
+        return [(*entry, *pair) for entry, pair in zip(self.entries, ranks, strict=True)]
+
+    def text(self, title: str) -> str:
+        """Tables for people, below this title."""
+        rows = [[model, setting, f"{judge:g}", f"{people:g}"] for model, setting, judge, people in self._ranks()]
+        lines = [title, f"tau of scores {number(self.scores.tau, 3)}"]
+        lines += [aligned([["run", "setting", "rank by judge", "by people"], *rows]), ""]
+        if self.mixed is not None:
+            lines += [_agreement_table({"artificial sets of all runs": self.mixed}), ""]
+            pairs = [[name.replace("_", " "), number(p.tau, 3), f"{p.pairs:,}"] for name, p in self.pairs.items()]
+            lines += [aligned([["pairs of", "tau", "pairs"], *pairs]), ""]
+        return "\n".join(lines)
 
 
 def judge_models(reports: Mapping[str, JudgeReport]) -> ModelsReport:
@@ -346,78 +440,61 @@ def _artificial(
     return agreement, sets, note
 
 
-def _interval(interval: Interval) -> dict[str, float]:
-    """An interval as a plain dictionary."""
-    return dict(interval._asdict())
+# ---------------------------------------------------------------------------------------------------- several reports
+@dataclass(frozen=True, kw_only=True)
+class EstimatorResult:
+    """One estimator on one or several runs.
 
+    Attributes:
+        estimator: its name.
+        protocol: ``released`` or ``corrected``.
+        reports: by run.
+        models: of all runs together; None for one run.
+    """
 
-def _agreement(found: VectorAgreement) -> dict[str, Any]:
-    return {
-        "tau": _interval(found.tau),
-        "mcc": _interval(found.mcc),
-        "pearson": _interval(found.pearson),
-        "zeros": found.zeros,
-        "n_used": found.n_used,
-        "n_unusable": found.n_unusable,
-        "n_zero": found.n_zero,
-    }
+    estimator: str
+    protocol: Protocol
+    reports: Mapping[str, JudgeReport]
+    models: ModelsReport | None = None
 
-
-def models_record(report: ModelsReport) -> dict[str, Any]:
-    """The same for several models."""
-    ranks = zip(report.entries, report.scores.ranks_automatic.tolist(), report.scores.ranks_reference.tolist())
-    return {
-        "score_tau": report.scores.tau,
-        "ranks": [
-            {"model": model, "setting": setting, "automatic": automatic, "human": human}
-            for (model, setting), automatic, human in ranks
-        ],
-        "artificial": None if report.mixed is None else _agreement(report.mixed),
-        "pair_types": {name: dict(pair._asdict()) for name, pair in report.pairs.items()},
-    }
-
-
-def report_record(report: JudgeReport) -> dict[str, Any]:
-    """A report as plain dictionaries and lists, for JSON; NaN where undefined."""
-
-    def aucs(table: AUCTable) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {
-            "mean": _interval(table.mean),
-            "n_undefined": table.n_undefined,
-            "attributes": {name: dict(auc._asdict()) for name, auc in table.groups.items()},
+            "estimator": self.estimator,
+            "runs": {run: report.record() for run, report in self.reports.items()},
+            "models": self.models and self.models.record(),
         }
 
-    return {
-        "protocol": report.protocol,
-        "difference": " - ".join(report.genders),
-        "vectors": {
-            setting: {
-                "attributes": list(v.attributes),
-                "automatic": v.automatic.tolist(),
-                "human": v.human.tolist(),
-                "automatic_score": v.automatic_score,
-                "human_score": v.human_score,
-                "agreement": _agreement(v.agreement),
-            }
-            for setting, v in report.vectors.items()
-        },
-        "auc": aucs(report.auc),
-        "auc_by_gender": {gender: aucs(table) for gender, table in report.auc_by_gender.items()},
-        "ratios": {
-            name: {
-                "ratio": _interval(r.ratio), "by_gender": r.by_gender, "by_label": r.by_label, "n_used": r.n_used
-            }
-            for name, r in report.ratios.items()
-        },
-        "artificial": None
-        if report.artificial is None
-        else {
-            "n_sets": report.artificial.n_sets,
-            "overall": _agreement(report.artificial.overall),
-            "by_scale": {f"{scale:g}": _agreement(a) for scale, a in report.artificial.by_scale.items()},
-        },
-        "artificial_note": report.artificial_note,
-        "n_used": report.n_used,
-        "n_unusable": report.n_unusable,
-        "n_unlabelled": report.n_unlabelled,
-    }  # fmt: skip
+    def text(self) -> str:
+        name = f"{self.estimator} ({self.protocol})"
+        parts = [report.text(f"{name}, {run}") for run, report in self.reports.items()]
+        return "\n".join(parts if self.models is None else [*parts, self.models.text(f"{name}, all runs")])
+
+
+@dataclass(frozen=True)
+class AblationResult:
+    """Variants of estimators on the same images.
+
+    Attributes:
+        variants: name of the variant, and its report.
+    """
+
+    variants: Sequence[tuple[str, JudgeReport]]
+
+    def record(self) -> list[dict[str, Any]]:
+        return [{"variant": name, **report.record()} for name, report in self.variants]
+
+    def text(self) -> str:
+        rows = [["variant", "difference", "on", "tau", "MCC", "mean AUC"]]
+        for name, report in self.variants:
+            for where, a in report.agreements().items():
+                cells = [estimate(interval) for interval in (a.tau, a.mcc, report.auc.mean)]
+                rows.append([name, " - ".join(report.genders), where, *cells])
+        return aligned(rows)
+
+
+def _agreement_table(agreements: Mapping[str, VectorAgreement]) -> str:
+    rows = [["", "tau", "MCC of signs", "Pearson", "n", "zeros"]]
+    for name, a in agreements.items():
+        cells = [estimate(interval) for interval in (a.tau, a.mcc, a.pearson)]
+        rows.append([name, *cells, f"{a.n_used:,}", f"{a.n_zero:,}"])
+    return aligned(rows)
