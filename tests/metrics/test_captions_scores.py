@@ -111,7 +111,7 @@ def test_one_picture_has_values_without_intervals():
         ({"tokenizer": "moses"}, "got 'moses'"),
         ({"brevity": "nearest"}, "got 'nearest'"),
         ({"unmatched": "drop"}, "got 'drop'"),
-        ({"level": 95}, "got 95"),
+        ({"confidence": 95}, "got 95"),
         ({"n_resamples": 0}, "got 0"),
     ],
 )
@@ -222,7 +222,7 @@ def test_the_same_seed_gives_the_same_interval():
     assert first == second
     assert first["cider"] != other["cider"]
     assert first["cider"].value == other["cider"].value
-    wide = caption_scores(references, candidates, seed=1, level=0.99).values["cider"]
+    wide = caption_scores(references, candidates, seed=1, confidence=0.99).values["cider"]
     assert wide.low < first["cider"].low < first["cider"].high < wide.high
 
 

@@ -175,7 +175,7 @@ def test_one_subset_of_everything_is_the_whole():
         (lambda: kid(np.ones((3, 2)), np.full((3, 2), np.nan)), "generated has NaN or infinity in 3 of 3"),
         (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), clusters=[1]), "one label for each of the 3"),
         (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), degree=0), "degree must be at least 1"),
-        (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), level=1.0), "level must lie strictly"),
+        (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), confidence=1.0), "confidence must lie strictly"),
         (lambda: kid_subsets(np.ones((30, 2)), np.ones((20, 2))), "smaller set, 20 pictures; got 1000. Lower it"),
         (lambda: kid_subsets(np.ones((3, 2)), np.ones((3, 2)), subsets=0), "subsets must be at least 1"),
     ],

@@ -60,7 +60,7 @@ def test_higher_levels_are_wider():
     found = half_samples(rng.standard_normal((80, 8)), rng.standard_normal((70, 8)), 3, seed=0)
     for metric in PRDC._fields:
         value, low, high = found.interval(metric)
-        _, lower, higher = found.interval(metric, level=0.99)
+        _, lower, higher = found.interval(metric, confidence=0.99)
         assert lower < low <= value <= high < higher
 
 

@@ -172,7 +172,7 @@ def test_same_seed_same_result_and_all_ends_in_place():
     assert one.score.low <= one.score.corrected <= one.score.high
     assert one.score.low <= one.score.value <= one.score.high
     assert np.all((one.frequency_low < one.frequencies.values) & (one.frequencies.values < one.frequency_high))
-    wider = told(values, seed=3, level=0.99).pairs[0]
+    wider = told(values, seed=3, confidence=0.99).pairs[0]
     assert np.all((wider.low < pair.low) & (wider.high > pair.high))
 
 
@@ -321,7 +321,7 @@ def test_unequal_numbers_of_pictures_are_no_difference_in_themselves():
         (lambda: frequencies([1], ["w"], ["hat"], group_order=["w", "w"]), "list each once"),
         (lambda: vector_with_intervals([1], ["w"], ["hat"], [0]), "at least two groups"),
         (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0]), "one label for each of the 2"),
-        (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], level=1.0), "level"),
+        (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], confidence=1.0), "confidence"),
         (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], n_resamples=0), "n_resamples"),
         (lambda: context_scores([1], ["w"], ["hat"], [0]), "at least two groups"),
     ],

@@ -170,8 +170,8 @@ def test_consistency_of_nothing_and_of_wrong_input() -> None:
     assert nothing.n_used == 0
     with pytest.raises(ValueError, match=r"one object per score; got 1 for shape \(2,\)"):
         consistency([1.0, 2.0], ["a"])
-    with pytest.raises(ValueError, match="level must lie"):
-        consistency([1.0], ["a"], level=1.0)
+    with pytest.raises(ValueError, match="confidence must lie"):
+        consistency([1.0], ["a"], confidence=1.0)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def test_bad_input_says_what_is_wrong(said, table, options, says):
 
 def test_all_numbers_of_one_fit_are_those_of_separate_ones():
     rng, table = np.random.default_rng(1), 60 * np.eye(4, dtype=int) + 5
-    options = {"level": 0.9, "observed_by_cluster": rng.multinomial(9, np.full(4, 0.25), 20)}
+    options = {"confidence": 0.9, "observed_by_cluster": rng.multinomial(9, np.full(4, 0.25), 20)}
     values = [1, 2, 3, 4]
     fitted = fit_shares(None, table, **options)
     assert repr(fitted.shares()) == repr(adjusted_shares(None, table, **options))
@@ -166,7 +166,7 @@ def test_the_mean_of_one_class_against_the_rest_is_its_share():
     assert told[:3] == pytest.approx(expected)
     # By the way of means that are no share, with the quantile of shares: 5.99 is that of chi-square of two degrees at
     # 0.95, and of one at 0.98563.
-    near = adjusted_mean(said, table, [2, 2 + 1e-9, 5, 2], level=0.98563)
+    near = adjusted_mean(said, table, [2, 2 + 1e-9, 5, 2], confidence=0.98563)
     assert near[:3] == pytest.approx(expected, abs=2e-3)
     assert adjusted_mean(said, table, [3, 3, 3, 3])[:3] == (3, 3, 3)
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_told_is_nan_with_the_reason():
         (lambda: ppi_mean([1, 0], [1, 1], weights=[1, -1]), "weights"),
         (lambda: ppi_mean([1, 0], [1, 1], inclusion=[1, 0]), "inclusion"),
         (lambda: ppi_mean([1, 0], [1, 1], clusters=["a"]), "clusters"),
-        (lambda: ppi_mean([1, 0], [1, 1], level=1.0), "level"),
+        (lambda: ppi_mean([1, 0], [1, 1], confidence=1.0), "confidence"),
         (lambda: ppi_sum([]), "one part"),
         (lambda: labels_needed(0, n_pictures=10, sd=0.5), "half_width"),
     ],

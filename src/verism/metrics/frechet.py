@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics._shared import Floats, check_same_width, checked_features, jackknife_variance
 from verism.statistics import Interval
-from verism.statistics._common import check_level, cluster_codes, student_quantile
+from verism.statistics._common import check_confidence, cluster_codes, student_quantile
 
 __all__ = [
     "FeatureMoments",
@@ -287,7 +287,7 @@ def frechet_interval(
     clusters: ArrayLike | None = None,
     real_clusters: ArrayLike | None = None,
     n_groups: int = 20,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
     """Fréchet distance with an interval for what other pictures of the same number would give on average.
@@ -308,7 +308,7 @@ def frechet_interval(
         clusters: label of each generated picture's prompt, shape (M,); prompts stay together in a group. None: each
             picture is its own. real_clusters: the same for real pictures, shape (N,).
         n_groups: groups of each side, >= 2; fewer where there are fewer clusters.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
         seed: of the assignment to groups.
     Returns:
         The distance between its ends, low >= 0. NaN ends where both sides are fixed, or one has fewer than 2 clusters.
@@ -317,7 +317,7 @@ def frechet_interval(
     Source: Efron & Stein 1981, Ann. Stat. 9:586-596; Busing, Meijer & van der Leeden 1999, Stat. Comput. 9:3-8 (groups
         of unequal size); degrees of freedom by Welch and Satterthwaite.
     """
-    check_level(level)
+    check_confidence(confidence)
     first, second = _spread(real, "real"), _spread(generated, "generated")
     check_same_width(first.dim, second.dim)
     value = _distance(first, second)
@@ -343,7 +343,7 @@ def frechet_interval(
         sampled = True
     if not sampled or variance == 0.0:
         return Interval(value, math.nan, math.nan)
-    half = student_quantile(variance**2 / inverse_freedom, (1 + level) / 2) * math.sqrt(variance)
+    half = student_quantile(variance**2 / inverse_freedom, (1 + confidence) / 2) * math.sqrt(variance)
     return Interval(value, max(0.0, value - half), value + half)
 
 
@@ -377,7 +377,7 @@ def fid_infinity(
     smallest: int | None = None,
     clusters: ArrayLike | None = None,
     n_groups: int = 10,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> FidInfinity:
     """The distance at infinitely many generated pictures: a straight line in 1/n through distances of subsets.
@@ -396,13 +396,13 @@ def fid_infinity(
             where subsets are larger than the number of features.
         clusters: label of each generated picture's prompt, shape (M,), kept together in groups of the interval.
         n_groups: groups of the interval, >= 2. 0: no interval (NaN), ``n_groups + 1`` times as fast.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
         seed: of subsets and groups.
     Raises:
         ValueError: as ``frechet_from_features``; sizes that do not fit.
     Source: Chong & Forsyth 2020, arXiv:1911.07023, sections 3 and 4 (there Sobol or random subsets; here random).
     """
-    check_level(level)
+    check_confidence(confidence)
     reference, x = _spread(real, "real"), checked_features(generated, "generated")
     check_same_width(reference.dim, x.shape[1])
     least = (5000 if len(x) >= 10_000 else len(x) // 2) if smallest is None else smallest
@@ -434,7 +434,7 @@ def fid_infinity(
         )
         shares = np.bincount(home).astype(np.float64)
         error = math.sqrt(jackknife_variance(value, without, shares))
-        half = student_quantile(len(groups) - 1, (1 + level) / 2) * error
+        half = student_quantile(len(groups) - 1, (1 + confidence) / 2) * error
         low, high = value - half, value + half
     warnings = [_warning(reference, None)]
     if least <= reference.dim:

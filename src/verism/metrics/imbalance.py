@@ -200,7 +200,7 @@ def prompt_mad(
     divisor: Divisor = "K",
     n_resamples: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PromptMad:
     """Mean over prompts of the MAD of each, what chance alone would show, and an estimate without that part.
 
@@ -227,7 +227,7 @@ def prompt_mad(
         divisor: see ``mad``.
         n_resamples: of prompts, for the interval of ``value``.
         seed: of these, and of the simulated runs without imbalance.
-        level: of both intervals, in (0, 1).
+        confidence: confidence level of both intervals, in (0, 1).
     Raises:
         ValueError: as ``mad``; counts not of shape (P, K).
     Source: Kiefer & Wolfowitz 1956, Ann. Math. Stat. 27:887-906, and Laird 1978, JASA 73:805-811 (mixture estimate);
@@ -244,12 +244,12 @@ def prompt_mad(
     expected = float(np.mean(expected_mad(n, t, divisor=divisor)))
     value = float(values.mean()) / by
     if len(c) == 1:
-        low, high = (end / by for end in _single_interval(c[0], t[0], level, seed))
+        low, high = (end / by for end in _single_interval(c[0], t[0], confidence, seed))
         debiased = value * max(0.0, 1 - (k - 1) / float(_distance(c[0], t[0]))) if value > 0 else 0.0
         debiased = min(max(debiased, low), high)
         return PromptMad(value, low, high, expected, debiased, low, high, 1, int(n.sum()))
-    ends = _mean_interval(values, float(_largest(t).max()), n_resamples, seed, level)
-    told = _debiased(c, t, level, seed)
+    ends = _mean_interval(values, float(_largest(t).max()), n_resamples, seed, confidence)
+    told = _debiased(c, t, confidence, seed)
     estimate = told.value / by, told.low / by, told.high / by
     return PromptMad(value, ends.low / by, ends.high / by, expected, *estimate, len(c), int(n.sum()))
 
@@ -261,7 +261,7 @@ def adjusted_prompt_mad(
     *,
     divisor: Divisor = "K",
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Mean over prompts of the MAD of true shares, for two classes and a judge that errs.
 
@@ -276,7 +276,7 @@ def adjusted_prompt_mad(
     Args:
         counts: as the judge said, shape (P, 2), two prompts or more.
         confusion: items of known class, confusion[i][j] of class i that were called j, shape (2, 2), rows not empty.
-        target, divisor, seed, level: as in ``prompt_mad``.
+        target, divisor, seed, confidence: as in ``prompt_mad``.
     Returns:
         The estimate and its interval. NaN if no prompts, or the judge is no better than chance.
     Raises:
@@ -290,13 +290,13 @@ def adjusted_prompt_mad(
         raise ValueError(f"confusion must have counts >= 0, and items of either class; got {table.tolist()}")
     if len(c) == 1:
         raise ValueError("adjusted_prompt_mad needs two prompts or more; for one, adjust its shares")
-    right = [wilson(table[i, i], table[i].sum(), level=level) for i in (0, 1)]
+    right = [wilson(table[i, i], table[i].sum(), confidence=confidence) for i in (0, 1)]
     nothing = Interval(math.nan, math.nan, math.nan)
     if not len(c) or right[0].value + right[1].value <= 1:
         return nothing
     by = _by(divisor, 2)
     known = right[0].value, right[1].value
-    plain = _debiased(c, t, level, seed, judge=known)
+    plain = _debiased(c, t, confidence, seed, judge=known)
     down, up = (plain.value - plain.low) ** 2, (plain.high - plain.value) ** 2
     for place in (0, 1):
         moved = []
@@ -305,7 +305,7 @@ def adjusted_prompt_mad(
             if sum(judge) <= 1:
                 down = up = math.inf
                 break
-            moved.append(_debiased(c, t, level, seed, judge=judge, null_judge=known).value - plain.value)
+            moved.append(_debiased(c, t, confidence, seed, judge=judge, null_judge=known).value - plain.value)
         else:
             down += max(0.0, -min(moved)) ** 2
             up += max(0.0, max(moved)) ** 2
@@ -321,7 +321,7 @@ def pooled_mad(
     divisor: Divisor = "K",
     n_resamples: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PooledMad:
     """MAD of the shares of all pictures together, with an interval clustered by prompt.
 
@@ -342,20 +342,20 @@ def pooled_mad(
     value = float(np.abs(shares - goal).sum())
     expected = float(expected_mad(total, goal, divisor=divisor))
     if len(c) == 1:
-        low, high = _single_interval(c[0], t[0], level, seed)
+        low, high = _single_interval(c[0], t[0], confidence, seed)
         return PooledMad(value / by, low / by, high / by, expected, 1, int(total))
     above = shares > goal if value > 0 else np.arange(len(goal)) == goal.argmin()
     inside = c[:, above].sum(axis=1).astype(np.int64)
     each = np.stack([inside, n.astype(np.int64) - inside], axis=1).ravel()
     labels = np.repeat(np.repeat(np.arange(len(c)), 2), each)
     said = np.repeat(np.tile([1.0, 0.0], len(c)), each)
-    ends = clustered_proportion(said, labels, level=level)
+    ends = clustered_proportion(said, labels, confidence=confidence)
     room = float(goal[above].sum())
     rng = np.random.default_rng(seed)
     off = c - n[:, None] * t
     drawn = rng.multinomial(len(c), np.full(len(c), 1 / len(c)), size=n_resamples)
     moved = np.abs((drawn @ off) / (drawn @ n)[:, None] - (shares - goal)).sum(axis=1)
-    chance = float(np.quantile(moved, level))
+    chance = float(np.quantile(moved, confidence))
     low = 0.0 if value <= chance else max(0.0, 2 * (ends.low - room))
     high = 2 * (ends.high - room)
     return PooledMad(value / by, low / by, high / by, expected, len(c), int(total))
@@ -391,7 +391,7 @@ def joint_shares(
     min_cell: int = 10,
     *,
     categories: Mapping[str, Sequence[str]] | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> list[JointShare]:
     """Shares of every combination of labels, such as perceived gender and tone, with intervals clustered by prompt.
 
@@ -402,7 +402,7 @@ def joint_shares(
         min_cell: pictures a combination needs to be reported.
         categories: all classes of columns, in order, so that combinations nobody saw stay in the table. A column not
             named has those that occur, sorted.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         One row per combination, in order of the categories.
     Raises:
@@ -427,7 +427,7 @@ def joint_shares(
     for cell in product(*known.values()):
         hits = np.array([rows[i] == cell for i in usable], dtype=np.float64)
         n = int(hits.sum())
-        share = clustered_proportion(hits, prompts, level=level)
+        share = clustered_proportion(hits, prompts, confidence=confidence)
         note = "" if n >= min_cell else f"{n} pictures, fewer than the {min_cell} a combination needs"
         found.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
     return found
@@ -437,7 +437,7 @@ def joint_shares(
 def _debiased(
     c: Floats,
     t: Floats,
-    level: float,
+    confidence: float,
     seed: int,
     *,
     judge: tuple[float, float] = (1.0, 1.0),
@@ -463,8 +463,8 @@ def _debiased(
         return Interval(twice * value, math.nan, math.nan)
     from scipy.special import chdtri
 
-    threshold = float(chdtri(1, 1 - level)) * _dependence(c, t, classes)
-    lower_threshold = max(threshold, float(np.quantile(null, level)))
+    threshold = float(chdtri(1, 1 - confidence)) * _dependence(c, t, classes)
+    lower_threshold = max(threshold, float(np.quantile(null, confidence)))
     low, high = mixture.profile(float(best.sum()), lower_threshold / 2, threshold / 2)
     return Interval(twice * value, twice * min(low, value), twice * max(high, value))
 
@@ -508,7 +508,7 @@ def _distance(c: Floats, t: Floats) -> Any:
         return 2 * np.sum(xlogy(c, _shares(c)) - xlogy(c, t), axis=-1)
 
 
-def _single_interval(c: Floats, t: Floats, level: float, seed: int) -> tuple[float, float]:
+def _single_interval(c: Floats, t: Floats, confidence: float, seed: int) -> tuple[float, float]:
     """Range of sum_i |pi_i - t_i| in the likelihood region of one multinomial, all sets of classes at a time.
 
     The sum is twice the largest excess of a set of classes over its target. Every set's share is bounded by its
@@ -518,13 +518,13 @@ def _single_interval(c: Floats, t: Floats, level: float, seed: int) -> tuple[flo
 
     n, k = float(c.sum()), len(c)
     if k == 2:  # Clopper & Pearson 1934, Biometrika 26:404-413
-        tail, x = (1 - level) / 2, float(c[0])
+        tail, x = (1 - confidence) / 2, float(c[0])
         low = float(betaincinv(x, n - x + 1, tail)) if x > 0 else 0.0
         high = float(betaincinv(x + 1, n - x, 1 - tail)) if x < n else 1.0
         ends = abs(low - t[0]), abs(high - t[0])
         return (0.0 if low <= t[0] <= high else 2 * float(min(ends))), 2 * float(max(ends))
     null = _distance(np.random.default_rng(seed).multinomial(int(n), t, size=2000).astype(np.float64), t)
-    threshold = max(float(chdtri(k - 1, 1 - level)), float(np.quantile(null, level)))
+    threshold = max(float(chdtri(k - 1, 1 - confidence)), float(np.quantile(null, confidence)))
     order = np.argsort(c / n - t)[::-1]
     up = down = 0.0
     # Any sets bound from below, and those of the first classes by excess do so best. From above all sets count; of
@@ -565,18 +565,20 @@ def _binomial_end(x: float, n: float, threshold: float, *, upper: bool) -> float
     return float(inside)
 
 
-def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, level: float) -> Interval:
+def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, confidence: float) -> Interval:
     """Bootstrap of the mean; where all prompts agree, Wilson's, as a share of the largest value, with n prompts.
 
     A variable in [0, 1] varies at most as 0 and 1 do, so Wilson's interval is wide enough.
     """
     values = values.round(12)  # rounding must not decide which prompts count as alike
     if np.ptp(values) > 0:
-        told = cluster_bootstrap_mean(values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, level=level)
+        told = cluster_bootstrap_mean(
+            values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, confidence=confidence
+        )
         if not math.isnan(told.low):
             return told
     share = min(1.0, float(values.mean()) / largest) if largest > 0 else 0.0
-    ends = wilson(share * len(values), len(values), level=level)
+    ends = wilson(share * len(values), len(values), confidence=confidence)
     return Interval(float(values.mean()), ends.low * largest, ends.high * largest)
 
 

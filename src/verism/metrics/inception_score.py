@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from verism.statistics._common import (
     Floats,
-    check_level,
+    check_confidence,
     cluster_totals,
     ratio_variance,
     student_quantile,
@@ -52,7 +52,7 @@ def inception_score(
     kind: Literal["logits", "probabilities"],
     splits: int = 10,
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> InceptionScore:
     """Inception score of pictures from a classifier's predictions.
 
@@ -68,14 +68,14 @@ def inception_score(
         kind: which of both. There is no guessing: logits may look like probabilities.
         splits: parts, from 1 to N.
         clusters: label of each picture's prompt, shape (N,), if prompts have several pictures.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Raises:
         ValueError: shapes, NaN, infinite logits, rows that are no probabilities, labels or splits that do not fit.
 
     >>> inception_score([[1.0, 0.0], [0.0, 1.0]], kind="probabilities", splits=1).value   # two classes, both certain
     2.0
     """
-    check_level(level)
+    check_confidence(confidence)
     if kind not in ("logits", "probabilities"):
         raise ValueError(f"kind must be 'logits' or 'probabilities'; got {kind!r}")
     given = np.asarray(predictions, dtype=np.float64)
@@ -95,7 +95,7 @@ def inception_score(
     totals = cluster_totals(divergences, np.arange(n) if clusters is None else clusters)
     if len(totals.sizes) > 1:
         freedom = len(totals.sizes) - 1
-        half = student_quantile(freedom, (1 + level) / 2) * math.sqrt(ratio_variance(totals))
+        half = student_quantile(freedom, (1 + confidence) / 2) * math.sqrt(ratio_variance(totals))
         low, high = max(1.0, math.exp(log_score - half)), min(float(p.shape[1]), math.exp(log_score + half))
     return InceptionScore(float(np.mean(scores)), float(np.std(scores)), math.exp(log_score), low, high, n, splits)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics._shared import Floats, check_same_width, checked_features, jackknife_variance
-from verism.statistics._common import check_level, cluster_codes, student_quantile
+from verism.statistics._common import check_confidence, cluster_codes, student_quantile
 
 __all__ = ["KernelDistance", "KernelSubsets", "kid", "kid_subsets"]
 
@@ -64,7 +64,7 @@ def kid(
     coef0: float = 1.0,
     clusters: ArrayLike | None = None,
     real_clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> KernelDistance:
     """Unbiased kernel distance over all pairs of pictures, with an interval; no subsets, no chance.
 
@@ -80,14 +80,14 @@ def kid(
         degree: of the kernel, >= 1. gamma: its scale; None: 1 / D. coef0: its constant.
         clusters: label of each generated picture's prompt, shape (M,), if prompts have several pictures. Pairs within a
             prompt stay in the value, as published. real_clusters: the same for real pictures, shape (N,).
-        level: confidence level of the interval, in (0, 1).
+        confidence: confidence level of the interval, in (0, 1).
     Raises:
         ValueError: shapes that do not fit, fewer than 2 pictures, NaN or infinity, labels that do not fit.
 
     >>> kid([[0.0], [1.0]], [[1.0], [2.0]]).value   # 1 + 27 - 2 * (1 + 1 + 8 + 27) / 4
     9.5
     """
-    check_level(level)
+    check_confidence(confidence)
     x, y, scale = _prepared(real, generated, degree, gamma)
     n, m = len(x), len(y)
     kernel = (scale, coef0, degree)
@@ -104,7 +104,7 @@ def kid(
     variance = sum(part for part, _ in parts)
     if variance > 0:  # false for NaN, too
         freedom = variance**2 / sum(part**2 / (clusters_ - 1) for part, clusters_ in parts)
-        half = student_quantile(freedom, (1 + level) / 2) * math.sqrt(variance)
+        half = student_quantile(freedom, (1 + confidence) / 2) * math.sqrt(variance)
         low, high = value - half, value + half
     return KernelDistance(value, low, high, n, m)
 

@@ -170,7 +170,7 @@ def mean_clipscore(
     labels = np.arange(len(scores)) if clusters is None else np.asarray(clusters)
     if labels.shape != scores.shape:
         raise ValueError(f"clusters must give one label for each of the {len(scores)} images; got {labels.shape}")
-    ends = cluster_bootstrap_mean(scores[usable], labels[usable], seed=seed, level=confidence)
+    ends = cluster_bootstrap_mean(scores[usable], labels[usable], seed=seed, confidence=confidence)
     return MeanClipScore(mean.value, ends.low, ends.high, mean.n_used, mean.n_unusable)
 
 
@@ -218,7 +218,7 @@ def consistency(
     *,
     seed: int | np.random.Generator = 0,
     n_resamples: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Consistency:
     """Object consistency: the 10th percentile of the scores of each object's pictures, averaged over objects.
 
@@ -238,16 +238,16 @@ def consistency(
         objects: each picture's object, N labels.
         seed: of the resampling; the result does not depend on the order of pictures.
         n_resamples: resamples, >= 1.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Raises:
-        ValueError: not one object per score, or a level outside (0, 1).
+        ValueError: not one object per score, or a confidence outside (0, 1).
     Source: Hall et al. 2023, arXiv:2308.06198, Sec. 4.4. The interval is ours.
     """
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1 or len(scores) != len(objects):
         raise ValueError(f"consistency needs one object per score; got {len(objects)} for shape {scores.shape}")
-    if not 0.0 < level < 1.0 or n_resamples < 1:
-        raise ValueError(f"level must lie in (0, 1) and n_resamples be >= 1; got {level} and {n_resamples}")
+    if not 0.0 < confidence < 1.0 or n_resamples < 1:
+        raise ValueError(f"confidence must lie in (0, 1) and n_resamples be >= 1; got {confidence} and {n_resamples}")
     rows: dict[Hashable, list[int]] = {}
     for i, name in enumerate(objects):
         rows.setdefault(name, []).append(i)
@@ -264,7 +264,7 @@ def consistency(
     low = high = math.nan
     if defined and 1 not in sizes.values():
         resampled = total / len(defined)
-        ends = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+        ends = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
         low, high = (float(end) for end in ends - resampled.mean() + value)
     n_used = sum(sizes.values())
     return Consistency(value, low, high, n_used, len(scores) - n_used, percentiles, sizes)
@@ -345,7 +345,7 @@ def r_precision(
     pool: int = 100,
     repeats: int = 5,
     seed: int = 10,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> RPrecision:
     """R-precision with R = 1: is a picture nearer to its own text than to ``pool - 1`` others?
 
@@ -373,7 +373,7 @@ def r_precision(
         method: by default ``sampled`` for ``released`` and ``exact`` for ``corrected``.
         pool: size of the pool with the own text, >= 2.
         repeats, seed: of ``sampled``.
-        level: of the interval, which resamples the pictures of a text together.
+        confidence: confidence level of the interval, which resamples the pictures of a text together.
     Raises:
         ValueError: shapes that do not fit, unusable text vectors, or (corrected) fewer different texts than ``pool``.
     Source: Xu et al. 2018, arXiv:1711.10485, Sec. 4.1; Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, with ViT-B/32
@@ -406,7 +406,7 @@ def r_precision(
         else:
             wins = _sampled_wins(better, tied, others, draws, repeats, seed)
     wins[~data.usable] = math.nan
-    return RPrecision(*_share(wins, data.own, level=level), _n(data.usable), _n(~data.usable), wins)
+    return RPrecision(*_share(wins, data.own, confidence=confidence), _n(data.usable), _n(~data.usable), wins)
 
 
 def ranks(image_vectors: ArrayLike, text_vectors: ArrayLike, *, positive: ArrayLike | None = None) -> Ranks:
@@ -567,18 +567,18 @@ def _sampled_wins(better: Floats, tied: Floats, others: int, draws: int, repeats
     return wins / repeats
 
 
-def _share(wins: Floats, clusters: Indices, *, level: float) -> Interval:
+def _share(wins: Floats, clusters: Indices, *, confidence: float) -> Interval:
     """Mean of shares with its interval; pictures of one text are resampled together."""
     usable = ~np.isnan(wins)
     values, labels = wins[usable], clusters[usable]
     if not len(values):
         return Interval(math.nan, math.nan, math.nan)
     if np.isin(values, (0.0, 1.0)).all():
-        return clustered_proportion(values, labels, level=level)
+        return clustered_proportion(values, labels, confidence=confidence)
     rounded = np.rint(values / _STEP) * _STEP
     if (rounded == rounded[0]).all():
         rounded = values
-    around = cluster_bootstrap_mean(rounded, labels, seed=0, n_resamples=5_000, level=level)
+    around = cluster_bootstrap_mean(rounded, labels, seed=0, n_resamples=5_000, confidence=confidence)
     value = float(values.mean())
     low, high = np.clip(np.array(around[1:]) + (value - around.value), 0.0, 1.0)  # NaN stays
     return Interval(value, float(low), float(high))

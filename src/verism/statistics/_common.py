@@ -26,10 +26,10 @@ class ClusterTotals(NamedTuple):
         return float(self.sizes.sum())
 
 
-def check_level(level: float) -> None:
-    """Raise ValueError unless 0 < level < 1."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, such as 0.95; got {level}")
+def check_confidence(confidence: float) -> None:
+    """Raise ValueError unless 0 < confidence < 1."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
 
 
 def check_resamples(n_resamples: int) -> None:
@@ -117,7 +117,7 @@ def ratio_variance(totals: ClusterTotals) -> float:
 
 
 def effective_size(
-    totals: ClusterTotals, sum_of_squares: float, *, lowest: float, highest: float, level: float
+    totals: ClusterTotals, sum_of_squares: float, *, lowest: float, highest: float, confidence: float
 ) -> float:
     """How many independent units tell as much about the mean as these clustered ones.
 
@@ -135,7 +135,7 @@ def effective_size(
         sum_of_squares: of the values of all units.
         lowest: smallest value a unit can have.
         highest: largest value a unit can have, > lowest.
-        level: confidence level of the interval it is for, in (0, 1).
+        confidence: confidence level of the interval it is for, in (0, 1).
     Source: Rao & Scott 1992, Biometrics 48:577-585 (ratio estimator, effective sample size); Korn & Graubard 1998,
         Survey Methodology 24:193-201 (degrees of freedom).
     """
@@ -153,7 +153,7 @@ def effective_size(
     between = padded_clusters / (padded_clusters - 1) * squares / padded_n**2
     unit_variance = (sum_of_squares + half * (lowest**2 + highest**2)) / padded_n - mean**2
     design_effect = between / (unit_variance / (padded_n - 1))
-    tail = (1 + level) / 2
+    tail = (1 + confidence) / 2
     freedom = (student_quantile(n - 1, tail) / student_quantile(n_clusters - 1, tail)) ** 2
     return min(max(n / design_effect * freedom, smallest), n)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import Floats, check_level, check_resamples
+from verism.statistics._common import Floats, check_confidence, check_resamples
 from verism.statistics.intervals import Interval, cluster_bootstrap
 
 __all__ = [
@@ -77,7 +77,7 @@ def krippendorff_alpha(
             the two values; ``interval``: by the squared difference.
         clusters: label of each unit's cluster, shape (units,); each unit its own if not given.
         n_resamples: resamples of the BCa interval; 0 leaves it out. seed: of the resamples.
-        confidence: level of the interval, in (0, 1).
+        confidence: confidence level of the interval, in (0, 1).
     Returns:
         1 for perfect agreement, 0 for what chance gives, below 0 for systematic disagreement. NaN if there is no pair
         of ratings, or only one value: nothing could have disagreed. Units with fewer than two ratings do not enter.
@@ -281,10 +281,12 @@ def cluster_labels(clusters: ArrayLike | None, n: int) -> NDArray[Any]:
 def bootstrap_interval(
     statistic: Any, rows: NDArray[Any], clusters: NDArray[Any], n_resamples: int, seed: int, confidence: float
 ) -> Interval:
-    check_level(confidence)
+    check_confidence(confidence)
     if len(rows) == 0:
         return Interval(math.nan, math.nan, math.nan)
     if n_resamples == 0:
         return Interval(statistic(rows), math.nan, math.nan)
     check_resamples(n_resamples)
-    return cluster_bootstrap(statistic, rows, clusters=clusters, seed=seed, n_resamples=n_resamples, level=confidence)
+    return cluster_bootstrap(
+        statistic, rows, clusters=clusters, seed=seed, n_resamples=n_resamples, confidence=confidence
+    )

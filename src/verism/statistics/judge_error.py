@@ -69,7 +69,7 @@ class CorrectedRate:
 
 
 def confusion(
-    truth: ArrayLike, judged: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95
+    truth: ArrayLike, judged: ArrayLike, *, clusters: ArrayLike | None = None, confidence: float = 0.95
 ) -> Confusion:
     """Confusion counts and error rates of a judge.
 
@@ -78,7 +78,7 @@ def confusion(
         judged: what the judge says of the same pictures, shape (N,).
         clusters: label of each picture's prompt, shape (N,), if prompts have several pictures: intervals are then those
             of ``clustered_proportion``. None: pictures are independent, and intervals Wilson's.
-        level: confidence level of the intervals, in (0, 1).
+        confidence: confidence level of the intervals, in (0, 1).
     Raises:
         ValueError: values other than 0 and 1 (NaN included), or arrays of unequal length.
     """
@@ -91,8 +91,8 @@ def confusion(
 
     def rate(event: NDArray[np.bool_], among: NDArray[np.bool_]) -> Interval:
         if labels is None:
-            return wilson(int(np.count_nonzero(event & among)), int(np.count_nonzero(among)), level=level)
-        return clustered_proportion(event[among], labels[among], level=level)
+            return wilson(int(np.count_nonzero(event & among)), int(np.count_nonzero(among)), confidence=confidence)
+        return clustered_proportion(event[among], labels[among], confidence=confidence)
 
     return Confusion(
         tp=int(np.count_nonzero(true & said)),

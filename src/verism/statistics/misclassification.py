@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import ClusterTotals, Floats, check_level, effective_size, finite
+from verism.statistics._common import ClusterTotals, Floats, check_confidence, effective_size, finite
 from verism.statistics._profile import Experiment, deviance, profile_ends
 from verism.statistics._simplex import maximise_on_simplex
 
@@ -72,13 +72,13 @@ class FittedShares:
     Attributes:
         point: shape (K,), sum 1; NaN where they cannot be known.
         counts: None where the shares cannot be known.
-        note: see ``AdjustedShares``. level: of intervals.
+        note: see ``AdjustedShares``. confidence: confidence level of the intervals.
     """
 
     point: Floats
     counts: Counted | None
     note: str
-    level: float
+    confidence: float
 
     @cached_property
     def _of_classes(self) -> tuple[Floats, Floats]:
@@ -91,8 +91,8 @@ class FittedShares:
         if self.counts is None:
             nothing = np.full(len(values), math.nan)
             return nothing, nothing
-        critical = _chi_square(degrees, self.level)
-        sizes = self.counts.sizes(values, self.point, self.level)
+        critical = _chi_square(degrees, self.confidence)
+        sizes = self.counts.sizes(values, self.point, self.confidence)
         low, high = profile_ends(self.counts.experiment, values, sizes, self.point, critical)
         middle = values @ self.point
         return np.minimum(low, middle), np.maximum(high, middle)
@@ -149,7 +149,7 @@ class Counted:
     per: Floats | None
     experiment: Experiment
 
-    def sizes(self, values: Floats, shares: Floats, level: float) -> Floats:
+    def sizes(self, values: Floats, shares: Floats, confidence: float) -> Floats:
         """How many independent pictures tell as much about each of ``values[f] @ shares`` as these clustered ones.
 
         What is said enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
@@ -170,16 +170,16 @@ class Counted:
         information += LITTLE * np.trace(information) / k * np.eye(k)
         off = (values - (values @ likely)[:, None]) / usable
         influence = np.linalg.solve(information, off.T).T @ (rates / said)
-        return np.array([self._size(per, g, level) for g in influence])
+        return np.array([self._size(per, g, confidence) for g in influence])
 
     @staticmethod
-    def _size(per: Floats, influence: Floats, level: float) -> float:
+    def _size(per: Floats, influence: Floats, confidence: float) -> float:
         n, said = float(per.sum()), per.sum(axis=0)
         middle, squares = float(said @ influence) / n, float(said @ influence**2)
         deviation = math.sqrt(max(squares / n - middle**2, 1e-12))
         # What is never said has the greatest influence, but the imaginary cluster is one that there may be.
         ends = {"lowest": middle - FAR * deviation, "highest": middle + FAR * deviation}
-        return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, level=level)
+        return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, confidence=confidence)
 
 
 def adjusted_shares(
@@ -188,7 +188,7 @@ def adjusted_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedShares:
     """Maximum likelihood shares of the true classes, on the simplex, with intervals.
 
@@ -207,7 +207,7 @@ def adjusted_shares(
             overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
             of all pictures that show a class, and not only of those of which something was said. None: no items, and
             shares of the latter.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         NaN, with a note, without pictures, without items of a class, or for a judge of two classes no better than
         chance. The note also names classes that the judge hardly tells apart (their intervals are wide, their sum is
@@ -223,7 +223,7 @@ def adjusted_shares(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     ).shares()
 
 
@@ -234,7 +234,7 @@ def adjusted_mean(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedValue:
     """Mean value of the true classes: tones 1 to 10, or -1 and +1 of perceived gender.
 
@@ -246,7 +246,7 @@ def adjusted_mean(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     )
     return fitted.mean(values)
 
@@ -259,7 +259,7 @@ def adjusted_mad(
     divisor: str = "K",
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedValue:
     """Mean absolute deviation of the shares of all pictures together from a target (``metrics.imbalance.pooled_mad``).
 
@@ -280,7 +280,7 @@ def adjusted_mad(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     )
     return fitted.mad(target, divisor=divisor)
 
@@ -291,7 +291,7 @@ def fit_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> FittedShares:
     """What ``adjusted_shares``, ``adjusted_mean`` and ``adjusted_mad`` rest on, to read all three from one fit.
 
@@ -299,7 +299,7 @@ def fit_shares(
     Raises:
         ValueError: as there.
     """
-    check_level(level)
+    check_confidence(confidence)
     table = np.asarray(confusion, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < table.shape[0]:
         raise ValueError(f"confusion must have shape (true classes, said classes), two or more; got {table.shape}")
@@ -323,7 +323,7 @@ def fit_shares(
         raise ValueError(f"unusable must be a count >= 0 of each of the {k} true classes; got {lost}")
 
     def nothing(note: str) -> FittedShares:
-        return FittedShares(np.full(k, math.nan), None, note, level)
+        return FittedShares(np.full(k, math.nan), None, note, confidence)
 
     if said.sum() == 0:
         return nothing("no pictures with an answer")
@@ -337,8 +337,8 @@ def fit_shares(
     shares = of_usable * (told + lost) / told
     shares /= shares.sum()
     counts = Counted(per, Experiment(said, np.column_stack([table, lost])))
-    notes = [_alike(rates), _unfit(counts, of_usable @ rates, shares, level)]
-    return FittedShares(shares, counts, "; ".join(note for note in notes if note), level)
+    notes = [_alike(rates), _unfit(counts, of_usable @ rates, shares, confidence)]
+    return FittedShares(shares, counts, "; ".join(note for note in notes if note), confidence)
 
 
 def _solve(rates: Floats, said: Floats) -> Floats:
@@ -362,12 +362,12 @@ def _alike(rates: Floats) -> str:
     return ""
 
 
-def _unfit(counts: Counted, expected: Floats, shares: Floats, level: float) -> str:
+def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float) -> str:
     """Says so when no shares explain what was said, not even with rates of error that the items leave open."""
     said = counts.experiment.said / counts.experiment.said.sum()
     if np.abs(said - expected).sum() / 2 <= UNFIT:
         return ""
-    size = float(counts.sizes(np.eye(len(shares)), shares, level).min())
+    size = float(counts.sizes(np.eye(len(shares)), shares, confidence).min())
     if deviance(counts.experiment, size, shares) < _chi_square(len(said) - 1, 0.99):
         return ""
     return (

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from verism.statistics._common import Floats, check_level, cluster_codes, finite, student_quantile
+from verism.statistics._common import Floats, check_confidence, cluster_codes, finite, student_quantile
 from verism.statistics.intervals import Interval
 
 __all__ = ["Corrected", "LabelledMean", "labels_needed", "ppi_mean", "ppi_sum"]
@@ -78,7 +78,7 @@ def ppi_mean(
     weights: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     inclusion: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
     tune: bool = True,
     bounds: tuple[float, float] | None = None,
 ) -> Corrected:
@@ -89,13 +89,13 @@ def ppi_mean(
     (0.75, 0.5, 80)
     """
     part = LabelledMean(judged, truth, weights, clusters, 1.0, inclusion)
-    return ppi_sum([part], level=level, tune=tune, bounds=bounds)
+    return ppi_sum([part], confidence=confidence, tune=tune, bounds=bounds)
 
 
 def ppi_sum(
     parts: Sequence[LabelledMean],
     *,
-    level: float = 0.95,
+    confidence: float = 0.95,
     tune: bool = True,
     bounds: tuple[float, float] | None = None,
 ) -> Corrected:
@@ -113,14 +113,14 @@ def ppi_sum(
     for others. It matters for few labels only.
 
     Args:
-        parts: at least one. level: of the intervals, in (0, 1).
+        parts: at least one. confidence: confidence level of the intervals, in (0, 1).
         tune: choose ``lam``; else it is 1.
         bounds: ends that the number cannot pass, to which the interval is cut.
 
     Raises:
         ValueError: arrays of unequal length, or weights or probabilities that cannot be.
     """
-    check_level(level)
+    check_confidence(confidence)
     if not parts:
         raise ValueError("a sum needs at least one part")
     prepared = [_prepare(part) for part in parts]
@@ -148,7 +148,7 @@ def ppi_sum(
         alone += p.coefficient * total
         pad += (p.coefficient * p.span * p.label_weight) ** 2
         trust += lam / len(prepared)
-    tail = student_quantile(n_labelled - 1, (1 + level) / 2)
+    tail = student_quantile(n_labelled - 1, (1 + confidence) / 2)
     # The clusters without labels add to the judge's mean only; few labelled clusters are what limits the variance.
     growth = n_labelled / (n_labelled - 1)
     error, error_alone = (growth * float(x @ x) + pad for x in (influence, alone))
@@ -176,7 +176,7 @@ def labels_needed(
     sd: float,
     correlation: float = 0.0,
     design_effect: float = 1.0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> int | None:
     """Answers of people that are needed for an interval of ``value +- half_width``; None if all would not do.
 
@@ -192,7 +192,7 @@ def labels_needed(
     >>> labels_needed(0.05, n_pictures=2000, sd=0.5), labels_needed(0.05, n_pictures=2000, sd=0.5, correlation=0.8)
     (385, 185)
     """
-    check_level(level)
+    check_confidence(confidence)
     if not half_width > 0 or not sd >= 0 or not -1 <= correlation <= 1 or not design_effect >= 1 or n_pictures < 1:
         raise ValueError(
             "half_width must be positive, sd not negative, correlation within [-1, 1], design_effect at least 1 and "
@@ -200,7 +200,7 @@ def labels_needed(
         )
     from scipy.special import ndtri
 
-    wanted = (half_width / float(ndtri((1 + level) / 2))) ** 2
+    wanted = (half_width / float(ndtri((1 + confidence) / 2))) ** 2
     variance = design_effect * sd**2
     room = wanted - variance * correlation**2 / n_pictures
     needed = variance * (1 - correlation**2)

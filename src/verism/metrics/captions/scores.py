@@ -94,7 +94,7 @@ def caption_scores(
     unmatched: Literal["error", "count"] = "error",
     n_resamples: int = 2_000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> CaptionScores[K]:
     """Score one caption of each picture against all its references.
 
@@ -113,7 +113,7 @@ def caption_scores(
         unmatched: candidates without references, and references without a candidate: an ``error``, or left out and
             ``count``-ed in ``unusable``.
         n_resamples: resamples of the bootstrap, >= 1. seed: of the bootstrap. Neither the order of pictures nor their
-            ids matter to the intervals. level: of the intervals, in (0, 1).
+            ids matter to the intervals. confidence: confidence level of the intervals, in (0, 1).
     Returns:
         Values are NaN if no picture can be used. Ends of intervals are NaN for fewer than two pictures, or if all
         resamples agree.
@@ -127,8 +127,8 @@ def caption_scores(
         raise ValueError(f"name at least one caption metric of {list(METRICS)}")
     if unknown := [name for name in metrics if name not in METRICS]:
         raise ValueError(f"unknown caption metric {unknown}; known are {list(METRICS)}")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, such as 0.95; got {level}")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
     if n_resamples < 1:
         raise ValueError(f"n_resamples must be at least 1; got {n_resamples}")
     if unmatched not in ("error", "count"):
@@ -144,7 +144,7 @@ def caption_scores(
     for name, tally in tallies.items():
         stop = start + tally.columns.shape[1]
         value = tally.corpus if len(ids) else math.nan
-        low, high = _ends(tally.value(rows[:, start:stop]), level, defined=len(ids) > 1 and tally.faithful)
+        low, high = _ends(tally.value(rows[:, start:stop]), confidence, defined=len(ids) > 1 and tally.faithful)
         values[name], per_caption[name], start = Interval(value, low, high), tally.single, stop
     return CaptionScores(
         values=values,
@@ -290,8 +290,8 @@ def _resampled_sums(columns: Floats, n_resamples: int, seed: int) -> Floats:
     return sums
 
 
-def _ends(resampled: Floats, level: float, *, defined: bool) -> tuple[float, float]:
+def _ends(resampled: Floats, confidence: float, *, defined: bool) -> tuple[float, float]:
     if not defined or not np.isfinite(resampled).all() or np.allclose(resampled, resampled[0], rtol=1e-12, atol=0.0):
         return math.nan, math.nan
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

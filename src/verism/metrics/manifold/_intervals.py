@@ -52,7 +52,7 @@ class HalfSamples(NamedTuple):
     n_real: int
     n_generated: int
 
-    def interval(self, metric: Metric, *, level: float = 0.95) -> Interval:
+    def interval(self, metric: Metric, *, confidence: float = 0.95) -> Interval:
         """Interval for the mean of the number over repetitions at these set sizes; ends are NaN without halves.
 
         Shares get Wilson's interval at their effective number of pictures, so it does not collapse at 0 or 1. Density
@@ -85,13 +85,13 @@ class HalfSamples(NamedTuple):
         if math.isnan(value) or not len(self.halves):
             return Interval(value, math.nan, math.nan)
         if metric == "density":
-            return self._density(level)
+            return self._density(confidence)
         n = self._effective(column)
-        return wilson(value * n, n, level=level)
+        return wilson(value * n, n, confidence=confidence)
 
     def standard_error(self, metric: Metric) -> float:
         """Half the width of the 68 % interval: greater than 0 also where the value is 0 or 1. NaN without halves."""
-        _, low, high = self.interval(metric, level=0.6826894921370859)  # one sigma
+        _, low, high = self.interval(metric, confidence=0.6826894921370859)  # one sigma
         return (high - low) / 2
 
     def _effective(self, column: int) -> float:
@@ -102,7 +102,7 @@ class HalfSamples(NamedTuple):
         effect = (n * float(share.var()) + padding * PRIOR_EFFECT) / (mean * (1 - mean) + padding)
         return n / max(effect, 1.0)
 
-    def _density(self, level: float) -> Interval:
+    def _density(self, confidence: float) -> Interval:
         from scipy.special import stdtrit
 
         value, halves = self.values.density, self.halves[:, PRDC._fields.index("density")]
@@ -111,7 +111,7 @@ class HalfSamples(NamedTuple):
         # As a count of events of one size, from variance over mean; padded, so that a density of 0 has an upper end.
         size = PRIOR_EFFECT / self.n_generated
         size = (variance + size * size) / (value + size)
-        z = float(stdtrit(DENSITY_FREEDOM, (1 + level) / 2))
+        z = float(stdtrit(DENSITY_FREEDOM, (1 + confidence) / 2))
         middle, half = value + size * z * z / 2, z * math.sqrt(size * value + (size * z / 2) ** 2)
         return Interval(value, max(0.0, middle - half) if value > 0 else 0.0, middle + half)
 

@@ -245,7 +245,7 @@ def vector_agreement(
     *,
     zeros: Zeros = "left_out",
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> VectorAgreement:
     """Tau-b, MCC of signs and Pearson's correlation of two vectors (Tables 4, 5, 18, 19).
 
@@ -254,8 +254,8 @@ def vector_agreement(
         zeros: see ``sign_mcc``.
         clusters: labels of entries that are not independent, shape (A,); for artificial sets their attribute, as all
             sets of an attribute are drawn from the same pictures. Each entry is its own if not given.
-        level: confidence level of the intervals: a delete-one-cluster jackknife of Fisher's z with Student's t. They
-            speak of other attributes like these, not of other pictures of the same.
+        confidence: confidence level of the intervals: a delete-one-cluster jackknife of Fisher's z with Student's t.
+            They speak of other attributes like these, not of other pictures of the same.
     """
     a, b = np.asarray(automatic, dtype=np.float64), np.asarray(reference, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
@@ -266,7 +266,7 @@ def vector_agreement(
     signs = sign_mcc(a, b, zeros=zeros)
 
     def interval(statistic: Callable[[Floats, Floats], float]) -> Interval:
-        return _jackknife(lambda rows: statistic(a[rows], b[rows]), codes, level, correlation=True)
+        return _jackknife(lambda rows: statistic(a[rows], b[rows]), codes, confidence, correlation=True)
 
     return VectorAgreement(
         tau=interval(kendall_tau),
@@ -280,7 +280,7 @@ def vector_agreement(
 
 
 def _jackknife(
-    statistic: Callable[[NDArray[Any]], float], codes: NDArray[np.intp], level: float, *, correlation: bool
+    statistic: Callable[[NDArray[Any]], float], codes: NDArray[np.intp], confidence: float, *, correlation: bool
 ) -> Interval:
     """A statistic of rows and its interval from leaving out one cluster at a time; NaN ends where that is undefined."""
     from scipy.special import stdtrit
@@ -298,7 +298,7 @@ def _jackknife(
     error = math.sqrt((k - 1) / k * float(((parts - parts.mean()) ** 2).sum()))
     if error == 0:
         return Interval(value, math.nan, math.nan)
-    half = float(stdtrit(k - 1, (1 + level) / 2)) * error
+    half = float(stdtrit(k - 1, (1 + confidence) / 2)) * error
     low, high = middle - half, middle + half
     return Interval(value, math.tanh(low), math.tanh(high)) if correlation else Interval(value, low, high)
 
@@ -356,7 +356,9 @@ class AUCTable(NamedTuple):
         }
 
 
-def roc_auc(labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95) -> AUC:
+def roc_auc(
+    labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, confidence: float = 0.95
+) -> AUC:
     """Chance that a picture that shows the attribute is given a higher estimate than one that does not.
 
     Args:
@@ -370,7 +372,7 @@ def roc_auc(labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | No
         Newcombe 2006, Stat. Med. 25:559-573, method 5.
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
-    return _auc(label, estimate, codes, level)[0]
+    return _auc(label, estimate, codes, confidence)[0]
 
 
 def auc_by_group(
@@ -380,7 +382,7 @@ def auc_by_group(
     *,
     clusters: ArrayLike | None = None,
     order: Sequence[str] = (),
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AUCTable:
     """AUC per attribute (or attribute and gender) and their mean (Tables 7 and 16).
 
@@ -400,14 +402,14 @@ def auc_by_group(
     influence = np.zeros(int(codes.max(initial=-1)) + 1)
     for name in wanted:
         rows = np.flatnonzero(names == name)
-        found[name], parts = _auc(label[rows], estimate[rows], codes[rows], level)
+        found[name], parts = _auc(label[rows], estimate[rows], codes[rows], confidence)
         np.add.at(influence, codes[rows], parts)
     defined = [auc.value for auc in found.values() if not math.isnan(auc.value)]
     if not defined:
         return AUCTable(found, Interval(math.nan, math.nan, math.nan), len(found))
     value = float(np.mean(defined))
     error = math.sqrt(float((influence**2).sum())) / len(defined)
-    low, high = _logit_interval(value, error, len(np.unique(codes)), level)
+    low, high = _logit_interval(value, error, len(np.unique(codes)), confidence)
     return AUCTable(found, Interval(value, low, high), len(found) - len(defined))
 
 
@@ -445,7 +447,7 @@ def _auc_input(
     return estimate, label, codes
 
 
-def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float) -> tuple[AUC, Floats]:
+def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], confidence: float) -> tuple[AUC, Floats]:
     """The AUC and what each picture adds to its error: squared sums over clusters make the variance."""
     from scipy.stats import rankdata
 
@@ -466,27 +468,27 @@ def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float)
     sums = np.bincount(codes, weights=parts)
     error = math.sqrt(float((sums**2).sum()))
     if 0 < value < 1:
-        low, high = _logit_interval(value, error, len(np.unique(codes)), level)
+        low, high = _logit_interval(value, error, len(np.unique(codes)), confidence)
     else:
-        low, high = _newcombe(value, clusters_positive, clusters_negative, level)
+        low, high = _newcombe(value, clusters_positive, clusters_negative, confidence)
     return AUC(value, low, high, m, n), np.nan_to_num(parts) if value in (0.0, 1.0) else parts
 
 
-def _logit_interval(value: float, error: float, n_clusters: int, level: float) -> tuple[float, float]:
+def _logit_interval(value: float, error: float, n_clusters: int, confidence: float) -> tuple[float, float]:
     from scipy.special import expit, logit, stdtrit
 
     if not 0 < value < 1 or not error > 0 or n_clusters < 2:
         return math.nan, math.nan
-    half = float(stdtrit(n_clusters - 1, (1 + level) / 2)) * error / (value * (1 - value))
+    half = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * error / (value * (1 - value))
     middle = float(logit(value))
     return float(expit(middle - half)), float(expit(middle + half))
 
 
-def _newcombe(value: float, m: int, n: int, level: float) -> tuple[float, float]:
+def _newcombe(value: float, m: int, n: int, confidence: float) -> tuple[float, float]:
     """Ends for an AUC of 0 or 1 of m and n units: where the score test would just not reject."""
     from scipy.optimize import brentq
 
-    z, size = NormalDist().inv_cdf((1 + level) / 2), (m + n) / 2
+    z, size = NormalDist().inv_cdf((1 + confidence) / 2), (m + n) / 2
 
     def excess(auc: float) -> float:
         spread = auc * (1 - auc) / (m * n) * (1 + (size - 1) * ((1 - auc) / (2 - auc) + auc / (1 + auc)))
@@ -522,7 +524,7 @@ def presentation_ratio(
     is_first: ArrayLike,
     *,
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Ratio:
     """Difference between genders over difference between shown and not shown, one attribute (Sec. 6).
 
@@ -549,7 +551,7 @@ def presentation_ratio(
         return by_gender / by_label if by_label else math.nan
 
     by_gender, by_label = both(np.arange(len(label)))
-    return Ratio(_jackknife(ratio, codes, level, correlation=False), by_gender, by_label, len(label))
+    return Ratio(_jackknife(ratio, codes, confidence, correlation=False), by_gender, by_label, len(label))
 
 
 # ------------------------------------------------------------------------------------------------------------- shared

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from verism.statistics import clustered_proportion, holm, paired_difference
 from verism.statistics._common import (
     ClusterTotals,
-    check_level,
+    check_confidence,
     check_resamples,
     cluster_codes,
     ratio_variance,
@@ -381,7 +381,7 @@ def vector_with_intervals(
     attribute_order: Sequence[Any] | None = None,
     seed: int = 0,
     n_resamples: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Presentation:
     """GEP vectors and scores of one estimator in one setting, with intervals and tests by prompt pair.
 
@@ -414,14 +414,14 @@ def vector_with_intervals(
         attribute_order: order of the attributes. None: order of appearance.
         seed: of resamples and swaps. The result does not depend on the order of rows.
         n_resamples: resamples and swaps, >= 1.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Raises:
         ValueError: fewer than two groups, arrays of unequal length, infinite values, missing cluster labels.
     Source: Cochran 1977, Sampling Techniques, Ch. 6; Bonett & Price 2012, J. Educ. Behav. Stat. 37:479-488;
         Davison & Hinkley 1997, Bootstrap Methods, Sec. 5.5 (inverting a test); Gouriéroux, Monfort & Renault 1993, J.
         Appl. Econom. 8:S85-S118 (matching the observed statistic); Holm 1979, Scand. J. Stat. 6:65-70.
     """
-    check_level(level)
+    check_confidence(confidence)
     check_resamples(n_resamples)
     rows = _rows(values, groups, attributes, clusters, group_order, attribute_order)
     if len(rows.group_names) < 2:
@@ -431,12 +431,12 @@ def vector_with_intervals(
     resampled = _resampled(table, np.random.default_rng([seed, 0]), n_resamples)
     swapped = _swapped(table, np.random.default_rng([seed, 1]), n_resamples, range(len(rows.group_names)))
     whole = told.values
-    low, high = _frequency_ends(rows, table, whole, level)
+    low, high = _frequency_ends(rows, table, whole, confidence)
     pairs = []
     for first in range(len(rows.group_names)):
         for second in range(first + 1, len(rows.group_names)):
             vector = gep_vector(whole[first], whole[second])
-            ends = np.array([_ends(table, first, second, a, level) for a in range(len(vector))]).reshape(-1, 2)
+            ends = np.array([_ends(table, first, second, a, confidence) for a in range(len(vector))]).reshape(-1, 2)
             tests = [_test(table, first, second, a, seed) for a in range(len(vector))]
             swaps = swapped
             if len(rows.group_names) > 2:  # only these two may change places
@@ -456,13 +456,13 @@ def vector_with_intervals(
                         resampled[:, [first, second]],
                         swaps[:, [first, second]],
                         table,
-                        level,
+                        confidence,
                     ),
                 )
             )
     adjusted = holm(np.concatenate([pair.p_value for pair in pairs])).reshape(len(pairs), -1)
     pairs = [_with_adjusted(pair, p) for pair, p in zip(pairs, adjusted, strict=True)]
-    score = pairs[0].score if len(pairs) == 1 else _score(whole, resampled, swapped, table, level)
+    score = pairs[0].score if len(pairs) == 1 else _score(whole, resampled, swapped, table, confidence)
     return Presentation(frequencies=told, frequency_low=low, frequency_high=high, pairs=tuple(pairs), score=score)
 
 
@@ -673,18 +673,18 @@ def _swapped(table: _Table, rng: np.random.Generator, n_resamples: int, among: S
 
 
 # ----------------------------------------------------------------------------------------------------------- intervals
-def _frequency_ends(rows: _Rows, table: _Table, whole: Floats, level: float) -> tuple[Floats, Floats]:
+def _frequency_ends(rows: _Rows, table: _Table, whole: Floats, confidence: float) -> tuple[Floats, Floats]:
     ends = np.full((*whole.shape, 2), np.nan)
     usable = ~np.isnan(rows.values)
     for g in range(whole.shape[0]):
         for a in range(whole.shape[1]):
             if table.labels[a]:
                 mine = usable & (rows.group == g) & (rows.attribute == a)
-                ends[g, a] = clustered_proportion(rows.values[mine], rows.cluster[mine], level=level)[1:]
+                ends[g, a] = clustered_proportion(rows.values[mine], rows.cluster[mine], confidence=confidence)[1:]
             else:
                 used = table.sizes[g, a] > 0
                 totals = ClusterTotals(table.sums[g, a, used], table.sizes[g, a, used])
-                ends[g, a] = _student_ends(float(whole[g, a]), totals, level)
+                ends[g, a] = _student_ends(float(whole[g, a]), totals, confidence)
     return ends[..., 0], ends[..., 1]
 
 
@@ -702,34 +702,34 @@ def _linearised(table: _Table, first: int, second: int, attribute: int) -> Clust
     return ClusterTotals(residuals[used] * sizes.sum() + (means[0] - means[1]) * sizes, sizes)
 
 
-def _ends(table: _Table, first: int, second: int, attribute: int, level: float) -> tuple[float, float]:
+def _ends(table: _Table, first: int, second: int, attribute: int, confidence: float) -> tuple[float, float]:
     totals = _linearised(table, first, second, attribute)
     if not len(totals.sizes):
         return math.nan, math.nan
     difference = float(totals.sums.sum()) / totals.n_units
     if not table.labels[attribute]:
-        return _student_ends(difference, totals, level)
+        return _student_ends(difference, totals, confidence)
     n_clusters, n = len(totals.sizes), totals.n_units
     if n_clusters < 2:
         return math.nan, math.nan
     # Two imaginary matches of pictures, one for each group, as Bonett & Price: a width where all clusters are equal.
     squares = ratio_variance(totals) * n**2 + 2
     middle = difference * n / (n + 2)
-    half = student_quantile(n_clusters - 1, (1 + level) / 2) * math.sqrt(squares) / (n + 2)
+    half = student_quantile(n_clusters - 1, (1 + confidence) / 2) * math.sqrt(squares) / (n + 2)
     return max(-1.0, min(middle - half, difference)), min(1.0, max(middle + half, difference))
 
 
-def _student_ends(value: float, totals: ClusterTotals, level: float) -> tuple[float, float]:
+def _student_ends(value: float, totals: ClusterTotals, confidence: float) -> tuple[float, float]:
     if len(totals.sizes) < 2:
         return math.nan, math.nan
     error = math.sqrt(ratio_variance(totals))
     if error <= 1e-12 * abs(value):  # all equal, but for rounding
         return math.nan, math.nan
-    half = student_quantile(len(totals.sizes) - 1, (1 + level) / 2) * error
+    half = student_quantile(len(totals.sizes) - 1, (1 + confidence) / 2) * error
     return value - half, value + half
 
 
-def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table, level: float) -> ScoreEstimate:
+def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table, confidence: float) -> ScoreEstimate:
     """Mean largest gap between groups, what noise adds to it, and what is left.
 
     Args:
@@ -755,15 +755,15 @@ def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table,
     deviations = deviations - deviations.mean(axis=0)
     deviations *= np.sqrt(n_clusters / (n_clusters - 1))  # resampling K pairs spreads as if K - 1 had been drawn
     # The spread itself is only estimated: widen it as Student's t widens the normal.
-    wider = student_quantile(freedom, (1 + level) / 2) / NormalDist().inv_cdf((1 + level) / 2)
+    wider = student_quantile(freedom, (1 + confidence) / 2) / NormalDist().inv_cdf((1 + confidence) / 2)
     family = _Family(frequency, deviations)
     if not np.any(family.variance > 0):  # what varies does so for all groups alike, and their differences do not
         return ScoreEstimate(value, math.nan, math.nan, math.nan, by_chance, p_value)
     low = 0.0
-    if p_value <= (1 - level) / 2:  # else no difference at all is among what could be: the swaps tell exactly
-        low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + level) / 2)), wider)
+    if p_value <= (1 - confidence) / 2:  # else no difference at all is among what could be: the swaps tell exactly
+        low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + confidence) / 2)), wider)
     corrected = family.solve(value, lambda scores: float(scores.mean()), 1.0)
-    high = family.solve(value, lambda scores: float(np.quantile(scores, (1 - level) / 2)), wider)
+    high = family.solve(value, lambda scores: float(np.quantile(scores, (1 - confidence) / 2)), wider)
     # All three grow with t but for the noise of the quantiles; the observed score stays inside, for a reader's sake.
     return ScoreEstimate(value, min(low, corrected), max(high, value), corrected, by_chance, p_value)
 
