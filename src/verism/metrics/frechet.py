@@ -223,8 +223,10 @@ def frechet_distance(mean_a: ArrayLike, cov_a: ArrayLike, mean_b: ArrayLike, cov
     of rounding are taken as 0. What rounding leaves below 0 for equal distributions is returned as 0.
 
     Args:
-        mean_a: shape (D,). cov_a: shape (D, D), symmetric, no eigenvalue below 0 but for rounding.
-        mean_b: shape (D,). cov_b: shape (D, D).
+        mean_a: shape (D,).
+        cov_a: shape (D, D), symmetric, no eigenvalue below 0 but for rounding.
+        mean_b: shape (D,).
+        cov_b: shape (D, D).
     Returns:
         In [0, inf), in squared units of the features; 0 for equal distributions. Right to about 1e-10 of the traces.
     Raises:
@@ -245,7 +247,8 @@ class FrechetDistance(NamedTuple):
 
     Attributes:
         value: in [0, inf), lower is better.
-        n_real: real pictures, None if a statistics file does not tell. n_generated: generated ones.
+        n_real: real pictures, None if a statistics file does not tell.
+        n_generated: generated ones.
         dim: features per picture.
         warning: why the value should not be trusted or compared; empty if there is nothing to say.
     """
@@ -306,7 +309,8 @@ def frechet_interval(
         real: features, shape (N, D), or statistics.
         generated: features, shape (M, D), or statistics.
         clusters: label of each generated picture's prompt, shape (M,); prompts stay together in a group. None: each
-            picture is its own. real_clusters: the same for real pictures, shape (N,).
+            picture is its own.
+        real_clusters: the same for real pictures, shape (N,).
         n_groups: groups of each side, >= 2; fewer where there are fewer clusters.
         confidence: confidence level, in (0, 1).
         seed: of the assignment to groups.
@@ -351,10 +355,14 @@ class FidInfinity(NamedTuple):
     """FID extrapolated to infinitely many generated pictures.
 
     Attributes:
-        value: intercept of the line; it may be below 0 for sets that differ little. low, high: its interval.
+        value: intercept of the line; it may be below 0 for sets that differ little.
+        low: lower end of its interval.
+        high: upper end.
         slope: of the distance in 1/n: the bias of n generated pictures is about ``slope / n``.
-        sizes: generated pictures in each subset, shape (P,). values: their distances, shape (P,).
-        n_real: real pictures, None if unknown. n_generated: generated ones.
+        sizes: generated pictures in each subset, shape (P,).
+        values: their distances, shape (P,).
+        n_real: real pictures, None if unknown.
+        n_generated: generated ones.
         warning: empty if there is nothing to say.
     """
 

@@ -101,10 +101,13 @@ class JointShare(NamedTuple):
 
     Attributes:
         labels: one per column, in the order of the columns.
-        n: pictures of the combination; clusters: prompts these are from.
-        share, low, high: share of all usable pictures, and its interval clustered by prompt.
-        reported: False below the minimum cell size; ``note`` then says so in words, and the numbers are for looking
-            closer, not for tables.
+        n: pictures of the combination.
+        clusters: prompts these are from.
+        share: share of all usable images.
+        low: lower end of its interval, clustered by prompt.
+        high: upper end.
+        reported: False below the minimum cell size: the numbers are then for looking closer, not for tables.
+        note: says so in words, else empty.
     """
 
     labels: tuple[str, ...]
@@ -166,6 +169,7 @@ def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> 
     Args:
         n: pictures, scalar or shape (...).
         target: shares, shape (K,) or (..., K).
+        divisor: ``K`` or ``K-1``, see ``mad``.
     Returns:
         Float or array of shape (...); NaN where n is 0.
     Raises:
@@ -276,7 +280,10 @@ def adjusted_prompt_mad(
     Args:
         counts: as the judge said, shape (P, 2), two prompts or more.
         confusion: items of known class, confusion[i][j] of class i that were called j, shape (2, 2), rows not empty.
-        target, divisor, seed, confidence: as in ``prompt_mad``.
+        target: as in ``prompt_mad``.
+        divisor: as in ``prompt_mad``.
+        seed: as in ``prompt_mad``.
+        confidence: as in ``prompt_mad``.
     Returns:
         The estimate and its interval. NaN if no prompts, or the judge is no better than chance.
     Raises:

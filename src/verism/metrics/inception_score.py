@@ -31,10 +31,13 @@ class InceptionScore(NamedTuple):
     """Inception score, as published and of all pictures at once.
 
     Attributes:
-        mean: over splits, in [1, C]; higher is better. std: between splits (divided by their number), as printed.
+        mean: over splits, in [1, C]; higher is better.
+        std: between splits (divided by their number), as printed.
         value: of all pictures at once, in [1, C]: not below the scores of splits on average, which see less variety.
-        low, high: interval of ``value``; NaN with fewer than two clusters.
-        n: pictures. splits: parts of ``mean``.
+        low: lower end of the interval of ``value``; NaN with fewer than two clusters.
+        high: upper end.
+        n: pictures.
+        splits: parts of ``mean``.
     """
 
     mean: float

@@ -28,8 +28,10 @@ class KernelDistance(NamedTuple):
 
     Attributes:
         value: unbiased, around 0 for equal distributions, lower is better; may be negative.
-        low, high: ends of its interval; NaN with fewer than two clusters on a side.
-        n_real, n_generated: pictures.
+        low: lower end of its interval; NaN with fewer than two clusters on a side.
+        high: upper end.
+        n_real: real images.
+        n_generated: generated images.
     """
 
     value: float
@@ -43,8 +45,12 @@ class KernelSubsets(NamedTuple):
     """The kernel distance as published: over random subsets.
 
     Attributes:
-        mean: over subsets. std: between subsets (divided by their number): no standard error of the mean, as subsets
-            overlap. values: of each subset, shape (subsets,).
+        mean: over subsets.
+        std: between subsets (divided by their number): no standard error of the mean, as subsets overlap.
+        values: of each subset, shape (subsets,).
+        subset_size: images of each side in one subset.
+        n_real: real images.
+        n_generated: generated images.
     """
 
     mean: float
@@ -76,10 +82,14 @@ def kid(
     Products are taken in the precision of the features (float32 if both are float32) and added up in float64.
 
     Args:
-        real: features, shape (N, D), N >= 2. generated: features, shape (M, D), M >= 2.
-        degree: of the kernel, >= 1. gamma: its scale; None: 1 / D. coef0: its constant.
+        real: features, shape (N, D), N >= 2.
+        generated: features, shape (M, D), M >= 2.
+        degree: of the kernel, >= 1.
+        gamma: its scale; None: 1 / D.
+        coef0: its constant.
         clusters: label of each generated picture's prompt, shape (M,), if prompts have several pictures. Pairs within a
-            prompt stay in the value, as published. real_clusters: the same for real pictures, shape (N,).
+            prompt stay in the value, as published.
+        real_clusters: the same for real pictures, shape (N,).
         confidence: confidence level of the interval, in (0, 1).
     Raises:
         ValueError: shapes that do not fit, fewer than 2 pictures, NaN or infinity, labels that do not fit.
@@ -127,9 +137,13 @@ def kid_subsets(
     first and second input: ``seed=numpy.random.RandomState(2020)`` gives the subsets of its default.
 
     Args:
-        real: features, shape (N, D). generated: features, shape (M, D).
-        subsets: how many, >= 1. subset_size: pictures of each side in one, from 2 to the smaller set.
-        degree, gamma, coef0: as ``kid``.
+        real: features, shape (N, D).
+        generated: features, shape (M, D).
+        subsets: how many, >= 1.
+        subset_size: pictures of each side in one, from 2 to the smaller set.
+        degree: as ``kid``.
+        gamma: as ``kid``.
+        coef0: as ``kid``.
         seed: seed or generator of the draws.
     Raises:
         ValueError: as ``kid``, or subsets larger than a set.

@@ -22,7 +22,8 @@ class QuestionScore(NamedTuple):
 
     Attributes:
         value: in [0, 1].
-        n_used: questions that entered the value. n_unusable: those without a usable answer.
+        n_used: questions that entered the value.
+        n_unusable: those without a usable answer.
     """
 
     value: float
@@ -127,7 +128,8 @@ def dsg_score(
 
     Args:
         answers: per question ``yes``, ``no``, or None where the reply is neither.
-        parents, dependence: see ``question_values``.
+        parents: see ``question_values``.
+        dependence: see ``question_values``.
 
     Raises:
         ValueError: an answer that is none of these three, or dependencies that do not fit.

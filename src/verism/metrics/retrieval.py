@@ -94,7 +94,8 @@ def clipscore(image: ArrayLike, text: ArrayLike, *, scale: Scale = "cosine") -> 
     * ``hessel``: 2.5 times the cosine, and 0 where it is negative, in [0, 2.5]; the CLIPScore of its paper.
 
     Args:
-        image, text: as for ``cosine``.
+        image: as for ``cosine``.
+        text: as for ``cosine``.
         scale: see above. The prompt prefix ("A photo depicts") of the paper is the caller's: it belongs to the text.
     Returns:
         Shape (N,), higher is better; NaN where undefined.
@@ -181,8 +182,11 @@ class Consistency(NamedTuple):
     """Mean over objects of the 10th percentile of their pictures' scores.
 
     Attributes:
-        value, low, high: the mean and its interval; NaN where undefined.
-        n_used, n_unusable: pictures with and without a score.
+        value: the mean; NaN where undefined.
+        low: lower end of its interval; NaN where undefined.
+        high: upper end.
+        n_used: images with a score.
+        n_unusable: images without.
         percentiles: by object, in the order of their first picture; NaN for objects without any score.
         n_pictures: by object, pictures with a score.
     """
@@ -322,8 +326,11 @@ class RPrecision(NamedTuple):
     """Share of pictures that retrieve their own text from a pool.
 
     Attributes:
-        value: in [0, 1], higher is better; 1 / pool by luck. low, high: its interval over pictures, clustered by text.
-        n_used, n_unusable: pictures with and without a usable vector.
+        value: in [0, 1], higher is better; 1 / pool by luck.
+        low: lower end of its interval over images, clustered by text.
+        high: upper end.
+        n_used: images with a usable vector.
+        n_unusable: images without.
         per_picture: probability (exact) or share of the repeats (sampled), shape (N,); NaN for unusable pictures.
     """
 
@@ -370,9 +377,11 @@ def r_precision(
             only 0 are pictures without an answer: they enter no value.
         text_vectors: shape (M, D), not normalised: the pool. All finite, none 0.
         positive: row of each picture's own text, shape (N,); None: text i is that of picture i, M = N.
+        protocol: ``released`` or ``corrected``, see above.
         method: by default ``sampled`` for ``released`` and ``exact`` for ``corrected``.
         pool: size of the pool with the own text, >= 2.
-        repeats, seed: of ``sampled``.
+        repeats: how often ``sampled`` draws the pools, >= 1.
+        seed: of ``sampled``, in 0 .. 2**32 - 1.
         confidence: confidence level of the interval, which resamples the pictures of a text together.
     Raises:
         ValueError: shapes that do not fit, unusable text vectors, or (corrected) fewer different texts than ``pool``.

@@ -44,8 +44,11 @@ def profile_ends(
     """Ends of the intervals of ``values[f] @ pi``, for F numbers: where twice the loss of log-likelihood is critical.
 
     Args:
-        values: (F, K), of each class, not all equal. sizes: how many independent pictures the run counts as for each
-            number, (F,). start: likely shares, (K,). critical: quantile of a chi-square distribution.
+        experiment: the counts, and what is known of the judge.
+        values: (F, K), of each class, not all equal.
+        sizes: how many independent pictures the run counts as for each number, (F,).
+        start: likely shares, (K,).
+        critical: quantile of a chi-square distribution.
     Returns:
         Lower and upper ends, each (F,).
     """
@@ -93,7 +96,9 @@ def deviance(experiment: Experiment, size: float, start: Floats) -> float:
     """Twice what the best shares and rows lack in log-likelihood against the counts themselves, >= 0.
 
     Args:
-        size: independent pictures the run counts as. start: likely shares, (K,).
+        experiment: the counts, and what is known of the judge.
+        size: independent images the run counts as.
+        start: likely shares, (K,).
     """
     _, best = _free(experiment, np.eye(len(start))[:1], np.array([size]), start)
     own = experiment.card / experiment.card.sum(axis=1, keepdims=True)
@@ -122,7 +127,10 @@ class _Fit:
     columns add up to what was said, which steps that overshoot keep.
 
     Attributes:
-        card: (K, J + 1). n: (B, J). values: (B, K). at: (B,).
+        card: (K, J + 1).
+        n: (B, J).
+        values: (B, K).
+        at: (B,).
     """
 
     card: Floats

@@ -35,7 +35,11 @@ class Agreement(NamedTuple):
     """An agreement between the ends of its interval, NaN where undefined.
 
     Attributes:
-        n_units: units that entered the value. n_ratings: their ratings.
+        value: the coefficient.
+        low: lower end of its interval.
+        high: upper end.
+        n_units: units that entered the value.
+        n_ratings: their ratings.
         n_unusable: units that did not, for want of a second rating.
     """
 
@@ -51,7 +55,8 @@ class RatingCounts(NamedTuple):
     """How often each unit was given each value.
 
     Attributes:
-        values: the distinct values in sorted order, length V. counts: shape (U, V), unit by value.
+        values: the distinct values in sorted order, length V.
+        counts: shape (U, V), unit by value.
     """
 
     values: tuple[Any, ...]
@@ -76,7 +81,8 @@ def krippendorff_alpha(
         level: what counts as disagreement. ``nominal``: any difference; ``ordinal``: by the number of ratings between
             the two values; ``interval``: by the squared difference.
         clusters: label of each unit's cluster, shape (units,); each unit its own if not given.
-        n_resamples: resamples of the BCa interval; 0 leaves it out. seed: of the resamples.
+        n_resamples: resamples of the BCa interval; 0 leaves it out.
+        seed: of the resamples.
         confidence: confidence level of the interval, in (0, 1).
     Returns:
         1 for perfect agreement, 0 for what chance gives, below 0 for systematic disagreement. NaN if there is no pair
@@ -134,7 +140,8 @@ def alpha_of_counts(counts: ArrayLike, *, level: AlphaLevel = "nominal", values:
 
     Args:
         counts: shape (U, V), how many raters gave unit u value v; units with fewer than two ratings do not enter.
-        level: see ``krippendorff_alpha``. values: the V values in rising order; needed for ``interval``.
+        level: see ``krippendorff_alpha``.
+        values: the V values in rising order; needed for ``interval``.
     Returns:
         Alpha; NaN without a pair of ratings, or with one value only.
     """
@@ -186,10 +193,14 @@ def cohen_kappa(
     """Cohen's kappa of two raters, each with their own habits.
 
     Args:
-        first, second: their ratings, shape (N,); None or NaN where one gave none.
+        first: ratings of the first rater, shape (N,); None or NaN where there is none.
+        second: ratings of the second rater, shape (N,).
         weights: how disagreements count: all alike, by the distance of the categories in their order, or its square.
         categories: the categories in their order; the sorted values that occur if not given.
-        clusters, n_resamples, seed, confidence: see ``krippendorff_alpha``.
+        clusters: see ``krippendorff_alpha``.
+        n_resamples: see ``krippendorff_alpha``.
+        seed: see ``krippendorff_alpha``.
+        confidence: see ``krippendorff_alpha``.
     Returns:
         1 for perfect agreement, 0 for chance; NaN if both gave one and the same value throughout, or nobody both.
     Raises:
@@ -236,7 +247,10 @@ def fleiss_kappa(
     Args:
         counts: shape (U, V), how many raters gave unit u category v; every row adds up to the same number, >= 2.
             ``rating_counts`` makes them.
-        clusters, n_resamples, seed, confidence: see ``krippendorff_alpha``.
+        clusters: see ``krippendorff_alpha``.
+        n_resamples: see ``krippendorff_alpha``.
+        seed: see ``krippendorff_alpha``.
+        confidence: see ``krippendorff_alpha``.
     Returns:
         1 for perfect agreement, 0 for chance; NaN without units, or if one category takes all.
     Raises:

@@ -39,7 +39,8 @@ class Majority(NamedTuple):
     Attributes:
         values: the value most raters gave, shape (units,), object; None where nobody rated, or for a tie.
         tied: whether several values were given most often, shape (units,).
-        n_ratings: shape (units,). share: of the ratings, how many gave the most frequent value; NaN for none.
+        n_ratings: shape (units,).
+        share: of the ratings, how many gave the most frequent value; NaN for none.
     """
 
     values: NDArray[np.object_]
@@ -82,7 +83,11 @@ def percent_agreement(
     """Share of the pairs of ratings of a unit that are alike, averaged over units with two ratings or more.
 
     Args:
-        ratings: shape (raters, units); None or NaN where a rater gave none. clusters: of units, shape (units,).
+        ratings: shape (raters, units); None or NaN where a rater gave none.
+        clusters: of units, shape (units,).
+        n_resamples: resamples of the interval; 0 leaves it out.
+        seed: of the resamples.
+        confidence: confidence level of the interval, in (0, 1).
     """
     counts = rating_counts(ratings).counts
     n = counts.sum(axis=1)
@@ -182,7 +187,9 @@ def phi(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
     The larger of the values in sorted order counts as 1, on both sides alike.
 
     Args:
-        first, second: shape (N,); None or NaN where a side gave none. At most two different values over both.
+        first: values of the first side, shape (N,); None or NaN where there is none. At most two different values over
+            both sides.
+        second: values of the second side, shape (N,).
         options: ``clusters``, ``n_resamples``, ``seed``, ``confidence`` as for ``percent_agreement``.
     Returns:
         -1 to 1; NaN if a side has one value only.
@@ -227,7 +234,8 @@ def auc(scores: ArrayLike, truth: ArrayLike, **options: Any) -> Agreement:
     """Area under the ROC curve: chance that a positive unit has a higher score than a negative one, ties counting half.
 
     Args:
-        scores: shape (N,), larger for "yes". truth: 0 or 1, shape (N,); NaN where unknown in either.
+        scores: shape (N,), larger for "yes".
+        truth: 0 or 1, shape (N,); NaN where unknown in either.
         options: as for ``phi``.
     Returns:
         0 to 1; NaN unless both classes occur.

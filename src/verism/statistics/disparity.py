@@ -39,7 +39,8 @@ class Gap(NamedTuple):
         interval: the observed gap with simultaneous ends; the low end is 0 where equality cannot be excluded.
         expected_if_equal: mean gap that these standard errors show between groups that are equal.
         p_equal: p-value of the hypothesis that all groups are equal, by their largest standardised difference.
-        lowest, highest: positions of the two groups.
+        lowest: position of the group with the lowest value.
+        highest: position of the group with the highest value.
     """
 
     interval: Interval
@@ -139,8 +140,13 @@ def gap(
     """Highest minus lowest value of the groups, >= 0.
 
     Args:
+        values: as for ``worst``.
+        uncertainty: as for ``worst``.
+        seed: as for ``worst``.
+        confidence: as for ``worst``.
         largest: gap that is possible, such as 1 for shares; the upper end is kept below.
-        values, uncertainty, seed, confidence, n_draws, Raises: as for ``worst``.
+        n_draws: as for ``worst``.
+    Raises: as for ``worst``.
     Source: Tukey-Kramer bounds of all pairwise differences (Hochberg & Tamhane 1987, Multiple Comparison Procedures,
         Ch. 3), with the quantile drawn from the given covariance; if all pairs lie within theirs, so does the largest.
     """
@@ -185,7 +191,12 @@ def ratio(
     The ends combine simultaneous bounds of the lowest and of the highest group, so the interval is on the wide side.
 
     Args:
-        values: one per group, >= 0; the rest, and Raises, as for ``worst``.
+        values: one per group, shape (G,), >= 0.
+        uncertainty: as for ``worst``.
+        seed: as for ``worst``.
+        confidence: as for ``worst``.
+        n_draws: as for ``worst``.
+    Raises: as for ``worst``.
     """
     numbers, covariance = _checked(values, uncertainty, confidence, n_draws)
     if numbers.min() < 0:

@@ -127,8 +127,10 @@ def clustered_mean(
     bootstrap is too short (``python benchmarks/imbalance.py --part means``).
 
     Args:
-        values: shape (N,). clusters: label of each value's cluster, shape (N,).
-        bounds: ends that a mean cannot pass, to which the interval is cut. confidence: confidence level, in (0, 1).
+        values: shape (N,).
+        clusters: label of each value's cluster, shape (N,).
+        bounds: ends that a mean cannot pass, to which the interval is cut.
+        confidence: confidence level, in (0, 1).
     Returns:
         Mean and ends; NaN without values. Ends are NaN without two clusters, or if nothing varies between them.
     Raises:

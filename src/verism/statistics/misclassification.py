@@ -72,7 +72,8 @@ class FittedShares:
     Attributes:
         point: shape (K,), sum 1; NaN where they cannot be known.
         counts: None where the shares cannot be known.
-        note: see ``AdjustedShares``. confidence: confidence level of the intervals.
+        note: see ``AdjustedShares``.
+        confidence: confidence level of the intervals.
     """
 
     point: Floats
@@ -239,7 +240,12 @@ def adjusted_mean(
     """Mean value of the true classes: tones 1 to 10, or -1 and +1 of perceived gender.
 
     Args:
-        values: of each true class, shape (K,). The rest as for ``adjusted_shares``.
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
+        values: of each true class, shape (K,).
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     """
     fitted = fit_shares(
         observed,
@@ -270,8 +276,13 @@ def adjusted_mad(
     The mean over prompts of their own MADs is another number (``metrics.imbalance.adjusted_prompt_mad``).
 
     Args:
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
         target: shares, shape (2,). None: uniform.
-        divisor: ``K`` or ``K-1``. The rest as for ``adjusted_shares``.
+        divisor: ``K`` or ``K-1``.
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     Raises:
         ValueError: more than two classes; or as for ``adjusted_shares``.
     """
@@ -295,7 +306,12 @@ def fit_shares(
 ) -> FittedShares:
     """What ``adjusted_shares``, ``adjusted_mean`` and ``adjusted_mad`` rest on, to read all three from one fit.
 
-    Args: see ``adjusted_shares``.
+    Args:
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     Raises:
         ValueError: as there.
     """

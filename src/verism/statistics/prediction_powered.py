@@ -51,7 +51,9 @@ class Corrected(NamedTuple):
     """A number with the judge's error taken out; NaN where it cannot be.
 
     Attributes:
-        value, low, high: the corrected number and its interval.
+        value: the corrected number.
+        low: lower end of its interval.
+        high: upper end.
         uncorrected: what the judge says of all pictures.
         labels_only: what the people's answers say alone, with an interval made in the same way.
         n_labels: answers of people that entered.
@@ -113,7 +115,8 @@ def ppi_sum(
     for others. It matters for few labels only.
 
     Args:
-        parts: at least one. confidence: confidence level of the intervals, in (0, 1).
+        parts: at least one.
+        confidence: confidence level of the intervals, in (0, 1).
         tune: choose ``lam``; else it is 1.
         bounds: ends that the number cannot pass, to which the interval is cut.
 
@@ -184,10 +187,12 @@ def labels_needed(
     correlation of judge and people; with r = 0 it is that of labels alone.
 
     Args:
-        half_width: wanted, > 0. n_pictures: that the judge looked at.
+        half_width: wanted, > 0.
+        n_pictures: that the judge looked at.
         sd: of people's answers over pictures: at most half the range; for a share p, ``sqrt(p (1 - p))``.
         correlation: of judge and people over pictures, from -1 to 1; a weak guess if there is a pilot study, 0 if not.
-        design_effect: growth of the variance because pictures of a prompt are alike, >= 1.
+        design_effect: growth of the variance because images of a prompt are alike, >= 1.
+        confidence: confidence level of the interval, in (0, 1).
 
     >>> labels_needed(0.05, n_pictures=2000, sd=0.5), labels_needed(0.05, n_pictures=2000, sd=0.5, correlation=0.8)
     (385, 185)

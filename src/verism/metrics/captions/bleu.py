@@ -26,8 +26,10 @@ class BleuCounts:
 
     Attributes:
         matched: n-grams that the references confirm, each at most as often as in the one reference that has it most
-            often, shape (..., 4). proposed: n-grams of the candidate, shape (..., 4).
-        length: words of the candidate, shape (...). reference_length: words it should have had, shape (...).
+            often, shape (..., 4).
+        proposed: n-grams of the candidate, shape (..., 4).
+        length: words of the candidate, shape (...).
+        reference_length: words it should have had, shape (...).
     """
 
     matched: NDArray[np.float64]

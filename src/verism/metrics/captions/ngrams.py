@@ -22,7 +22,9 @@ class NgramTable:
     """How often each n-gram of one order stands in each caption: one row per caption and n-gram, sorted by both.
 
     Attributes:
-        caption: number of the caption, shape (M,). gram: number of the n-gram, shape (M,). times: >= 1, shape (M,).
+        caption: number of the caption, shape (M,).
+        gram: number of the n-gram, shape (M,).
+        times: >= 1, shape (M,).
     """
 
     caption: Ints
@@ -38,7 +40,8 @@ class CaptionNgrams:
         candidates: per order 1 .. 4, a table whose captions are pictures 0 .. N-1.
         references: per order, a table whose captions are references 0 .. R-1.
         n_grams: per order, the number of different n-grams; tables share their numbering.
-        candidate_length: words, shape (N,). reference_length: words, shape (R,).
+        candidate_length: words, shape (N,).
+        reference_length: words, shape (R,).
         picture: the picture each reference belongs to, shape (R,), ascending, every picture at least once.
     """
 

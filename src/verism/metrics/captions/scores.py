@@ -65,9 +65,11 @@ class CaptionScores(Generic[K]):
         values: per metric, the corpus value with its 95 % interval.
         ids: the N pictures that entered, in the order of the candidates.
         per_caption: per metric, the value of each of them, shape (N,).
-        n_used: N. n_unusable: pictures that did not enter.
+        n_used: N.
+        n_unusable: pictures that did not enter.
         unusable: those, and why.
-        tokenizer: how captions were divided. brevity: reference length of BLEU.
+        tokenizer: how captions were divided.
+        brevity: reference length of BLEU.
     """
 
     values: Mapping[str, Interval]
@@ -112,8 +114,9 @@ def caption_scores(
         brevity: see ``bleu_counts``.
         unmatched: candidates without references, and references without a candidate: an ``error``, or left out and
             ``count``-ed in ``unusable``.
-        n_resamples: resamples of the bootstrap, >= 1. seed: of the bootstrap. Neither the order of pictures nor their
-            ids matter to the intervals. confidence: confidence level of the intervals, in (0, 1).
+        n_resamples: resamples of the bootstrap, >= 1.
+        seed: of the bootstrap. Neither the order of pictures nor their ids matter to the intervals.
+        confidence: confidence level of the intervals, in (0, 1).
     Returns:
         Values are NaN if no picture can be used. Ends of intervals are NaN for fewer than two pictures, or if all
         resamples agree.
@@ -194,7 +197,8 @@ class _Tally:
     Attributes:
         columns: per picture, numbers whose sums give the corpus value, shape (N, C).
         value: corpus value of each row of sums over N pictures.
-        single: value of each caption, shape (N,). corpus: value of the set.
+        single: value of each caption, shape (N,).
+        corpus: value of the set.
         faithful: whether ``value`` of the sums is the corpus value, so that resampling it makes sense.
     """
 

@@ -21,7 +21,8 @@ class GroupPRDC(NamedTuple):
 
     Attributes:
         values: all NaN if either set has fewer than k + 2 points; the counts then say which.
-        n_real, n_generated: points of the group.
+        n_real: real points of the group.
+        n_generated: generated points of the group.
     """
 
     values: PRDC
@@ -34,7 +35,8 @@ class GroupMemberships(NamedTuple):
 
     Attributes:
         evidence: arrays over the rows below; ``nearest_real`` counts rows of the whole real set.
-        real_rows, generated_rows: rows of the whole sets, ascending.
+        real_rows: rows of the group in the whole real set, ascending.
+        generated_rows: rows of the group in the whole generated set, ascending.
     """
 
     evidence: Memberships
@@ -85,11 +87,13 @@ def grouped_prdc(
     generated group that is held against several real ones are computed once.
 
     Args:
-        real, generated: features, shapes (N, D) and (M, D).
+        real: features, shape (N, D).
+        generated: features, shape (M, D).
         real_groups: label of each real point, N of any hashable kind, such as ``(object, region)``.
         generated_groups: label of each generated point. None: the same generated points, all of them, are held against
             every real group, as pictures of ``{object}``, which have no region, are.
-        k, strict: as for ``prdc``.
+        k: as for ``prdc``.
+        strict: as for ``prdc``.
         pairs: from real label to the label of the generated group it is held against; several may share one. None: the
             same label. Real groups left out are an error, labels without any points are not.
         real_radii: from ``knn_radii(real, k, groups=real_groups)``, shape (N,).

@@ -44,7 +44,8 @@ class HalfSamples(NamedTuple):
     Attributes:
         values: of the whole sets; NaN if they are too small for k.
         halves: of each half, shape (2 * n_splits, 4), columns as in PRDC; no rows if halves are too small for k.
-        n_real, n_generated: points of the whole sets.
+        n_real: points of the whole real set.
+        n_generated: points of the whole generated set.
     """
 
     values: PRDC
@@ -131,11 +132,15 @@ def half_samples(
     """The four numbers with what their intervals need. A split costs about half as much as ``prdc`` does.
 
     Args:
-        real, generated, k, strict: as for ``prdc``. Halves need k + 2 points, or there are none.
+        real: as for ``prdc``.
+        generated: as for ``prdc``.
+        k: as for ``prdc``; halves need k + 2 points, or there are none.
+        strict: as for ``prdc``.
         seed: of the splits; same seed, same halves. They depend on the numbers of points, not on names of groups.
         n_splits: random splits into two halves, >= 2.
-        real_strata, generated_strata: labels of kinds that a repetition would hold in the same numbers, such as the
-            object in a set that is balanced over objects; every half then gets half of each.
+        real_strata: labels of kinds that a repetition would hold in the same numbers, such as the object in a set that
+            is balanced over objects, shape (N,); every half then gets half of each.
+        generated_strata: the same for the generated set, shape (M,).
         values: what ``prdc`` gave for these sets, to save computing it again.
     Raises:
         ValueError: as ``prdc``; n_splits < 2; strata that do not fit.

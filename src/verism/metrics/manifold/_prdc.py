@@ -109,6 +109,8 @@ class _Balls:
         """Below its ball's threshold a value of a tile is outside beyond doubt; shape (n,).
 
         Args:
+            own: block of this set's points.
+            largest_norm: largest norm of the other set's points.
             partial: the tile is a ``partial_product``, from which this set's own squares were not taken off.
         """
         values = self.values[own.start : own.start + len(own.norms)]
@@ -210,7 +212,8 @@ def prdc(
         k: neighbours, >= 1. DIG In uses 3, the ``prdc`` package's example 5.
         strict: a point on the sphere is outside, as in DIG In, EvalGIM and the ``prdc`` package. False: inside, as in
             torch-fidelity and the first publication of precision and recall.
-        real_radii, generated_radii: from ``knn_radii`` for the same rows and k, to save computing them again.
+        real_radii: from ``knn_radii`` for the same rows and k, to save computing them again.
+        generated_radii: the same for the generated set.
     Raises:
         ValueError: sets smaller than k + 2, features that do not fit each other, NaN or infinity.
     Source: Kynkäänniemi et al. 2019, arXiv:1904.06991, Eq. 1-2 (precision, recall); Naeem et al. 2020,

@@ -126,6 +126,10 @@ def block(points: Points, start: int, stop: int, frame: Frame, seen: Block | Non
     """Points start .. stop - 1 in the frame, without a copy where they need no change.
 
     Args:
+        points: features, shape (N, D).
+        start: first row.
+        stop: row after the last.
+        frame: centre and scale that tiles are computed in.
         seen: the same block as an earlier call returned it, which saves computing its squares again.
     """
     rows = points[start:stop]

@@ -57,10 +57,13 @@ class DifferenceSet(NamedTuple):
     """Two groups of pictures with a known difference.
 
     Attributes:
-        attribute: what they show or not. scale, repetition: where the set belongs.
+        attribute: what they show or not.
+        scale: factor of the differences that the set belongs to.
+        repetition: number of the set at this scale.
         nominal: share of the first group that was meant to show it, minus that of the second.
         realised: the same as counted in the groups; within one picture of the nominal one.
-        first, second: places of the pictures in the labels of their gender, each ``group_size`` different ones.
+        first: positions of the images in the labels of the first gender, ``group_size`` different ones.
+        second: the same for the second gender.
     """
 
     attribute: str
@@ -101,6 +104,10 @@ def artificial_sets(
     Args:
         labels: by attribute, the labels of either gender's pictures; neutral and explicit ones together. At most 19.
         scales: the paper leaves out 1.0 for CogView2; ``feasible_scales`` says which are possible.
+        repetitions: sets of each attribute at each scale, >= 1.
+        group_size: images of each gender in a set.
+        protocol: ``released`` or ``corrected``, see above.
+        seed: of the draws.
     Returns:
         Scale by scale, repetition by repetition, in the order of the attributes.
     Raises:
@@ -281,6 +288,7 @@ def estimate_sets(sets: Sequence[DifferenceSet], estimates: Mapping[str, tuple[A
     """A judge's difference on each set: mean estimate of the first group minus that of the second, shape (N,).
 
     Args:
+        sets: of ``artificial_sets``.
         estimates: by attribute, in the order of the labels the sets were made of. NaN estimates make the difference
             NaN, which ``vector_agreement`` counts.
     Raises:
@@ -306,7 +314,9 @@ class SetAgreement(NamedTuple):
     """How well a judge finds the differences of artificial sets.
 
     Attributes:
-        overall: on all sets together. by_scale: at each scale. n_sets: how many there are.
+        overall: on all sets together.
+        by_scale: at each scale.
+        n_sets: how many there are.
     """
 
     overall: VectorAgreement
@@ -324,6 +334,7 @@ def evaluate_estimators(
     """Several judges, or variants of one (ablations), on the same sets (Tables 5, 8 and 9).
 
     Args:
+        sets: of ``artificial_sets``.
         estimators: by name, the estimates of ``estimate_sets``.
         zeros: see ``evaluation.sign_mcc``; the published code has ``positive``.
         reference: the published code compares with the ``nominal`` difference. With sets of the protocol ``corrected``
@@ -361,6 +372,8 @@ def mixed_agreement(
 
     Args:
         models: by model, its sets and a judge's differences on them (``estimate_sets``).
+        zeros: as for ``evaluate_estimators``.
+        reference: as for ``evaluate_estimators``.
     Returns:
         Agreement on all sets, clustered by attribute; tau-b by ``evaluation.PAIR_TYPES``.
     Raises:

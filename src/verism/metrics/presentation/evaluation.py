@@ -64,8 +64,10 @@ class PairCounts(NamedTuple):
     """What tau-b depends on, as sums over pairs of entries: they add up over disjoint sets of pairs.
 
     Attributes:
-        pairs: pairs of entries. balance: concordant less discordant pairs.
-        tied_x, tied_y: pairs with equal x (equal y), those equal in both included.
+        pairs: pairs of entries.
+        balance: concordant less discordant pairs.
+        tied_x: pairs with equal x, those equal in both included.
+        tied_y: pairs with equal y, those equal in both included.
     """
 
     pairs: int
@@ -98,7 +100,8 @@ def pair_counts(x: ArrayLike, y: ArrayLike) -> PairCounts:
     """Concordant, discordant and tied pairs of entries, in O(n log n).
 
     Args:
-        x, y: shape (N,), finite. Numbers are tied if they are equal to the last bit.
+        x: shape (N,), finite. Numbers are tied if they are equal to the last bit.
+        y: shape (N,), finite.
     Raises:
         ValueError: unequal lengths, NaN.
     """
@@ -117,7 +120,10 @@ def tau_by_pair_type(x: ArrayLike, y: ArrayLike, *, attributes: ArrayLike, model
     from attribute to attribute.
 
     Args:
-        x, y: shape (N,). attributes, models: labels of the entries, shape (N,).
+        x: shape (N,).
+        y: shape (N,).
+        attributes: attribute of each entry, shape (N,).
+        models: model of each entry, shape (N,).
     Returns:
         By ``PAIR_TYPES``. The pairs of all four add up to N (N - 1) / 2.
     """
@@ -155,8 +161,10 @@ def count_differences(
     """Differences of frequencies, first minus second, from counts.
 
     Args:
-        first, second: pictures that show the attribute, shape (A,). n_first, n_second: pictures judged, one number or
-            shape (A,); NaN results where one of them is 0.
+        first: images of the first gender that show the attribute, shape (A,).
+        second: images of the second gender that show it, shape (A,).
+        n_first: images of the first gender that were judged, one number or shape (A,); NaN results where it is 0.
+        n_second: the same for the second gender.
         ties: ``counts``, so that equal differences are equal numbers (recommended); or ``floats``, frequencies
             subtracted as the published code does, where 7/80 - 6/80 and 2/80 - 1/80 differ in the last bit and rank
             correlations see no tie.
@@ -187,7 +195,8 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     """Matthews correlation of the signs of two vectors: does the judge see the difference on the right side?
 
     Args:
-        automatic, reference: shape (A,), finite.
+        automatic: the judge's vector, shape (A,), finite.
+        reference: the vector that is taken as right, shape (A,), finite.
         zeros: ``positive``, as the published code counts them, so that "no difference" agrees with "more with the
             first"; ``left_out``, entries with a zero on either side do not enter, and are counted; ``own_class``, a
             third class (the multi-class coefficient), for judges that can say 0: others never do, and lose.
@@ -215,10 +224,13 @@ class VectorAgreement:
     """Agreement of an automatic with a reference vector.
 
     Attributes:
-        tau: Kendall's tau-b. mcc: of signs, by ``zeros``. pearson: on the values. All in [-1, 1], NaN where undefined,
-            with jackknife intervals over clusters.
-        n_used: entries known on both sides. n_unusable: those that are NaN on one. n_zero: entries that are exactly 0
-            on one side, on which ``zeros`` decides.
+        tau: Kendall's tau-b.
+        mcc: of signs, by ``zeros``.
+        pearson: on the values. All in [-1, 1], NaN where undefined, with jackknife intervals over clusters.
+        zeros: convention for zeros, see ``sign_mcc``.
+        n_used: entries known on both sides.
+        n_unusable: those that are NaN on one.
+        n_zero: entries that are exactly 0 on one side, on which ``zeros`` decides.
     """
 
     tau: Interval
@@ -250,7 +262,8 @@ def vector_agreement(
     """Tau-b, MCC of signs and Pearson's correlation of two vectors (Tables 4, 5, 18, 19).
 
     Args:
-        automatic, reference: shape (A,); NaN where there was no usable picture.
+        automatic: the judge's vector, shape (A,); NaN where there was no usable image.
+        reference: the vector that is taken as right, shape (A,); NaN likewise.
         zeros: see ``sign_mcc``.
         clusters: labels of entries that are not independent, shape (A,); for artificial sets their attribute, as all
             sets of an attribute are drawn from the same pictures. Each entry is its own if not given.
@@ -308,8 +321,10 @@ class ScoreAgreement(NamedTuple):
     """Whether a judge puts models in the right order.
 
     Attributes:
-        tau: Kendall's tau-b of the scores. ranks_automatic, ranks_reference: shape (M,), 1 = smallest score, equal
-            scores share the mean of their ranks.
+        tau: Kendall's tau-b of the scores.
+        ranks_automatic: ranks of the judge's scores, shape (M,), 1 = smallest; equal scores share the mean of their
+            ranks.
+        ranks_reference: ranks of the reference scores, shape (M,).
     """
 
     tau: float
@@ -340,8 +355,9 @@ class AUCTable(NamedTuple):
     """AUC per group, and the mean over those groups that have one.
 
     Attributes:
-        groups: by group, in the order asked for or of first appearance. mean: of the defined ones, with an interval
-            that knows that groups share prompts. n_undefined: groups with pictures of one kind only.
+        groups: by group, in the order asked for or of first appearance.
+        mean: of the defined ones, with an interval that knows that groups share prompts.
+        n_undefined: groups with pictures of one kind only.
     """
 
     groups: dict[str, AUC]
@@ -362,8 +378,10 @@ def roc_auc(
     """Chance that a picture that shows the attribute is given a higher estimate than one that does not.
 
     Args:
-        labels: 0 or 1, shape (N,). estimates: any scale, shape (N,); ties count half.
+        labels: 0 or 1, shape (N,).
+        estimates: any scale, shape (N,); ties count half.
         clusters: the prompt of each picture, shape (N,); each picture its own if not given.
+        confidence: confidence level of the interval, in (0, 1).
     Returns:
         In [0, 1], NaN without pictures of both kinds. The interval is DeLong's on the logit scale, summed over
         clusters; where nothing is out of order (AUC 0 or 1) it is Newcombe's fifth, with clusters for pictures, so it
@@ -390,8 +408,11 @@ def auc_by_group(
 
     Args:
         groups: group of each row, length N: a picture judged for several attributes has several rows.
-        labels, estimates, clusters: see ``roc_auc``.
+        labels: see ``roc_auc``.
+        estimates: see ``roc_auc``.
+        clusters: see ``roc_auc``.
         order: groups in the order wanted.
+        confidence: confidence level of the intervals, in (0, 1).
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
     names = np.asarray(groups, dtype=object)
@@ -421,7 +442,8 @@ def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tupl
     the ensemble of both genders (``roc_auc``); this is for comparing with the published rows.
 
     Args:
-        labels: 0 or 1, shape (2, N): women, men. probabilities: shape (2, S, N), S seeds.
+        labels: 0 or 1, shape (2, N): women, men.
+        probabilities: shape (2, S, N), S seeds.
     Returns:
         S values, NaN where a piece has pictures of one kind only; the notebook reports their mean.
     """
@@ -529,8 +551,11 @@ def presentation_ratio(
     """Difference between genders over difference between shown and not shown, one attribute (Sec. 6).
 
     Args:
-        labels: 0 or 1, shape (N,). estimates: shape (N,). is_first: whether the picture is of the first gender.
+        labels: 0 or 1, shape (N,).
+        estimates: shape (N,).
+        is_first: whether the picture is of the first gender.
         clusters: prompt of each picture; the interval is a jackknife that leaves out one at a time.
+        confidence: confidence level of the interval, in (0, 1).
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
     first = np.asarray(is_first, dtype=bool)

@@ -217,7 +217,10 @@ def exact_frequencies(
 
     Args:
         labels: 0, 1 or NaN (left out), shape (N,).
-        groups, attributes, group_order, attribute_order: as for ``frequencies``.
+        groups: as for ``frequencies``.
+        attributes: as for ``frequencies``.
+        group_order: as for ``frequencies``.
+        attribute_order: as for ``frequencies``.
     Returns:
         ``{group: {attribute: share}}``; None without a usable label.
     Raises:
@@ -511,7 +514,11 @@ def context_scores(
     pictures, as a mean of absolute values is.
 
     Args:
-        values, groups, attributes, group_order, attribute_order: as for ``vector_with_intervals``.
+        values: as for ``vector_with_intervals``.
+        groups: as for ``vector_with_intervals``.
+        attributes: as for ``vector_with_intervals``.
+        group_order: as for ``vector_with_intervals``.
+        attribute_order: as for ``vector_with_intervals``.
         contexts: of each row, shape (N,).
         context_order: contexts of the result. None: order of appearance.
         seed: of the deals behind ``by_chance``.
@@ -736,6 +743,8 @@ def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table,
         frequency: shape (G, A).
         resampled: of resampled prompt pairs, shape (R, G, A).
         swapped: with groups swapped in prompt pairs, shape (R, G, A).
+        table: sums and counts by prompt pair, group and attribute.
+        confidence: confidence level of the interval, in (0, 1).
     """
     gaps = largest_gap(frequency)
     value = gep_score(gaps)

@@ -56,7 +56,10 @@ class JudgedPictures:
     """Pictures of two groups as people and as a judge see them: a row for each picture and attribute it is judged for.
 
     Attributes:
-        pictures: id of the picture. attributes, settings, genders: of the row, length N.
+        pictures: id of the picture.
+        attributes: attribute of the row, length N.
+        settings: setting of the row, length N.
+        genders: gender that the prompt of the row names, length N.
         prompts: what pictures are clustered by, length N: the same for the prompts of both groups that differ in
             nothing but the group, as their pictures may share their noise.
         labels: what people see, 0 or 1, shape (N,), NaN where there is no label.
@@ -76,8 +79,11 @@ class SettingVectors(NamedTuple):
     """The two vectors of a setting, first gender minus second, NaN where there is no usable picture.
 
     Attributes:
-        attributes: their order, A of them. automatic, human: shape (A,).
-        automatic_score, human_score: mean absolute difference over the attributes known on both sides.
+        attributes: their order, A of them.
+        automatic: differences by the judge, shape (A,).
+        human: differences by people, shape (A,).
+        automatic_score: mean absolute difference by the judge over the attributes known on both sides.
+        human_score: the same by people.
         agreement: of the two vectors.
     """
 
@@ -102,13 +108,18 @@ class JudgeReport:
     """What is known about an estimator.
 
     Attributes:
-        protocol: ``released`` or ``corrected``. genders: first and second.
+        protocol: ``released`` or ``corrected``.
+        genders: first and second.
         vectors: by setting.
-        auc: per attribute, pictures of both genders and all settings; auc_by_gender: of one gender each.
+        auc: per attribute, pictures of both genders and all settings.
+        auc_by_gender: of one gender each.
         ratios: per attribute; reaction to gender over reaction to the attribute.
-        artificial: on artificial difference sets, None where there are none. sets, set_estimates: the sets, and the
-            judge's difference on each. artificial_note: why some or all scales were left out, else empty.
-        n_used: rows with a label and an estimate. n_unusable: rows with a label and without an estimate.
+        artificial: on artificial difference sets, None where there are none.
+        sets: the artificial sets.
+        set_estimates: the judge's difference on each, shape (S,).
+        artificial_note: why some or all scales were left out, else empty.
+        n_used: rows with a label and an estimate.
+        n_unusable: rows with a label and without an estimate.
         n_unlabelled: rows without a label.
     """
 
@@ -203,12 +214,16 @@ def judge_estimator(
     are of the same pictures.
 
     Args:
+        judged: labels and estimates, a row for each image and attribute.
         genders: differences are of the first minus the second; other rows do not enter.
         attributes: their order; others that occur follow.
         protocol: ``released``: zeros count as positive, human differences are subtracted as floats, sets are drawn and
             compared as published. ``corrected``: signs are compared where both have one, equal differences are ties.
-        group_size, scales, repetitions, seed: of the artificial sets; scales that the labels do not allow are left
-            out, and the note says so. No scales: no sets.
+        group_size: images of each gender in an artificial set.
+        scales: scales of the artificial sets; those that the labels do not allow are left out, and the note says so. No
+            scales: no sets.
+        repetitions: sets at each scale.
+        seed: of the artificial sets.
     Raises:
         ValueError: columns of unequal length, labels other than 0 and 1.
     """
@@ -262,8 +277,10 @@ class ModelsReport(NamedTuple):
     """What can be said of a judge from several models.
 
     Attributes:
-        entries: (model, setting) of each score. scores: do its GEP scores put them in people's order?
-        mixed: on the artificial sets of all models together, None if there are none. pairs: tau-b by kind of pair.
+        entries: (model, setting) of each score.
+        scores: do its GEP scores put them in people's order?
+        mixed: on the artificial sets of all models together, None if there are none.
+        pairs: tau-b by kind of pair.
     """
 
     entries: tuple[tuple[str, str], ...]
@@ -395,6 +412,8 @@ def sets_of(
 
     Args:
         rows: columns ``attribute``, ``gender``, ``label``, ``estimate``.
+        genders: first and second.
+        attributes: attributes to return, in their order.
     """
     found: list[dict[str, tuple[Floats, Floats]]] = []
     for column in ("label", "estimate"):
