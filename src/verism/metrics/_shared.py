@@ -33,13 +33,13 @@ def check_same_width(real: int, generated: int) -> None:
         )
 
 
-def jackknife_variance(whole: float, without: Floats, sizes: Floats) -> float:
+def jackknife_variance(value: float, without: Floats, sizes: Floats) -> float:
     """Variance of a statistic from its values without each of G >= 2 groups of these sizes.
 
     Source: Busing, Meijer & van der Leeden 1999, Stat. Comput. 9:3-8, equation 4; with equal groups the usual
         ``(G - 1) / G * sum((without - mean)**2)``.
     """
     weights = sizes.sum() / sizes
-    pseudo = weights * whole - (weights - 1) * without
-    centre = len(sizes) * whole - float(np.sum((1 - 1 / weights) * without))
+    pseudo = weights * value - (weights - 1) * without
+    centre = len(sizes) * value - float(np.sum((1 - 1 / weights) * without))
     return float(np.mean((pseudo - centre) ** 2 / (weights - 1)))

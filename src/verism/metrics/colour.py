@@ -68,15 +68,15 @@ _EPSILON, _KAPPA = 216 / 24389, 24389 / 27  # where CIELAB's cube root becomes a
 # --------------------------------------------------------------------------------------------------------------------
 # sRGB, linear light, CIELAB
 # --------------------------------------------------------------------------------------------------------------------
-def _colours(given: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> Floats:
-    array = np.asarray(given, dtype=np.float64)
+def _colours(values: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
     if array.ndim < 1 or array.shape[-1] not in last:
         raise ValueError(f"{name}: colours must have shape (..., {' or '.join(map(str, last))}); got {array.shape}")
     return array
 
 
-def _bytes(given: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> NDArray[np.uint8]:
-    array = np.asarray(given)
+def _bytes(values: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> NDArray[np.uint8]:
+    array = np.asarray(values)
     if array.ndim < 1 or array.shape[-1] not in last:
         raise ValueError(f"{name}: pixels must have shape (..., {' or '.join(map(str, last))}); got {array.shape}")
     if array.dtype != np.uint8:
@@ -299,10 +299,10 @@ def skin_rule(rgb: ArrayLike) -> Bools:
     if pixels.shape[-1] == 4:
         passed &= pixels[..., 3] > 15
     # Few pixels get here in most pictures, so the second half looks at these alone.
-    places = np.flatnonzero(passed)
-    y, cr, cb = _ycrcb(np.take(pixels.reshape(-1, pixels.shape[-1]), places, axis=0))
+    positions = np.flatnonzero(passed)
+    y, cr, cb = _ycrcb(np.take(pixels.reshape(-1, pixels.shape[-1]), positions, axis=0))
     result = np.zeros(passed.size, dtype=bool)
-    result[places] = (y > 80) & _skin_hues()[cr, cb]
+    result[positions] = (y > 80) & _skin_hues()[cr, cb]
     return result.reshape(passed.shape)
 
 
@@ -353,8 +353,8 @@ def _lab8_tables() -> tuple[Fixed, Fixed]:
 def _lab8_root(row: int, red: NDArray[np.uint8], green: NDArray[np.uint8], blue: NDArray[np.uint8]) -> Fixed:
     """Cube root of X, Y or Z (``row`` 0, 1, 2), x 2^15."""
     adds, roots = _lab8_tables()
-    of_red, of_green, of_blue = adds[row]
-    total = np.take(of_red, red) + np.take(of_green, green) + np.take(of_blue, blue)
+    red_term, green_term, blue_term = adds[row]
+    total = np.take(red_term, red) + np.take(green_term, green) + np.take(blue_term, blue)
     return np.asarray(np.take(roots, _rounded_shift(total, _LAB_BITS)))
 
 
@@ -375,8 +375,8 @@ def opencv_lab8(rgb: ArrayLike) -> NDArray[np.uint8]:
     """
     channels = _channels(_bytes(rgb, "opencv_lab8"))
     fx, fy, fz = (_lab8_root(row, *channels) for row in range(3))
-    found = _lab8_lightness(fy), _lab8_opponent(500, fx, fy), _lab8_opponent(200, fy, fz)
-    return np.stack(found, axis=-1).astype(np.uint8)
+    lab = _lab8_lightness(fy), _lab8_opponent(500, fx, fy), _lab8_opponent(200, fy, fz)
+    return np.stack(lab, axis=-1).astype(np.uint8)
 
 
 @cache

@@ -328,20 +328,20 @@ def frechet_interval(
     rng = np.random.default_rng(seed)
     variance = inverse_freedom = 0.0
     sampled = False
-    for given, other, labels, name in (
+    for side, other, labels, name in (
         (generated, first, clusters, "clusters"),
         (real, second, real_clusters, "real_clusters"),
     ):
-        if isinstance(given, FeatureStatistics):
+        if isinstance(side, FeatureStatistics):
             if labels is not None:
                 raise ValueError(f"{name} needs the features of that side; it is given as statistics")
             continue
-        x = checked_features(given, "features")
+        x = checked_features(side, "features")
         groups = _groups(len(x), labels, n_groups, rng)
         if len(groups) < 2:
             return Interval(value, math.nan, math.nan)
-        whole, without = _Projection(x, other).leave_out(groups)
-        part = jackknife_variance(whole, without, np.array([len(g) for g in groups], dtype=np.float64))
+        distance, without = _Projection(x, other).leave_out(groups)
+        part = jackknife_variance(distance, without, np.array([len(g) for g in groups], dtype=np.float64))
         variance += part
         inverse_freedom += part**2 / (len(groups) - 1)
         sampled = True
@@ -471,11 +471,11 @@ class _Spread(NamedTuple):
         return len(self.mean)
 
     @classmethod
-    def of_statistics(cls, given: FeatureStatistics, name: str) -> _Spread:
-        mean = np.atleast_1d(np.asarray(given.mean, dtype=np.float64))
-        covariance = np.atleast_2d(np.asarray(given.covariance, dtype=np.float64))
+    def of_statistics(cls, statistics: FeatureStatistics, name: str) -> _Spread:
+        mean = np.atleast_1d(np.asarray(statistics.mean, dtype=np.float64))
+        covariance = np.atleast_2d(np.asarray(statistics.covariance, dtype=np.float64))
         _check_statistics(mean, covariance, name)
-        return cls(mean, float(np.trace(covariance)), covariance, None, given.n, name)
+        return cls(mean, float(np.trace(covariance)), covariance, None, statistics.n, name)
 
     @classmethod
     def of_features(cls, x: NDArray[Any], name: str) -> _Spread:
@@ -504,10 +504,10 @@ class _Spread(NamedTuple):
         return lower if lower is not None else _eigen_factor(self.covariance, self.name)
 
 
-def _spread(given: ArrayLike | FeatureStatistics, name: str) -> _Spread:
-    if isinstance(given, FeatureStatistics):
-        return _Spread.of_statistics(given, name)
-    return _Spread.of_features(checked_features(given, name), name)
+def _spread(side: ArrayLike | FeatureStatistics, name: str) -> _Spread:
+    if isinstance(side, FeatureStatistics):
+        return _Spread.of_statistics(side, name)
+    return _Spread.of_features(checked_features(side, name), name)
 
 
 def _distance(a: _Spread, b: _Spread) -> float:

@@ -253,8 +253,8 @@ def prompt_mad(
         debiased = min(max(debiased, low), high)
         return PromptMad(value, low, high, expected, debiased, low, high, 1, int(n.sum()))
     ends = _mean_interval(values, float(_largest(t).max()), n_resamples, seed, confidence)
-    told = _debiased(c, t, confidence, seed)
-    estimate = told.value / by, told.low / by, told.high / by
+    unbiased = _debiased(c, t, confidence, seed)
+    estimate = unbiased.value / by, unbiased.low / by, unbiased.high / by
     return PromptMad(value, ends.low / by, ends.high / by, expected, *estimate, len(c), int(n.sum()))
 
 
@@ -305,10 +305,10 @@ def adjusted_prompt_mad(
     known = right[0].value, right[1].value
     plain = _debiased(c, t, confidence, seed, judge=known)
     down, up = (plain.value - plain.low) ** 2, (plain.high - plain.value) ** 2
-    for place in (0, 1):
+    for index in (0, 1):
         moved = []
-        for end in (right[place].low, right[place].high):
-            judge = (end, known[1]) if place == 0 else (known[0], end)
+        for end in (right[index].low, right[index].high):
+            judge = (end, known[1]) if index == 0 else (known[0], end)
             if sum(judge) <= 1:
                 down = up = math.inf
                 break
@@ -355,8 +355,8 @@ def pooled_mad(
     inside = c[:, above].sum(axis=1).astype(np.int64)
     each = np.stack([inside, n.astype(np.int64) - inside], axis=1).ravel()
     labels = np.repeat(np.repeat(np.arange(len(c)), 2), each)
-    said = np.repeat(np.tile([1.0, 0.0], len(c)), each)
-    ends = clustered_proportion(said, labels, confidence=confidence)
+    indicator = np.repeat(np.tile([1.0, 0.0], len(c)), each)
+    ends = clustered_proportion(indicator, labels, confidence=confidence)
     room = float(goal[above].sum())
     rng = np.random.default_rng(seed)
     off = c - n[:, None] * t
@@ -430,14 +430,14 @@ def joint_shares(
     rows = list(zip(*labels.values(), strict=True))
     usable = [i for i, row in enumerate(rows) if None not in row]
     prompts = np.unique(np.asarray([str(clusters[i]) for i in usable]), return_inverse=True)[1]
-    found = []
+    cells = []
     for cell in product(*known.values()):
         hits = np.array([rows[i] == cell for i in usable], dtype=np.float64)
         n = int(hits.sum())
         share = clustered_proportion(hits, prompts, confidence=confidence)
         note = "" if n >= min_cell else f"{n} pictures, fewer than the {min_cell} a combination needs"
-        found.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
-    return found
+        cells.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
+    return cells
 
 
 # ------------------------------------------------------------------------------------------------------------- debiased
@@ -491,15 +491,15 @@ def _null_gain(prompts: int, n: int, target: tuple[float, ...], judge: tuple[flo
     rng = np.random.default_rng([seed, prompts, n])
     t = np.array(target)
     if len(t) == 2:
-        said = t[0] * judge[0] + t[1] * (1 - judge[1])
-        drawn = rng.binomial(n, said, size=(NULL_RUNS, prompts))[..., None]
+        predicted = t[0] * judge[0] + t[1] * (1 - judge[1])
+        drawn = rng.binomial(n, predicted, size=(NULL_RUNS, prompts))[..., None]
     else:
         drawn = rng.multinomial(n, t, size=(NULL_RUNS, prompts))
     total = np.zeros(NULL_RUNS)
     x = np.arange(n + 1.0)[:, None]
-    for place in range(drawn.shape[-1]):
-        times = np.stack([np.count_nonzero(drawn[..., place] == k, axis=1) for k in range(n + 1)], axis=1)
-        one = _mixture.mixture(x, np.full(n + 1, float(n)), np.full((n + 1, 1), t[place]), judge, half=20)
+    for column in range(drawn.shape[-1]):
+        times = np.stack([np.count_nonzero(drawn[..., column] == k, axis=1) for k in range(n + 1)], axis=1)
+        one = _mixture.mixture(x, np.full(n + 1, float(n)), np.full((n + 1, 1), t[column]), judge, half=20)
         many = one.repeated(times.astype(np.float64))
         fitted = many.fit(np.zeros(NULL_RUNS), tolerance=1e-5)
         total += 2 * (many.log_likelihood(fitted) - many.log_likelihood_at_target())
@@ -547,9 +547,9 @@ def _single_interval(c: Floats, t: Floats, confidence: float, seed: int) -> tupl
 def _sets(c: Floats, t: Floats) -> list[NDArray[np.intp]]:
     """For every possible number of pictures, the set of classes with it that has the least target."""
     best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
-    for place, (count, goal) in enumerate(zip(c.tolist(), t.tolist(), strict=True)):
+    for index, (count, goal) in enumerate(zip(c.tolist(), t.tolist(), strict=True)):
         for had, (least, members) in list(best.items()):
-            new = had + int(count), (least + goal, (*members, place))
+            new = had + int(count), (least + goal, (*members, index))
             if count > 0 and (new[0] not in best or new[1][0] < best[new[0]][0]):
                 best[new[0]] = new[1]
     empty = np.flatnonzero(c == 0)
@@ -579,11 +579,11 @@ def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, 
     """
     values = values.round(12)  # rounding must not decide which prompts count as alike
     if np.ptp(values) > 0:
-        told = cluster_bootstrap_mean(
+        bootstrap = cluster_bootstrap_mean(
             values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, confidence=confidence
         )
-        if not math.isnan(told.low):
-            return told
+        if not math.isnan(bootstrap.low):
+            return bootstrap
     share = min(1.0, float(values.mean()) / largest) if largest > 0 else 0.0
     ends = wilson(share * len(values), len(values), confidence=confidence)
     return Interval(float(values.mean()), ends.low * largest, ends.high * largest)

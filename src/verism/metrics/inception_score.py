@@ -81,13 +81,13 @@ def inception_score(
     check_confidence(confidence)
     if kind not in ("logits", "probabilities"):
         raise ValueError(f"kind must be 'logits' or 'probabilities'; got {kind!r}")
-    given = np.asarray(predictions, dtype=np.float64)
-    if given.ndim != 2 or not given.shape[0] or not given.shape[1]:
-        raise ValueError(f"predictions must have shape (pictures, classes), neither 0; got {given.shape}")
-    n = len(given)
+    values = np.asarray(predictions, dtype=np.float64)
+    if values.ndim != 2 or not values.shape[0] or not values.shape[1]:
+        raise ValueError(f"predictions must have shape (pictures, classes), neither 0; got {values.shape}")
+    n = len(values)
     if not 1 <= splits <= n:
         raise ValueError(f"splits must lie in 1 .. {n}, the pictures; got {splits}")
-    p, negative_entropy = _from_logits(given) if kind == "logits" else _from_probabilities(given)
+    p, negative_entropy = _from_logits(values) if kind == "logits" else _from_probabilities(values)
     scores = [
         math.exp(_divergences(p[part], negative_entropy[part]).mean())
         for part in (slice(i * n // splits, (i + 1) * n // splits) for i in range(splits))

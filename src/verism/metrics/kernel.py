@@ -238,8 +238,8 @@ def _leave_one_out_variance(
     cross_left = cross.sum() - np.bincount(codes, weights=cross)
     other_inner, m = other
     without = inner_left / (left * (left - 1)) + other_inner / (m * (m - 1)) - 2 * cross_left / (left * m)
-    whole = _distance(float(inner.sum()), len(x), other_inner, m, float(cross.sum()))
-    return jackknife_variance(whole, without, sizes.astype(np.float64)), len(sizes)
+    distance = _distance(float(inner.sum()), len(x), other_inner, m, float(cross.sum()))
+    return jackknife_variance(distance, without, sizes.astype(np.float64)), len(sizes)
 
 
 def _prepared(

@@ -255,9 +255,9 @@ def consistency(
     rows: dict[Hashable, list[int]] = {}
     for i, name in enumerate(objects):
         rows.setdefault(name, []).append(i)
-    ordered = {name: np.sort(_usable(scores[of_object])) for name, of_object in rows.items()}
-    sizes = {name: len(of_object) for name, of_object in ordered.items()}
-    percentiles = {name: percentile_10(of_object) for name, of_object in ordered.items()}
+    ordered = {name: np.sort(_usable(scores[scores_of_one])) for name, scores_of_one in rows.items()}
+    sizes = {name: len(scores_of_one) for name, scores_of_one in ordered.items()}
+    percentiles = {name: percentile_10(scores_of_one) for name, scores_of_one in ordered.items()}
     rng = np.random.default_rng(seed)
     total = np.zeros(n_resamples)
     for name in sorted(ordered, key=repr):  # always in one order, for the same numbers to be drawn
@@ -429,7 +429,7 @@ def ranks(image_vectors: ArrayLike, text_vectors: ArrayLike, *, positive: ArrayL
     return Ranks(better, tied, data.n_texts)
 
 
-def recall_at(k: int, of: Ranks) -> Floats:
+def recall_at(k: int, ranking: Ranks) -> Floats:
     """Chance that a picture's own text is among its k nearest, equals in fair order; shape (N,), in [0, 1], or NaN.
 
     Raises:
@@ -437,12 +437,12 @@ def recall_at(k: int, of: Ranks) -> Floats:
     """
     if k < 1:
         raise ValueError(f"recall_at needs k >= 1; got {k}")
-    return np.clip((k - of.better) / (of.tied + 1), 0.0, 1.0)
+    return np.clip((k - ranking.better) / (ranking.tied + 1), 0.0, 1.0)
 
 
-def median_rank(of: Ranks) -> float:
+def median_rank(ranking: Ranks) -> float:
     """Median over pictures of the rank of the own text, 1 the best; among equals the middle one. NaN without any."""
-    rank = _usable(1 + of.better + of.tied / 2)
+    rank = _usable(1 + ranking.better + ranking.tied / 2)
     return float(np.median(rank)) if len(rank) else math.nan
 
 
@@ -513,19 +513,19 @@ class _Retrieval:
     def counts(self) -> tuple[Floats, Floats]:
         """Other distinct texts that are nearer than the own, and as near, of each picture, each shape (N,)."""
         better, tied = np.zeros(len(self._images)), np.zeros(len(self._images))
-        for rows, near, own in self.tiles():
-            better[rows] = np.count_nonzero(near > own, axis=1)
-            tied[rows] = np.count_nonzero(near == own, axis=1) - 1
+        for rows, near, positive in self.tiles():
+            better[rows] = np.count_nonzero(near > positive, axis=1)
+            tied[rows] = np.count_nonzero(near == positive, axis=1) - 1
         return better, tied
 
     def better_rows(self) -> Floats:
         """Rows of the texts, equal ones counted each, that are nearer than the own, of each picture, shape (N,)."""
         repeated = np.flatnonzero(self.copies > 1)
-        found = np.zeros(len(self._images))
-        for rows, near, own in self.tiles():
-            nearer = near > own
-            found[rows] = np.count_nonzero(nearer, axis=1) + nearer[:, repeated] @ (self.copies[repeated] - 1)
-        return found
+        better = np.zeros(len(self._images))
+        for rows, near, positive in self.tiles():
+            nearer = near > positive
+            better[rows] = np.count_nonzero(nearer, axis=1) + nearer[:, repeated] @ (self.copies[repeated] - 1)
+        return better
 
 
 def _released_wins(data: _Retrieval, draws: int, repeats: int, seed: int) -> Floats:
@@ -541,10 +541,10 @@ def _released_wins(data: _Retrieval, draws: int, repeats: int, seed: int) -> Flo
         for start in range(0, n, ROWS_AT_ONCE):  # on to the next repeat
             stream.random_sample((min(ROWS_AT_ONCE, n - start), draws))
     wins = np.zeros(n)
-    for rows, near, own in data.tiles():
+    for rows, near, positive in data.tiles():
         for stream in streams:
             drawn = (stream.random_sample((len(near), draws)) * m).astype(np.intp)
-            wins[rows] += (np.take_along_axis(near, data.column_of_row[drawn], axis=1) <= own).all(axis=1)
+            wins[rows] += (np.take_along_axis(near, data.column_of_row[drawn], axis=1) <= positive).all(axis=1)
     return wins / repeats
 
 
@@ -558,10 +558,10 @@ def _chance_to_win(better: Floats, tied: Floats, others: int, draws: int) -> Flo
     worse = others - better - tied
     top = _log_choose(worse + tied + 1, draws + 1)
     bottom = _log_choose(worse, draws + 1)
-    whole = _log_choose(np.full(1, others, dtype=np.float64), draws)
-    chance = (np.exp(top - whole) - np.exp(bottom - whole)) / (tied + 1)
+    all_draws = _log_choose(np.full(1, others, dtype=np.float64), draws)
+    chance = (np.exp(top - all_draws) - np.exp(bottom - all_draws)) / (tied + 1)
     # Without ties the difference is C(r, k): taken directly, without loss of digits.
-    return np.where(tied == 0, np.exp(_log_choose(worse, draws) - whole), np.clip(chance, 0.0, 1.0))
+    return np.where(tied == 0, np.exp(_log_choose(worse, draws) - all_draws), np.clip(chance, 0.0, 1.0))
 
 
 def _sampled_wins(better: Floats, tied: Floats, others: int, draws: int, repeats: int, seed: int) -> Floats:
@@ -639,7 +639,7 @@ def _distinct_rows(vectors: NDArray[np.floating]) -> tuple[Indices, Indices]:
     hashes = (
         hashlib.blake2b(np.ascontiguousarray(row + 0.0).data, digest_size=16).digest() for row in vectors
     )  # -0 is 0
-    number = np.array([seen.setdefault(of_row, len(seen)) for of_row in hashes], dtype=np.intp)
+    number = np.array([seen.setdefault(row_hash, len(seen)) for row_hash in hashes], dtype=np.intp)
     first = np.zeros(len(seen), dtype=np.intp)
     first[number[::-1]] = np.arange(len(vectors))[::-1]
     return first, number

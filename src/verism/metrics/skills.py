@@ -58,12 +58,12 @@ def expected_shuffled_accuracy(keys: Sequence[Hashable]) -> float:
     return sum(n**2 for n in Counter(keys).values()) / len(keys) ** 2
 
 
-def count_confusion(expected: ArrayLike, found: ArrayLike, *, max_count: int) -> NDArray[np.int64]:
+def count_confusion(expected: ArrayLike, predicted: ArrayLike, *, max_count: int) -> NDArray[np.int64]:
     """How many objects were found where how many were asked for.
 
     Args:
         expected: number asked for per picture, in 1 .. max_count, shape (N,), whole numbers.
-        found: number found per picture, >= 0, shape (N,), whole numbers.
+        predicted: number found per image, >= 0, shape (N,), whole numbers.
         max_count: largest number asked for, >= 1.
     Returns:
         Pictures, shape (max_count, max_count + 2): row ``i`` holds those asked for ``i + 1`` objects, column ``j``
@@ -78,19 +78,19 @@ def count_confusion(expected: ArrayLike, found: ArrayLike, *, max_count: int) ->
     """
     if max_count < 1:
         raise ValueError(f"max_count must be at least 1; got {max_count}")
-    asked, seen = _whole(expected, "expected"), _whole(found, "found")
+    asked, seen = _whole_numbers(expected, "expected"), _whole_numbers(predicted, "predicted")
     if asked.shape != seen.shape:
-        raise ValueError(f"expected and found must hold the same pictures; got {len(asked)} and {len(seen)}")
+        raise ValueError(f"expected and predicted must hold the same pictures; got {len(asked)} and {len(seen)}")
     if len(asked) and not 1 <= asked.min() <= asked.max() <= max_count:
         raise ValueError(f"expected must lie in 1 .. max_count={max_count}; got {asked.min()} to {asked.max()}")
     if len(seen) and seen.min() < 0:
-        raise ValueError(f"found must be >= 0; got {seen.min()}")
+        raise ValueError(f"predicted must be >= 0; got {seen.min()}")
     table = np.zeros((max_count, max_count + 2), dtype=np.int64)
     np.add.at(table, (asked - 1, np.minimum(seen, max_count + 1)), 1)
     return table
 
 
-def _whole(values: ArrayLike, name: str) -> NDArray[np.int64]:
+def _whole_numbers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got shape {array.shape}")

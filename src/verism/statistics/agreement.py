@@ -104,10 +104,10 @@ def krippendorff_alpha(
     pairable = table.counts.sum(axis=1) >= 2
     counts = table.counts[pairable]
     groups = cluster_labels(clusters, len(pairable))[pairable]
-    found = bootstrap_interval(
+    interval = bootstrap_interval(
         lambda rows: alpha_of_counts(rows, level=level, values=numbers), counts, groups, n_resamples, seed, confidence
     )
-    return Agreement(*found, len(counts), int(counts.sum()), int(np.count_nonzero(~pairable)))
+    return Agreement(*interval, len(counts), int(counts.sum()), int(np.count_nonzero(~pairable)))
 
 
 def rating_counts(ratings: ArrayLike) -> RatingCounts:
@@ -120,18 +120,18 @@ def rating_counts(ratings: ArrayLike) -> RatingCounts:
     if array.ndim != 2:
         raise ValueError(f"ratings must have shape (raters, units), None where there is none; got shape {array.shape}")
     n_units = array.shape[1]
-    given = np.array([value is not None and value == value for value in array.ravel()], dtype=bool)
-    units = np.tile(np.arange(n_units), array.shape[0])[given]
-    kept = [plain_value(value) for value in array.ravel()[given]]
+    is_rated = np.array([value is not None and value == value for value in array.ravel()], dtype=bool)
+    units = np.tile(np.arange(n_units), array.shape[0])[is_rated]
+    kept = [plain_value(value) for value in array.ravel()[is_rated]]
     try:
         values = tuple(sorted(set(kept)))
     except TypeError as err:
         raise ValueError(
             f"ratings must be all numbers or all names; got {sorted({type(v).__name__ for v in kept})}"
         ) from err
-    place = {value: number for number, value in enumerate(values)}
+    column = {value: number for number, value in enumerate(values)}
     counts = np.zeros((n_units, len(values)))
-    np.add.at(counts, (units, np.array([place[value] for value in kept], dtype=np.intp)), 1.0)
+    np.add.at(counts, (units, np.array([column[value] for value in kept], dtype=np.intp)), 1.0)
     return RatingCounts(values, counts)
 
 
@@ -212,13 +212,13 @@ def cohen_kappa(
     pair = [np.asarray(side, dtype=object) for side in (first, second)]
     if pair[0].ndim != 1 or pair[0].shape != pair[1].shape:
         raise ValueError(f"kappa needs one rating of each rater per unit; got shapes {pair[0].shape}, {pair[1].shape}")
-    given = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
-    sides = [[plain_value(value) for value in side[given]] for side in pair]
+    rated = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
+    sides = [[plain_value(value) for value in side[rated]] for side in pair]
     values = sorted({*sides[0], *sides[1]}) if categories is None else list(categories)
-    place = {value: number for number, value in enumerate(values)}
-    if foreign := [value for side in sides for value in side if value not in place]:
+    code = {value: number for number, value in enumerate(values)}
+    if foreign := [value for side in sides for value in side if value not in code]:
         raise ValueError(f"rating {foreign[0]!r} is none of the categories {values}")
-    codes = np.array([[place[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1)
+    codes = np.array([[code[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1)
     size = max(len(values), 1)
     ranks = np.arange(size, dtype=np.float64)
     gaps = np.abs(ranks[:, None] - ranks[None, :])
@@ -229,9 +229,9 @@ def cohen_kappa(
         expected = float(table.sum(axis=1) @ cost @ table.sum(axis=0))
         return math.nan if expected == 0 else 1.0 - float((table * cost).sum()) / expected
 
-    groups = cluster_labels(clusters, len(given))[given]
-    found = bootstrap_interval(kappa, codes.T, groups, n_resamples, seed, confidence)
-    return Agreement(*found, codes.shape[1], codes.size, int(np.count_nonzero(~given)))
+    groups = cluster_labels(clusters, len(rated))[rated]
+    interval = bootstrap_interval(kappa, codes.T, groups, n_resamples, seed, confidence)
+    return Agreement(*interval, codes.shape[1], codes.size, int(np.count_nonzero(~rated)))
 
 
 def fleiss_kappa(
@@ -273,8 +273,8 @@ def fleiss_kappa(
         chance = float(((rows.sum(axis=0) / rows.sum()) ** 2).sum())
         return math.nan if chance >= 1 else (alike - chance) / (1 - chance)
 
-    found = bootstrap_interval(kappa, table, cluster_labels(clusters, len(table)), n_resamples, seed, confidence)
-    return Agreement(*found, len(table), int(table.sum()), 0)
+    interval = bootstrap_interval(kappa, table, cluster_labels(clusters, len(table)), n_resamples, seed, confidence)
+    return Agreement(*interval, len(table), int(table.sum()), 0)
 
 
 # ------------------------------------------------------------------------------------------------------------- shared

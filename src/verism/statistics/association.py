@@ -95,8 +95,8 @@ def percent_agreement(
     rows = counts[used]
     alike = (rows * (rows - 1)).sum(axis=1) / (n[used] * (n[used] - 1))
     groups = cluster_labels(clusters, len(n))[used]
-    found = bootstrap_interval(lambda a: float(np.mean(a)), alike, groups, n_resamples, seed, confidence)
-    return Agreement(*found, int(used.sum()), int(n[used].sum()), int((~used).sum()))
+    interval = bootstrap_interval(lambda a: float(np.mean(a)), alike, groups, n_resamples, seed, confidence)
+    return Agreement(*interval, int(used.sum()), int(n[used].sum()), int((~used).sum()))
 
 
 # ----------------------------------------------------------------------------------------------- coefficients alone
@@ -197,11 +197,11 @@ def phi(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
         ValueError: more than two values; use ``mcc`` or Cohen's kappa.
     Source: Yule 1912, J. R. Stat. Soc. 75:579-652.
     """
-    sides, given = _both(first, second)
+    sides, rated = _both(first, second)
     values = sorted({*sides[0], *sides[1]})
     if len(values) > 2:
         raise ValueError(f"phi is of two values; got {values[:5]}. For more use mcc or cohen_kappa")
-    return _pairwise(_matthews_of_codes(len(values)), _codes(sides, values), given, **options)
+    return _pairwise(_matthews_of_codes(len(values)), _codes(sides, values), rated, **options)
 
 
 def mcc(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
@@ -210,9 +210,9 @@ def mcc(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
     Args and returns: as for ``phi``.
     Source: Gorodkin 2004, Comput. Biol. Chem. 28:367-374.
     """
-    sides, given = _both(first, second)
+    sides, rated = _both(first, second)
     values = sorted({*sides[0], *sides[1]})
-    return _pairwise(_matthews_of_codes(len(values)), _codes(sides, values), given, **options)
+    return _pairwise(_matthews_of_codes(len(values)), _codes(sides, values), rated, **options)
 
 
 def kendall_tau_b(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
@@ -249,13 +249,13 @@ def _both(first: ArrayLike, second: ArrayLike) -> tuple[list[list[Any]], NDArray
     pair = [np.asarray(side, dtype=object) for side in (first, second)]
     if pair[0].ndim != 1 or pair[0].shape != pair[1].shape:
         raise ValueError(f"both sides need one value per unit; got shapes {pair[0].shape} and {pair[1].shape}")
-    given = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
-    return [[plain_value(value) for value in side[given]] for side in pair], given
+    rated = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
+    return [[plain_value(value) for value in side[rated]] for side in pair], rated
 
 
 def _codes(sides: list[list[Any]], values: list[Any]) -> NDArray[np.intp]:
-    place = {value: number for number, value in enumerate(values)}
-    return np.array([[place[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1).T
+    code = {value: number for number, value in enumerate(values)}
+    return np.array([[code[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1).T
 
 
 def _matthews_of_codes(size: int) -> Callable[[NDArray[np.intp]], float]:
@@ -275,24 +275,24 @@ def _spearman_rho(x: Floats, y: Floats) -> float:
 def _of_numbers(
     coefficient: Callable[[Floats, Floats], float], first: ArrayLike, second: ArrayLike, options: dict[str, Any]
 ) -> Agreement:
-    sides, given = _both(first, second)
+    sides, rated = _both(first, second)
     try:
         pairs = np.array(sides, dtype=np.float64).T.reshape(-1, 2)
     except (TypeError, ValueError):
         raise ValueError("correlations of this kind are of numbers; got names") from None
-    return _pairwise(lambda rows: coefficient(rows[:, 0], rows[:, 1]), pairs, given, **options)
+    return _pairwise(lambda rows: coefficient(rows[:, 0], rows[:, 1]), pairs, rated, **options)
 
 
 def _pairwise(
     statistic: Callable[[Any], float],
     rows: NDArray[Any],
-    given: NDArray[np.bool_],
+    rated: NDArray[np.bool_],
     *,
     clusters: ArrayLike | None = None,
     n_resamples: int = 2_000,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Agreement:
-    groups = cluster_labels(clusters, len(given))[given]
-    found = bootstrap_interval(statistic, rows, groups, n_resamples, seed, confidence)
-    return Agreement(*found, len(rows), 2 * len(rows), int((~given).sum()))
+    groups = cluster_labels(clusters, len(rated))[rated]
+    interval = bootstrap_interval(statistic, rows, groups, n_resamples, seed, confidence)
+    return Agreement(*interval, len(rows), 2 * len(rows), int((~rated).sum()))

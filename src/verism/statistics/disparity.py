@@ -51,12 +51,12 @@ class Gap(NamedTuple):
 
 
 def _covariance(uncertainty: ArrayLike, n: int) -> Floats:
-    given = np.asarray(uncertainty, dtype=np.float64)
-    matrix = np.diag(given**2) if given.ndim == 1 else given
-    if matrix.shape != (n, n) or not np.isfinite(matrix).all() or (given.ndim == 1 and np.any(given < 0)):
+    spread = np.asarray(uncertainty, dtype=np.float64)
+    matrix = np.diag(spread**2) if spread.ndim == 1 else spread
+    if matrix.shape != (n, n) or not np.isfinite(matrix).all() or (spread.ndim == 1 and np.any(spread < 0)):
         raise ValueError(
             f"uncertainty must be {n} standard errors >= 0 or a {n} x {n} covariance matrix, all finite; got shape "
-            f"{given.shape}. Leave groups without a value out, and say so"
+            f"{spread.shape}. Leave groups without a value out, and say so"
         )
     scale = float(np.abs(matrix).max())
     if np.abs(matrix - matrix.T).max() > 1e-9 * scale or np.linalg.eigvalsh(matrix).min() < -1e-8 * scale:

@@ -275,10 +275,10 @@ def cluster_bootstrap(
         """Row numbers of the drawn clusters, one after another."""
         size = np.repeat(sizes[drawn], sizes[drawn])
         ends = np.cumsum(sizes[drawn])
-        place = np.arange(len(size)) - np.repeat(ends - sizes[drawn], sizes[drawn])
+        offset = np.arange(len(size)) - np.repeat(ends - sizes[drawn], sizes[drawn])
         if rng is not None:
-            place = rng.integers(0, size)
-        return order[np.repeat(starts[drawn], sizes[drawn]) + place]
+            offset = rng.integers(0, size)
+        return order[np.repeat(starts[drawn], sizes[drawn]) + offset]
 
     value = evaluate(np.arange(len(codes)))
     if n_clusters < 2 or not math.isfinite(value):

@@ -82,9 +82,9 @@ def confusion(
     Raises:
         ValueError: values other than 0 and 1 (NaN included), or arrays of unequal length.
     """
-    true, said = zero_one(truth, "truth") == 1.0, zero_one(judged, "judged") == 1.0
-    if true.shape != said.shape:
-        raise ValueError(f"truth and judged must hold the same pictures; got {len(true)} and {len(said)}")
+    true, predicted = zero_one(truth, "truth") == 1.0, zero_one(judged, "judged") == 1.0
+    if true.shape != predicted.shape:
+        raise ValueError(f"truth and judged must hold the same pictures; got {len(true)} and {len(predicted)}")
     labels = None if clusters is None else np.asarray(clusters)
     if labels is not None and labels.shape != true.shape:
         raise ValueError(f"clusters must give one label for each of the {len(true)} pictures; got {labels.shape}")
@@ -95,13 +95,13 @@ def confusion(
         return clustered_proportion(event[among], labels[among], confidence=confidence)
 
     return Confusion(
-        tp=int(np.count_nonzero(true & said)),
-        fp=int(np.count_nonzero(~true & said)),
-        tn=int(np.count_nonzero(~true & ~said)),
-        fn=int(np.count_nonzero(true & ~said)),
-        false_accept=rate(said, ~true),
-        false_reject=rate(~said, true),
-        accuracy=rate(true == said, np.ones(len(true), dtype=np.bool_)),
+        tp=int(np.count_nonzero(true & predicted)),
+        fp=int(np.count_nonzero(~true & predicted)),
+        tn=int(np.count_nonzero(~true & ~predicted)),
+        fn=int(np.count_nonzero(true & ~predicted)),
+        false_accept=rate(predicted, ~true),
+        false_reject=rate(~predicted, true),
+        accuracy=rate(true == predicted, np.ones(len(true), dtype=np.bool_)),
     )
 
 

@@ -109,13 +109,13 @@ class FittedShares:
             raise ValueError(f"values must have one number for each of the {len(self.point)} classes; "
                              f"got {numbers.shape}")  # fmt: skip
         value = float(self.point @ numbers)
-        kinds, of = np.unique(numbers, return_inverse=True)
+        kinds, codes = np.unique(numbers, return_inverse=True)
         if len(kinds) == 1:  # whatever the shares, but that nothing is known where there are none
             value = float(kinds[0]) + 0 * value
             return AdjustedValue(value, value, value, self.note)
-        if len(kinds) == 2 and 1 in (counts := np.bincount(of)):  # the share of a class, on another scale
+        if len(kinds) == 2 and 1 in (counts := np.bincount(codes)):  # the share of a class, on another scale
             one = int(np.argmin(counts))
-            alone = int(np.flatnonzero(of == one)[0])
+            alone = int(np.flatnonzero(codes == one)[0])
             ends = [kinds[1 - one] + (kinds[one] - kinds[1 - one]) * float(e[alone]) for e in self._of_classes]
         else:
             ends = [float(e[0]) for e in self._ends(numbers[None], degrees=1)]
@@ -158,25 +158,25 @@ class Counted:
         as it has no bounds where the judge tells classes hardly apart.
         """
         if self.per is None:
-            return np.full(len(values), float(self.experiment.said.sum()))
+            return np.full(len(values), float(self.experiment.judged.sum()))
         per = self.per[self.per.sum(axis=1) > 0]
         card, lost = self.experiment.card[:, :-1], self.experiment.card[:, -1]
         k, j = card.shape
-        told = card.sum(axis=1)
-        rates = (card + 1 / j) / (told[:, None] + 1)
-        usable = (told + 0.5) / (told + lost + 1)
+        usable_share = card.sum(axis=1)
+        rates = (card + 1 / j) / (usable_share[:, None] + 1)
+        usable = (usable_share + 0.5) / (usable_share + lost + 1)
         likely = 0.9 * shares + 0.1 / k
-        said = likely @ rates
-        information = rates / said @ rates.T
+        judged = likely @ rates
+        information = rates / judged @ rates.T
         information += LITTLE * np.trace(information) / k * np.eye(k)
         off = (values - (values @ likely)[:, None]) / usable
-        influence = np.linalg.solve(information, off.T).T @ (rates / said)
+        influence = np.linalg.solve(information, off.T).T @ (rates / judged)
         return np.array([self._size(per, g, confidence) for g in influence])
 
     @staticmethod
     def _size(per: Floats, influence: Floats, confidence: float) -> float:
-        n, said = float(per.sum()), per.sum(axis=0)
-        middle, squares = float(said @ influence) / n, float(said @ influence**2)
+        n, judged = float(per.sum()), per.sum(axis=0)
+        middle, squares = float(judged @ influence) / n, float(judged @ influence**2)
         deviation = math.sqrt(max(squares / n - middle**2, 1e-12))
         # What is never said has the greatest influence, but the imaginary cluster is one that there may be.
         ends = {"lowest": middle - FAR * deviation, "highest": middle + FAR * deviation}
@@ -325,13 +325,15 @@ def fit_shares(
         raise ValueError("give observed, or observed_by_cluster")
     if per is not None and (per.ndim != 2 or per.shape[1] != j):
         raise ValueError(f"observed_by_cluster must have shape (clusters, {j}), as confusion says; got {per.shape}")
-    said = per.sum(axis=0) if observed is None and per is not None else np.asarray(observed, dtype=np.float64)
-    if said.shape != (j,):
-        raise ValueError(f"observed must have a count of each of the {j} classes that confusion has; got {said.shape}")
-    for name, counts in (("confusion", table), ("observed", said), ("observed_by_cluster", per)):
+    judged = per.sum(axis=0) if observed is None and per is not None else np.asarray(observed, dtype=np.float64)
+    if judged.shape != (j,):
+        raise ValueError(
+            f"observed must have a count of each of the {j} classes that confusion has; got {judged.shape}"
+        )
+    for name, counts in (("confusion", table), ("observed", judged), ("observed_by_cluster", per)):
         if counts is not None and not (np.isfinite(counts).all() and np.all(counts >= 0)):
             raise ValueError(f"{name} must be counts >= 0")
-    if per is not None and not np.allclose(per.sum(axis=0), said):
+    if per is not None and not np.allclose(per.sum(axis=0), judged):
         raise ValueError("observed must be the sums of observed_by_cluster; leave it None to have them computed")
 
     lost = np.zeros(k) if unusable is None else np.asarray(unusable, dtype=np.float64)
@@ -341,26 +343,26 @@ def fit_shares(
     def nothing(note: str) -> FittedShares:
         return FittedShares(np.full(k, math.nan), None, note, confidence)
 
-    if said.sum() == 0:
+    if judged.sum() == 0:
         return nothing("no pictures with an answer")
-    told = table.sum(axis=1)
-    if empty := np.flatnonzero(told == 0).tolist():
+    usable = table.sum(axis=1)
+    if empty := np.flatnonzero(usable == 0).tolist():
         return nothing(f"no items of true class {', '.join(map(str, empty))}: how the judge errs there is unknown")
-    rates = table / told[:, None]
+    rates = table / usable[:, None]
     if k == j == 2 and rates[0, 0] + rates[1, 1] <= 1:
         return nothing("the judge is no better than chance, so what it says tells nothing about the shares")
-    of_usable = _solve(rates, said / said.sum())
-    shares = of_usable * (told + lost) / told
+    usable_shares = _solve(rates, judged / judged.sum())
+    shares = usable_shares * (usable + lost) / usable
     shares /= shares.sum()
-    counts = Counted(per, Experiment(said, np.column_stack([table, lost])))
-    notes = [_alike(rates), _unfit(counts, of_usable @ rates, shares, confidence)]
+    counts = Counted(per, Experiment(judged, np.column_stack([table, lost])))
+    notes = [_alike(rates), _unfit(counts, usable_shares @ rates, shares, confidence)]
     return FittedShares(shares, counts, "; ".join(note for note in notes if note), confidence)
 
 
-def _solve(rates: Floats, said: Floats) -> Floats:
+def _solve(rates: Floats, judged: Floats) -> Floats:
     """Shares (K,) of greatest likelihood, from rates (K, J) and shares of what was said (J,)."""
     likelihood = np.maximum(rates.T, 1e-12)  # something was said that no item was ever called
-    shares = maximise_on_simplex(likelihood[None], said[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
+    shares = maximise_on_simplex(likelihood[None], judged[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
     shares = np.where(shares < 1e-6, 0.0, shares)  # an interior point method only comes near
     return cast(Floats, shares / shares.sum())
 
@@ -380,11 +382,11 @@ def _alike(rates: Floats) -> str:
 
 def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float) -> str:
     """Says so when no shares explain what was said, not even with rates of error that the items leave open."""
-    said = counts.experiment.said / counts.experiment.said.sum()
-    if np.abs(said - expected).sum() / 2 <= UNFIT:
+    judged = counts.experiment.judged / counts.experiment.judged.sum()
+    if np.abs(judged - expected).sum() / 2 <= UNFIT:
         return ""
     size = float(counts.sizes(np.eye(len(shares)), shares, confidence).min())
-    if deviance(counts.experiment, size, shares) < _chi_square(len(said) - 1, 0.99):
+    if deviance(counts.experiment, size, shares) < _chi_square(len(judged) - 1, 0.99):
         return ""
     return (
         "no shares make this judge say what it said, even with its uncertainty: it errs differently on these pictures "

@@ -140,12 +140,12 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     sizes = np.sort(np.abs(cluster_sums[cluster_sums != 0]))
     if not len(sizes):
         return 1.0
-    whole = float(sizes.sum())
+    n_units = float(sizes.sum())
     # Sums of the same numbers in another order differ by rounding, and a tie must count as a tie.
-    observed = abs(float(cluster_sums.sum())) - 1e-9 * whole
-    if np.all(sizes == np.rint(sizes)) and len(sizes) * whole <= MAX_CONVOLUTION:
+    observed = abs(float(cluster_sums.sum())) - 1e-9 * n_units
+    if np.all(sizes == np.rint(sizes)) and len(sizes) * n_units <= MAX_CONVOLUTION:
         share = _distribution_of_subset_sums(sizes.astype(np.int64))
-        sums = 2.0 * np.arange(len(share)) - whole
+        sums = 2.0 * np.arange(len(share)) - n_units
         return min(1.0, float(share[np.abs(sums) >= observed].sum()))
     if len(sizes) <= MAX_ENUMERATED:
         patterns = 1 - 2 * (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1)
@@ -154,7 +154,7 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     step = max(1, CHUNK_CELLS // len(sizes))
     for start in range(0, n_resamples, step):
         chosen = rng.integers(0, 2, size=(min(step, n_resamples - start), len(sizes)), dtype=np.int8)
-        extreme += int(np.count_nonzero(np.abs(2.0 * (chosen @ sizes) - whole) >= observed))
+        extreme += int(np.count_nonzero(np.abs(2.0 * (chosen @ sizes) - n_units) >= observed))
     return (extreme + 1) / (n_resamples + 1)
 
 

@@ -137,17 +137,17 @@ def ppi_sum(
         why = f"labels of {n_labelled} prompts in all, and every part needs some; ask people about more pictures"
         return Corrected(math.nan, math.nan, math.nan, uncorrected, nothing, n_labels, math.nan, math.nan, why)
     influence, alone = np.zeros(len(names)), np.zeros(len(names))
-    pad = value = of_labels = trust = 0.0
+    pad = value = label_value = trust = 0.0
     for p, code in zip(prepared, codes, strict=True):
         total = np.bincount(code, p.label_term, minlength=len(names))
-        of_judge = np.bincount(code, p.judge_term, minlength=len(names))
-        spread = float(of_judge @ of_judge)
+        judge_terms = np.bincount(code, p.judge_term, minlength=len(names))
+        spread = float(judge_terms @ judge_terms)
         lam = 1.0
         if tune:
-            lam = min(1.0, max(0.0, -float(total @ of_judge) / spread)) if spread > 0 else 0.0
+            lam = min(1.0, max(0.0, -float(total @ judge_terms) / spread)) if spread > 0 else 0.0
         value += p.coefficient * (lam * p.judged_mean + p.label_mean - lam * p.judged_mean_labelled)
-        of_labels += p.coefficient * p.label_mean
-        influence += p.coefficient * (total + lam * of_judge)
+        label_value += p.coefficient * p.label_mean
+        influence += p.coefficient * (total + lam * judge_terms)
         alone += p.coefficient * total
         pad += (p.coefficient * p.span * p.label_weight) ** 2
         trust += lam / len(prepared)
@@ -157,15 +157,15 @@ def ppi_sum(
     error, error_alone = (growth * float(x @ x) + pad for x in (influence, alone))
     half, half_alone = tail * math.sqrt(error), tail * math.sqrt(error_alone)
     low, high = _cut(value, half, bounds)
-    low_alone, high_alone = _cut(of_labels, half_alone, bounds)
+    low_alone, high_alone = _cut(label_value, half_alone, bounds)
     if bounds is not None:
-        value, of_labels = min(max(value, bounds[0]), bounds[1]), min(max(of_labels, bounds[0]), bounds[1])
+        value, label_value = min(max(value, bounds[0]), bounds[1]), min(max(label_value, bounds[0]), bounds[1])
     return Corrected(
         value=value,
         low=low,
         high=high,
         uncorrected=uncorrected,
-        labels_only=Interval(of_labels, low_alone, high_alone),
+        labels_only=Interval(label_value, low_alone, high_alone),
         n_labels=n_labels,
         effective_n=n_labels * error_alone / error if error > 0 else math.nan,
         lam=trust,
@@ -243,11 +243,11 @@ def _prepare(part: LabelledMean) -> _Prepared:
         clusters = np.asarray(part.clusters).astype(str)
     labelled = ~np.isnan(truth) & (weights > 0)
     weights = weights / weights.sum() if n else weights
-    own = np.where(labelled, weights / chances, 0.0)
-    own = own / own.sum() if labelled.any() else own
+    label_weights = np.where(labelled, weights / chances, 0.0)
+    label_weights = label_weights / label_weights.sum() if labelled.any() else label_weights
     answers = np.where(labelled, truth, 0.0)
-    judged_mean, on_labelled = float(weights @ judged), float(own @ judged)
-    label_mean = float(own @ answers) if labelled.any() else math.nan
+    judged_mean, on_labelled = float(weights @ judged), float(label_weights @ judged)
+    label_mean = float(label_weights @ answers) if labelled.any() else math.nan
     values = np.concatenate([judged, answers[labelled]])
     return _Prepared(
         clusters=clusters,
@@ -256,9 +256,9 @@ def _prepare(part: LabelledMean) -> _Prepared:
         judged_mean=judged_mean,
         judged_mean_labelled=on_labelled,
         label_mean=label_mean,
-        label_term=own * (answers - (label_mean if labelled.any() else 0.0)),
-        judge_term=weights * (judged - judged_mean) - own * (judged - on_labelled),
-        label_weight=float(own @ own),
+        label_term=label_weights * (answers - (label_mean if labelled.any() else 0.0)),
+        judge_term=weights * (judged - judged_mean) - label_weights * (judged - on_labelled),
+        label_weight=float(label_weights @ label_weights),
         span=_span(values),
     )
 

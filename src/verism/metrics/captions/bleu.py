@@ -59,9 +59,9 @@ def bleu_counts(ngrams: CaptionNgrams, *, brevity: Brevity = "closest") -> BleuC
         keys, times = keys[by_key], references.times[by_key]
         last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]  # of equal keys, the one with most occurrences
         keys, most = keys[last], times[last]
-        rows, found = find_rows(keys, candidates.caption * size + candidates.gram)
-        confirmed = np.minimum(candidates.times[found], most[rows[found]])
-        matched[:, order] = np.bincount(candidates.caption[found], weights=confirmed, minlength=n)
+        rows, is_match = find_rows(keys, candidates.caption * size + candidates.gram)
+        confirmed = np.minimum(candidates.times[is_match], most[rows[is_match]])
+        matched[:, order] = np.bincount(candidates.caption[is_match], weights=confirmed, minlength=n)
 
     length = ngrams.candidate_length
     starts = np.searchsorted(ngrams.picture, np.arange(n))

@@ -46,11 +46,11 @@ def cider(ngrams: CaptionNgrams) -> Floats:
         new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
         frequency = np.bincount(keys[new] % max(size, 1), minlength=size)  # pictures with a reference that has it
         rarity = np.log(n) - np.log(np.maximum(1, frequency))
-        of_candidate, candidate_norm = _weigh(candidates, rarity, n)
-        of_reference, reference_norm = _weigh(references, rarity, len(ngrams.picture))
-        rows, found = find_rows(candidates.caption * size + candidates.gram, owner * size + references.gram)
-        common = np.minimum(of_candidate[rows[found]], of_reference[found]) * of_reference[found]
-        products = np.bincount(references.caption[found], weights=common, minlength=len(ngrams.picture))
+        candidate_weights, candidate_norm = _weigh(candidates, rarity, n)
+        reference_weights, reference_norm = _weigh(references, rarity, len(ngrams.picture))
+        rows, matched = find_rows(candidates.caption * size + candidates.gram, owner * size + references.gram)
+        common = np.minimum(candidate_weights[rows[matched]], reference_weights[matched]) * reference_weights[matched]
+        products = np.bincount(references.caption[matched], weights=common, minlength=len(ngrams.picture))
         norms = candidate_norm[ngrams.picture] * reference_norm
         total += np.divide(products, norms, out=np.zeros(len(norms)), where=norms > 0)
     total *= penalty * (_SCALE / MAX_ORDER)

@@ -100,8 +100,8 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
         )
         sizes.append(n_grams)
     return CaptionNgrams(
-        candidates=tuple(of_candidates for of_candidates, _ in tables),
-        references=tuple(of_references for _, of_references in tables),
+        candidates=tuple(candidate for candidate, _ in tables),
+        references=tuple(reference for _, reference in tables),
         n_grams=tuple(sizes),
         candidate_length=lengths[:n_pictures],
         reference_length=lengths[n_pictures:],

@@ -139,9 +139,9 @@ def caption_scores(
     divide = tokenizer if callable(tokenizer) else get_tokenizer(tokenizer)
     unusable = _unusable(references, candidates, unmatched)
     ids = tuple(key for key in candidates if key not in unusable)
-    said = [divide(candidates[key] or "") for key in ids]
+    candidate_words = [divide(candidates[key] or "") for key in ids]
     meant = [[divide(text) for text in references[key]] for key in ids]
-    tallies = _tallies(said, meant, metrics, brevity)
+    tallies = _tallies(candidate_words, meant, metrics, brevity)
     rows = _resampled_sums(np.concatenate([t.columns for t in tallies.values()], axis=1), n_resamples, seed)
     values, per_caption, start = {}, {}, 0
     for name, tally in tallies.items():
@@ -226,14 +226,14 @@ def _bleu_tally(table: Floats, order: int) -> _Tally:
 
 
 def _tallies(
-    said: Sequence[Sequence[str]],
+    candidates: Sequence[Sequence[str]],
     meant: Sequence[Sequence[Sequence[str]]],
     metrics: Sequence[CaptionMetric],
     brevity: Brevity,
 ) -> dict[str, _Tally]:
     # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
     # differ for the few tokens that hold a no-break space.
-    said_text = [" ".join(words) for words in said]
+    said_text = [" ".join(words) for words in candidates]
     meant_text = [[" ".join(words) for words in several] for several in meant]
     columns: dict[str, _Tally] = {}
     if any(name.startswith(("bleu", "cider")) for name in metrics):

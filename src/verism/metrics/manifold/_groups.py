@@ -147,8 +147,8 @@ def grouped_memberships(
     for label, rows, _, columns in pairs_of_groups(len(x), len(y), real_groups, generated_groups, pairs):
         if min(len(rows), len(columns)) >= k + 2:
             chosen = y if len(columns) == len(y) else y[columns]
-            given = None if radii is None else radii[rows]
-            evidence = memberships(x[rows], chosen, k, strict=strict, real_radii=given)
+            group_radii = None if radii is None else radii[rows]
+            evidence = memberships(x[rows], chosen, k, strict=strict, real_radii=group_radii)
             evidence = evidence._replace(nearest_real=rows[evidence.nearest_real])
             out[label] = GroupMemberships(evidence, rows, columns)
     return out

@@ -150,13 +150,13 @@ def half_samples(
     check_k(k, len(y), "generated")
     if n_splits < 2:
         raise ValueError(f"n_splits must be at least 2; got {n_splits}")
-    whole = prdc(x, y, k, strict=strict) if values is None else values
-    found: list[PRDC] = []
+    full = prdc(x, y, k, strict=strict) if values is None else values
+    halves: list[PRDC] = []
     if min(len(x), len(y)) // 2 >= k + 2:
         x_halves = _splits(len(x), n_splits, [seed, 0], real_strata, "real")
         y_halves = _splits(len(y), n_splits, [seed, 1], generated_strata, "generated")
-        found = [prdc(x[a], y[b], k, strict=strict) for a, b in zip(x_halves, y_halves, strict=True)]
-    return HalfSamples(whole, np.asarray(found, np.float64).reshape(-1, 4), len(x), len(y))
+        halves = [prdc(x[a], y[b], k, strict=strict) for a, b in zip(x_halves, y_halves, strict=True)]
+    return HalfSamples(full, np.asarray(halves, np.float64).reshape(-1, 4), len(x), len(y))
 
 
 def _splits(n: int, count: int, seed: Sequence[int], strata: Labels | None, name: str) -> list[Indices]:

@@ -105,26 +105,26 @@ class _Balls:
         self.members = np.zeros(len(radii), np.intp)
         self.holders = np.zeros(n_others, np.intp)
 
-    def thresholds(self, own: Block, largest_norm: float, *, partial: bool) -> Singles:
+    def thresholds(self, centres: Block, largest_norm: float, *, partial: bool) -> Singles:
         """Below its ball's threshold a value of a tile is outside beyond doubt; shape (n,).
 
         Args:
-            own: block of this set's points.
+            centres: block of this set's points.
             largest_norm: largest norm of the other set's points.
             partial: the tile is a ``partial_product``, from which this set's own squares were not taken off.
         """
-        values = self.values[own.start : own.start + len(own.norms)]
-        values = values - error(own.norms, largest_norm, self.dim)
-        return at_most(values + own.half_squares if partial else values)
+        values = self.values[centres.start : centres.start + len(centres.norms)]
+        values = values - error(centres.norms, largest_norm, self.dim)
+        return at_most(values + centres.half_squares if partial else values)
 
     def add(
-        self, balls: Indices, others: Indices, values: Singles, own: Block, other: Block, x: Points, y: Points
+        self, balls: Indices, others: Indices, values: Singles, centres: Block, other: Block, x: Points, y: Points
     ) -> None:
         """Count the pairs that lie inside. Balls and others are rows in their blocks, x the set of the balls."""
         if not len(balls):
             return
-        bound = error(own.norms[balls], other.norms[others], self.dim)
-        balls, others = balls + own.start, others + other.start
+        bound = error(centres.norms[balls], other.norms[others], self.dim)
+        balls, others = balls + centres.start, others + other.start
         inside = values > self.values[balls] + bound
         doubtful = np.flatnonzero(~inside & (values >= self.values[balls] - bound))
         exact = distances(x, y, balls[doubtful], others[doubtful])
@@ -179,11 +179,11 @@ def _scan(
     return around_real, around_generated, lists
 
 
-def _radii(points: Points, given: ArrayLike | None, k: int, name: str) -> Floats:
+def _radii(points: Points, known: ArrayLike | None, k: int, name: str) -> Floats:
     check_k(k, len(points), name)
-    if given is None:
+    if known is None:
         return radii_of(points, k, name)
-    radii = np.asarray(given, dtype=np.float64)
+    radii = np.asarray(known, dtype=np.float64)
     if radii.shape != (len(points),) or not (np.isfinite(radii) & (radii >= 0)).all():
         raise ValueError(
             f"{name}_radii must be one finite number >= 0 for each of the {len(points)} {name} points, as knn_radii "
@@ -260,7 +260,7 @@ def memberships(
     check_k(k, len(y), "generated")
     radii = _radii(x, real_radii, k, "real")
     balls, _, lists = _scan(x, y, radii, None, strict=strict, nearest=True)
-    nearest = [found.nearest() for found in lists]
+    nearest = [shortlist.nearest() for shortlist in lists]
     return Memberships(
         n_real_balls=balls.holders,
         nearest_real=np.concatenate([n.indices[:, 0] for n in nearest]),

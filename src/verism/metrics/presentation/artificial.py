@@ -132,9 +132,9 @@ def artificial_sets(
                 chosen = _shuffled(fits, stream, scale)
                 made += _released(pools, chosen, scale, repetition, group_size, stream)
             else:
-                own = np.random.default_rng([seed, round(scale * 1_000_000), repetition])
-                chosen = _exchanged(fits, start, own)
-                made += _corrected(pools, chosen, scale, repetition, group_size, own)
+                set_rng = np.random.default_rng([seed, round(scale * 1_000_000), repetition])
+                chosen = _exchanged(fits, start, set_rng)
+                made += _corrected(pools, chosen, scale, repetition, group_size, set_rng)
     return made
 
 
@@ -194,11 +194,11 @@ def _exchanged(fits: NDArray[np.bool_], start: Indices, rng: np.random.Generator
     n = len(fits)
     allowed = np.ones((CANDIDATES, CANDIDATES), dtype=bool)
     allowed[:n] = fits
-    places = np.concatenate([start, np.setdiff1d(np.arange(CANDIDATES), start)])
+    candidates = np.concatenate([start, np.setdiff1d(np.arange(CANDIDATES), start)])
     for i, j in rng.integers(0, CANDIDATES, (SWAPS_EACH * CANDIDATES, 2)).tolist():
-        if allowed[i, places[j]] and allowed[j, places[i]]:
-            places[i], places[j] = places[j], places[i]
-    return places[:n].astype(np.intp)
+        if allowed[i, candidates[j]] and allowed[j, candidates[i]]:
+            candidates[i], candidates[j] = candidates[j], candidates[i]
+    return candidates[:n].astype(np.intp)
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -298,16 +298,16 @@ def estimate_sets(sets: Sequence[DifferenceSet], estimates: Mapping[str, tuple[A
         raise ValueError(f"no estimates for {missing[0]!r}; there are those of {list(estimates)}")
     arrays = {name: tuple(np.asarray(side, dtype=np.float64) for side in both) for name, both in estimates.items()}
     for s in sets:
-        for side, places in zip(arrays[s.attribute], (s.first, s.second)):
-            if int(places.max()) >= len(side):
+        for side, rows in zip(arrays[s.attribute], (s.first, s.second)):
+            if int(rows.max()) >= len(side):
                 raise ValueError(f"{s.attribute}: {len(side)} estimates, but the sets speak of more pictures")
-    found = []
+    differences = []
     for s in sets:
         first, second = arrays[s.attribute]
         # Both groups are of one size. Exact sums, one division: the same counts of a yes-or-no judge give the same
         # difference to the last bit, and ties stay ties.
-        found.append((math.fsum(first[s.first]) - math.fsum(second[s.second])) / len(s.first))
-    return np.array(found)
+        differences.append((math.fsum(first[s.first]) - math.fsum(second[s.second])) / len(s.first))
+    return np.array(differences)
 
 
 class SetAgreement(NamedTuple):
@@ -346,10 +346,10 @@ def evaluate_estimators(
     truth = np.round([getattr(s, reference) for s in sets], 12) + 0.0
     attributes = np.array([s.attribute for s in sets])
     scales = np.array([s.scale for s in sets])
-    found = {}
+    agreements = {}
     for name, estimates in estimators.items():
         values = estimate_sets(sets, estimates)
-        found[name] = SetAgreement(
+        agreements[name] = SetAgreement(
             vector_agreement(values, truth, zeros=zeros, clusters=attributes),
             {
                 float(scale): vector_agreement(
@@ -359,7 +359,7 @@ def evaluate_estimators(
             },
             len(sets),
         )
-    return found
+    return agreements
 
 
 def mixed_agreement(

@@ -100,10 +100,10 @@ class ClothesClassifiers:
             ValueError: as for ``cosine_estimates``.
         """
         images = self._checked(image_vectors)
-        told = np.empty((len(images), self.weights.shape[1]))
+        result = np.empty((len(images), self.weights.shape[1]))
         for start in range(0, len(images), ROWS_AT_ONCE):
-            told[start : start + ROWS_AT_ONCE] = self._members(images[start : start + ROWS_AT_ONCE]).mean(axis=0)
-        return told
+            result[start : start + ROWS_AT_ONCE] = self._members(images[start : start + ROWS_AT_ONCE]).mean(axis=0)
+        return result
 
     def member_probabilities(self, image_vectors: ArrayLike) -> Floats:
         """The same of each member, shape (E, N, A)."""
@@ -288,8 +288,8 @@ def _folds(n_positives: int, n_negatives: int, contexts: ArrayLike | None) -> li
             f"fit_corrected leaves out one context at a time and needs at least two, and two negatives; "
             f"got {n_contexts} and {n_negatives}"
         )
-    of_negatives = codes if n_negatives == n_positives else np.arange(n_negatives) % n_contexts
-    rows = np.concatenate([of_negatives, codes])
+    negative_codes = codes if n_negatives == n_positives else np.arange(n_negatives) % n_contexts
+    rows = np.concatenate([negative_codes, codes])
     return [np.flatnonzero(rows == context) for context in range(n_contexts)]
 
 

@@ -419,19 +419,19 @@ def auc_by_group(
     if names.shape != label.shape:
         raise ValueError(f"groups must name one group for each of the {len(label)} rows; got {len(names)}")
     wanted = list(dict.fromkeys([*order, *groups]))
-    found: dict[str, AUC] = {}
+    by_group: dict[str, AUC] = {}
     influence = np.zeros(int(codes.max(initial=-1)) + 1)
     for name in wanted:
         rows = np.flatnonzero(names == name)
-        found[name], parts = _auc(label[rows], estimate[rows], codes[rows], confidence)
+        by_group[name], parts = _auc(label[rows], estimate[rows], codes[rows], confidence)
         np.add.at(influence, codes[rows], parts)
-    defined = [auc.value for auc in found.values() if not math.isnan(auc.value)]
+    defined = [auc.value for auc in by_group.values() if not math.isnan(auc.value)]
     if not defined:
-        return AUCTable(found, Interval(math.nan, math.nan, math.nan), len(found))
+        return AUCTable(by_group, Interval(math.nan, math.nan, math.nan), len(by_group))
     value = float(np.mean(defined))
     error = math.sqrt(float((influence**2).sum())) / len(defined)
     low, high = _logit_interval(value, error, len(np.unique(codes)), confidence)
-    return AUCTable(found, Interval(value, low, high), len(found) - len(defined))
+    return AUCTable(by_group, Interval(value, low, high), len(by_group) - len(defined))
 
 
 def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tuple[float, ...]:

@@ -185,12 +185,12 @@ def frequencies(
     """
     rows = _rows(values, groups, attributes, None, group_order, attribute_order)
     shape = (len(rows.group_names), len(rows.attribute_names))
-    place = rows.group * shape[1] + rows.attribute
+    cell = rows.group * shape[1] + rows.attribute
     usable = ~np.isnan(rows.values)
     size = shape[0] * shape[1]
-    n_used = np.bincount(place[usable], minlength=size)
-    n_all = np.bincount(place, minlength=size)
-    sums = _sorted_sums(rows.values[usable], place[usable], size)
+    n_used = np.bincount(cell[usable], minlength=size)
+    n_all = np.bincount(cell, minlength=size)
+    sums = _sorted_sums(rows.values[usable], cell[usable], size)
     with np.errstate(invalid="ignore"):
         means = sums / n_used
     return Frequencies(
@@ -226,17 +226,17 @@ def exact_frequencies(
     Raises:
         ValueError: as for ``frequencies``; or a value other than 0 and 1.
     """
-    told = frequencies(labels, groups, attributes, group_order=group_order, attribute_order=attribute_order)
+    shares = frequencies(labels, groups, attributes, group_order=group_order, attribute_order=attribute_order)
     array = np.asarray(labels, dtype=np.float64)
     if not _binary(array[~np.isnan(array)]):
         raise ValueError("exact_frequencies needs labels 0 and 1 (or NaN); for estimates use frequencies")
-    counts = np.rint(np.nan_to_num(told.values) * told.n_used).astype(int)
+    counts = np.rint(np.nan_to_num(shares.values) * shares.n_used).astype(int)
     return {
         group: {
-            attribute: Fraction(int(counts[g, a]), int(told.n_used[g, a])) if told.n_used[g, a] else None
-            for a, attribute in enumerate(told.attributes)
+            attribute: Fraction(int(counts[g, a]), int(shares.n_used[g, a])) if shares.n_used[g, a] else None
+            for a, attribute in enumerate(shares.attributes)
         }
-        for g, group in enumerate(told.groups)
+        for g, group in enumerate(shares.groups)
     }
 
 
@@ -429,16 +429,16 @@ def vector_with_intervals(
     rows = _rows(values, groups, attributes, clusters, group_order, attribute_order)
     if len(rows.group_names) < 2:
         raise ValueError(f"a presentation difference needs at least two groups; got {list(rows.group_names)}")
-    told = frequencies(values, groups, attributes, group_order=group_order, attribute_order=attribute_order)
+    shares = frequencies(values, groups, attributes, group_order=group_order, attribute_order=attribute_order)
     table = _table(rows)
     resampled = _resampled(table, np.random.default_rng([seed, 0]), n_resamples)
     swapped = _swapped(table, np.random.default_rng([seed, 1]), n_resamples, range(len(rows.group_names)))
-    whole = told.values
-    low, high = _frequency_ends(rows, table, whole, confidence)
+    frequency = shares.values
+    low, high = _frequency_ends(rows, table, frequency, confidence)
     pairs = []
     for first in range(len(rows.group_names)):
         for second in range(first + 1, len(rows.group_names)):
-            vector = gep_vector(whole[first], whole[second])
+            vector = gep_vector(frequency[first], frequency[second])
             ends = np.array([_ends(table, first, second, a, confidence) for a in range(len(vector))]).reshape(-1, 2)
             tests = [_test(table, first, second, a, seed) for a in range(len(vector))]
             swaps = swapped
@@ -455,7 +455,7 @@ def vector_with_intervals(
                     p_adjusted=np.full(len(vector), np.nan),
                     n_clusters=np.array([n for _, n in tests], dtype=np.int64),
                     score=_score(
-                        whole[[first, second]],
+                        frequency[[first, second]],
                         resampled[:, [first, second]],
                         swaps[:, [first, second]],
                         table,
@@ -465,8 +465,8 @@ def vector_with_intervals(
             )
     adjusted = holm(np.concatenate([pair.p_value for pair in pairs])).reshape(len(pairs), -1)
     pairs = [_with_adjusted(pair, p) for pair, p in zip(pairs, adjusted, strict=True)]
-    score = pairs[0].score if len(pairs) == 1 else _score(whole, resampled, swapped, table, confidence)
-    return Presentation(frequencies=told, frequency_low=low, frequency_high=high, pairs=tuple(pairs), score=score)
+    score = pairs[0].score if len(pairs) == 1 else _score(frequency, resampled, swapped, table, confidence)
+    return Presentation(frequencies=shares, frequency_low=low, frequency_high=high, pairs=tuple(pairs), score=score)
 
 
 def _with_adjusted(pair: PairPresentation, adjusted: Floats) -> PairPresentation:
@@ -594,14 +594,14 @@ def _named(
     array = np.asarray(names)
     if array.shape != (n,):
         raise ValueError(f"{what} must name one for each of the {n} values, shape ({n},); got shape {array.shape}")
-    found = array.tolist()
-    known = tuple(dict.fromkeys(found)) if order is None else tuple(order)
-    places = {name: place for place, name in enumerate(known)}
-    if len(places) < len(known):
+    values = array.tolist()
+    known = tuple(dict.fromkeys(values)) if order is None else tuple(order)
+    codes = {name: code for code, name in enumerate(known)}
+    if len(codes) < len(known):
         raise ValueError(f"the order of {what} must list each once; got {list(known)}")
-    if strange := [name for name in dict.fromkeys(found) if name not in places]:
+    if strange := [name for name in dict.fromkeys(values) if name not in codes]:
         raise ValueError(f"{what} has {strange[0]!r}, which is not among {list(known)}; add it to the order")
-    return known, np.array([places[name] for name in found], dtype=np.intp)
+    return known, np.array([codes[name] for name in values], dtype=np.intp)
 
 
 def _rows(
@@ -623,10 +623,10 @@ def _rows(
     return _Rows(array, group, attribute, cluster, group_names, attribute_names)
 
 
-def _sorted_sums(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
+def _sorted_sums(values: Floats, cell: NDArray[np.intp], size: int) -> Floats:
     """Sum of the values of each place, the same to the last bit however rows are ordered."""
-    order = np.lexsort((values, place))
-    return np.bincount(place[order], weights=values[order], minlength=size).astype(np.float64)
+    order = np.lexsort((values, cell))
+    return np.bincount(cell[order], weights=values[order], minlength=size).astype(np.float64)
 
 
 def _table(rows: _Rows) -> _Table:
@@ -634,10 +634,10 @@ def _table(rows: _Rows) -> _Table:
     shape = (len(rows.group_names), n_attributes, n_clusters)
     size = shape[0] * shape[1] * shape[2]
     usable = ~np.isnan(rows.values)
-    place = (rows.group * n_attributes + rows.attribute) * n_clusters + rows.cluster
-    sums = _sorted_sums(rows.values[usable], place[usable], size).reshape(shape)
-    sizes = np.bincount(place[usable], minlength=size).astype(np.float64).reshape(shape)
-    asked = np.asarray(np.bincount(place, minlength=size).reshape(shape).any(axis=0), dtype=bool)
+    cell = (rows.group * n_attributes + rows.attribute) * n_clusters + rows.cluster
+    sums = _sorted_sums(rows.values[usable], cell[usable], size).reshape(shape)
+    sizes = np.bincount(cell[usable], minlength=size).astype(np.float64).reshape(shape)
+    asked = np.asarray(np.bincount(cell, minlength=size).reshape(shape).any(axis=0), dtype=bool)
     kinds = np.unique(asked.T, axis=0, return_inverse=True)[1].reshape(n_clusters) if size else np.zeros(0, int)
     strata = [np.flatnonzero(kinds == kind) for kind in range(int(kinds.max(initial=-1)) + 1)]
     labels = np.array([_binary(rows.values[usable & (rows.attribute == a)]) for a in range(n_attributes)], dtype=bool)
@@ -668,11 +668,11 @@ def _swapped(table: _Table, rng: np.random.Generator, n_resamples: int, among: S
     n_groups, n_attributes, n_clusters = table.sums.shape
     dealt = rng.permuted(np.broadcast_to(np.asarray(among), (n_resamples, n_clusters, len(among))), axis=2)
     result = np.full((n_resamples, n_groups, n_attributes), np.nan)
-    for place, group in enumerate(among):
+    for column, group in enumerate(among):
         sums = np.zeros((n_resamples, n_attributes))
         sizes = np.zeros_like(sums)
         for source in among:
-            taken = (dealt[:, :, place] == source).astype(np.float64)
+            taken = (dealt[:, :, column] == source).astype(np.float64)
             sums += taken @ table.sums[source].T
             sizes += taken @ table.sizes[source].T
         result[:, group] = _means(sums, sizes)
@@ -680,18 +680,18 @@ def _swapped(table: _Table, rng: np.random.Generator, n_resamples: int, among: S
 
 
 # ----------------------------------------------------------------------------------------------------------- intervals
-def _frequency_ends(rows: _Rows, table: _Table, whole: Floats, confidence: float) -> tuple[Floats, Floats]:
-    ends = np.full((*whole.shape, 2), np.nan)
+def _frequency_ends(rows: _Rows, table: _Table, frequency: Floats, confidence: float) -> tuple[Floats, Floats]:
+    ends = np.full((*frequency.shape, 2), np.nan)
     usable = ~np.isnan(rows.values)
-    for g in range(whole.shape[0]):
-        for a in range(whole.shape[1]):
+    for g in range(frequency.shape[0]):
+        for a in range(frequency.shape[1]):
             if table.labels[a]:
                 mine = usable & (rows.group == g) & (rows.attribute == a)
                 ends[g, a] = clustered_proportion(rows.values[mine], rows.cluster[mine], confidence=confidence)[1:]
             else:
                 used = table.sizes[g, a] > 0
                 totals = ClusterTotals(table.sums[g, a, used], table.sizes[g, a, used])
-                ends[g, a] = _student_ends(float(whole[g, a]), totals, confidence)
+                ends[g, a] = _student_ends(float(frequency[g, a]), totals, confidence)
     return ends[..., 0], ends[..., 1]
 
 
@@ -836,5 +836,5 @@ def _test(table: _Table, first: int, second: int, attribute: int, seed: int) -> 
     common = 2 / (1 / sizes[:, both]).sum(axis=0)
     equal = sizes[0, both] == sizes[1, both]
     totals = np.where(equal, sums, sums / sizes[:, both] * common)
-    told = paired_difference(totals[1], totals[0], np.arange(int(both.sum())), seed=seed)
-    return told.p_value, told.n_clusters
+    difference = paired_difference(totals[1], totals[0], np.arange(int(both.sum())), seed=seed)
+    return difference.p_value, difference.n_clusters

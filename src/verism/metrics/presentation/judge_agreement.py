@@ -231,10 +231,10 @@ def judge_estimator(
     # A fixed order: which pictures an artificial set is made of must not depend on that of the table.
     order = np.lexsort((rows["attribute"].astype(np.str_), rows["picture"].astype(np.str_)))
     rows = {name: column[order] for name, column in rows.items()}
-    of_interest = np.isin(rows["gender"], genders)
-    labelled = of_interest & ~np.isnan(rows["label"])
+    relevant = np.isin(rows["gender"], genders)
+    labelled = relevant & ~np.isnan(rows["label"])
     used = labelled & ~np.isnan(rows["estimate"])
-    n_unusable, n_unlabelled = int((labelled & ~used).sum()), int((of_interest & ~labelled).sum())
+    n_unusable, n_unlabelled = int((labelled & ~used).sum()), int((relevant & ~labelled).sum())
     rows = {name: column[used] for name, column in rows.items()}
     present = list(dict.fromkeys([*attributes, *rows["attribute"].tolist()]))
     vectors = {
@@ -250,9 +250,12 @@ def judge_estimator(
 
     ratios = {}
     for attribute in present:
-        own = rows["attribute"] == attribute
+        selected = rows["attribute"] == attribute
         ratios[attribute] = presentation_ratio(
-            rows["label"][own], rows["estimate"][own], rows["gender"][own] == genders[0], clusters=rows["prompt"][own]
+            rows["label"][selected],
+            rows["estimate"][selected],
+            rows["gender"][selected] == genders[0],
+            clusters=rows["prompt"][selected],
         )
     labels, estimates = sets_of(rows, genders, present)
     artificial, sets, note = _artificial(labels, estimates, protocol, group_size, scales, repetitions, seed)
@@ -372,10 +375,10 @@ def _vectors(
     sums, seen, sizes = (np.zeros((2, len(attributes))) for _ in range(3))
     for a, attribute in enumerate(attributes):
         for g, gender in enumerate(genders):
-            own = (rows["attribute"] == attribute) & (rows["gender"] == gender)
-            sums[g, a] = math.fsum(rows["estimate"][own])
-            seen[g, a] = rows["label"][own].sum()
-            sizes[g, a] = own.sum()
+            cell = (rows["attribute"] == attribute) & (rows["gender"] == gender)
+            sums[g, a] = math.fsum(rows["estimate"][cell])
+            seen[g, a] = rows["label"][cell].sum()
+            sizes[g, a] = cell.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         if protocol == "released":
             automatic = sums[0] / sizes[0] - sums[1] / sizes[1]
@@ -415,17 +418,17 @@ def sets_of(
         genders: first and second.
         attributes: attributes to return, in their order.
     """
-    found: list[dict[str, tuple[Floats, Floats]]] = []
+    columns: list[dict[str, tuple[Floats, Floats]]] = []
     for column in ("label", "estimate"):
-        of_attribute = {}
+        by_attribute = {}
         for attribute in attributes:
             sides = [
                 rows[column][(rows["attribute"] == attribute) & (rows["gender"] == gender)].astype(np.float64)
                 for gender in genders
             ]
-            of_attribute[attribute] = (sides[0], sides[1])
-        found.append(of_attribute)
-    return found[0], found[1]
+            by_attribute[attribute] = (sides[0], sides[1])
+        columns.append(by_attribute)
+    return columns[0], columns[1]
 
 
 def _artificial(
