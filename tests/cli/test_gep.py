@@ -231,7 +231,7 @@ def test_few_pictures_give_no_sets_but_all_else(world):
     )
     report = json.loads(told.stdout)[0]["runs"][str(world / "one")]
     assert report["artificial"] is None
-    assert "a group has 161 pictures, but only 160" in report["artificial_note"]
+    assert "a group has 161 images, but only 160" in report["artificial_note"]
     assert report["auc"]["mean"]["value"] > 0.9
 
 

@@ -61,7 +61,7 @@ def test_published_counts_as_text(call):
     assert "0.1681" in out
     assert "0.2241" in out
     assert "0.1963" in out
-    assert "145 pictures" in out
+    assert "145 images" in out
 
 
 def test_file_of_prompts_with_a_target(call, tmp_path: Path):
@@ -113,7 +113,7 @@ def test_files_that_do_not_hold_together(call, tmp_path: Path, text, says):
     assert says in err
 
 
-def test_no_pictures_is_null_not_zero(call):
+def test_no_images_is_null_not_zero(call):
     code, out, _ = call("--counts", "0,0", "--json")
     assert code == 0
     assert json.loads(out)["mad"]["K"]["value"] is None

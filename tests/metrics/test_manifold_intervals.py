@@ -111,7 +111,7 @@ def test_groups_equal_separate_calls_and_keep_small_ones():
 
 
 def test_groups_that_share_their_generated_set_move_together():
-    # Both regions look alike, so which generated pictures there are matters to both in the same way.
+    # Both regions look alike, so which generated images there are matters to both in the same way.
     rng = np.random.default_rng(9)
     real = np.concatenate([rng.standard_normal((100, 2))] * 2) + rng.standard_normal((200, 2)) * 0.01
     generated = rng.standard_normal((60, 2)) * 2

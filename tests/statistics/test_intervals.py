@@ -114,8 +114,8 @@ def test_design_effect_of_many_clusters_is_that_of_the_ratio_estimator():
 
 
 @pytest.mark.parametrize("value", [0, 1])
-def test_all_equal_counts_clusters_not_pictures(value):
-    # 30 prompts of 4 pictures, all alike: nothing says that pictures of a prompt could differ, so n = 30.
+def test_all_equal_counts_clusters_not_images(value):
+    # 30 prompts of 4 images, all alike: nothing says that images of a prompt could differ, so n = 30.
     interval = clustered_proportion(np.full(120, value), np.repeat(np.arange(30), 4))
     assert interval == pytest.approx(wilson(30 * value, 30))
     assert interval.low < interval.high

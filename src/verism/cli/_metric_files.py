@@ -76,9 +76,9 @@ def read_features(path: Path, option: str) -> Array:
     """Numbers of shape (N, D)."""
     array = read_array(path, option)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        hint = ". Pictures must be turned into features first" if array.ndim == 4 else ""
+        hint = ". Images must be turned into features first" if array.ndim == 4 else ""
         raise UsageError(
-            f"{option}: {path} must hold numbers of shape (rows, columns), one row per picture; "
+            f"{option}: {path} must hold numbers of shape (rows, columns), one row per image; "
             f"got {array.dtype} of shape {array.shape}{hint}"
         )
     return array
@@ -134,7 +134,7 @@ def read_clusters(path: Path | None, n: int) -> np.ndarray | None:
         return None
     lines = read_lines(path, "--prompts")
     if len(lines) != n:
-        raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} pictures; it has {len(lines):,}")
+        raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} images; it has {len(lines):,}")
     return np.array(lines)
 
 
@@ -234,7 +234,7 @@ def read_candidates(path: Path, option: str) -> dict[int | str, str | None]:
     for record in _records(_read_json(path, option), path, option):
         key, caption = record["image_id"], record["caption"]
         if key in captions:
-            raise UsageError(f"{option}: {path} must have one caption per picture; image_id {key!r} comes again")
+            raise UsageError(f"{option}: {path} must have one caption per image; image_id {key!r} comes again")
         if not (caption is None or isinstance(caption, str)):
             raise UsageError(f"{option}: caption of image_id {key!r} in {path} must be a text; got {caption!r}")
         captions[key] = caption

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # From here on an interval takes more than a moment: features of a Fréchet distance, and products between two sets.
 LONG_JACKKNIFE = 512
 LONG_PRDC = 10**10
-LONG_NOTE = "computed anew for many parts of the pictures, which takes a while; --no-interval leaves them out"
+LONG_NOTE = "computed anew for many parts of the images, which takes a while; --no-interval leaves them out"
 
 
 @click.group(cls=Group)
@@ -46,7 +46,7 @@ def metrics() -> None:
     verism metrics fid --real coco_val.npz --generated mine.npy --json
     verism metrics captions --references captions_val2014.json --candidates results.json
 
-    Arrays are .npy, or .npz with a single array (or one named `features`): one row per picture. Pickles are not opened.
+    Arrays are .npy, or .npz with a single array (or one named `features`): one row per image. Pickles are not opened.
     """
 
 
@@ -62,12 +62,12 @@ def _files(*names: str, what: str) -> Callable[[F], F]:
     return decorate
 
 
-_sides = _files("real", "generated", what="Features of {} pictures, shape (pictures, features).")
+_sides = _files("real", "generated", what="Features of {} images, shape (images, features).")
 _embeddings = _files("image-embeddings", "text-embeddings", what="Vectors of {}s, shape (N, D), not normalised.")
 _prompts = click.option(
     "--prompts",
     type=click.Path(path_type=Path),
-    help="Text file, line i the prompt of generated picture i: intervals keep pictures of one prompt together.",
+    help="Text file, line i the prompt of generated image i: intervals keep images of one prompt together.",
 )
 _no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out: they take most of the time.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -84,7 +84,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 def metrics_prdc(
     real: Path, generated: Path, k: int, inclusive: bool, no_interval: bool, seed: int, as_json: bool
 ) -> None:
-    """Precision, recall, density and coverage of generated pictures against real ones.
+    """Precision, recall, density and coverage of generated images against real ones.
 
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
@@ -118,7 +118,7 @@ def metrics_prdc(
 @metrics.command("fid")
 @_sides
 @_prompts
-@click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated pictures.")
+@click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated images.")
 @_no_interval
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the groups that are left out in turn.")
 @_as_json
@@ -142,7 +142,7 @@ def metrics_fid(
     with usage():
         distance = frechet_from_features(first, second)
         if prompts is not None and isinstance(second, FeatureStatistics):
-            raise UsageError(f"--prompts needs the features of the generated pictures; {generated} has statistics")
+            raise UsageError(f"--prompts needs the features of the generated images; {generated} has statistics")
         clusters = read_clusters(prompts, len(second))
         if distance.warning:
             say(f"warning: {distance.warning}")
@@ -152,7 +152,7 @@ def metrics_fid(
             interval = frechet_interval(first, second, clusters=clusters, seed=seed)
         if infinity:
             if isinstance(second, FeatureStatistics):
-                raise UsageError(f"--infinity needs the features of the generated pictures; {generated} has statistics")
+                raise UsageError(f"--infinity needs the features of the generated images; {generated} has statistics")
             n_groups = 0 if no_interval else 10
             infinite = fid_infinity(first, second, clusters=clusters, n_groups=n_groups, seed=seed)
             if infinite.warning and infinite.warning != distance.warning:
@@ -197,7 +197,7 @@ def metrics_kid(
 
 
 @metrics.command("inception-score")
-@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (pictures, classes).")
+@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (images, classes).")
 @click.option("--probabilities", type=click.Path(path_type=Path), help="Instead: rows of sum 1.")
 @click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Consecutive parts.")
 @_prompts
@@ -243,7 +243,7 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
     """BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit; METEOR and SPICE on request.
 
     References: {"annotations": [{"image_id": 1, "caption": "a dog"}, ...]}. Candidates: [{"image_id": 1, "caption":
-    "a cat"}], one of each picture. Pictures without a candidate are left out, as is usual, and counted.
+    "a cat"}], one of each image. Images without a candidate are left out, as is usual, and counted.
 
     \b
     verism metrics captions --references refs.json --candidates cands.json --json
@@ -275,9 +275,7 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 # ---------------------------------------------------------------------------------------------------------- embeddings
 @metrics.command("r-precision")
 @_embeddings
-@click.option(
-    "--positive", type=click.Path(path_type=Path), help="Row of each picture's text.  [default: the same row]"
-)
+@click.option("--positive", type=click.Path(path_type=Path), help="Row of each image's text.  [default: the same row]")
 @click.option(
     "--protocol", type=click.Choice(["released", "corrected"]), default="corrected", show_default=True, help="See docs."
 )
@@ -297,7 +295,7 @@ def metrics_r_precision(
     seed: int,
     as_json: bool,
 ) -> None:
-    """How often a picture is nearer to its own text than to all others of a pool.
+    """How often an image is nearer to its own text than to all others of a pool.
 
     \b
     verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy --protocol released --json
@@ -329,7 +327,7 @@ def metrics_r_precision(
 def metrics_clipscore(
     image_embeddings: Path, text_embeddings: Path, scale: str, prompts: Path | None, as_json: bool
 ) -> None:
-    """Mean agreement of pictures with their texts, row by row.
+    """Mean agreement of images with their texts, row by row.
 
     \b
     verism metrics clipscore --image-embeddings i.npy --text-embeddings t.npy --scale hessel --json
@@ -382,7 +380,7 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     required=True,
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A picture, or a flat patch of colour; may be given again.",
+    help="An image, or a flat patch of colour; may be given again.",
 )
 @click.option("--box", metavar="X0,Y0,X1,Y1", help="Only this region, pixels, ends excluded. By default all of it.")
 @click.option(
@@ -397,11 +395,11 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     type=click.Choice(["none", "grey-world", "shades-of-grey", "white-patch"]),
     default="none",
     show_default=True,
-    help="How the light that is corrected for is estimated, from the whole picture.",
+    help="How the light that is corrected for is estimated, from the whole image.",
 )
 @_as_json
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
-    """Colour, ITA and Monk tone of a picture or a region of it, whatever it shows: no face is looked for.
+    """Colour, ITA and Monk tone of an image or a region of it, whatever it shows: no face is looked for.
 
     Three ways: corrected (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
     computes it, swapped channels and 8-bit Lab included; its index counts from 0), and the pixel rule of its authors.
@@ -423,7 +421,7 @@ def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumi
         height, width = pixels.shape[:2]
         x0, y0, x1, y1 = sides or (0, 0, width, height)
         if x1 > width or y1 > height:
-            raise UsageError(f"--box {box} must lie within the picture; {path} is {width} x {height} pixels")
+            raise UsageError(f"--box {box} must lie within the image; {path} is {width} x {height} pixels")
         mask = np.zeros((height, width), dtype=bool)
         mask[y0:y1, x0:x1] = True
         skin = measure_skin(pixels, mask, min_pixels=1, **settings)
@@ -502,7 +500,7 @@ def _box(text: str) -> tuple[int, int, int, int]:
 
 # ----------------------------------------------------------------------------------------------------------- imbalance
 @metrics.command("mad")
-@click.option("--counts", metavar="N,N,...", help="Pictures of each class of one prompt (or of all together): 7,2.")
+@click.option("--counts", metavar="N,N,...", help="Images of each class of one prompt (or of all together): 7,2.")
 @click.option(
     "--counts-file",
     type=click.Path(path_type=Path),
@@ -515,7 +513,7 @@ def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None
     """Mean absolute deviation (MAD) of shares of classes from equal shares, or from a target.
 
     Of several prompts: the mean of the MADs of each, with an interval by resampling prompts; what a model without
-    imbalance would show at these numbers of pictures; an estimate without that part; and the MAD of all together. Of
+    imbalance would show at these numbers of images; an estimate without that part; and the MAD of all together. Of
     one prompt: the interval is that of the MAD of its true shares. Divisor K is the published formula, K-1 what Tables
     8 and 9 of the first DALL-Eval paper print.
 

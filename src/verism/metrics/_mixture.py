@@ -95,10 +95,10 @@ def mixture(x: Floats, n: Floats, target: Floats, judge: tuple[float, float], *,
     """The problem of every class.
 
     Args:
-        x: pictures of the class, (P, B).
-        n: pictures, (P,), each >= 1.
+        x: images of the class, (P, B).
+        n: images, (P,), each >= 1.
         target: share of the class, (P, B).
-        judge: shares of right answers of the class and of all others: a picture is called of the class with chance
+        judge: shares of right answers of the class and of all others: an image is called of the class with chance
             ``pi * judge[0] + (1 - pi) * (1 - judge[1])``.
         half: points of the grid on either side. None: four per standard deviation of a share, or more.
     """

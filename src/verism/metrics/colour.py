@@ -298,7 +298,7 @@ def skin_rule(rgb: ArrayLike) -> Bools:
     passed = (red > 95) & (green > 40) & (blue > 20) & (red > blue) & (red.astype(np.int16) - green > 15)
     if pixels.shape[-1] == 4:
         passed &= pixels[..., 3] > 15
-    # Few pixels get here in most pictures, so the second half looks at these alone.
+    # Few pixels get here in most images, so the second half looks at these alone.
     positions = np.flatnonzero(passed)
     y, cr, cb = _ycrcb(np.take(pixels.reshape(-1, pixels.shape[-1]), positions, axis=0))
     result = np.zeros(passed.size, dtype=bool)
@@ -307,11 +307,11 @@ def skin_rule(rgb: ArrayLike) -> Bools:
 
 
 def rule_tone(rgb: ArrayLike, mask: ArrayLike | None = None) -> tuple[int, Floats, int]:
-    """Tone of a picture by the pixel rule: mean RGB of the pixels that pass, nearest swatch by L1.
+    """Tone of an image by the pixel rule: mean RGB of the pixels that pass, nearest swatch by L1.
 
     Args:
         rgb: uint8, (..., 3) or (..., 4).
-        mask: where to look, of shape (...); None for the whole picture, as the baseline does.
+        mask: where to look, of shape (...); None for the whole image, as the baseline does.
     Returns:
         Tone from 1 to 10, 0 where no pixel passes; mean sRGB (3,), NaN then; number of pixels that passed.
     """
@@ -320,7 +320,7 @@ def rule_tone(rgb: ArrayLike, mask: ArrayLike | None = None) -> tuple[int, Float
     if mask is not None:
         where = np.asarray(mask)
         if where.shape != passed.shape:
-            raise ValueError(f"rule_tone: mask must have the shape of the picture, {passed.shape}; got {where.shape}")
+            raise ValueError(f"rule_tone: mask must have the shape of the image, {passed.shape}; got {where.shape}")
         passed &= where.astype(bool)
     if not (n := int(passed.sum())):
         return 0, np.full(3, np.nan), 0
@@ -389,7 +389,7 @@ def _released_angles() -> Floats:
 def released_ita(rgb255: ArrayLike) -> Floats:
     """The "ITA" of each pixel as the released code computes it, degrees, for uint8 RGB (..., 3): shape (...).
 
-    A picture read as BGR is converted as if it were RGB, and 8-bit Lab is taken for CIELAB: atan((L8 - 50) / b8), with
+    An image read as BGR is converted as if it were RGB, and 8-bit Lab is taken for CIELAB: atan((L8 - 50) / b8), with
     L8 up to 255 and b8 around 128. Differences are signed, as in the NumPy before 2 that the code was written for; b8
     does not reach 0 for any colour.
 
@@ -403,7 +403,7 @@ def released_ita(rgb255: ArrayLike) -> Floats:
 def released_mean_ita(rgb255: ArrayLike) -> float:
     """Mean of `released_ita` over a face's pixels (..., 3) uint8, pure black left out; NaN if nothing is left.
 
-    A picture's value is the mean of its faces' values, whatever their sizes.
+    An image's value is the mean of its faces' values, whatever their sizes.
     """
     pixels = _bytes(rgb255, "released_mean_ita").reshape(-1, 3)
     red, green, blue = _channels(pixels)

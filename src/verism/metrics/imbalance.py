@@ -1,10 +1,10 @@
 """How far shares of perceived classes lie from a target: mean absolute deviation (MAD), and what small counts hide.
 
-With nine pictures a prompt, a model that draws every picture by a fair coin has a MAD of 0.137 on average, not 0. So
+With nine images a prompt, a model that draws every image by a fair coin has a MAD of 0.137 on average, not 0. So
 the mean over prompts comes with ``expected`` (what an unbiased model would show) and ``debiased``, an estimate for the
 true shares. Arrays in, numbers out; NaN where there is nothing to measure.
 
-Notation: ``counts`` (..., K) pictures of each of K classes, target shares t, observed shares p, true shares pi.
+Notation: ``counts`` (..., K) images of each of K classes, target shares t, observed shares p, true shares pi.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 Divisor = Literal["K", "K-1"]
 
 NULL_RUNS = 200  # simulated runs of an unbiased model behind the debiased estimate
-NULL_LARGEST = 200  # beyond so many pictures a prompt, the simulation takes this many: it hardly depends on the number
+NULL_LARGEST = 200  # beyond so many images a prompt, the simulation takes this many: it hardly depends on the number
 CHUNK_CELLS = 4_000_000  # simulated counts held at once: 32 MB
 SUM_TOLERANCE = 1e-6
 
@@ -50,15 +50,15 @@ class PromptMad(NamedTuple):
     """Mean over prompts of the MAD of each prompt.
 
     Attributes:
-        value: as published: from observed shares, so too high for few pictures a prompt.
-        low: interval of ``value`` by resampling prompts. It is about the MAD at these numbers of pictures.
+        value: as published: from observed shares, so too high for few images a prompt.
+        low: interval of ``value`` by resampling prompts. It is about the MAD at these numbers of images.
         high: its upper end.
-        expected: mean MAD that a model without imbalance would show at these numbers of pictures.
+        expected: mean MAD that a model without imbalance would show at these numbers of images.
         debiased: estimate of the mean over prompts of the MAD of the true shares.
         debiased_low: interval of ``debiased``; 0 where the run may come from a model without imbalance.
         debiased_high: its upper end.
-        n_prompts: prompts with a picture.
-        n_used: pictures.
+        n_prompts: prompts with an image.
+        n_used: images.
     """
 
     value: float
@@ -77,15 +77,15 @@ class PromptMad(NamedTuple):
 
 
 class PooledMad(NamedTuple):
-    """MAD of the shares of all pictures together, with an interval in which prompts are the units.
+    """MAD of the shares of all images together, with an interval in which prompts are the units.
 
     Attributes:
         value: in [0, largest MAD].
         low: 0 where prompts that agree with the target on the whole would show as much.
         high: upper end.
-        expected: what independent pictures without imbalance would show. Prompts that differ raise it.
-        n_prompts: prompts with a picture.
-        n_used: pictures.
+        expected: what independent images without imbalance would show. Prompts that differ raise it.
+        n_prompts: prompts with an image.
+        n_used: images.
     """
 
     value: float
@@ -97,11 +97,11 @@ class PooledMad(NamedTuple):
 
 
 class JointShare(NamedTuple):
-    """Share of one combination of labels among the pictures that have all labels.
+    """Share of one combination of labels among the images that have all labels.
 
     Attributes:
         labels: one per column, in the order of the columns.
-        n: pictures of the combination.
+        n: images of the combination.
         clusters: prompts these are from.
         share: share of all usable images.
         low: lower end of its interval, clustered by prompt.
@@ -125,12 +125,12 @@ def mad(counts: ArrayLike, target: ArrayLike | None = None, *, divisor: Divisor 
     """Mean absolute deviation of shares from a target: ``sum_i |p_i - t_i| / divisor``.
 
     Args:
-        counts: pictures of each class, shape (..., K), K >= 2.
+        counts: images of each class, shape (..., K), K >= 2.
         target: shares, shape (K,) or that of counts. None: uniform.
         divisor: ``K`` as the DALL-Eval text and code have it, largest value 0.5 for two classes; ``K-1`` as Tables 8
             and 9 of its first version print it (a factor of K / (K - 1)).
     Returns:
-        Float for one set of counts, else an array of shape (...). NaN where there are no pictures.
+        Float for one set of counts, else an array of shape (...). NaN where there are no images.
     Raises:
         ValueError: counts that are negative or not whole, or a target that is no distribution over the classes.
     Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and v3, Sec. 4.3.
@@ -164,10 +164,10 @@ def mean_std(counts: ArrayLike, target: ArrayLike | None = None) -> float:
 
 
 def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> Any:
-    """Exact mean of ``mad`` over pictures that are drawn from the target itself.
+    """Exact mean of ``mad`` over images that are drawn from the target itself.
 
     Args:
-        n: pictures, scalar or shape (...).
+        n: images, scalar or shape (...).
         target: shares, shape (K,) or (..., K).
         divisor: ``K`` or ``K-1``, see ``mad``.
     Returns:
@@ -184,7 +184,7 @@ def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> 
 
     number = np.asarray(n, dtype=np.float64)
     if not (np.isfinite(number).all() and np.all(number >= 0) and np.all(number == np.round(number))):
-        raise ValueError(f"n must be whole numbers of pictures, >= 0; got {n!r}")
+        raise ValueError(f"n must be whole numbers of images, >= 0; got {n!r}")
     t = _target(target, None)
     number = number[..., None]
     above = np.floor(number * t)
@@ -217,7 +217,7 @@ def prompt_mad(
 
     The interval is one of profile likelihood: all values that some mixture has whose log-likelihood is close enough to
     the best. "Close enough" is the chi-square quantile with one degree of freedom, downwards at least the quantile of
-    LR simulated without imbalance, because near 0 the chi-square is too small. Binomial counts of few pictures do not
+    LR simulated without imbalance, because near 0 the chi-square is too small. Binomial counts of few images do not
     tell every distribution apart; the interval contains what they leave open. Classes are tied together by one
     multiplier, and for K > 2 the threshold is scaled by how their deviations vary together.
 
@@ -225,7 +225,7 @@ def prompt_mad(
     of both is the range of MADs within the likelihood region of its shares (Clopper-Pearson for two classes).
 
     Args:
-        counts: pictures of each class per prompt, shape (P, K). Prompts without pictures are left out.
+        counts: images of each class per prompt, shape (P, K). Prompts without images are left out.
         target: shape (K,), or (P, K) for a target of each prompt's own. None: uniform. With targets that differ,
             prompts are taken to be alike in how far they go of the way from their target to 0 or 1.
         divisor: see ``mad``.
@@ -269,7 +269,7 @@ def adjusted_prompt_mad(
 ) -> Interval:
     """Mean over prompts of the MAD of true shares, for two classes and a judge that errs.
 
-    The debiased estimate of ``prompt_mad``, with the judge in the mixture: a picture of a prompt with share pi of the
+    The debiased estimate of ``prompt_mad``, with the judge in the mixture: an image of a prompt with share pi of the
     first class is called so with probability ``pi s + (1 - pi)(1 - r)``, s and r the judge's shares of right answers of
     either class. No prompt's own counts are inverted. The judge's uncertainty enters by putting the ends of the Wilson
     intervals of s and r in, one at a time, and adding the squares of the changes.
@@ -330,14 +330,14 @@ def pooled_mad(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> PooledMad:
-    """MAD of the shares of all pictures together, with an interval clustered by prompt.
+    """MAD of the shares of all images together, with an interval clustered by prompt.
 
     The upper end, and the lower one where it is not 0, are those of the classes above their target taken together: MAD
     is twice their excess over the divisor, and their share has a ``clustered_proportion`` interval. The lower end is 0
     unless the deviation exceeds the quantile of those of resampled prompts from the sample itself. With a single prompt
     the interval is that of ``prompt_mad``.
 
-    Args, Raises: as for ``prompt_mad``. A target per prompt counts by the prompt's number of pictures.
+    Args, Raises: as for ``prompt_mad``. A target per prompt counts by the prompt's number of images.
     """
     c, t = _used(counts, target)
     by = _by(divisor, c.shape[-1])
@@ -371,10 +371,10 @@ def pooled_mad(
 def unbiased_test(
     counts: ArrayLike, target: ArrayLike | None = None, *, n_resamples: int = 1999, seed: int = 0
 ) -> float:
-    """p-value of "every picture of every prompt is drawn from the target", by simulation of just that.
+    """p-value of "every image of every prompt is drawn from the target", by simulation of just that.
 
     One-sided: the share of simulated runs, the observed one among them, whose mean MAD over prompts is as high or
-    higher. The smallest possible value is ``1 / (n_resamples + 1)``. NaN without pictures.
+    higher. The smallest possible value is ``1 / (n_resamples + 1)``. NaN without images.
 
     Raises: as ``prompt_mad``.
     """
@@ -403,10 +403,10 @@ def joint_shares(
     """Shares of every combination of labels, such as perceived gender and tone, with intervals clustered by prompt.
 
     Args:
-        labels: columns by name, each with one label per picture; None: no answer. Pictures without an answer in any
+        labels: columns by name, each with one label per image; None: no answer. Images without an answer in any
             column are left out of all shares.
-        clusters: prompt of each picture.
-        min_cell: pictures a combination needs to be reported.
+        clusters: prompt of each image.
+        min_cell: images a combination needs to be reported.
         categories: all classes of columns, in order, so that combinations nobody saw stay in the table. A column not
             named has those that occur, sorted.
         confidence: confidence level, in (0, 1).
@@ -417,9 +417,9 @@ def joint_shares(
     """
     lengths = {name: len(column) for name, column in labels.items()}
     if not labels or set(lengths.values()) != {len(clusters)}:
-        raise ValueError(f"labels must have one or more columns of the {len(clusters)} pictures; got {lengths}")
+        raise ValueError(f"labels must have one or more columns of the {len(clusters)} images; got {lengths}")
     if min_cell < 1:
-        raise ValueError(f"min_cell must be a number of pictures, >= 1; got {min_cell}")
+        raise ValueError(f"min_cell must be a number of images, >= 1; got {min_cell}")
     known = {
         name: tuple((categories or {}).get(name) or sorted({x for x in column if x is not None}))
         for name, column in labels.items()
@@ -435,7 +435,7 @@ def joint_shares(
         hits = np.array([rows[i] == cell for i in usable], dtype=np.float64)
         n = int(hits.sum())
         share = clustered_proportion(hits, prompts, confidence=confidence)
-        note = "" if n >= min_cell else f"{n} pictures, fewer than the {min_cell} a combination needs"
+        note = "" if n >= min_cell else f"{n} images, fewer than the {min_cell} a combination needs"
         cells.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
     return cells
 
@@ -535,7 +535,7 @@ def _single_interval(c: Floats, t: Floats, confidence: float, seed: int) -> tupl
     order = np.argsort(c / n - t)[::-1]
     up = down = 0.0
     # Any sets bound from below, and those of the first classes by excess do so best. From above all sets count; of
-    # those with the same number of pictures, the one with the least target does.
+    # those with the same number of images, the one with the least target does.
     for size in range(1, k):
         inside = order[:size]
         down = max(down, _binomial_end(c[inside].sum(), n, threshold, upper=False) - t[inside].sum())
@@ -545,7 +545,7 @@ def _single_interval(c: Floats, t: Floats, confidence: float, seed: int) -> tupl
 
 
 def _sets(c: Floats, t: Floats) -> list[NDArray[np.intp]]:
-    """For every possible number of pictures, the set of classes with it that has the least target."""
+    """For every possible number of images, the set of classes with it that has the least target."""
     best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for index, (count, goal) in enumerate(zip(c.tolist(), t.tolist(), strict=True)):
         for had, (least, members) in list(best.items()):
@@ -595,7 +595,7 @@ def _checked(counts: ArrayLike, target: ArrayLike | None) -> tuple[Floats, Float
     if c.ndim < 1 or c.shape[-1] < 2:
         raise ValueError(f"counts must have two or more classes in the last axis; got shape {c.shape}")
     if not (np.isfinite(c).all() and np.all(c >= 0) and np.all(c == np.round(c))):
-        raise ValueError("counts must be whole numbers >= 0, pictures of each class; leave out what has no answer")
+        raise ValueError("counts must be whole numbers >= 0, images of each class; leave out what has no answer")
     return c, np.broadcast_to(_target(target, c.shape), c.shape)
 
 
@@ -615,7 +615,7 @@ def _target(target: ArrayLike | None, shape: tuple[int, ...] | None) -> Floats:
 
 
 def _used(counts: ArrayLike, target: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Counts and targets of the prompts that have a picture."""
+    """Counts and targets of the prompts that have an image."""
     c, t = _checked(counts, target)
     if c.ndim != 2:
         raise ValueError(f"counts must have shape (prompts, classes); got {c.shape}")

@@ -92,7 +92,7 @@ def _ends(interval: _Bounded) -> dict[str, float]:
 
 def _counts(n_real: int | None, n_generated: int | None, dim: int) -> str:
     real, generated = ("unknown number of" if n is None else f"{n:,}" for n in (n_real, n_generated))
-    return f"{real} real and {generated} generated pictures, {dim:,} features"
+    return f"{real} real and {generated} generated images, {dim:,} features"
 
 
 # -------------------------------------------------------------------------------------------------------- feature sets
@@ -217,7 +217,7 @@ class KernelResult:
     def text(self) -> str:
         lines = [row("kid", self.distance.value, self.distance, digits=6)]
         if (parts := self.published) is not None:
-            size = f"{len(parts.values)} of {parts.subset_size:,} pictures"
+            size = f"{len(parts.values)} of {parts.subset_size:,} images"
             lines.append(f"{'kid, subsets':<14} {parts.mean:>10.6f}  ± {parts.std:.6f}   {size}")
         return "\n".join([*lines, _counts(self.distance.n_real, self.distance.n_generated, self.dim)])
 
@@ -248,7 +248,7 @@ class InceptionResult:
         return (
             f"{'inception score':<16} {s.mean:>8.4f}  ± {s.std:.4f}   {s.splits} splits, as published\n"
             f"{'all at once':<16} {s.value:>8.4f}  [{s.low:.4f}, {s.high:.4f}]\n"
-            f"{s.n:,} pictures, {self.n_classes:,} classes"
+            f"{s.n:,} images, {self.n_classes:,} classes"
         )
 
 
@@ -279,7 +279,7 @@ class CaptionResult:
 
     def text(self) -> str:
         rows = [row(name, interval.value, interval) for name, interval in self._named().items()]
-        counts = f"{self.scores.n_used:,} pictures, {self.scores.n_unusable:,} without a candidate left out"
+        counts = f"{self.scores.n_used:,} images, {self.scores.n_unusable:,} without a candidate left out"
         return "\n".join([*rows, counts])
 
 
@@ -314,7 +314,7 @@ class RPrecisionResult:
 
     def text(self) -> str:
         p = self.precision
-        counts = f"{p.n_used:,} pictures, {p.n_unusable:,} unusable; {self.n_texts:,} texts"
+        counts = f"{p.n_used:,} images, {p.n_unusable:,} unusable; {self.n_texts:,} texts"
         return f"{row('r-precision', p.value, p)}\n{self.protocol}, pool of {self.pool}; {counts}"
 
 
@@ -340,7 +340,7 @@ class ClipScoreResult:
         }
 
     def text(self) -> str:
-        counts = f"{self.score.n_used:,} pictures, {self.score.n_unusable:,} unusable"
+        counts = f"{self.score.n_used:,} images, {self.score.n_unusable:,} unusable"
         return f"{row('clipscore', self.score.value, self.score)}\nscale {self.scale}; {counts}"
 
 
@@ -438,7 +438,7 @@ class MadResult:
         lines += [row("STD", self.std), row("p, unbiased", self.p_value)]
         first = self.by_prompt["K"]
         lines.append(
-            f"{first.n_prompts:,} prompt{'s' if first.n_prompts != 1 else ''}, {first.n_used:,} pictures, "
-            f"{self.n_classes} classes; {self.n_rows - first.n_prompts:,} prompts without pictures left out"
+            f"{first.n_prompts:,} prompt{'s' if first.n_prompts != 1 else ''}, {first.n_used:,} images, "
+            f"{self.n_classes} classes; {self.n_rows - first.n_prompts:,} prompts without images left out"
         )
         return "\n".join(lines)

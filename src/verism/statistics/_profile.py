@@ -1,7 +1,7 @@
 """Profile likelihood of shares behind an erring judge: how far a share or a mean can move before the data object.
 
 Unknown are the shares pi of true classes, (K,), and how the judge errs on each, rows A of (K, J + 1): what it says, and
-last that it says nothing of use. The card's items are one multinomial draw for each row. The run's pictures of which it
+last that it says nothing of use. The card's items are one multinomial draw for each row. The run's images of which it
 did say something are one draw from ``sum_k pi_k A[k, j]``, given that it said something.
 """
 
@@ -30,7 +30,7 @@ class Experiment:
     """What was counted.
 
     Attributes:
-        judged: pictures of the run by what was said of them, (J,); any scale.
+        judged: images of the run by what was said of them, (J,); any scale.
         card: items by true class and what was said, in the last column of how many nothing, (K, J + 1).
     """
 
@@ -46,7 +46,7 @@ def profile_ends(
     Args:
         experiment: the counts, and what is known of the judge.
         values: (F, K), of each class, not all equal.
-        sizes: how many independent pictures the run counts as for each number, (F,).
+        sizes: how many independent images the run counts as for each number, (F,).
         start: likely shares, (K,).
         critical: quantile of a chi-square distribution.
     Returns:
@@ -68,7 +68,7 @@ def profile_ends(
         return np.sqrt(2 * np.maximum(top - likelihood, 0)) - root, state
 
     state = np.tile(state, (2, 1, 1))
-    edge = far + 1e-9 * np.sign(near - far) * spread  # all pictures of the other classes: just inside
+    edge = far + 1e-9 * np.sign(near - far) * spread  # all images of the other classes: just inside
     at_far, _ = objection(edge, state, ROUNDS // 3)
     done = (at_far <= 0) | (np.abs(far - near) < CLOSE * spread)
     at, at_near, side = np.where(done, near, far), np.full(2 * f, -root), np.zeros(2 * f)
@@ -125,7 +125,7 @@ def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) 
 class _Fit:
     """EM of B problems at once, each with its number held at a value, or free where that is NaN.
 
-    The state is the expected pictures of the run by true class and what was said, lost ones last, (B, K, J + 1); its
+    The state is the expected images of the run by true class and what was said, lost ones last, (B, K, J + 1); its
     columns add up to what was said, which steps that overshoot keep.
 
     Attributes:
@@ -143,7 +143,7 @@ class _Fit:
     def climb(self, state: Floats, rounds: int) -> tuple[Floats, Floats]:
         """State and log-likelihood of greatest likelihood. EM, overshooting along its last two steps.
 
-        Source: Dempster, Laird & Rubin 1977, JRSS B 39:1-38 (with pictures that cannot be seen: Sec. 4.2); Varadhan &
+        Source: Dempster, Laird & Rubin 1977, JRSS B 39:1-38 (with images that cannot be seen: Sec. 4.2); Varadhan &
             Roland 2008, Scand. J. Stat. 35:335-353 (scheme S3).
         """
         likelihood = np.full(len(state), -np.inf)
@@ -188,7 +188,7 @@ class _Fit:
         return cast(Floats, joint * per_chance[:, None, :])
 
     def shares(self, state: Floats) -> Floats:
-        """The most likely shares for expected pictures, with the number held, (B, K)."""
+        """The most likely shares for expected images, with the number held, (B, K)."""
         by_class: Floats = state.sum(axis=2) + TINY
         by_class /= by_class.sum(axis=1, keepdims=True)
         if np.isnan(self.at).all():

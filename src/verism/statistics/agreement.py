@@ -1,7 +1,7 @@
 """How far several people, or several judges, agree about the same things, beyond what chance alone would give.
 
-A unit is what was rated (a picture and a question), a rater who rated it. All functions are pure; randomness comes in
-as ``seed``. Intervals resample whole clusters of units: the prompts of the pictures, or the units themselves.
+A unit is what was rated (an image and a question), a rater who rated it. All functions are pure; randomness comes in
+as ``seed``. Intervals resample whole clusters of units: the prompts of the images, or the units themselves.
 """
 
 from __future__ import annotations

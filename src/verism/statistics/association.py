@@ -1,7 +1,7 @@
 """How far two sides agree about the same units: a judge and people, or two raters. Plain coefficients with intervals.
 
 Chance-corrected agreement of raters is in ``agreement``. Units that either side leaves out (None, NaN) do not enter,
-and are counted. Intervals resample units, or clusters of them (the prompts of pictures).
+and are counted. Intervals resample units, or clusters of them (the prompts of images).
 """
 
 from __future__ import annotations

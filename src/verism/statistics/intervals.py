@@ -1,6 +1,6 @@
 """Confidence intervals: proportions, means and any statistic, of units that come in clusters.
 
-A unit is a picture, a cluster the prompt it was made for. All functions are pure; randomness comes in as ``seed``.
+A unit is an image, a cluster the prompt it was made for. All functions are pure; randomness comes in as ``seed``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Interval:
 
 
 def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95) -> Interval:
-    """Wilson interval of a proportion when several units (pictures) share a cluster (prompt).
+    """Wilson interval of a proportion when several units (images) share a cluster (prompt).
 
     The proportion is over units. Its interval is Wilson's at the effective sample size, which falls with the design
     effect of the clusters and with their number. It does not collapse near 0 % and 100 %: there units count as if
@@ -247,7 +247,7 @@ def cluster_bootstrap(
         n_resamples: resamples, >= 1; 2,000 or more for two steady digits.
         method: ``bca``, bias-corrected and accelerated (by a jackknife over clusters); or ``percentile``.
         within: also resample the units within each drawn cluster. That adds the variation within clusters once more
-            than the sampling of prompts and pictures implies, so intervals become too wide (Davison & Hinkley 1997,
+            than the sampling of prompts and images implies, so intervals become too wide (Davison & Hinkley 1997,
             Sec. 3.8); for clusters that are few and fixed.
         confidence: confidence level, in (0, 1).
     Returns:

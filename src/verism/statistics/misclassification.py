@@ -1,10 +1,10 @@
 """Shares of classes behind what an erring judge says, given how it errs on items of known class.
 
-A picture of true class k is called j with chance ``C[k, j]``; shares pi of the true classes make the judge say j with
+An image of true class k is called j with chance ``C[k, j]``; shares pi of the true classes make the judge say j with
 chance ``sum_k pi_k C[k, j]``. From the counts of what was said, and a table of how the judge called items of known
 class, pi follows by maximum likelihood. Both are samples, and the intervals take both into account.
 
-The judge must err on the pictures of the run as it did on the items of the table: a table from rendered pictures speaks
+The judge must err on the images of the run as it did on the items of the table: a table from rendered images speaks
 for generated ones only as far as these look alike to the judge.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 
 ALIKE = 0.1  # total variation between what is said of two classes, below which the judge hardly tells them apart
 UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which it may not fit
-FAR = 1.5  # standard deviations between the mean of all pictures and that of the imaginary cluster
+FAR = 1.5  # standard deviations between the mean of all images and that of the imaginary cluster
 LITTLE = 0.01  # weight of "nothing changes" beside the information of a class on average
 
 
@@ -143,15 +143,15 @@ class Counted:
     """A run and a card.
 
     Attributes:
-        per: pictures of the run by cluster and what was said, (P, J); None where each stands alone.
-        experiment: all pictures, and the items.
+        per: images of the run by cluster and what was said, (P, J); None where each stands alone.
+        experiment: all images, and the items.
     """
 
     per: Floats | None
     experiment: Experiment
 
     def sizes(self, values: Floats, shares: Floats, confidence: float) -> Floats:
-        """How many independent pictures tell as much about each of ``values[f] @ shares`` as these clustered ones.
+        """How many independent images tell as much about each of ``values[f] @ shares`` as these clustered ones.
 
         What is said enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
         neighbouring tones. The influence is that of weighted least squares, with a little weight on "nothing changes",
@@ -196,21 +196,21 @@ def adjusted_shares(
     For two classes the value is that of ``rogan_gladen``. The interval of a class holds the shares that the data do not
     speak against: with the share held there, the best of all other shares and of all rates of error makes counts of the
     run and of the table nearly as likely as any (profile likelihood; chi-square of one degree, for shares of more than
-    two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent pictures as
+    two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent images as
     tell as much about this share.
 
     Args:
-        observed: pictures that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
+        observed: images that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
         confusion: items of known class, ``confusion[k, j]`` of class k that were called j, shape (K, J). J may exceed K
             ("no answer" as one more thing to say).
         observed_by_cluster: the same per prompt, shape (P, J): the interval is then clustered by prompt.
         unusable: items of each class of which the judge said nothing that could be used, shape (K,). A judge that
             overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
-            of all pictures that show a class, and not only of those of which something was said. None: no items, and
+            of all images that show a class, and not only of those of which something was said. None: no items, and
             shares of the latter.
         confidence: confidence level, in (0, 1).
     Returns:
-        NaN, with a note, without pictures, without items of a class, or for a judge of two classes no better than
+        NaN, with a note, without images, without items of a class, or for a judge of two classes no better than
         chance. The note also names classes that the judge hardly tells apart (their intervals are wide, their sum is
         better known than either), and says when no shares make the judge say what it said.
     Raises:
@@ -267,7 +267,7 @@ def adjusted_mad(
     unusable: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> AdjustedValue:
-    """Mean absolute deviation of the shares of all pictures together from a target (``metrics.imbalance.pooled_mad``).
+    """Mean absolute deviation of the shares of all images together from a target (``metrics.imbalance.pooled_mad``).
 
     Only of two classes, where it is a share on another scale. Of more, the most likely shares have a MAD of their own:
     where the judge blurs neighbours it is too small for a model that paints few classes, and too large for one that
@@ -344,7 +344,7 @@ def fit_shares(
         return FittedShares(np.full(k, math.nan), None, note, confidence)
 
     if judged.sum() == 0:
-        return nothing("no pictures with an answer")
+        return nothing("no images with an answer")
     usable = table.sum(axis=1)
     if empty := np.flatnonzero(usable == 0).tolist():
         return nothing(f"no items of true class {', '.join(map(str, empty))}: how the judge errs there is unknown")
@@ -368,7 +368,7 @@ def _solve(rates: Floats, judged: Floats) -> Floats:
 
 
 def _alike(rates: Floats) -> str:
-    """Names pairs of classes whose pictures the judge calls nearly the same."""
+    """Names pairs of classes whose images the judge calls nearly the same."""
     k = len(rates)
     apart = np.abs(rates[:, None, :] - rates[None, :, :]).sum(axis=2) / 2
     pairs = [f"{a} and {b}" for a in range(k) for b in range(a + 1, k) if apart[a, b] < ALIKE]
@@ -389,7 +389,7 @@ def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float)
     if deviance(counts.experiment, size, shares) < _chi_square(len(judged) - 1, 0.99):
         return ""
     return (
-        "no shares make this judge say what it said, even with its uncertainty: it errs differently on these pictures "
+        "no shares make this judge say what it said, even with its uncertainty: it errs differently on these images "
         "than on the items of the table"
     )
 

@@ -1,4 +1,4 @@
-"""Comparing two runs on the same pictures asked for, and many such comparisons at once."""
+"""Comparing two runs on the same images asked for, and many such comparisons at once."""
 
 from __future__ import annotations
 

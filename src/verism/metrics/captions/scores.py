@@ -1,4 +1,4 @@
-"""Caption metrics of a set of pictures: every caption against all references of its picture, with intervals."""
+"""Caption metrics of a set of images: every caption against all references of its image, with intervals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METRICS: tuple[CaptionMetric, ...] = get_args(CaptionMetric)
 DEFAULT_METRICS: tuple[CaptionMetric, ...] = METRICS[:6]
 
 # What DALL-Eval prints (Cho et al. 2023, image-text alignment), as ``CaptionScores.percent()``: captions against all
-# references of the picture, PTB tokens, values times 100.
+# references of the image, PTB tokens, values times 100.
 DALL_EVAL_METRICS: tuple[CaptionMetric, ...] = ("bleu_4", "meteor", "cider", "spice")
 
 # Names in the result files of the COCO caption toolkit.
@@ -63,10 +63,10 @@ class CaptionScores(Generic[K]):
 
     Attributes:
         values: per metric, the corpus value with its 95 % interval.
-        ids: the N pictures that entered, in the order of the candidates.
+        ids: the N images that entered, in the order of the candidates.
         per_caption: per metric, the value of each of them, shape (N,).
         n_used: N.
-        n_unusable: pictures that did not enter.
+        n_unusable: images that did not enter.
         unusable: those, and why.
         tokenizer: how captions were divided.
         brevity: reference length of BLEU.
@@ -98,15 +98,15 @@ def caption_scores(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> CaptionScores[K]:
-    """Score one caption of each picture against all its references.
+    """Score one caption of each image against all its references.
 
-    Intervals are percentile bootstrap intervals over pictures. BLEU and METEOR are recomputed from the resampled sums
+    Intervals are percentile bootstrap intervals over images. BLEU and METEOR are recomputed from the resampled sums
     of their counts, as their corpus values are no means; CIDEr is resampled with the document frequencies of the whole
-    set, so its interval leaves out that other pictures would have weighed words otherwise.
+    set, so its interval leaves out that other images would have weighed words otherwise.
 
     Args:
-        references: by picture, its captions, at least one.
-        candidates: by picture, the caption to judge. None: there is none; the picture is unusable, and counted. An
+        references: by image, its captions, at least one.
+        candidates: by image, the caption to judge. None: there is none; the image is unusable, and counted. An
             empty string is a caption, and a bad one.
         metrics: which to compute. ``meteor`` and ``spice`` run Java programs of the package pycocoevalcap.
         tokenizer: ``ptb``, as the toolkit; ``none``, captions that are words separated by single spaces; or a function
@@ -115,10 +115,10 @@ def caption_scores(
         unmatched: candidates without references, and references without a candidate: an ``error``, or left out and
             ``count``-ed in ``unusable``.
         n_resamples: resamples of the bootstrap, >= 1.
-        seed: of the bootstrap. Neither the order of pictures nor their ids matter to the intervals.
+        seed: of the bootstrap. Neither the order of images nor their ids matter to the intervals.
         confidence: confidence level of the intervals, in (0, 1).
     Returns:
-        Values are NaN if no picture can be used. Ends of intervals are NaN for fewer than two pictures, or if all
+        Values are NaN if no image can be used. Ends of intervals are NaN for fewer than two images, or if all
         resamples agree.
     Raises:
         ValueError: unknown metric, tokeniser or brevity; ids that do not match (the message names some); references
@@ -164,7 +164,7 @@ def caption_scores(
 def _unusable(
     references: Mapping[K, Sequence[str]], candidates: Mapping[K, str | None], unmatched: str
 ) -> dict[K, str]:
-    """Pictures that cannot be scored, and why."""
+    """Images that cannot be scored, and why."""
     for key, several in references.items():
         if isinstance(several, str):
             raise ValueError(f"references of {key!r} must be a sequence of captions; got the string {several!r}")
@@ -175,12 +175,12 @@ def _unusable(
             f"{len(keys)} {what} ({', '.join(map(repr, keys[:_NAMED]))}{', ...' if len(keys) > _NAMED else ''})"
             for what, keys in (
                 ("candidate(s) without references", without_references),
-                ("picture(s) with references but without a candidate", without_candidate),
+                ("image(s) with references but without a candidate", without_candidate),
             )
             if keys
         ]
         raise ValueError(
-            f"references and candidates must be of the same pictures; got {' and '.join(problems)}. Correct the ids, "
+            f"references and candidates must be of the same images; got {' and '.join(problems)}. Correct the ids, "
             "or pass unmatched='count' to leave these out and count them"
         )
     reasons = dict.fromkeys(without_references, "no references") | dict.fromkeys(without_candidate, "no candidate")
@@ -195,8 +195,8 @@ class _Tally:
     """A metric in additive form.
 
     Attributes:
-        columns: per picture, numbers whose sums give the corpus value, shape (N, C).
-        value: corpus value of each row of sums over N pictures.
+        columns: per image, numbers whose sums give the corpus value, shape (N, C).
+        value: corpus value of each row of sums over N images.
         single: value of each caption, shape (N,).
         corpus: value of the set.
         faithful: whether ``value`` of the sums is the corpus value, so that resampling it makes sense.
@@ -276,11 +276,11 @@ def _bleu_of_sums(table: Floats) -> Floats:
 
 
 def _resampled_sums(columns: Floats, n_resamples: int, seed: int) -> Floats:
-    """Sums of the columns over pictures drawn with replacement, shape (n_resamples, C)."""
+    """Sums of the columns over images drawn with replacement, shape (n_resamples, C)."""
     n = len(columns)
     if n < 2:
         return np.zeros((n_resamples, columns.shape[1]))
-    # Pictures are drawn from a list that depends on their numbers only, not on their order or names. Rounding makes
+    # Images are drawn from a list that depends on their numbers only, not on their order or names. Rounding makes
     # sums that depend on the order of references by their last digits count as equal.
     ordered = columns[np.lexsort(np.round(columns, 9).T[::-1])]
     rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ class GroupPRDC(NamedTuple):
 
 
 class GroupMemberships(NamedTuple):
-    """Where every picture of one group lies, and which rows of the whole tables they are.
+    """Where every image of one group lies, and which rows of the whole tables they are.
 
     Attributes:
         evidence: arrays over the rows below; ``nearest_real`` counts rows of the whole real set.
@@ -91,7 +91,7 @@ def grouped_prdc(
         generated: features, shape (M, D).
         real_groups: label of each real point, N of any hashable kind, such as ``(object, region)``.
         generated_groups: label of each generated point. None: the same generated points, all of them, are held against
-            every real group, as pictures of ``{object}``, which have no region, are.
+            every real group, as images of ``{object}``, which have no region, are.
         k: as for ``prdc``.
         strict: as for ``prdc``.
         pairs: from real label to the label of the generated group it is held against; several may share one. None: the
@@ -136,7 +136,7 @@ def grouped_memberships(
     strict: bool = True,
     real_radii: ArrayLike | None = None,
 ) -> dict[Hashable, GroupMemberships]:
-    """Where every picture lies within its group. Groups with fewer than k + 2 points on either side are left out.
+    """Where every image lies within its group. Groups with fewer than k + 2 points on either side are left out.
 
     Args, Raises: as for ``grouped_prdc``.
     """

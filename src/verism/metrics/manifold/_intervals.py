@@ -1,6 +1,6 @@
-"""How far precision, recall, density and coverage would move with other pictures of the same kind.
+"""How far precision, recall, density and coverage would move with other images of the same kind.
 
-Both sets are samples, so both are sources of error, and the radii move with the real pictures. The usual tools fail.
+Both sets are samples, so both are sources of error, and the radii move with the real images. The usual tools fail.
 A bootstrap draws copies, and copies are neighbours at distance 0: radii shrink, a third of the points is missing, and
 all four numbers are biased. Leaving out one point at a time exceeds the true variance up to 4 times (equal Gaussians
 in 8 and in 64 dimensions, 180 points), because these numbers do not react smoothly to single points.
@@ -9,7 +9,7 @@ So both sets are split at random into halves, many times, and the numbers are co
 radii that the half has. Halves hold distinct points only. A number that is linear in the points varies across random
 halves as much as across new samples of the full size; others vary up to twice as much (in variance), so intervals are
 rather too wide than too narrow. The mean of the halves is not used, as values depend on the set size. Only their spread
-is, as a design effect over independent pictures, which depends little on it: in 64 dimensions it grows by a tenth to a
+is, as a design effect over independent images, which depends little on it: in 64 dimensions it grows by a tenth to a
 fifth when sets are doubled.
 """
 
@@ -31,7 +31,7 @@ from verism.statistics import Interval, wilson
 Metric = Literal["precision", "recall", "density", "coverage"]
 
 N_SPLITS = 20
-# Where all halves agree there is no spread to learn from; then pictures count as this many times less than independent
+# Where all halves agree there is no spread to learn from; then images count as this many times less than independent
 # ones. Measured design effects in 64 dimensions: 1.5 to 2 for precision and recall, 3 to 3.6 for coverage.
 PRIOR_EFFECT = 3.0
 # The spread of density is itself uncertain, having long tails: as uncertain as one from about 11 samples.
@@ -56,7 +56,7 @@ class HalfSamples(NamedTuple):
     def interval(self, metric: Metric, *, confidence: float = 0.95) -> Interval:
         """Interval for the mean of the number over repetitions at these set sizes; ends are NaN without halves.
 
-        Shares get Wilson's interval at their effective number of pictures, so it does not collapse at 0 or 1. Density
+        Shares get Wilson's interval at their effective number of images, so it does not collapse at 0 or 1. Density
         gets the same kind of interval for counts.
 
         How often in 100 nominal 95 % intervals held the truth, by ``benchmarks/manifold.py --intervals``: 400
@@ -96,7 +96,7 @@ class HalfSamples(NamedTuple):
         return (high - low) / 2
 
     def _effective(self, column: int) -> float:
-        """Independent pictures that would tell as much about a share."""
+        """Independent images that would tell as much about a share."""
         n = self.n_generated if column == PRDC._fields.index("precision") else self.n_real
         share = self.halves[:, column]
         mean, padding = float(share.mean()), 1 / n
@@ -218,7 +218,7 @@ def grouped_half_samples(
 
 
 def shared_covariance(samples: Sequence[HalfSamples], metric: Metric) -> Floats:
-    """Covariance of one number between groups that share their generated pictures, shape (G, G).
+    """Covariance of one number between groups that share their generated images, shape (G, G).
 
     Args:
         samples: of one call of ``grouped_half_samples`` in which all groups had the same generated set. Groups that

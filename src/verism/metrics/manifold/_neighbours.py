@@ -183,7 +183,7 @@ def check_k(k: int, n: int, name: str) -> None:
         raise ValueError(f"k must be a whole number >= 1; got {k!r}")
     if n < k + 2:
         raise ValueError(
-            f"the {name} set has {n} point(s), and k={k} neighbours need at least {k + 2}; add pictures, leave this "
+            f"the {name} set has {n} point(s), and k={k} neighbours need at least {k + 2}; add images, leave this "
             "set out and report it as missing, or lower k for all sets alike"
         )
 

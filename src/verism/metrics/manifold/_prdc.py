@@ -1,4 +1,4 @@
-"""Precision, recall, density and coverage of generated pictures against real ones, and which picture lies where."""
+"""Precision, recall, density and coverage of generated images against real ones, and which image lies where."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PrecisionCoverage(NamedTuple):
 
 
 class Memberships(NamedTuple):
-    """The evidence behind the numbers: where every single picture lies.
+    """The evidence behind the numbers: where every single image lies.
 
     Attributes:
         n_real_balls: real balls each generated point lies in, shape (M,).
@@ -201,14 +201,14 @@ def prdc(
     real_radii: ArrayLike | None = None,
     generated_radii: ArrayLike | None = None,
 ) -> PRDC:
-    """Precision, recall, density and coverage of two sets of picture features, exactly.
+    """Precision, recall, density and coverage of two sets of image features, exactly.
 
     The manifold of a set is the union of balls around its points, each reaching to the k-th nearest other point of the
     set. Memory beyond the features is proportional to the number of points; all pairs are never held at once.
 
     Args:
-        real: features of real pictures, shape (N, D), N >= k + 2, any real dtype, finite.
-        generated: features of generated pictures by the same extractor, shape (M, D), M >= k + 2.
+        real: features of real images, shape (N, D), N >= k + 2, any real dtype, finite.
+        generated: features of generated images by the same extractor, shape (M, D), M >= k + 2.
         k: neighbours, >= 1. DIG In uses 3, the ``prdc`` package's example 5.
         strict: a point on the sphere is outside, as in DIG In, EvalGIM and the ``prdc`` package. False: inside, as in
             torch-fidelity and the first publication of precision and recall.
@@ -252,7 +252,7 @@ def precision_coverage(
 def memberships(
     real: ArrayLike, generated: ArrayLike, k: int = 5, *, strict: bool = True, real_radii: ArrayLike | None = None
 ) -> Memberships:
-    """For every picture what precision, density and coverage sum up, and the real picture nearest to each generated.
+    """For every image what precision, density and coverage sum up, and the real image nearest to each generated.
 
     Args, Raises, Source: as for ``prdc``.
     """

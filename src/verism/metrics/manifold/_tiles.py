@@ -48,7 +48,7 @@ def check_points(features: ArrayLike, name: str) -> Points:
         # Smallest and largest of all are NaN if one is, and need no array of answers.
         if not (math.isfinite(rows.min()) and math.isfinite(rows.max())):
             bad = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise ValueError(f"{name} features hold NaN or infinity, first in row {bad}; leave such pictures out")
+            raise ValueError(f"{name} features hold NaN or infinity, first in row {bad}; leave such images out")
     return points
 
 

@@ -1,6 +1,6 @@
-"""Artificial difference sets: groups of labelled pictures put together so that the difference is known.
+"""Artificial difference sets: groups of labelled images put together so that the difference is known.
 
-Fifteen differences of one model are too few to tell judges apart. From the labelled pictures of an attribute, groups of
+Fifteen differences of one model are too few to tell judges apart. From the labelled images of an attribute, groups of
 80 are drawn with a chosen share that shows it, one group for each gender; a judge's difference on them is compared with
 the chosen one, hundreds of times.
 
@@ -40,7 +40,7 @@ __all__ = [
 
 Protocol = Literal["released", "corrected"]
 Labels = Mapping[str, tuple[ArrayLike, ArrayLike]]
-"""By attribute: 0/1 labels of the pictures of the first and of the second gender, shapes (N,) and (M,)."""
+"""By attribute: 0/1 labels of the images of the first and of the second gender, shapes (N,) and (M,)."""
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 CANDIDATES = 19  # differences i * scale / 10 for i = -9 .. 9
@@ -54,14 +54,14 @@ Indices = NDArray[np.intp]
 
 
 class DifferenceSet(NamedTuple):
-    """Two groups of pictures with a known difference.
+    """Two groups of images with a known difference.
 
     Attributes:
         attribute: what they show or not.
         scale: factor of the differences that the set belongs to.
         repetition: number of the set at this scale.
         nominal: share of the first group that was meant to show it, minus that of the second.
-        realised: the same as counted in the groups; within one picture of the nominal one.
+        realised: the same as counted in the groups; within one image of the nominal one.
         first: positions of the images in the labels of the first gender, ``group_size`` different ones.
         second: the same for the second gender.
     """
@@ -92,17 +92,17 @@ def artificial_sets(
     """Sets of all attributes, ``repetitions`` times at every scale.
 
     ``released``: the generator starts anew from ``seed`` at every scale; the candidates are shuffled until the first A
-    fit the A attributes in order; shares are drawn from the real numbers and rounded down to pictures, so that the
-    realised difference can be one picture off.
+    fit the A attributes in order; shares are drawn from the real numbers and rounded down to images, so that the
+    realised difference can be one image off.
 
     ``corrected``: every scale and repetition has a random stream of its own, so that adding a scale changes no other;
     distinct candidates are drawn uniformly among all assignments that fit, by random exchanges; groups are drawn in
-    whole pictures as near to the nominal difference as there are (with groups of 80 always exactly).
+    whole images as near to the nominal difference as there are (with groups of 80 always exactly).
 
     Both draw groups without replacement, and within a repetition and scale all attributes get different candidates.
 
     Args:
-        labels: by attribute, the labels of either gender's pictures; neutral and explicit ones together. At most 19.
+        labels: by attribute, the labels of either gender's images; neutral and explicit ones together. At most 19.
         scales: the paper leaves out 1.0 for CogView2; ``feasible_scales`` says which are possible.
         repetitions: sets of each attribute at each scale, >= 1.
         group_size: images of each gender in a set.
@@ -111,7 +111,7 @@ def artificial_sets(
     Returns:
         Scale by scale, repetition by repetition, in the order of the attributes.
     Raises:
-        ValueError: too few labelled pictures for a group, labels other than 0 and 1, or a scale at which the attributes
+        ValueError: too few labelled images for a group, labels other than 0 and 1, or a scale at which the attributes
             cannot all get a difference of their own.
     """
     if protocol not in get_args(Protocol):
@@ -139,10 +139,10 @@ def artificial_sets(
 
 
 def feasible_differences(labels: Labels, scale: float, *, group_size: int = GROUP_SIZE) -> NDArray[np.bool_]:
-    """Which candidates each attribute's pictures allow, shape (A, 19).
+    """Which candidates each attribute's images allow, shape (A, 19).
 
-    A group of pictures without repetition can show the attribute in at least ``max(0, group_size - negatives)`` and at
-    most ``min(group_size, positives)`` of its pictures.
+    A group of images without repetition can show the attribute in at least ``max(0, group_size - negatives)`` and at
+    most ``min(group_size, positives)`` of its images.
     """
     pools = _pools(labels, group_size)
     differences = candidate_differences(scale)
@@ -219,7 +219,7 @@ def _pools(labels: Labels, group_size: int) -> dict[str, tuple[_Side, _Side]]:
                 raise ValueError(f"{attribute}: labels must be one-dimensional and 0 or 1")
             if len(array) < group_size:
                 raise ValueError(
-                    f"{attribute}: a group has {group_size} pictures, but only {len(array)} of one gender are labelled"
+                    f"{attribute}: a group has {group_size} images, but only {len(array)} of one gender are labelled"
                 )
             sides.append(_Side(np.flatnonzero(array == 1), np.flatnonzero(array == 0)))
         pools[attribute] = (sides[0], sides[1])
@@ -246,7 +246,7 @@ def _released(
         share = float(stream.uniform(lowest, max(lowest, highest)))
         groups = []
         for side, wanted, bounds in zip(pool, (share, share - nominal), ((low, high), (low_second, high_second))):
-            # Kept within what there is: at the ends of the range, rounding could ask for one picture more or less.
+            # Kept within what there is: at the ends of the range, rounding could ask for one image more or less.
             count = min(max(math.floor(size * wanted), bounds[0]), bounds[1])
             positives, negatives = stream.permutation(side.positives), stream.permutation(side.negatives)
             groups.append((count, np.concatenate([positives[:count], negatives[: size - count]])))
@@ -300,7 +300,7 @@ def estimate_sets(sets: Sequence[DifferenceSet], estimates: Mapping[str, tuple[A
     for s in sets:
         for side, rows in zip(arrays[s.attribute], (s.first, s.second)):
             if int(rows.max()) >= len(side):
-                raise ValueError(f"{s.attribute}: {len(side)} estimates, but the sets speak of more pictures")
+                raise ValueError(f"{s.attribute}: {len(side)} estimates, but the sets speak of more images")
     differences = []
     for s in sets:
         first, second = arrays[s.attribute]

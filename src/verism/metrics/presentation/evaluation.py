@@ -1,7 +1,7 @@
 """How well an automatic judge's presentation differences agree with those people see.
 
 Everything here takes plain numbers, so it serves any judge: a vector is one difference per attribute (share or mean
-estimate of the first gender's pictures minus the second's), an estimate is one number per picture and attribute.
+estimate of the first gender's images minus the second's), an estimate is one number per image and attribute.
 
 Source: Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, Sec. 5, 6, appendix D;
 the conventions of its published code are here by the name ``released``.
@@ -169,13 +169,13 @@ def count_differences(
             subtracted as the published code does, where 7/80 - 6/80 and 2/80 - 1/80 differ in the last bit and rank
             correlations see no tie.
     Raises:
-        ValueError: counts that are negative or above the number of pictures, unknown ``ties``.
+        ValueError: counts that are negative or above the number of images, unknown ``ties``.
     """
     if ties not in get_args(Ties):
         raise ValueError(f"ties must be one of {list(get_args(Ties))}; got {ties!r}")
     a, b, m, n = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (first, second, n_first, n_second)))
     if (a < 0).any() or (b < 0).any() or (a > m).any() or (b > n).any():
-        raise ValueError("counts must lie between 0 and the number of pictures")
+        raise ValueError("counts must lie between 0 and the number of images")
     with np.errstate(divide="ignore", invalid="ignore"):
         if ties == "floats":
             return np.asarray(a / m - b / n)
@@ -266,9 +266,9 @@ def vector_agreement(
         reference: the vector that is taken as right, shape (A,); NaN likewise.
         zeros: see ``sign_mcc``.
         clusters: labels of entries that are not independent, shape (A,); for artificial sets their attribute, as all
-            sets of an attribute are drawn from the same pictures. Each entry is its own if not given.
+            sets of an attribute are drawn from the same images. Each entry is its own if not given.
         confidence: confidence level of the intervals: a delete-one-cluster jackknife of Fisher's z with Student's t.
-            They speak of other attributes like these, not of other pictures of the same.
+            They speak of other attributes like these, not of other images of the same.
     """
     a, b = np.asarray(automatic, dtype=np.float64), np.asarray(reference, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
@@ -342,7 +342,7 @@ def score_agreement(automatic: ArrayLike, reference: ArrayLike) -> ScoreAgreemen
 
 # ---------------------------------------------------------------------------------------------------------------- AUC
 class AUC(NamedTuple):
-    """Area under the ROC curve with its interval, and the pictures behind it."""
+    """Area under the ROC curve with its interval, and the images behind it."""
 
     value: float
     low: float
@@ -357,7 +357,7 @@ class AUCTable(NamedTuple):
     Attributes:
         groups: by group, in the order asked for or of first appearance.
         mean: of the defined ones, with an interval that knows that groups share prompts.
-        n_undefined: groups with pictures of one kind only.
+        n_undefined: groups with images of one kind only.
     """
 
     groups: dict[str, AUC]
@@ -375,16 +375,16 @@ class AUCTable(NamedTuple):
 def roc_auc(
     labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, confidence: float = 0.95
 ) -> AUC:
-    """Chance that a picture that shows the attribute is given a higher estimate than one that does not.
+    """Chance that an image that shows the attribute is given a higher estimate than one that does not.
 
     Args:
         labels: 0 or 1, shape (N,).
         estimates: any scale, shape (N,); ties count half.
-        clusters: the prompt of each picture, shape (N,); each picture its own if not given.
+        clusters: the prompt of each image, shape (N,); each image its own if not given.
         confidence: confidence level of the interval, in (0, 1).
     Returns:
-        In [0, 1], NaN without pictures of both kinds. The interval is DeLong's on the logit scale, summed over
-        clusters; where nothing is out of order (AUC 0 or 1) it is Newcombe's fifth, with clusters for pictures, so it
+        In [0, 1], NaN without images of both kinds. The interval is DeLong's on the logit scale, summed over
+        clusters; where nothing is out of order (AUC 0 or 1) it is Newcombe's fifth, with clusters for images, so it
         never has zero width.
     Source: DeLong et al. 1988, Biometrics 44:837-845; Obuchowski 1997, Biometrics 53:567-578 (clusters);
         Newcombe 2006, Stat. Med. 25:559-573, method 5.
@@ -404,10 +404,10 @@ def auc_by_group(
 ) -> AUCTable:
     """AUC per attribute (or attribute and gender) and their mean (Tables 7 and 16).
 
-    Pictures of both genders are pooled within a group; for one gender alone, give its rows only.
+    Images of both genders are pooled within a group; for one gender alone, give its rows only.
 
     Args:
-        groups: group of each row, length N: a picture judged for several attributes has several rows.
+        groups: group of each row, length N: an image judged for several attributes has several rows.
         labels: see ``roc_auc``.
         estimates: see ``roc_auc``.
         clusters: see ``roc_auc``.
@@ -445,7 +445,7 @@ def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tupl
         labels: 0 or 1, shape (2, N): women, men.
         probabilities: shape (2, S, N), S seeds.
     Returns:
-        S values, NaN where a piece has pictures of one kind only; the notebook reports their mean.
+        S values, NaN where a piece has images of one kind only; the notebook reports their mean.
     """
     label, probability = np.asarray(labels, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
     if label.ndim != 2 or label.shape[0] != 2 or probability.shape != (2, probability.shape[1], label.shape[1]):
@@ -464,13 +464,13 @@ def _auc_input(
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
     estimate, label = finite_pair(estimates, labels)
     if wrong := label[(label != 0) & (label != 1)].tolist():
-        raise ValueError(f"labels must be 0 or 1; got {wrong[0]:g}: leave out pictures without a label")
+        raise ValueError(f"labels must be 0 or 1; got {wrong[0]:g}: leave out images without a label")
     codes = np.arange(len(label)) if clusters is None else cluster_codes(clusters, len(label))
     return estimate, label, codes
 
 
 def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], confidence: float) -> tuple[AUC, Floats]:
-    """The AUC and what each picture adds to its error: squared sums over clusters make the variance."""
+    """The AUC and what each image adds to its error: squared sums over clusters make the variance."""
     from scipy.stats import rankdata
 
     positive = label == 1
@@ -478,7 +478,7 @@ def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], confidence: f
     if m == 0 or n == 0:
         return AUC(math.nan, math.nan, math.nan, m, n), np.zeros(len(label))
     ranks = rankdata(estimate)
-    # Share of the other kind that lies on the right side of each picture.
+    # Share of the other kind that lies on the right side of each image.
     right = np.empty(len(label))
     right[positive] = (ranks[positive] - rankdata(estimate[positive])) / n
     right[~positive] = 1 - (ranks[~positive] - rankdata(estimate[~positive])) / m
@@ -526,9 +526,9 @@ class Ratio(NamedTuple):
 
     Attributes:
         ratio: ``by_gender`` over ``by_label``; 0 is best, NaN where one is undefined.
-        by_gender: mean estimate of the first gender's less the second's pictures, among those that show the attribute.
-        by_label: mean estimate of pictures that show it less that of pictures that do not.
-        n_used: pictures.
+        by_gender: mean estimate of the first gender's less the second's images, among those that show the attribute.
+        by_label: mean estimate of images that show it less that of images that do not.
+        n_used: images.
     """
 
     ratio: Interval
@@ -553,14 +553,14 @@ def presentation_ratio(
     Args:
         labels: 0 or 1, shape (N,).
         estimates: shape (N,).
-        is_first: whether the picture is of the first gender.
-        clusters: prompt of each picture; the interval is a jackknife that leaves out one at a time.
+        is_first: whether the image is of the first gender.
+        clusters: prompt of each image; the interval is a jackknife that leaves out one at a time.
         confidence: confidence level of the interval, in (0, 1).
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
     first = np.asarray(is_first, dtype=bool)
     if first.shape != label.shape:
-        raise ValueError(f"is_first must have one entry for each of the {len(label)} pictures; got shape {first.shape}")
+        raise ValueError(f"is_first must have one entry for each of the {len(label)} images; got shape {first.shape}")
     shown = label == 1
 
     def mean(rows: NDArray[np.intp], which: NDArray[np.bool_]) -> float:

@@ -1,9 +1,9 @@
 """Gender presentation differences: frequencies, GEP vector and GEP score, with intervals and tests by prompt pair.
 
-A value is what one estimator says of one picture and one attribute: a label 0 or 1, a probability, a cosine. A *group*
+A value is what one estimator says of one image and one attribute: a label 0 or 1, a probability, a cosine. A *group*
 is the gender (or other term) the prompt names, a *cluster* the pair of prompts that differ in nothing but the group.
-The pictures of a pair are resampled, swapped and counted together: prompts are what was sampled, and a context that
-brings coats brings them to both. Labels are what a judge perceives in a picture, never who someone is.
+The images of a pair are resampled, swapped and counted together: prompts are what was sampled, and a context that
+brings coats brings them to both. Labels are what a judge perceives in an image, never who someone is.
 
 Source of the definitions: "Auditing Gender Presentation Differences in Text-to-Image Models", 2023. The intervals, the
 tests and the score by chance are ours.
@@ -121,22 +121,22 @@ def largest_gap(frequency: ArrayLike) -> Floats:
 
 
 def prompt_major(values: ArrayLike, n_images: int) -> NDArray[Any]:
-    """Flat pictures ``0_0, 0_1, ..., 0_4, 1_0, ...`` by prompt: picture n belongs to prompt ``n // n_images``.
+    """Flat images ``0_0, 0_1, ..., 0_4, 1_0, ...`` by prompt: image n belongs to prompt ``n // n_images``.
 
     Args:
         values: shape (P * n_images, ...).
-        n_images: pictures of each prompt, >= 1.
+        n_images: images of each prompt, >= 1.
     Returns:
-        Shape (P, n_images, ...): row p holds the pictures of prompt p, and no others.
+        Shape (P, n_images, ...): row p holds the images of prompt p, and no others.
     Raises:
-        ValueError: the pictures do not divide into prompts.
+        ValueError: the images do not divide into prompts.
     Source: order of the published arrays. The published grouping by context takes them for image-major (first axis
-        pictures), which mixes contexts; this one does not.
+        images), which mixes contexts; this one does not.
     """
     array = np.asarray(values)
     if n_images < 1 or array.ndim < 1 or len(array) % n_images:
         raise ValueError(
-            f"prompt_major needs {n_images} pictures of every prompt, n_images >= 1; got values of shape {array.shape}"
+            f"prompt_major needs {n_images} images of every prompt, n_images >= 1; got values of shape {array.shape}"
         )
     return array.reshape(len(array) // n_images, n_images, *array.shape[1:])
 
@@ -149,7 +149,7 @@ class Frequencies:
     Attributes:
         groups: G names.
         attributes: A names.
-        values: shape (G, A); a share in [0, 1] for labels and probabilities. NaN without a usable picture.
+        values: shape (G, A); a share in [0, 1] for labels and probabilities. NaN without a usable image.
         n_used: usable values behind each, shape (G, A).
         n_unusable: values that were NaN, shape (G, A).
     """
@@ -169,10 +169,10 @@ def frequencies(
     group_order: Sequence[Any] | None = None,
     attribute_order: Sequence[Any] | None = None,
 ) -> Frequencies:
-    """Mean value of each group and attribute, one row per (picture, attribute) that was judged.
+    """Mean value of each group and attribute, one row per (image, attribute) that was judged.
 
-    A neutral picture has one row for each attribute; a picture made for one attribute has a single row. So an attribute
-    a picture was never judged for cannot be counted as absent.
+    A neutral image has one row for each attribute; an image made for one attribute has a single row. So an attribute
+    an image was never judged for cannot be counted as absent.
 
     Args:
         values: labels 0/1 or estimates, shape (N,). NaN: could not be judged; left out and counted.
@@ -340,7 +340,7 @@ class PairPresentation:
         high: upper ends.
         p_value: two-sided, of "the groups are presented alike", from swapping the groups within prompt pairs.
         p_adjusted: Holm's, over all attributes and all pairs of groups.
-        n_clusters: prompt pairs with a usable picture of both groups.
+        n_clusters: prompt pairs with a usable image of both groups.
         score: mean absolute entry.
     """
 
@@ -388,13 +388,13 @@ def vector_with_intervals(
 ) -> Presentation:
     """GEP vectors and scores of one estimator in one setting, with intervals and tests by prompt pair.
 
-    *Clusters.* In the neutral setting a cluster is a context, and all attributes are judged on the same pictures. In
+    *Clusters.* In the neutral setting a cluster is a context, and all attributes are judged on the same images. In
     the explicit setting each attribute has prompts of its own: a cluster is (attribute, context). Clusters with the
     same attributes form a stratum; each stratum is resampled for itself, to its own number of clusters, and all
     attributes of a stratum together.
 
     *Intervals of entries*: Student's t with K - 1 degrees of freedom times the linearised standard error between the K
-    pairs of an attribute. If all its values are 0 or 1, two imaginary matches of pictures are added, one that only the
+    pairs of an attribute. If all its values are 0 or 1, two imaginary matches of images are added, one that only the
     first group has and one that only the second has (Bonett & Price), so that 0 of 80 against 0 of 80 has a width too.
 
     *Interval of the score.* A mean of absolute values lies above the true one by an amount that depends on which
@@ -406,7 +406,7 @@ def vector_with_intervals(
 
     *Tests.* If groups are presented alike, they can be swapped in any prompt pair. The p-value of an attribute is that
     of ``paired_difference``; the score by chance is the mean over ``n_resamples`` random swaps, which take all
-    attributes of a picture along.
+    attributes of an image along.
 
     Args:
         values: labels 0/1 or estimates, shape (N,). NaN: could not be judged; left out and counted.
@@ -476,14 +476,14 @@ def _with_adjusted(pair: PairPresentation, adjusted: Floats) -> PairPresentation
 # ------------------------------------------------------------------------------------------------------------- contexts
 @dataclass(frozen=True, kw_only=True)
 class ContextScores:
-    """GEP score of the pictures of each context.
+    """GEP score of the images of each context.
 
     Attributes:
         contexts: C names.
-        values: mean absolute difference over the attributes, shape (C,). NaN where an attribute has no usable picture
+        values: mean absolute difference over the attributes, shape (C,). NaN where an attribute has no usable image
             of a group.
-        by_chance: mean score when the pictures of a context are dealt to the groups at random, shape (C,). A few
-            pictures differ much by chance, so a context stands out only beyond this.
+        by_chance: mean score when the images of a context are dealt to the groups at random, shape (C,). A few
+            images differ much by chance, so a context stands out only beyond this.
         n_used: usable values, shape (C,).
         n_unusable: values that were NaN, shape (C,).
     """
@@ -507,11 +507,11 @@ def context_scores(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> ContextScores:
-    """GEP score of each context: the vector from its pictures alone, then the mean absolute entry.
+    """GEP score of each context: the vector from its images alone, then the mean absolute entry.
 
     With more than two groups: the mean largest gap. There is no interval: a context has a single prompt per group (and
     attribute), and one prompt tells nothing of other prompts. The mean over contexts is at least the score of all
-    pictures, as a mean of absolute values is.
+    images, as a mean of absolute values is.
 
     Args:
         values: as for ``vector_with_intervals``.
@@ -614,7 +614,7 @@ def _rows(
 ) -> _Rows:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise ValueError(f"values must be one number per picture and attribute, shape (N,); got shape {array.shape}")
+        raise ValueError(f"values must be one number per image and attribute, shape (N,); got shape {array.shape}")
     if np.isinf(array).any():
         raise ValueError(f"values holds {int(np.isinf(array).sum())} infinite value(s); use NaN for what is unusable")
     group_names, group = _named(groups, len(array), "groups", group_order)
@@ -703,7 +703,7 @@ def _linearised(table: _Table, first: int, second: int, attribute: int) -> Clust
         return ClusterTotals(np.zeros(0), np.zeros(0))
     sizes = (n_first + n_second)[used] / 2
     means = table.sums[[first, second], attribute].sum(axis=1) / [n_first.sum(), n_second.sum()]
-    # Residuals around each group's own mean, as a pair with more pictures of one group must not count as a difference.
+    # Residuals around each group's own mean, as a pair with more images of one group must not count as a difference.
     residuals = (table.sums[first, attribute] - means[0] * n_first) / n_first.sum()
     residuals -= (table.sums[second, attribute] - means[1] * n_second) / n_second.sum()
     return ClusterTotals(residuals[used] * sizes.sum() + (means[0] - means[1]) * sizes, sizes)
@@ -719,7 +719,7 @@ def _ends(table: _Table, first: int, second: int, attribute: int, confidence: fl
     n_clusters, n = len(totals.sizes), totals.n_units
     if n_clusters < 2:
         return math.nan, math.nan
-    # Two imaginary matches of pictures, one for each group, as Bonett & Price: a width where all clusters are equal.
+    # Two imaginary matches of images, one for each group, as Bonett & Price: a width where all clusters are equal.
     squares = ratio_variance(totals) * n**2 + 2
     middle = difference * n / (n + 2)
     half = student_quantile(n_clusters - 1, (1 + confidence) / 2) * math.sqrt(squares) / (n + 2)
@@ -832,7 +832,7 @@ def _test(table: _Table, first: int, second: int, attribute: int, seed: int) -> 
     if not both.any():
         return math.nan, 0
     sums = table.sums[[first, second], attribute][:, both]
-    # Totals over as many pictures on both sides: with equal numbers the sums as they are, whole numbers for labels.
+    # Totals over as many images on both sides: with equal numbers the sums as they are, whole numbers for labels.
     common = 2 / (1 / sizes[:, both]).sum(axis=0)
     equal = sizes[0, both] == sizes[1, both]
     totals = np.where(equal, sums, sums / sizes[:, both] * common)

@@ -1,4 +1,4 @@
-"""How good is this judge? Everything that can be said of one estimator from pictures that people labelled."""
+"""How good is this judge? Everything that can be said of one estimator from images that people labelled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
     "AblationResult",
     "EstimatorResult",
     "JudgeReport",
-    "JudgedPictures",
+    "JudgedImages",
     "ModelsReport",
     "SettingVectors",
     "judge_estimator",
@@ -52,21 +52,21 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class JudgedPictures:
-    """Pictures of two groups as people and as a judge see them: a row for each picture and attribute it is judged for.
+class JudgedImages:
+    """Images of two groups as people and as a judge see them: a row for each image and attribute it is judged for.
 
     Attributes:
-        pictures: id of the picture.
+        images: id of the image.
         attributes: attribute of the row, length N.
         settings: setting of the row, length N.
         genders: gender that the prompt of the row names, length N.
-        prompts: what pictures are clustered by, length N: the same for the prompts of both groups that differ in
-            nothing but the group, as their pictures may share their noise.
+        prompts: what images are clustered by, length N: the same for the prompts of both groups that differ in
+            nothing but the group, as their images may share their noise.
         labels: what people see, 0 or 1, shape (N,), NaN where there is no label.
         estimates: what the judge says, on any scale, shape (N,), NaN where it gave no usable answer.
     """
 
-    pictures: Sequence[str]
+    images: Sequence[str]
     attributes: Sequence[str]
     settings: Sequence[str]
     genders: Sequence[str]
@@ -76,7 +76,7 @@ class JudgedPictures:
 
 
 class SettingVectors(NamedTuple):
-    """The two vectors of a setting, first gender minus second, NaN where there is no usable picture.
+    """The two vectors of a setting, first gender minus second, NaN where there is no usable image.
 
     Attributes:
         attributes: their order, A of them.
@@ -111,7 +111,7 @@ class JudgeReport:
         protocol: ``released`` or ``corrected``.
         genders: first and second.
         vectors: by setting.
-        auc: per attribute, pictures of both genders and all settings.
+        auc: per attribute, images of both genders and all settings.
         auc_by_gender: of one gender each.
         ratios: per attribute; reaction to gender over reaction to the attribute.
         artificial: on artificial difference sets, None where there are none.
@@ -198,7 +198,7 @@ class JudgeReport:
 
 
 def judge_estimator(
-    judged: JudgedPictures,
+    judged: JudgedImages,
     *,
     genders: tuple[str, str],
     attributes: Sequence[str] = (),
@@ -210,8 +210,8 @@ def judge_estimator(
 ) -> JudgeReport:
     """Agreement of vectors, AUC, ratios and artificial sets of one estimator.
 
-    Pictures without a label or without an estimate are left out on both sides, and counted: vectors of people and judge
-    are of the same pictures.
+    Images without a label or without an estimate are left out on both sides, and counted: vectors of people and judge
+    are of the same images.
 
     Args:
         judged: labels and estimates, a row for each image and attribute.
@@ -228,8 +228,8 @@ def judge_estimator(
         ValueError: columns of unequal length, labels other than 0 and 1.
     """
     rows = _columns(judged)
-    # A fixed order: which pictures an artificial set is made of must not depend on that of the table.
-    order = np.lexsort((rows["attribute"].astype(np.str_), rows["picture"].astype(np.str_)))
+    # A fixed order: which images an artificial set is made of must not depend on that of the table.
+    order = np.lexsort((rows["attribute"].astype(np.str_), rows["image"].astype(np.str_)))
     rows = {name: column[order] for name, column in rows.items()}
     relevant = np.isin(rows["gender"], genders)
     labelled = relevant & ~np.isnan(rows["label"])
@@ -350,9 +350,9 @@ def judge_models(reports: Mapping[str, JudgeReport]) -> ModelsReport:
     )
 
 
-def _columns(judged: JudgedPictures) -> dict[str, NDArray[Any]]:
+def _columns(judged: JudgedImages) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {
-        "picture": np.asarray(judged.pictures, dtype=object),
+        "image": np.asarray(judged.images, dtype=object),
         "attribute": np.asarray(judged.attributes, dtype=object),
         "setting": np.asarray(judged.settings, dtype=object),
         "gender": np.asarray(judged.genders, dtype=object),
@@ -362,7 +362,7 @@ def _columns(judged: JudgedPictures) -> dict[str, NDArray[Any]]:
     }
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
-        raise ValueError(f"all columns of JudgedPictures need one entry per row; got {sizes}")
+        raise ValueError(f"all columns of JudgedImages need one entry per row; got {sizes}")
     label = columns["label"]
     if wrong := label[~np.isnan(label) & (label != 0) & (label != 1)].tolist():
         raise ValueError(f"labels must be 0, 1 or NaN; got {wrong[0]:g}")
@@ -445,7 +445,7 @@ def _artificial(
     try:
         possible = feasible_scales(labels, scales, group_size=group_size)
         if not possible:
-            return None, [], "the labels allow no scale: too few pictures with, or without, some attribute"
+            return None, [], "the labels allow no scale: too few images with, or without, some attribute"
         sets = artificial_sets(
             labels, scales=possible, repetitions=repetitions, group_size=group_size, protocol=protocol, seed=seed
         )
