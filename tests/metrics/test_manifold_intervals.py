@@ -82,7 +82,7 @@ def test_strata_are_halved_each():
     real, generated = (centres[kinds] + rng.standard_normal((120, 8)) for _ in range(2))
     generated[kinds > 4] += 1000  # five of the places are missed
     free = half_samples(real, generated, 3, seed=0)
-    bound = half_samples(real, generated, 3, seed=0, real_strata=kinds, generated_strata=list(kinds))
+    bound = half_samples(real, generated, 3, seed=0, strata=(kinds, list(kinds)))
     column = PRDC._fields.index("coverage")
     assert bound.halves[:, column].std() < 0.8 * free.halves[:, column].std()
 
@@ -126,7 +126,7 @@ def test_groups_that_share_their_generated_set_move_together():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda x: half_samples(x, x, 3, seed=0, n_splits=1), "n_splits must be at least 2; got 1"),
     (lambda x: half_samples(x[:4], x, 3, seed=0), r"real set has 4 point\(s\)"),
-    (lambda x: half_samples(x, x, 3, seed=0, real_strata=[1]), "real strata.*30 rows; got 1"),
+    (lambda x: half_samples(x, x, 3, seed=0, strata=([1], [1])), "real strata.*30 rows; got 1"),
     (lambda _: shared_covariance([], "precision"), "one generated set"),
 ])  # fmt: skip
 def test_bad_input(call, message):

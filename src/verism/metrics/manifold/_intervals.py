@@ -125,8 +125,7 @@ def half_samples(
     seed: int,
     strict: bool = True,
     n_splits: int = N_SPLITS,
-    real_strata: Labels | None = None,
-    generated_strata: Labels | None = None,
+    strata: tuple[Labels, Labels] | None = None,
     values: PRDC | None = None,
 ) -> HalfSamples:
     """The four numbers with what their intervals need. A split costs about half as much as ``prdc`` does.
@@ -138,9 +137,9 @@ def half_samples(
         strict: as for ``prdc``.
         seed: of the splits; same seed, same halves. They depend on the numbers of points, not on names of groups.
         n_splits: random splits into two halves, >= 2.
-        real_strata: labels of kinds that a repetition would hold in the same numbers, such as the object in a set that
-            is balanced over objects, shape (N,); every half then gets half of each.
-        generated_strata: the same for the generated set, shape (M,).
+        strata: labels of the kinds that a repetition would hold in the same numbers, such as the object in a set that
+            is balanced over objects, of the real points, length N, and of the generated ones, length M: every half then
+            gets half of each kind.
         values: what ``prdc`` gave for these sets, to save computing it again.
     Raises:
         ValueError: as ``prdc``; n_splits < 2; strata that do not fit.
@@ -150,6 +149,7 @@ def half_samples(
     check_k(k, len(y), "generated")
     if n_splits < 2:
         raise ValueError(f"n_splits must be at least 2; got {n_splits}")
+    real_strata, generated_strata = strata or (None, None)
     full = prdc(x, y, k, strict=strict) if values is None else values
     halves: list[PRDC] = []
     if min(len(x), len(y)) // 2 >= k + 2:
@@ -185,8 +185,6 @@ def grouped_half_samples(
     pairs: Mapping[Any, Any] | None = None,
     strict: bool = True,
     n_splits: int = N_SPLITS,
-    real_strata: Labels | None = None,
-    generated_strata: Labels | None = None,
 ) -> dict[Hashable, HalfSamples]:
     """``half_samples`` of every group. A generated set held against several real ones is split in one way for all, so
     that ``shared_covariance`` sees what these groups have in common.
@@ -195,8 +193,6 @@ def grouped_half_samples(
     """
     x, y = check_pair(real, generated)
     check_k(k, k + 2, "real")
-    x_strata = None if real_strata is None else list(real_strata)
-    y_strata = None if generated_strata is None else list(generated_strata)
     out: dict[Hashable, HalfSamples] = {}
     for label, rows, _, columns in pairs_of_groups(len(x), len(y), real_groups, generated_groups, pairs):
         if min(len(rows), len(columns)) < k + 2:
@@ -211,8 +207,6 @@ def grouped_half_samples(
             seed=seed,
             strict=strict,
             n_splits=n_splits,
-            real_strata=None if x_strata is None else [x_strata[row] for row in rows],
-            generated_strata=None if y_strata is None else [y_strata[row] for row in columns],
         )
     return out
 
