@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import click
 
-__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "say", "without_nan"]
+__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "put_result", "say", "without_nan"]
 
 FAILURES_SHOWN = 10
 
@@ -42,6 +43,24 @@ def say(text: str) -> None:
 def put_json(value: Any) -> None:
     """A result as JSON, on standard output."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+class Result(Protocol):
+    """A result that can be printed."""
+
+    def record(self) -> dict[str, Any]: ...
+
+    def text(self) -> str: ...
+
+
+def put_result(result: Result | Sequence[Result], as_json: bool) -> None:
+    """One result, or a list of them, as JSON or as text, on standard output."""
+    results = result if isinstance(result, Sequence) else (result,)
+    if as_json:
+        records = [without_nan(one.record()) for one in results]
+        put_json(records if isinstance(result, Sequence) else records[0])
+    else:
+        click.echo("\n".join(one.text() for one in results))
 
 
 class Group(click.Group):
