@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from verism.metrics.results import Result
 
 __all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "put_result", "say", "without_nan"]
 
@@ -43,14 +46,6 @@ def say(text: str) -> None:
 def put_json(value: Any) -> None:
     """A result as JSON, on standard output."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-class Result(Protocol):
-    """A result that can be printed."""
-
-    def record(self) -> dict[str, Any]: ...
-
-    def text(self) -> str: ...
 
 
 def put_result(result: Result | Sequence[Result], as_json: bool) -> None:
