@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
+from verism.files import write_json
 from verism.records import Prompt, RatingTask, empty_table
 from verism.store import Run
 
@@ -67,9 +68,8 @@ def study_path(run: Run, name: str | None = None) -> Path:
 def link_study(run: Run, path: Path) -> None:
     """Let a run know of a study that lies with another run, and shows its pictures, too."""
     folder = run.path / FOLDER
-    folder.mkdir(exist_ok=True)
     link = folder / f"{path.stem}-of-{path.parent.parent.name}.json"
-    link.write_text(json.dumps({"study": str(path.absolute())}) + "\n", encoding="utf-8")
+    write_json(link, {"study": str(path.absolute())})
 
 
 def find_study(run: Run, name: str | None = None) -> Path | None:

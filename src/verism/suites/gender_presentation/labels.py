@@ -15,9 +15,7 @@ for each import and forgotten, and no table that is written has a column for the
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import os
 import re
 import secrets
 from collections import Counter
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import UsageError
+from verism.files import write_csv
 from verism.manifests import read_rows
 from verism.records import Prompt
 from verism.suites.gender_presentation.prompts import prompt_id_of
@@ -352,14 +351,8 @@ def vote_agreement(
 # -------------------------------------------------------------------------------------------------------------- labels
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Labels as a table with ``LABEL_COLUMNS``, whole or not at all. Nothing in it says who voted."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(LABEL_COLUMNS)
-        for label in labels:
-            numbers = (label.label, label.n_yes, label.n_votes)
-            writer.writerow([*label.picture, label.attribute, *("" if n is None else n for n in numbers)])
-    os.replace(temporary, path)
+    rows = ([*label.picture, label.attribute, label.label, label.n_yes, label.n_votes] for label in labels)
+    write_csv(path, LABEL_COLUMNS, rows)
 
 
 def read_labels(source: Path, study: Study, *, model: str | None = None) -> list[Label]:
