@@ -78,9 +78,14 @@ def test_whole_file_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> 
 def test_whole_file_error_inside_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     write_whole(path, "old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as temporary:
-        temporary.write_text("new")
-        _ = 1 / 0
+
+    def fill() -> None:
+        with whole_file(path) as temporary:
+            temporary.write_text("new")
+            raise RuntimeError("not finished")
+
+    with pytest.raises(RuntimeError, match="not finished"):
+        fill()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -97,7 +102,7 @@ def test_write_whole_folder_that_cannot_be_written_gives_a_sentence(tmp_path: Pa
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have no permissions there")
 def test_write_whole_without_permission_gives_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path, data: bytes) -> int:
+    def refused(self: Path, _: bytes) -> int:
         raise PermissionError(13, "Permission denied", str(self))  # a superuser, as in containers, is refused nothing
 
     monkeypatch.setattr(Path, "write_bytes", refused)
@@ -226,6 +231,8 @@ def test_coco_captions_come_in_the_order_of_the_file() -> None:
 def test_coco_captions_other_files_are_refused(document: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         coco_captions(document, Path("a.json"))
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

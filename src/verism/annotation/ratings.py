@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
-from verism.files import write_json
+from verism.files import read_json, write_json
 from verism.records import Prompt, RatingTask, empty_table
 from verism.store import Run
 
@@ -93,7 +92,7 @@ def _linked(run: Run) -> list[Path]:
     """Studies that lie with other runs and show pictures of this one."""
     paths = []
     for link in sorted((run.path / FOLDER).glob("*.json")):
-        target = Path(json.loads(link.read_text(encoding="utf-8"))["study"])
+        target = Path(read_json(link)["study"])
         if not target.exists():
             raise UsageError(f"{link}: the study {target} is gone; bring it back, or remove this file")
         paths.append(target)

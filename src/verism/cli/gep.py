@@ -11,6 +11,7 @@ import click
 
 from verism.cli.common import Group, put_json, say, without_nan
 from verism.errors import UsageError
+from verism.files import read_lines
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.evaluation import VectorAgreement
@@ -333,9 +334,7 @@ def gep_ablate(
 def _lines(path: Path | None, option: str) -> list[str]:
     if path is None:
         return []
-    if not path.is_file():
-        raise UsageError(f"{option} {path}: no such file")
-    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    lines = read_lines(path)
     if not lines:
         raise UsageError(f"{option} {path}: no lines in it")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import click
 
 from verism.cli.common import Group, put_json, say, without_nan
 from verism.errors import UsageError, VerismError
+from verism.files import split_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -727,12 +729,12 @@ def _counts_table(path: Path) -> tuple[list[str], list[list[float]]]:
     """Names of the classes, and counts of each prompt."""
     option = "--counts-file"
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{option}: there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(lines, newline="")) if row]
     if len(rows) < 2:
         raise UsageError(f"{option}: {path} must have a line of class names, and a row of counts per prompt")
     kept = [i for i, name in enumerate(rows[0]) if name.lower() != "prompt"]
@@ -830,7 +832,7 @@ def _labels(path: Path, n: int) -> np.ndarray:
     import numpy as np
 
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = split_lines(path.read_bytes().decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError(f"--prompts: {path} cannot be read as text ({err})") from err
     if len(lines) != n:
@@ -842,12 +844,12 @@ def _frequencies(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Fracti
     """Frequency of each attribute by (model, setting) and gender; exact, so that equal differences stay equal."""
     option, columns = "--frequencies", ("model", "setting", "gender", "attribute", "frequency")
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{option}: there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
-    reader = csv.DictReader(lines)
+    reader = csv.DictReader(io.StringIO(lines, newline=""))
     if missing := [c for c in columns if c not in (reader.fieldnames or ())]:
         raise UsageError(
             f"{option}: {path} must have the columns {', '.join(columns)}; {', '.join(missing)} is missing"

@@ -96,7 +96,7 @@ class VectorCache:
         try:
             self._write(self._folder, keys, rows)
         except VerismError as err:
-            warnings.warn(f"vectors cannot be kept: {err}; they stay in memory", stacklevel=2)
+            warnings.warn(f"vectors cannot be kept in {self._folder}: {err}; they stay in memory", stacklevel=2)
             self._folder = None
 
     def refresh(self) -> None:

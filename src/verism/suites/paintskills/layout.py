@@ -14,7 +14,6 @@ published layout ignore them, and we read files without them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
-from verism.files import write_json
+from verism.files import read_json, write_json
 from verism.records import Scene, SceneObject
 from verism.suites.paintskills.scenes import scene_seed
 from verism.suites.paintskills.vocabulary import COLORS, RELATIONS, ObjectClass, Version, class_of_shape
@@ -148,7 +147,7 @@ def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] 
         if not path.is_file():
             raise UsageError(f"no scenes of skill {skill!r}: {path} does not exist; found {skills_in(root, split)}")
         try:
-            data = _get(json.loads(path.read_text(encoding="utf-8")), "data", list)
+            data = _get(read_json(path, "scenes"), "data", list)
         except ValueError as err:  # not JSON, not UTF-8, or no list
             raise UsageError(f"{path} is no scene file: expected a JSON object with a list `data` ({err})") from err
         for number, record in enumerate(data):
@@ -313,7 +312,7 @@ def read_boxes(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float
     if not path.is_file():
         raise UsageError(f"{path} does not exist")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path, "bounding boxes")
         by_image: dict[int, list[list[float]]] = {image["id"]: [] for image in data["images"]}
         for a in data["annotations"]:
             x, y, w, h = a["bbox"]
