@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, VerismError
+from verism.files import write_json, write_whole
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, content_hash, empty_table, frame, schema
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Run:
             "notes": json.loads(json.dumps(dict(notes or {}))),
             "environment": _environment(),
         }
-        _write_whole(path / "manifest.json", _json_bytes(manifest))
+        write_json(path / "manifest.json", manifest)
         return Run(path, manifest)
 
     @staticmethod
@@ -115,7 +115,7 @@ class Run:
     def note(self, **notes: Any) -> None:
         """Add to the manifest's notes (rules applied, judges used): things that may change between scorings."""
         self.manifest["notes"] = self.manifest.get("notes", {}) | json.loads(json.dumps(notes))
-        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest))
+        write_json(self.path / "manifest.json", self.manifest)
 
     @property
     def name(self) -> str:
@@ -253,7 +253,8 @@ class Run:
     def write_picture(self, image_id: str, png: bytes) -> str:
         """Store a picture; returns its path relative to the run."""
         path = self.picture_path(image_id)
-        _write_whole(path, png, sync=False)
+        # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
+        write_whole(path, png, sync=False)
         return path.relative_to(self.path).as_posix()
 
     def resolve(self, path: str) -> Path:
@@ -286,13 +287,13 @@ class Run:
             for s in scores
         ]
         self._write_table(self.path / "scores.parquet", frame("scores", rows))
-        _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
+        write_json(self.path / "scores.json", score_records(scores))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
-            _write_whole(path, _json_bytes(list(records)))
+            write_json(path, list(records))
         else:
             path.unlink(missing_ok=True)
 
@@ -324,7 +325,7 @@ class Run:
 
         buffer = io.BytesIO()
         rows.write_parquet(buffer, compression="zstd", compression_level=3)
-        _write_whole(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
@@ -421,26 +422,3 @@ def _environment() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": packages,
     }
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, even if the machine stops.
-
-    Pictures are not synced one by one (``sync=False``): a table row names a picture's hash, and a picture that is gone
-    or cut short after a crash shows by it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

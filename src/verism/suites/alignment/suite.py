@@ -16,7 +16,7 @@ from verism.suites.alignment.pictures import groups_of
 from verism.suites.alignment.questions import Asked, match_questions, prompts_of_questions, read_questions
 from verism.suites.alignment.retrieval import POOL, retrieval_scores, retrieval_verdicts
 from verism.suites.prompt_lists import ListedPrompt, choose, file_hash, read_prompt_list
-from verism.suites.shown import shown_pictures
+from verism.suites.verdict_table import shown_images as shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl

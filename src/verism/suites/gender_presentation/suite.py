@@ -53,7 +53,7 @@ from verism.suites.gender_presentation.studies import (
     study_from_record,
 )
 from verism.suites.rule_values import whole
-from verism.suites.shown import shown_pictures
+from verism.suites.verdict_table import shown_images as shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl

@@ -25,7 +25,6 @@ from verism.records import (
 )
 from verism.suites.prompt_lists import choose
 from verism.suites.rule_values import whole
-from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of
 from verism.suites.social_bias.first_comparing import as_study
 from verism.suites.social_bias.first_people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
@@ -34,6 +33,8 @@ from verism.suites.social_bias.first_scores import first_scores
 from verism.suites.social_bias.first_votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
 from verism.suites.social_bias.first_words import Axis, axes_from_record, read_words, released_words
 from verism.suites.social_bias.targets import Targets, checked_targets, read_targets
+from verism.suites.verdict_table import VerdictRows
+from verism.suites.verdict_table import shown_images as shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl

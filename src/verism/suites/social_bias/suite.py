@@ -24,7 +24,6 @@ from verism.records import (
     SkinToneNeed,
 )
 from verism.suites.rule_values import whole
-from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import card_from, card_record, missing_cards, uneven_coverage
 from verism.suites.social_bias.brought import Brought, read_brought
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
@@ -33,6 +32,8 @@ from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descript
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
 from verism.suites.social_bias.studies import TONE, Study, read_study, standard_study, study_from_record
 from verism.suites.social_bias.targets import Targets, checked_targets, read_targets
+from verism.suites.verdict_table import VerdictRows
+from verism.suites.verdict_table import shown_images as shown_pictures
 
 if TYPE_CHECKING:
     import polars as pl
