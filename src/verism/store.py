@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError, VerismError
+from verism.files import write_json, write_whole
 from verism.manifest import SCHEMA_VERSION, Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
 from verism.specs import Presentation
@@ -109,7 +109,7 @@ class Run:
             raise UsageError(f"{file} is damaged: {err!r}") from err
 
     def _write_manifest(self) -> None:
-        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest.record()))
+        write_json(self.path / "manifest.json", self.manifest.record())
 
     def note_scoring(self, **changes: Any) -> None:
         """Keep how the scores were made.
@@ -142,7 +142,7 @@ class Run:
 
     def write_presentation(self, presentation: Presentation) -> None:
         """Keep what the run's suite says of itself, for reports and comparisons without it."""
-        _write_whole(self.path / "presentation.json", _json_bytes(presentation.record()))
+        write_json(self.path / "presentation.json", presentation.record())
 
     @property
     def name(self) -> str:
@@ -277,7 +277,8 @@ class Run:
     def write_picture(self, image_id: str, png: bytes) -> str:
         """Store a picture; returns its path relative to the run."""
         path = self.picture_path(image_id)
-        _write_whole(path, png, sync=False)
+        # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
+        write_whole(path, png, sync=False)
         return path.relative_to(self.path).as_posix()
 
     def resolve(self, path: str) -> Path:
@@ -310,13 +311,13 @@ class Run:
             for s in scores
         ]
         self._write_table(self.path / "scores.parquet", frame("scores", rows))
-        _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
+        write_json(self.path / "scores.json", score_records(scores))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
-            _write_whole(path, _json_bytes(list(records)))
+            write_json(path, list(records))
         else:
             path.unlink(missing_ok=True)
 
@@ -348,7 +349,7 @@ class Run:
 
         buffer = io.BytesIO()
         rows.write_parquet(buffer, compression="zstd", compression_level=3)
-        _write_whole(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
@@ -419,26 +420,3 @@ def _prompt_from(row: Mapping[str, Any]) -> Prompt:
         n_images=row["n_images"],
         scene=scene,
     )
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, even if the machine stops.
-
-    Pictures are not synced one by one (``sync=False``): a table row names a picture's hash, and a picture that is gone
-    or cut short after a crash shows by it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

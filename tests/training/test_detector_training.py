@@ -128,7 +128,7 @@ def test_pictures_are_decoded_once_and_anew_when_they_change(tmp_path: Path):
     arrays = load_scene_arrays([root], cache, size=32, log=told.append)
     assert len(told) == 2
     assert (arrays.images[0] == 99).all()
-    assert not list(cache.glob("*.part"))
+    assert {p.suffix for p in cache.iterdir()} == {".npy"}
 
 
 def test_folders_and_splits_add_up(tmp_path: Path):

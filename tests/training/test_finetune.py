@@ -397,7 +397,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_and_result(
     for call in ("os.fsync", "os.replace"):
         with monkeypatch.context() as patch:
             patch.setattr(call, full)
-            with pytest.raises(OSError, match="No space"):
+            with pytest.raises(VerismError, match="No space"):
                 finetune_diffusers(base, pairs, out=tmp_path, steps=2, **SHORT)
         assert (tmp_path / "checkpoint.safetensors").read_bytes() == before[0]
     usual = StableDiffusionPipeline.save_pretrained

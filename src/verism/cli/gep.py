@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from verism.cli._metric_files import read_lines
 from verism.errors import UsageError
+from verism.files import read_lines
 from verism.terminal import Group, put_result, say
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def gep_ablate(
 def _lines(path: Path | None, option: str) -> list[str]:
     if path is None:
         return []
-    lines = [line.strip() for line in read_lines(path, option) if line.strip()]
+    lines = read_lines(path)
     if not lines:
         raise UsageError(f"{option} {path}: no lines in it")
     return lines

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError, VerismError, require
+from verism.files import write_whole
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
 from verism.judges.detection.decode import Found, box_iou, decode
 from verism.training.fitting import (
@@ -590,7 +591,7 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
     card = json.loads(json.dumps(card).replace("NaN", "null"))
     export_onnx(checkpoint, path, card, threshold=threshold, score_scale=scale, score_shift=shift)
     text = json.dumps(result, indent=1).replace("NaN", "null")
-    (out / "evaluation.json").write_text(text, encoding="utf-8")
+    write_whole(out / "evaluation.json", text)
     return result
 
 

@@ -359,7 +359,7 @@ def _hardware(device: torch.device) -> str:
 
 def _last_loss(log: Path) -> float | None:
     """Of the last line that has one; a line that was being written when the training was killed has none."""
-    for text in reversed(log.read_text(encoding="utf-8").splitlines()):
+    for text in reversed(log.read_text(encoding="utf-8").split("\n")):
         with suppress(ValueError):
             line = json.loads(text)
             if line["event"] == "train":

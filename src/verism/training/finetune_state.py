@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
+from verism.files import whole_file
 
 if TYPE_CHECKING:
     import torch
@@ -64,14 +64,8 @@ def save_state(path: Path, state: TrainingState, settings: Mapping[str, Any]) ->
         "elapsed_s": str(state.elapsed_s),
         "scaler": json.dumps(state.scaler),
     }
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    try:
+    with whole_file(path) as partial:
         save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, partial, metadata=header)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())  # a machine that fails right after the renaming must not be left with an empty file
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_header(path: Path) -> dict[str, Any]:

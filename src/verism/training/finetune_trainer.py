@@ -7,7 +7,6 @@ weights of one that was not, and splitting a batch in other ways gives the same 
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError
+from verism.files import write_json
 from verism.training import finetune_model as model
 from verism.training import finetune_state as states
 from verism.training.pairs import Pair
@@ -224,7 +224,7 @@ class Trainer:
                 model.save_pipeline(self.source, self.state.result, fresh)
             else:
                 model.save_lora(self.source.unet, self.parts.get("text_encoder"), self.state.result, fresh)
-            (fresh / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_json(fresh / CARD, card)
         return folder
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError, VerismError, require
+from verism.files import whole_file
 
 if TYPE_CHECKING:
     import torch
@@ -271,13 +271,8 @@ def write_checkpoint(
     from safetensors.torch import save_file
 
     meta = {"settings": json.dumps(settings)} | {name: str(number) for name, number in numbers.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    try:
+    with whole_file(path) as partial:
         save_file(dict(tensors), partial, metadata=meta)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], dict[str, str]]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError, require
+from verism.files import write_json
 from verism.generators.layered import (
     LOG_SIDES,
     MOST_OBJECTS,
@@ -661,5 +662,5 @@ def train_and_export(
     }
     model = export_generator(out, out / "model", card)
     written = {f.name: f.stat().st_size for f in sorted(model.glob("*.onnx"))}
-    (out / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    write_json(out / "card.json", card)
     return {"model": str(model), "bytes": sum(written.values()), **card}

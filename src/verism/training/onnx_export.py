@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import require
+from verism.files import write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -55,8 +55,5 @@ def write_onnx(
     for key, value in told.items():
         proto.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(proto)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_bytes(proto.SerializeToString())
-    os.replace(partial, path)
+    write_whole(path, proto.SerializeToString())
     return path

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from verism.errors import UsageError
+from verism.files import whole_file
 
 __all__ = [
     "PAINTSKILLS_CLASSES",
@@ -296,10 +296,8 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
     target = cache / f"{file.stem}-{digest.hexdigest()[:16]}.npy"
     if not target.is_file():
         tell(f"decoding {len(paths)} pictures of {file}")
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(f".{os.getpid()}.part")
-        pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
-        try:
+        with whole_file(target, sync=False) as partial:
+            pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
             for i, path in enumerate(paths):
                 with Image.open(path) as image:
                     picture = image.convert("RGB")
@@ -307,8 +305,5 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
                         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
                     pixels[i] = np.asarray(picture)
             pixels.flush()
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
     mapped: np.ndarray = np.load(target, mmap_mode="r")
     return mapped

@@ -15,9 +15,7 @@ for each import and forgotten, and no table that is written has a column for the
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import os
 import re
 import secrets
 from collections import Counter
@@ -27,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import Row, read_rows, write_csv
 from verism.records import Prompt
 from verism.suites.gender_presentation.prompts import prompt_id_of
 from verism.suites.gender_presentation.studies import Attribute, Group, Study
@@ -197,7 +195,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     n_tasks = n_rejected = 0
     all_raw = True
     for path in paths:
-        rows = read_rows(path)
+        rows = read_rows(path, "votes")
         if not rows:
             raise UsageError(f"{path}: no rows in it")
         if "Input.attribute" in rows[0]:
@@ -206,7 +204,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
             votes += found.votes
         elif "vote" in rows[0]:
             all_raw = False
-            votes += _table(path, rows, study, anonymous)
+            votes += _table(rows, study, anonymous)
         else:
             raise UsageError(
                 f"{path}: neither votes (columns image or prompt_id and index, attribute, vote) nor a raw batch "
@@ -217,9 +215,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     return Votes(votes=tuple(votes), n_tasks=n_tasks, n_rejected=n_rejected)
 
 
-def _batch(
-    path: Path, rows: Sequence[Mapping[str, Any]], study: Study, anonymous: Callable[[str], str | None], each: int
-) -> Votes:
+def _batch(path: Path, rows: Sequence[Row], study: Study, anonymous: Callable[[str], str | None], each: int) -> Votes:
     items = sorted(
         int(match[1]) for column in rows[0] if (match := re.fullmatch(r"Input\.image_url(\d+)", str(column)))
     )
@@ -229,8 +225,8 @@ def _batch(
     votes: list[Vote] = []
     rejected = 0
     tasks: Counter[str] = Counter()
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         if _text(row, "AssignmentStatus").casefold() == "rejected":
             rejected += 1
             continue
@@ -255,12 +251,10 @@ def _batch(
     return Votes(votes=tuple(votes), n_tasks=len(tasks), n_rejected=rejected)
 
 
-def _table(
-    path: Path, rows: Sequence[Mapping[str, Any]], study: Study, anonymous: Callable[[str], str | None]
-) -> list[Vote]:
+def _table(rows: Sequence[Row], study: Study, anonymous: Callable[[str], str | None]) -> list[Vote]:
     votes = []
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         picture = _named_picture(row, study, where)
         attribute = _attribute(_text(row, "attribute"), picture, study, where)
         worker = anonymous(next((t for t in (_text(row, c) for c in WORKER_COLUMNS) if t), ""))
@@ -401,14 +395,8 @@ class LabelSummary:
 # -------------------------------------------------------------------------------------------------------------- labels
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Labels as a table with ``LABEL_COLUMNS``, whole or not at all. Nothing in it says who voted."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(LABEL_COLUMNS)
-        for label in labels:
-            numbers = (label.label, label.n_yes, label.n_votes)
-            writer.writerow([*label.picture, label.attribute, *("" if n is None else n for n in numbers)])
-    os.replace(temporary, path)
+    rows = ([*label.picture, label.attribute, label.label, label.n_yes, label.n_votes] for label in labels)
+    write_csv(path, LABEL_COLUMNS, rows)
 
 
 def read_labels(source: Path, study: Study, *, model: str | None = None) -> list[Label]:
@@ -421,11 +409,9 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     """
     if source.suffix.lower() == ".npy":
         return read_label_array(source, study, model=model)
-    rows = read_rows(source)
-    if rows and "label" in rows[0]:
-        labels = _label_table(source, rows, study)
-    else:
-        labels = majority_labels(read_votes([source], study))
+    rows = read_rows(source, "labels")
+    is_labels = bool(rows) and "label" in rows[0]
+    labels = _label_table(rows, study) if is_labels else majority_labels(read_votes([source], study))
     if model is None:
         return labels
     kept = [label for label in labels if label.picture.model == model]
@@ -434,10 +420,10 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     return kept
 
 
-def _label_table(path: Path, rows: Sequence[Mapping[str, Any]], study: Study) -> list[Label]:
+def _label_table(rows: Sequence[Row], study: Study) -> list[Label]:
     labels: dict[tuple[Picture, str], Label] = {}
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         picture = _named_picture(row, study, where)
         attribute = _attribute(_text(row, "attribute"), picture, study, where).name
         if (picture, attribute) in labels:
