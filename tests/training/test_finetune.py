@@ -52,8 +52,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    return made_pairs(tmp_path_factory.mktemp("data"))
+
+
+def made_pairs(root: Path) -> list[Pair]:
     """Six pictures in the published layout: a bright bar left or right, smaller than the model's pictures."""
-    root = tmp_path_factory.mktemp("data")
     scenes = build_scenes(V2, "object", "train")[:4] + build_scenes(V2, "spatial", "train")[:2]
     write_metadata(root, V2)
     write_scenes(root, scenes)

@@ -16,11 +16,8 @@ import pytest
 from verism.errors import UsageError, VerismError
 from verism.generators.builtin import FILES, BuiltinGenerator
 from verism.generators.layered import MOST_OBJECTS, Description, Language, Placed, mirrored_text
-from verism.pipeline.scenes import render_scenes
 from verism.records import Prompt, Request
-from verism.simulator.painter import ScenePainter
 from verism.suites.paintskills.layout import mask_path
-from verism.suites.paintskills.suite import PaintSkills
 from verism.training.fitting import Budget, averaged_weights, fit, read_checkpoint
 from verism.training.layered_data import BESIDE, CROP, MARGIN, OTHER, OWN, SCENERY, Layers, load_layers
 
@@ -41,21 +38,6 @@ from verism.training.layered_network import (  # noqa: E402
 LANGUAGE = Language(
     words=("a", "dog"), labels=("bus", "dog"), backgrounds=("b",), text_length=3, scenery_codes=2, figure_codes=2
 )
-
-
-@pytest.fixture(scope="session")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve train scenes with masks, small."""
-    root = tmp_path_factory.mktemp("scenes")
-    suite = PaintSkills.standard(skills=("object", "count", "spatial"), split="train", limit=12, seed=3)
-    painter = ScenePainter(96)
-    assert render_scenes(root, suite.version, suite.scenes, painter, 96, seed=3, masks=True) == 0
-    return root
-
-
-@pytest.fixture(scope="session")
-def layers(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Layers:
-    return load_layers([scenes], tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")
