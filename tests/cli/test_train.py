@@ -123,9 +123,10 @@ def test_without_scenes_some_are_rendered(verism, tmp_path, monkeypatch):
         (("--base", "dalle"), "--base is builtin or diffusers:ID_OR_PATH, got 'dalle'"),
         (("--base", "diffusers"), "--base is builtin or diffusers:ID_OR_PATH"),
         (("--base", "builtin:folder"), "--base is builtin or diffusers:ID_OR_PATH"),
-        (("--lora", "4"), "--lora, --epochs, --resolution and --revision are for --base diffusers"),
-        (("--base", "diffusers:x", "--workers", "2"), "--export-only, --workers and --cache are for --base builtin"),
-        ((), "say how long to train: --minutes or --steps"),
+        (("--lora", "4", "--epochs", "2"), "--epochs, --lora: only for --base diffusers"),
+        (("--base", "diffusers:x", "--cache", "c", "--steps", "1"), "--cache and --export-only are for --base builtin"),
+        ((), "say how long to train: --steps or --minutes"),
+        (("--base", "diffusers:x", "--steps", "1", "--epochs", "1"), "give steps (1) or epochs (1.0), not both"),
         (("--fraction", "1.5"), "1.5 is not in the range"),
     ],
 )

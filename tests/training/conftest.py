@@ -11,7 +11,7 @@ import torch
 from verism.pipeline.scenes import render_scenes
 from verism.simulator.painter import ScenePainter
 from verism.suites.paintskills.suite import PaintSkills
-from verism.training.layered_data import Layers, load_layers
+from verism.training.scene_layers import Layers, load_layers
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("float32")
 def sizes(checkpoint: Path) -> tuple[float, float, float]:
     """Norms of the weights, of how far the average lags behind them, and of the gradients' running mean."""
     tensors = {k: v.double() for k, v in load_file(checkpoint).items()}
-    weights = {k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(("network.", "weights."))}
+    weights = {k.partition(".")[2]: v for k, v in tensors.items() if k.startswith("weights.")}
     lag = [(weights[k.partition(".")[2]] - v).norm() for k, v in tensors.items() if k.startswith("average.")]
     first = [v.norm() for k, v in tensors.items() if "exp_avg" in k and "exp_avg_sq" not in k]
 
@@ -31,83 +31,64 @@ def sizes(checkpoint: Path) -> tuple[float, float, float]:
 
 
 def totals(lines: list[Mapping[str, Any]]) -> list[float]:
-    losses = [line["loss"] for line in lines if line["event"] == "train"]
-    return [v if isinstance(v, float) else v.get("total", sum(v.values())) for v in losses]
+    return [line["loss"] for line in lines if line["event"] == "train"]
 
 
 def detector(workers: int, out: Path) -> tuple[list[float], Path]:
-    from test_detector_training import COLORS, SHAPES, shapes
+    from test_detector import COLORS, SHAPES, shapes
 
     from verism.training.detector import train_detector
+    from verism.training.settings import DetectorConfig
 
     lines: list[Mapping[str, Any]] = []
-    path = train_detector(
-        shapes(8),
-        out=out,
-        classes=SHAPES,
-        colors=COLORS,
-        width=0.25,
-        batch_size=4,
-        steps=5,
-        workers=workers,
-        device="cpu",
-        log=lines.append,
-        log_every_s=0.0,
+    config = DetectorConfig(
+        classes=SHAPES, colors=COLORS, width=0.25, batch_size=4, steps=5, workers=workers, device="cpu", log_every_s=0.0
     )
+    path = train_detector(shapes(8), config, out=out, log=lines.append)
     return totals(lines), path
 
 
 def line(workers: int, out: Path) -> tuple[list[float], Path]:
-    from test_generator_training import line
+    from test_generator import line
 
     path = out / "c.safetensors"
     return totals(line(5, path, workers=workers)), path
 
 
 def painter(layers: Any, out: Path) -> tuple[list[float], Path]:
-    from verism.training.fitting import Budget
-    from verism.training.generator import train_painter
+    from verism.training.generator_painters import train_painter
+    from verism.training.settings import PainterConfig
 
     lines: list[Mapping[str, Any]] = []
-    path = train_painter(
-        layers, Budget(steps=4), out=out, width=0.25, batch_size=4, workers=1, device="cpu", log=lines.append
-    )
+    config = PainterConfig(steps=4, width=0.25, batch_size=4, workers=1, device="cpu")
+    path = train_painter(layers, config, out=out, log=lines.append)
     return totals(lines), path
 
 
 def writer(layers: Any, out: Path) -> tuple[list[float], Path]:
-    from verism.training.fitting import Budget
-    from verism.training.generator import train_writer
+    from verism.training.generator_writer import train_writer
+    from verism.training.settings import WriterConfig
 
     painter(layers, out)
     lines: list[Mapping[str, Any]] = []
-    path = train_writer(
-        layers, Budget(steps=4), out=out, width=32, depth=2, batch_size=4, workers=1, device="cpu", log=lines.append
-    )
+    config = WriterConfig(steps=4, width=32, depth=2, batch_size=4, workers=1, device="cpu")
+    path = train_writer(layers, config, out=out, log=lines.append)
     return totals(lines), path
 
 
 def finetuned(out: Path, **options: Any) -> tuple[list[float], Path]:
-    from test_finetune import made_pairs
+    from test_finetuning import made_pairs
     from tiny_models import tiny_pipeline
 
-    from verism.training.finetune import finetune_diffusers
+    from verism.training.finetuning import finetune_diffusers
+    from verism.training.settings import FinetuneConfig
 
     lines: list[Mapping[str, Any]] = []
-    finetune_diffusers(
-        tiny_pipeline(out / "base"),
-        made_pairs(out / "data"),
-        out=out / "out",
-        steps=5,
-        batch_size=2,
-        gradient_accumulation=2,
-        lr=1e-3,
-        device="cpu",
-        workers=2,
-        log=lines.append,
-        log_every_s=0.0,
-        **options,
+    config = FinetuneConfig(
+        steps=5, batch_size=2, gradient_accumulation=2, lr=1e-3, device="cpu", workers=2, log_every_s=0.0, **options
     )
+    base, pairs = tiny_pipeline(out / "base"), made_pairs(out / "data")
+    finetune_diffusers(base, pairs, config, out=out / "out", log=lines.append)
     return totals(lines), out / "out" / "checkpoint.safetensors"
 
 
