@@ -33,8 +33,10 @@ def pick_device(
         MissingExtra: torch is not installed.
         UsageError: there is no such device, it is not in this machine, or this torch was built without it.
     """
-    torch = require("torch", extra=extra, purpose=purpose)
-    if device in (None, "auto"):
+    require("torch", extra=extra, purpose=purpose)
+    import torch
+
+    if device is None or device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if allow_mps and torch.backends.mps.is_available() else "cpu")
@@ -59,7 +61,9 @@ def pick_dtype(dtype: str, *, extra: str = "models", purpose: str = "a model fro
         MissingExtra: torch is not installed.
         UsageError: another name.
     """
-    torch = require("torch", extra=extra, purpose=purpose)
+    require("torch", extra=extra, purpose=purpose)
+    import torch
+
     if dtype not in DTYPES:
         raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     chosen: torch.dtype = getattr(torch, dtype)

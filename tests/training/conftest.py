@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
+from float_arithmetic import in_float32
 
 from verism.pipeline.scenes import render_scenes
 from verism.simulator.painter import ScenePainter
@@ -16,10 +16,7 @@ from verism.training.scene_layers import Layers, load_layers
 
 @pytest.fixture
 def float32() -> Iterator[None]:
-    """Networks compute in float32 where they would in bfloat16, whose sums differ from processor to processor."""
-    with pytest.MonkeyPatch.context() as patch:
-        usual = torch.autocast
-        patch.setattr(torch, "autocast", lambda device_type, *_, **__: usual(device_type, enabled=False))
+    with in_float32():
         yield
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from float_arithmetic import in_float32
 from PIL import Image, ImageDraw
 from safetensors.torch import load_file, save_file
 
@@ -504,7 +505,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneArrays
     """A small network that has learnt eight pictures by heart, and its file."""
     out = tmp_path_factory.mktemp("trained")
     scenes = shapes(8)
-    checkpoint = train(scenes, out, steps=150, lr=5e-3, augment=None)
+    with in_float32():
+        checkpoint = train(scenes, out, steps=150, lr=5e-3, augment=None)
     path = training.export_onnx(checkpoint, out / "detector.onnx", {"note": "by heart"}, threshold=0.4)
     return out, scenes, BuiltinDetector(path, threads=1, batch_size=3)
 
@@ -600,6 +602,7 @@ def test_interrupted_and_resumed_is_the_same_as_whole(tmp_path: Path):
     assert all(torch.equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.usefixtures("float32")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
     """Training is AdamW on the mean gradient of the workers, whatever the memory layout of weights and gradients."""
@@ -618,8 +621,7 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
         optimizer.zero_grad()
         for worker, copy in zip(range(workers), (network, twin), strict=False):
             pixels, targets = plain_batch(scenes, order[worker::workers])
-            with torch.autocast("cpu", torch.bfloat16):
-                maps = copy.train()(pixels.contiguous())
+            maps = copy.train()(pixels.contiguous())
             (torch.stack(list(losses(maps, targets).values())).sum() / workers).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         rate = 1e-3 * (0.5 * (1 + math.cos(math.pi * step / 3)) * 0.99 + 0.01)
@@ -628,9 +630,11 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
         optimizer.step()
     for name, expected in network.named_parameters():
         a, b = (came[name] - before[name]).flatten(), (expected.detach() - before[name]).flatten()
-        # bfloat16 sums differ between layouts, and AdamW takes full steps along near-zero gradients too.
+        # AdamW takes full steps along gradients that are nothing but rounding (below 2^-24 of their terms), and those
+        # differ between layouts: a few weights in a hundred go the other way, which leaves a cosine of 0.996 at least,
+        # to the fifth decimal with SSE4 as with AVX2. A gradient applied to the wrong weights leaves about 0.
         if a.norm() > 1e-4 and len(a) > 8:
-            assert torch.cosine_similarity(a, b, dim=0) > 0.8, name
+            assert torch.cosine_similarity(a, b, dim=0) > 0.99, name
 
 
 def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
@@ -655,6 +659,7 @@ def test_training_needs_pictures_and_a_length(tmp_path: Path):
         train(shapes(8).subset([]), tmp_path, steps=1)
 
 
+@pytest.mark.usefixtures("float32")
 def test_training_ends_in_a_measured_detector(tmp_path: Path):
     root = write_scenes(tmp_path / "data")
     write_scenes(root, split="val")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from float_arithmetic import in_float32
 
 from verism.errors import UsageError, VerismError
 from verism.generators.builtin import FILES, BuiltinGenerator
@@ -51,7 +52,8 @@ LANGUAGE = Language(
 def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A model after three steps: it paints nonsense, but in the right form."""
     out = tmp_path_factory.mktemp("trained")
-    return out, training.train_and_export([scenes], out, GeneratorConfig(steps=3, batch_size=4, workers=1))
+    with in_float32():
+        return out, training.train_and_export([scenes], out, GeneratorConfig(steps=3, batch_size=4, workers=1))
 
 
 def request(text: str, seed: int = 1, name: str = "p") -> Request:
@@ -63,10 +65,10 @@ def test_scenes_are_taken_apart(layers: Layers) -> None:
     assert len(layers) == 12
     assert layers.scenery.shape == (12, SCENERY, SCENERY, 3)
     assert layers.crops.shape == (len(layers.figures), CROP, CROP, 3)
-    assert [len(n) for n in layers.of_picture] == [len(s.objects) for s in layers.scenes]
-    for number, of_one in enumerate(layers.of_picture):
+    assert [len(n) for n in layers.of_image] == [len(s.objects) for s in layers.scenes]
+    for number, of_one in enumerate(layers.of_image):
         assert [layers.figures[i].label for i in of_one] == [o.label for o in layers.scenes[number].objects]
-        assert all(layers.figures[i].picture == number for i in of_one)
+        assert all(layers.figures[i].image == number for i in of_one)
 
 
 def test_a_cut_out_object_fills_its_square_but_for_the_margin(layers: Layers) -> None:
@@ -80,7 +82,7 @@ def test_a_cut_out_object_fills_its_square_but_for_the_margin(layers: Layers) ->
 
 def test_the_object_hides_the_scenery_where_it_is(layers: Layers) -> None:
     for figure in layers.figures:
-        near = layers.hidden[figure.picture]
+        near = layers.hidden[figure.image]
         ys, xs = np.nonzero(near)
         assert xs.min() / SCENERY <= figure.x <= xs.max() / SCENERY
         assert ys.min() / SCENERY <= figure.y <= ys.max() / SCENERY
@@ -113,8 +115,8 @@ def test_some_of_the_scenes_can_be_chosen(scenes: Path, layers: Layers, tmp_path
     wanted = [i for i, s in enumerate(layers.scenes) if s.skill == "spatial"]
     assert [s.scene_id for s in some.scenes] == [layers.scenes[i].scene_id for i in wanted]
     assert (some.scenery == layers.scenery[wanted]).all()
-    assert (some.crops == layers.crops[[f for i in wanted for f in layers.of_picture[i]]]).all()
-    assert all(f.picture == i for i, own in enumerate(some.of_picture) for f in [some.figures[k] for k in own])
+    assert (some.crops == layers.crops[[f for i in wanted for f in layers.of_image[i]]]).all()
+    assert all(f.image == i for i, own in enumerate(some.of_image) for f in [some.figures[k] for k in own])
 
 
 def test_a_missing_mask_is_named(scenes: Path, layers: Layers, tmp_path: Path) -> None:
@@ -252,7 +254,7 @@ def test_a_stopped_training_ends_as_if_it_had_not_been_stopped(tmp_path: Path) -
     line(40, whole)
     seen = 0
 
-    def stop(_: Any) -> Mapping[str, float]:
+    def stop() -> Mapping[str, float]:
         nonlocal seen
         seen += 1
         if seen == 17:
@@ -378,6 +380,7 @@ def test_a_trained_model_draws_pictures(layers: Layers, trained: tuple[Path, dic
     assert MOST_OBJECTS == 4
 
 
+@pytest.mark.usefixtures("float32")
 def test_training_goes_on_with_a_larger_budget(
     layers: Layers, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

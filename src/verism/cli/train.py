@@ -89,7 +89,7 @@ def _click_type(config: type, name: str) -> Any:
 
 def _help(owners: Mapping[str, Any], configs: Mapping[str, type]) -> str:
     """What the settings are, for whom, and their defaults."""
-    abouts = {label: field.metadata["about"] for label, field in owners.items()}
+    abouts: dict[str, str] = {label: field.metadata["about"] for label, field in owners.items()}
     some = len(owners) < len(configs)
     if len(set(abouts.values())) == 1:
         text = next(iter(abouts.values())) + (f" ({', '.join(owners)})" if some else "")

@@ -85,8 +85,10 @@ def train_detector(
         UsageError: nothing to learn from, neither steps nor minutes given, or a checkpoint of other settings.
         VerismError: the loss stays infinite.
     """
-    torch = require("torch", extra="train", purpose=_PURPOSE)
+    require("torch", extra="train", purpose=_PURPOSE)
     require("safetensors", extra="train", purpose=_PURPOSE)
+    import torch
+
     from verism.training.detector_augmentation import plain_batch, varied_batch
     from verism.training.detector_network import DetectorNetwork, losses
 

@@ -120,8 +120,8 @@ def _painter_batch(layers: Layers, images: np.ndarray, turn: np.ndarray) -> dict
     Returns:
         As in ``Layers``; and of each of the M figures its index, ``figures``, and its image among the N, ``owners``.
     """
-    figures = np.array([f for p in images for f in layers.of_picture[p]], dtype=np.int64)
-    owners = np.array([i for i, p in enumerate(images) for _ in layers.of_picture[p]], dtype=np.int64)
+    figures = np.array([f for p in images for f in layers.of_image[p]], dtype=np.int64)
+    owners = np.array([i for i, p in enumerate(images) for _ in layers.of_image[p]], dtype=np.int64)
 
     def taken(array: np.ndarray, which: np.ndarray, turned: np.ndarray) -> np.ndarray:
         out = np.stack([array[i] for i in which]) if len(which) else np.zeros((0, *array.shape[1:]), array.dtype)
