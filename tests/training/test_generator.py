@@ -282,6 +282,32 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
         line(3, tmp_path / "c.safetensors", seed=5)
 
 
+def test_checkpoint_of_version_0_1_goes_on_as_before(tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    halves = tmp_path / "halves.safetensors"
+    line(5, halves, lr_schedule="constant")
+    # As it was written: weights under `network.`, the optimizer's tensors by index, no kind, and `seconds`.
+    with safe_open(halves, framework="pt") as file:
+        header = file.metadata()
+    index = {"weight": "0", "bias": "1"}  # weights are decayed, and come first
+    old = {}
+    for name, value in load_file(halves).items():
+        part, _, rest = name.partition(".")
+        key, _, parameter = rest.partition(".")
+        new = {"weights": f"network.{rest}", "optimizer": f"optimizer.{index.get(parameter)}.{key}"}
+        old[new.get(part, name)] = value
+    meta = {"settings": header["settings"], "step": header["step"], "seconds": header["elapsed_s"]}
+    save_file(old, tmp_path / "old.safetensors", metadata=meta)
+    for path in (halves, tmp_path / "old.safetensors"):
+        log = line(8, path, lr_schedule="constant")
+        assert log[0]["step"] == 5
+    new, resumed = load_file(halves), load_file(tmp_path / "old.safetensors")
+    assert new.keys() == resumed.keys()
+    assert all(torch.equal(new[name], resumed[name]) for name in new)
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 

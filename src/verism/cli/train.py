@@ -110,7 +110,7 @@ def _given(config: type, options: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: one of them is no setting of this class.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    if foreign := [_FLAGS[name] for name in given if _field(config, name) is None]:
+    if foreign := [flag for name, flag in _FLAGS.items() if name in given and _field(config, name) is None]:
         other = " and ".join(sorted(label for label, other in _BASES.items() if other is not config))
         raise UsageError(f"{', '.join(foreign)}: only for --base {other}")
     return given
