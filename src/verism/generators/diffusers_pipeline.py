@@ -34,6 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError, require
+from verism.inference import DTYPES as NAMED_DTYPES
+from verism.inference import pick_device, pick_dtype
 from verism.records import Request, Result
 
 __all__ = ["DTYPES", "OFFLOADS", "SCHEDULERS", "DiffusersGenerator"]
@@ -41,7 +43,7 @@ __all__ = ["DTYPES", "OFFLOADS", "SCHEDULERS", "DiffusersGenerator"]
 EXTRA = "generate"
 PURPOSE = "a text-to-image model from the Hugging Face hub"
 
-DTYPES = ("auto", "float32", "float16", "bfloat16")
+DTYPES = ("auto", *NAMED_DTYPES)
 OFFLOADS = ("none", "model", "sequential")
 SCHEDULERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "ddim": ("DDIMScheduler", {}),
@@ -179,7 +181,7 @@ class DiffusersGenerator:
         self._source = _find(model, revision=revision, local_files_only=local_files_only)
         self._revision, self._variant, self._local_files_only = revision, variant, local_files_only
         _check_variant(self._source, variant, local_files_only=local_files_only)
-        self._device = _pick_device(device)
+        self._device = pick_device(device, allow_mps=True, extra=EXTRA, purpose=PURPOSE)
         self._dtype = _pick_dtype(dtype, self._device, self._source.index, variant)
         self._offload = offload
         if offload != "none":
@@ -739,26 +741,10 @@ def _as_type_of(name: str, value: Any, default: Any) -> Any:
     raise UsageError(f"diffusers: option {name}={value!r}: expected {expected or 'a number'}")
 
 
-def _pick_device(device: str | None) -> Any:
-    torch = require("torch", extra=EXTRA, purpose=PURPOSE)
-    if device is None:
-        best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(best)
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as err:
-        raise UsageError(f"diffusers: no such device {device!r}; choose cuda, cuda:0, mps or cpu") from err
-    if (chosen.type == "cuda" and not torch.cuda.is_available()) or (
-        chosen.type == "mps" and not torch.backends.mps.is_available()
-    ):
-        raise UsageError(f"diffusers: device {device!r} is not there, or this torch ({torch.__version__}) lacks it")
-    return chosen
-
-
 def _pick_dtype(dtype: str, device: Any, index: Mapping[str, Any], variant: str | None) -> Any:
     torch = require("torch", extra=EXTRA, purpose=PURPOSE)
     if dtype != "auto":
-        return getattr(torch, dtype)
+        return pick_dtype(dtype, extra=EXTRA, purpose=PURPOSE)
     if device.type != "cuda":
         return torch.float32
     unet = _present(index, "unet") or index.get("_class_name") == "UnCLIPPipeline"  # whose U-Net is named decoder

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from verism.errors import UsageError, VerismError, require
+from verism.errors import UsageError, VerismError
+from verism.inference import pick_device, pick_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -44,25 +45,6 @@ RELEASED_SIZE_PX = 800  # both sides, whatever the aspect: the authors' PaintSki
 
 T = TypeVar("T")  # what is judged: pictures, or texts
 R = TypeVar("R")
-
-
-def pick_device(device: str | None) -> torch.device:
-    """The named device, or the GPU if there is one, or else the processor."""
-    require("torch", extra=EXTRA, purpose="a model from a hub")
-    import torch
-
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def pick_dtype(dtype: str) -> torch.dtype:
-    """The torch type of ``float32``, ``float16`` or ``bfloat16``."""
-    require("torch", extra=EXTRA, purpose="a model from a hub")
-    import torch
-
-    known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if dtype not in known:
-        raise UsageError(f"dtype must be one of {', '.join(known)}, not {dtype!r}")
-    return known[dtype]
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
