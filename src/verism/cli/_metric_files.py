@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verism.cli.common import say
+from verism.terminal import say
 from verism.errors import UsageError
 
 if TYPE_CHECKING:
