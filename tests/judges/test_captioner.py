@@ -21,6 +21,7 @@ from verism.errors import MissingExtra, UsageError  # noqa: E402
 from verism.judges.captions.results import CaptionResults  # noqa: E402
 from verism.judges.captions.transformers_captioner import TransformersCaptioner  # noqa: E402
 from verism.judges.result_files import PictureNames, number_in, read_records  # noqa: E402
+from verism.options import build  # noqa: E402
 from verism.records import CaptionNeed, LoadedImage, schema  # noqa: E402
 
 NEED = CaptionNeed()
@@ -63,7 +64,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 def captioner(path: str, **options: Any) -> TransformersCaptioner:
     settings: dict[str, Any] = {"device": "cpu", "max_new_tokens": 6, "local_files_only": True}
-    return TransformersCaptioner(path, **(settings | options))
+    made: TransformersCaptioner = build(TransformersCaptioner, path, settings | options)
+    return made
 
 
 @pytest.mark.parametrize("family", FAMILIES)

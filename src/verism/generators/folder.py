@@ -8,7 +8,7 @@ pictures of all skills are searched. A manifest is CSV (with a header) or JSON l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from verism.errors import UsageError
 from verism.manifests import PICTURE_SUFFIXES, read_rows
 from verism.records import BroughtPicture, Prompt, Request, Result
 
-__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures"]
+__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures", "matched_images"]
 
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
 
@@ -150,6 +150,32 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
 
 def _next_index(files: Mapping[tuple[str, int], Path], prompt: Prompt) -> int:
     return next(i for i in range(len(files) + 1) if (prompt.prompt_id, i) not in files)
+
+
+def matched_images(
+    source: Path, *, prompts: Sequence[Prompt], on_matched: Callable[[str], None] | None
+) -> FolderGenerator:
+    """Images that exist, matched with the prompts of a run.
+
+    Args:
+        source: folder or manifest.
+        prompts: what images are wanted of.
+        on_matched: told what matched, in lines.
+
+    Raises:
+        UsageError: as ``match_pictures``, or nothing matches.
+    """
+    matching = match_pictures(source, prompts)
+    if on_matched is not None:
+        on_matched(matching.table())
+    if not matching.files:
+        example = prompts[0].prompt_id if prompts else "count_val_00000"
+        raise UsageError(
+            f"none of the {len(prompts):,} prompts has a picture in {source}: expected names such as "
+            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
+            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
+        )
+    return FolderGenerator(matching)
 
 
 class FolderGenerator:

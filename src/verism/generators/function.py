@@ -193,7 +193,7 @@ def _pixels(painted: Any) -> tuple[NDArray[np.uint8], str]:
 
 
 # --------------------------------------------------------------------------------------------------- by name
-def load_generator(argument: str, options: Mapping[str, str]) -> Generator:
+def load_generator(argument: str, /, **options: str) -> Generator:
     """The generator of ``module:factory`` and its options, as on the command line.
 
     The module is imported with the current directory in front of the path, as by ``python -m``. The factory is called

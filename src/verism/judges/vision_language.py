@@ -21,7 +21,7 @@ import numpy as np
 
 from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, pick_device, pick_dtype
-from verism.judges.hub import identity, load_config, source_name
+from verism.judges.hub import HubOptions, identity, load_config, source_name
 from verism.records import content_hash
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class VisionLanguageModel:
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
         task: what it is to be loaded for; BLIP has a network for each.
-        revision: branch, tag or commit on the hub.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
-        batch_size: pictures at once, and texts at once; halved when the GPU's memory runs out.
-        local_files_only: never ask the hub.
+        hub: which edition of the model, and how it is run; ``batch_size`` of images at once, and of texts at once.
     Attributes:
         family: ``model_type`` of its configuration.
         chat: whether texts reach it through a chat template.
@@ -113,27 +109,23 @@ class VisionLanguageModel:
         id_or_path: str,
         *,
         task: Task,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        local_files_only: bool = False,
+        hub: HubOptions,
     ) -> None:
         purpose = "a captioner" if task == "captions" else "a model that answers questions about pictures"
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
-        self._texts_at_once = batch_size
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
+        self._texts_at_once = hub.batch_size
+        where = hub.where()
 
-        config = load_config(id_or_path, hub)
+        config = load_config(id_or_path, where)
         self.family: str = config.model_type
         loader = _loader(id_or_path, config, task)
-        self._model = _load_model(loader, id_or_path, hub, self._dtype, self._device, purpose)
-        self._images = _ImageProcessor(_load_image_processor(id_or_path, hub))
-        self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, hub)
+        self._model = _load_model(loader, id_or_path, where, self._dtype, self._device, purpose)
+        self._images = _ImageProcessor(_load_image_processor(id_or_path, where))
+        self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, where)
         self.chat = self.family not in _PLAIN and bool(getattr(self._processor, "chat_template", None))
         self._image_token: int | None = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
         self._words = {word: _tokens_of_word(self._tokenizer, word) for word in ("yes", "no")}

@@ -153,7 +153,7 @@ class OnnxFaces:
 
     def __init__(
         self,
-        path: Path | str,
+        path: str | Path,
         *,
         min_score: float | None = None,
         size: int | None = None,
