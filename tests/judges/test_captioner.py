@@ -184,7 +184,7 @@ def test_incomplete_weights_are_refused(tmp_path: Path):
         ({"beams": 0}, "beams must be at least 1, not 0"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"dtype": "int8"}, "dtype must be one of float32"),
+        ({"dtype": "int8"}, "option dtype='int8': expected one of float32, float16, bfloat16"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str, models: Callable[[str], str]):

@@ -146,7 +146,7 @@ def test_siglip2_with_pictures_in_patches(tmp_path: Path) -> None:
         batches = [processor(images=[Image.fromarray(p.pixels)], return_tensors="pt") for p in PICTURES[:2]]
         by_hand = np.concatenate([model.get_image_features(**b).pooler_output.numpy() for b in batches])
     np.testing.assert_allclose(vectors(judge.observe(PICTURES[:2], NEED)), by_hand, atol=1e-5)
-    with pytest.raises(UsageError, match="takes pictures of one size"):
+    with pytest.raises(UsageError, match="takes images of one size"):
         ClipJudge(str(tmp_path), preprocessing="squash")
 
 

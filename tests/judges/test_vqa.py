@@ -383,11 +383,11 @@ def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
     [
         ({"prompt": "is it?"}, r"prompt must contain {question}, where the question goes, but is 'is it\?'"),
         ({"choice_prompt": "{choices}"}, "choice_prompt must contain {question}"),
-        ({"choose": "best"}, "choose must be one of auto, reply, likelihood, not 'best'"),
+        ({"choose": "best"}, "option choose='best': expected one of auto, reply, likelihood"),
         ({"beams": -1}, "beams must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
-        ({"dtype": "float8"}, "dtype must be one of"),
-        ({"settings": "paper"}, "settings must be one of released, not 'paper'"),
+        ({"dtype": "float8"}, "option dtype='float8': expected one of float32"),
+        ({"settings": "paper"}, "option settings='paper': expected one of released or none"),
         ({"settings": "released"}, "settings=released decides max_new_tokens already"),
     ],
 )

@@ -206,7 +206,7 @@ def test_the_name_tells_finder_and_colour():
         "scripted@1 colour=rule region=forehead average=mean illumination=grey-world min_face=40 max_yaw=30 "
         "min_pixels=5"
     )
-    assert "colour=albedo@1" in SkinToneJudge(Scripted({}), colour="trust", albedo=FixedAlbedo()).name
+    assert "colour=albedo@1" in SkinToneJudge(Scripted({}), albedo=FixedAlbedo()).name
 
 
 @pytest.mark.parametrize(
@@ -221,13 +221,15 @@ def test_the_name_tells_finder_and_colour():
         ({"max_yaw": 91}, "max_yaw must lie above 0 and up to 90 degrees, not 91"),
         ({"min_pixels": 0}, "min_pixels must be at least 1, not 0"),
         ({"colour": "trust"}, "colour=trust needs the folder of TRUST's files"),
-        ({"albedo": FixedAlbedo()}, "only it takes one"),
+        ({"colour": "pixels", "albedo": FixedAlbedo()}, "only it takes one"),
         ({"colour": "trust", "albedo": FixedAlbedo(), "illumination": "grey-world"}, "estimates the light itself"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
+    options = dict(options)
+    albedo = options.pop("albedo", None)
     with pytest.raises(UsageError, match=message):
-        SkinToneJudge(Scripted({}), SkinSettings(**options))
+        SkinToneJudge(Scripted({}), SkinSettings(**options), albedo=albedo)
 
 
 # ------------------------------------------------------------------------------------------------------------ by name
@@ -243,7 +245,10 @@ def test_judges_by_name():
     ("name", "message"),
     [
         ("cascade:file.xml", "cascade: takes no argument"),
-        ("cascade:speed=2", "cascade: unknown option 'speed'. Its options are passes, profiles, min_neighbors"),
+        (
+            "cascade:speed=2",
+            "cascade: unknown option 'speed'. Did you mean seed. Its options are passes, profiles, min_neighbors",
+        ),
         ("picture:seed=2", "seed are those of TRUST's networks; name its files with trust=FOLDER"),
         ("picture:colour=trust", "colour=trust needs the folder"),
         ("picture:trust=/no/such/folder", "/no/such/folder"),
