@@ -968,7 +968,7 @@ def test_unclip_as_save_pretrained_writes_it(folder, tmp_path):
     index = json.loads(path.read_text())
     assert index["text_proj"][0] == "unclip"
     path.write_text(json.dumps(index | {"text_proj": ["diffusers", "UnCLIPTextProjModel"]}))
-    options: dict[str, Any] = {"steps": 2, "arguments": FEW}
+    options: dict[str, Any] = {"steps": 2, **FEW}
     made = [pictures(made(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
     assert largest_difference(*made) == 0
 

@@ -141,7 +141,7 @@ def _check_unit(values: pl.Series, where: str, column: str) -> None:
     known = values.drop_nulls()
     if known.len() and not known.is_between(0, 1).all():
         low, high = known.min(), known.max()
-        raise VerismError(f"{where}: column {column} must lie in [0, 1]; it runs from {low} to {high}")
+        raise VerismError(f"{where}: column {column} must lie in [0, 1]; it runs from {low!r} to {high!r}")
 
 
 def reload_picture(run: Run, row: Mapping[str, Any]) -> LoadedImage:
