@@ -270,14 +270,14 @@ def largest_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]
     return max(int(np.abs(a.astype(int) - b.astype(int)).max()) for a, b in zip(first, second, strict=True))
 
 
-def made(model: str, **options: Any) -> DiffusersGenerator:
+def generator_of(model: str, **options: Any) -> DiffusersGenerator:
     """A generator of options, as by name."""
     generator: DiffusersGenerator = build(DiffusersGenerator, model, options, kind="diffusers")
     return generator
 
 
 def sd(folder, **options: Any) -> DiffusersGenerator:
-    return made(str(folder("sd")), **{"steps": 2, **SIZE, **options})
+    return generator_of(str(folder("sd")), **{"steps": 2, **SIZE, **options})
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -291,7 +291,8 @@ TOLERANCE = {"unclip": 8}
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_do_not_change_a_picture(folder, family):
     made = {
-        size: pictures(made(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family])) for size in (1, 3, 4)
+        size: pictures(generator_of(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
+        for size in (1, 3, 4)
     }
     assert made[1][0].shape == (32, 32, 3)
     assert made[1][0].dtype == np.uint8
@@ -304,7 +305,7 @@ def test_batches_do_not_change_a_picture(folder, family):
 def test_what_batches_change_is_rounding(folder):
     made = []
     for size in (1, 4):
-        generator = made(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
+        generator = generator_of(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
         generator._dtype = torch.float64
         made.append(pictures(generator))
     assert largest_difference(*made) == 0
@@ -493,7 +494,7 @@ def test_the_name_tells_what_changes_pictures_and_nothing_else(folder):
     ],
 )
 def test_options_go_to_the_arguments_of_the_family(folder, family, options, arguments, negative):
-    generator = made(str(folder(family)), **options)
+    generator = generator_of(str(folder(family)), **options)
     assert generator._arguments == arguments
     assert generator._negative == negative
     assert generator.describe()["arguments"] | arguments == generator.describe()["arguments"]
@@ -538,7 +539,7 @@ def test_options_go_to_the_arguments_of_the_family(folder, family, options, argu
 )
 def test_options_a_pipeline_does_not_take_are_refused(folder, family, options, message):
     with pytest.raises(UsageError, match=message):
-        made(str(folder(family)), **options)
+        generator_of(str(folder(family)), **options)
 
 
 @pytest.mark.parametrize("short", SCHEDULERS)
@@ -599,7 +600,7 @@ def test_the_best_device_there_is(monkeypatch):
 # Pictures that do not come
 # --------------------------------------------------------------------------------------------------------------------
 def test_a_picture_the_safety_checker_withholds_is_refused(folder):
-    generator = made(str(folder("prudish")), steps=2, **SIZE)
+    generator = generator_of(str(folder("prudish")), steps=2, **SIZE)
     results = list(generator.generate(requests()))
     assert [(r.state, r.pixels) for r in results] == [("refused", None)] * 5
     assert "safety checker took the picture for unsafe" in results[0].note
@@ -607,7 +608,7 @@ def test_a_picture_the_safety_checker_withholds_is_refused(folder):
 
 
 def test_only_the_pictures_it_flags_are_refused(folder):
-    generator = made(str(folder("checked")), steps=2, **SIZE)
+    generator = generator_of(str(folder("checked")), steps=2, **SIZE)
     assert {r.state for r in generator.generate(requests())} == {"ok"}
     checker = generator._pipeline.safety_checker
     forward = checker.forward
@@ -621,7 +622,7 @@ def test_only_the_pictures_it_flags_are_refused(folder):
 
 
 def test_without_the_checker_the_picture_is_there(folder):
-    generator = made(str(folder("prudish")), steps=2, safety="off", **SIZE)
+    generator = generator_of(str(folder("prudish")), steps=2, safety="off", **SIZE)
     pictures(generator)
     assert generator._pipeline.safety_checker is None
     assert generator.name.endswith("safety=off")
@@ -755,14 +756,14 @@ def test_what_the_tokenizer_cuts_off_is_noted(folder):
 
 def test_every_tokenizer_of_a_pipeline_is_counted(folder):
     text = "a" * 90
-    two = notes(made(str(folder("sdxl")), steps=1, **SIZE), text)[0]
+    two = notes(generator_of(str(folder("sdxl")), steps=1, **SIZE), text)[0]
     assert two.count("cut the last 15 of 92 tokens (limit 77)") == 2
     # FLUX: CLIP reads 77 tokens, T5 (90 letters, one for the word, one at the end) as many as max_sequence_length.
     options: dict[str, Any] = {"steps": 1, **SIZE}
-    assert notes(made(str(folder("flux")), **options), text) == [
+    assert notes(generator_of(str(folder("flux")), **options), text) == [
         "prompt not read to its end: tokenizer cut the last 15 of 92 tokens (limit 77)"
     ]
-    short = made(str(folder("flux")), **options, max_sequence_length=80)
+    short = generator_of(str(folder("flux")), **options, max_sequence_length=80)
     assert notes(short, text) == [
         "prompt not read to its end: tokenizer cut the last 15 of 92 tokens (limit 77); "
         "tokenizer_2 cut the last 12 of 92 tokens (limit 80)"
@@ -772,12 +773,12 @@ def test_every_tokenizer_of_a_pipeline_is_counted(folder):
 def test_lengths_of_pixart_and_qwen_image(folder):
     options = {"steps": 2, **SIZE, "use_resolution_binning": False}
     # 130 letters, one token for the word, one at the end: 132, of which PixArt-alpha reads 120.
-    assert notes(made(str(folder("pixart")), **options), "a" * 130, "a" * 118) == [
+    assert notes(generator_of(str(folder("pixart")), **options), "a" * 130, "a" * 118) == [
         "prompt not read to its end: tokenizer cut the last 12 of 132 tokens (limit 120)",
         "",
     ]
     # Qwen-Image: the text behind the prompt is cut before the prompt itself.
-    qwen = made(str(folder("qwen")), steps=1, **SIZE)
+    qwen = generator_of(str(folder("qwen")), steps=1, **SIZE)
     tokenizer_room = _qwen_room(qwen)
     assert notes(qwen, "a" * tokenizer_room, "a" * (tokenizer_room + 7)) == [
         "",
@@ -830,7 +831,7 @@ def hub_cache(folder, tmp_path, monkeypatch) -> Path:
 @pytest.mark.usefixtures("hub_cache")
 @pytest.mark.parametrize("options", [{}, {"local_files_only": True}, {"revision": COMMIT}])
 def test_a_model_of_the_hub_is_named_by_its_commit(folder, options):
-    generator = made("someone/tiny", steps=2, **SIZE, **options)
+    generator = generator_of("someone/tiny", steps=2, **SIZE, **options)
     assert generator.name.startswith(f"diffusers:someone/tiny@{COMMIT[:12]} num_inference_steps=2 ")
     told = generator.describe()
     assert (told["from"], told["commit"], told["licence"]) == ("hub", COMMIT, "openrail++")
@@ -841,15 +842,15 @@ def test_a_model_of_the_hub_is_named_by_its_commit(folder, options):
 @pytest.mark.usefixtures("hub_cache")
 def test_a_model_that_is_not_in_the_cache():
     with pytest.raises(UsageError, match=r"someone/other is not in the hub's cache .* give the path of a folder"):
-        made("someone/other")
+        generator_of("someone/other")
     with pytest.raises(UsageError, match=r"someone/tiny at revision v2 is not in the hub's cache"):
-        made("someone/tiny", revision="v2")
+        generator_of("someone/tiny", revision="v2")
 
 
 def test_weights_that_are_not_in_the_cache(hub_cache):
     weights = next((hub_cache / "models--someone--tiny" / "snapshots" / COMMIT / "unet").glob("*.safetensors"))
     weights.unlink()
-    generator = made("someone/tiny", steps=2, **SIZE)
+    generator = generator_of("someone/tiny", steps=2, **SIZE)
     with pytest.raises(UsageError, match="cannot load someone/tiny"):
         list(generator.generate(requests()))
 
@@ -876,7 +877,7 @@ def test_answers_of_the_hub_are_explained(monkeypatch, kind, message):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with pytest.raises(UsageError, match=message):
-        made("a/b")
+        generator_of("a/b")
 
 
 @pytest.mark.usefixtures("hub_cache")
@@ -885,16 +886,16 @@ def test_variants_of_the_hub_are_checked_before_anything_is_fetched(monkeypatch)
     hub = importlib.import_module("huggingface_hub")
     monkeypatch.setattr(hub.HfApi, "list_repo_files", lambda *_, **__: listed)
     with pytest.raises(UsageError, match="no weights of variant 'bf16'; there are: fp16, non_ema"):
-        made("someone/tiny", variant="bf16")
-    made("someone/tiny", variant="fp16")
+        generator_of("someone/tiny", variant="bf16")
+    generator_of("someone/tiny", variant="fp16")
 
 
 def test_a_variant_in_a_folder(folder, tmp_path):
     with overheard():
         diffusers.DiffusionPipeline.from_pretrained(folder("sd")).save_pretrained(tmp_path / "half", variant="fp16")
     with pytest.raises(UsageError, match="no weights of variant 'bf16'; there are: fp16"):
-        made(str(tmp_path / "half"), variant="bf16")
-    generator = made(str(tmp_path / "half"), variant="fp16", steps=2, **SIZE)
+        generator_of(str(tmp_path / "half"), variant="bf16")
+    generator = generator_of(str(tmp_path / "half"), variant="fp16", steps=2, **SIZE)
     assert "variant=fp16" in generator.name
     assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
 
@@ -903,14 +904,14 @@ def test_a_folder_is_named_by_its_content(folder, tmp_path):
     name = sd(folder).name
     moved = tmp_path / "elsewhere" / "sd"
     shutil.copytree(folder("sd"), moved)
-    assert made(str(moved), steps=2, **SIZE).name == name
+    assert generator_of(str(moved), steps=2, **SIZE).name == name
     (moved / "README.md").write_text("nothing of account")
-    assert made(str(moved), steps=2, **SIZE).name == name
+    assert generator_of(str(moved), steps=2, **SIZE).name == name
     weights = next((moved / "unet").glob("*.safetensors"))
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    changed = made(str(moved), steps=2, **SIZE).name
+    changed = generator_of(str(moved), steps=2, **SIZE).name
     assert changed != name
     assert changed.partition("@")[0] == name.partition("@")[0]
 
@@ -937,27 +938,27 @@ def test_folders_that_are_no_text_to_image_model(tmp_path, index, message):
     if index is not None:
         (tmp_path / "model_index.json").write_text(index if isinstance(index, str) else json.dumps(index))
     with pytest.raises(UsageError, match=message):
-        made(str(tmp_path))
+        generator_of(str(tmp_path))
 
 
 @pytest.mark.parametrize("model", ["./no/such/folder", "/nowhere", "a/b/c", "C:\\models\\sd", "two words"])
 def test_paths_that_are_not_there(model):
     with pytest.raises(UsageError, match=r"no such folder .* owner/name"):
-        made(model)
+        generator_of(model)
 
 
 def test_a_single_file_is_no_pipeline(tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
     with pytest.raises(UsageError, match="from_single_file"):
-        made(str(file))
+        generator_of(str(file))
 
 
 def test_parts_saved_for_a_sibling_task_serve(folder, tmp_path):
     shutil.copytree(folder("sd"), tmp_path / "sd")
     path = tmp_path / "sd" / "model_index.json"
     path.write_text(path.read_text().replace('"StableDiffusionPipeline"', '"StableDiffusionImg2ImgPipeline"'))
-    generator = made(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     assert generator.describe()["pipeline"] == "StableDiffusionPipeline"
     assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
 
@@ -969,7 +970,7 @@ def test_unclip_as_save_pretrained_writes_it(folder, tmp_path):
     assert index["text_proj"][0] == "unclip"
     path.write_text(json.dumps(index | {"text_proj": ["diffusers", "UnCLIPTextProjModel"]}))
     options: dict[str, Any] = {"steps": 2, **FEW}
-    made = [pictures(made(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
+    made = [pictures(generator_of(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
     assert largest_difference(*made) == 0
 
 
@@ -983,7 +984,7 @@ def test_weights_that_are_missing_are_not_made_up(folder, tmp_path, component):
     missing = sorted(name for name in weights if name.endswith("weight"))[0]
     del weights[missing]
     save_file(weights, file, metadata={"format": "pt"})
-    generator = made(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     with pytest.raises(UsageError, match=rf"weights of sd are incomplete: 1 are missing .*{missing.split('.')[-2]}"):
         list(generator.generate(requests()))
 
@@ -1000,7 +1001,7 @@ def test_weights_that_follow_from_the_configuration_may_be_missing():
 def test_damaged_weights_are_found_when_they_are_loaded(folder, tmp_path):
     shutil.copytree(folder("sd"), tmp_path / "sd")
     next((tmp_path / "sd" / "unet").glob("*.safetensors")).write_bytes(b"not weights")
-    generator = made(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     with pytest.raises(UsageError, match="cannot load sd"):
         list(generator.generate(requests()))
 
@@ -1043,9 +1044,9 @@ def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
     with pytest.raises(UsageError, match=r"holds no \.safetensors file"):
         sd(folder, lora=tmp_path)
     with pytest.raises(UsageError, match=r"lora=.* does not fit|holds no weight|takes no LoRA"):
-        list(made(str(folder("flux")), steps=1, lora=lora, **SIZE).generate(requests()))
+        list(generator_of(str(folder("flux")), steps=1, lora=lora, **SIZE).generate(requests()))
     with pytest.raises(UsageError, match="UnCLIPPipeline takes no LoRA weights"):
-        list(made(str(folder("unclip")), lora=lora).generate(requests()))
+        list(generator_of(str(folder("unclip")), lora=lora).generate(requests()))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -1053,7 +1054,7 @@ def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
 # --------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("family", FAMILIES)
 def test_descriptions_are_json(folder, family):
-    generator = made(str(folder(family)), **FAMILIES[family])
+    generator = generator_of(str(folder(family)), **FAMILIES[family])
     told = json.loads(json.dumps(generator.describe(), allow_nan=False))
     assert len(told["content_sha256"]) == 64
     assert told["content_sha256"].startswith(generator.name.partition("@")[2][:12])
