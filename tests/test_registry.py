@@ -248,8 +248,6 @@ def test_kinds_list_plugins_with_their_package(plugins):
 def test_every_option_of_every_kind_has_a_sentence():
     for role in (None, *JUDGES):
         for kind in kinds(role):
-            if kind.load().__module__ == "verism.registry":
-                continue  # still takes its options one by one
             signature = kind.signature(role)
             for option in filter(None, (*signature.options, signature.argument)):
                 assert len(option.help.split()) > 2, f"{role or 'model'} {kind.name}: {option.name}"
@@ -303,8 +301,9 @@ def test_the_address_of_an_image_service_comes_from_the_context_or_the_name():
     assert "127.0.0.1" in made.name
     assert "64x64" in made.name
     assert "steps" in made.name
-    named = make_generator("openai:mine?base_url=http://127.0.0.2:9/v1", here)
+    named = make_generator("openai:mine?base_url=http://127.0.0.2:9/v1&per_minute=5&allow_http=yes", here)
     assert "127.0.0.2" in named.name
+    assert (named.client.options.per_minute, named.client.options.allow_http) == (5, True)
 
 
 def test_options_of_a_command_are_told_from_its_own():

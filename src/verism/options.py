@@ -47,7 +47,18 @@ from typing import Annotated, Any, Literal
 from verism.errors import UsageError, VerismError
 from verism.records import Prompt
 
-__all__ = ["INLINE", "SETTINGS", "Context", "Inline", "Option", "Signature", "Spelling", "build", "read_signature"]
+__all__ = [
+    "INLINE",
+    "SETTINGS",
+    "Context",
+    "Inline",
+    "Option",
+    "Signature",
+    "Spelling",
+    "build",
+    "json_or_text",
+    "read_signature",
+]
 
 _EMPTY = inspect.Parameter.empty
 
@@ -207,7 +218,7 @@ def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
-def _json_or_text(text: str) -> Any:
+def json_or_text(text: str) -> Any:
     """JSON where it is JSON (7.5, true, null, {...}), else text."""
     try:
         value = json.loads(text)
@@ -247,7 +258,7 @@ def _kind_of(annotation: Any, default: Any) -> _Kind | None:
         of = _kind_of(arguments[0], _EMPTY)
         return None if of is None or of.many else _joined(of)
     if origin in (Mapping, dict) and len(arguments) == 2 and arguments[0] is str:
-        of = _Kind(_json_or_text, "JSON or a text", ()) if arguments[1] is Any else _kind_of(arguments[1], _EMPTY)
+        of = _Kind(json_or_text, "JSON or a text", ()) if arguments[1] is Any else _kind_of(arguments[1], _EMPTY)
         return None if of is None or of.many else dataclasses.replace(of, types=(Mapping,), many=True)
     return None
 

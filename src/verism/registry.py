@@ -173,7 +173,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.captions.transformers_captioner:TransformersCaptioner",
             "BLIP, BLIP-2, GIT, LLaVA ...: transformers:ID_OR_PATH",
         ),
-        "openai": ("verism.registry:_openai_captioner", "a chat model behind a service (--base-url): openai:MODEL"),
+        "openai": (
+            "verism.judges.captions.openai_captioner:OpenAICaptioner",
+            "a chat model behind a service (--base-url): openai:MODEL",
+        ),
         "results": (
             "verism.judges.captions.results:CaptionResults",
             "captions made elsewhere, COCO results: results:FILE.json",
@@ -184,7 +187,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.vqa.transformers_vqa:TransformersVqa",
             "BLIP, BLIP-2, InstructBLIP, LLaVA ...: transformers:ID_OR_PATH",
         ),
-        "openai": ("verism.registry:_openai_vqa", "a chat model behind a service (--base-url): openai:MODEL"),
+        "openai": (
+            "verism.judges.vqa.openai_vision:OpenAIVqa",
+            "a chat model behind a service (--base-url): openai:MODEL",
+        ),
         "results": (
             "verism.judges.vqa.results:AnswerResults",
             "answers given elsewhere: results:FILE.csv or .jsonl",
@@ -396,11 +402,7 @@ def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
         text = f"{BARE[role]}:{text}"
     spec = Spec.parse(text)
     target = _find(spec.kind, role)
-    judge: Judge
-    if target in (_openai_vqa, _openai_captioner):
-        judge = target(spec.argument, dict(spec.options), context)
-    else:
-        judge = build(target, spec.argument, spec.options, kind=spec.kind, supplied=_supplied(context, role))
+    judge: Judge = build(target, spec.argument, spec.options, kind=spec.kind, supplied=_supplied(context, role))
     return judge
 
 
@@ -478,75 +480,3 @@ def _garments() -> tuple[str, ...]:
     from verism.simulator.wardrobe import ATTRIBUTES
 
     return tuple(ATTRIBUTES)
-
-
-# ---------------------------------------------------------------- judges that still take their options one by one
-def _take(options: dict[str, str], name: str, kind: type, default: Any) -> Any:
-    value = options.pop(name, None)
-    if value is None:
-        return default
-    if kind is bool:
-        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise UsageError(f"option {name}={value!r}: expected true or false")
-        return value.lower() in ("true", "1", "yes")
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(f"option {name}={value!r}: expected a {kind.__name__}") from None
-
-
-def _done(kind: str, argument: str, options: Mapping[str, str], *, takes_argument: bool = False) -> None:
-    if options:
-        raise UsageError(f"{kind}: unknown option {sorted(options)}")
-    if argument and not takes_argument:
-        raise UsageError(f"{kind}: takes no argument, got {argument!r}")
-    if takes_argument and not argument:
-        raise UsageError(f"{kind}: name a model, for example {kind}:some-id-or-path")
-
-
-def _openai_vqa(argument: str, options: dict[str, str], context: Context) -> Judge:
-    from verism.judges.vqa.openai_vision import OpenAIVqa
-
-    settings: dict[str, Any] = {
-        "ask": _take(options, "ask", str, "each"),
-        "prompt": _take(options, "prompt", str, None),
-        "choice_prompt": _take(options, "choice_prompt", str, None),
-        "choose": _take(options, "choose", str, "auto"),
-    }
-    settings |= _endpoint_options(options, context)
-    _done("openai", argument, options, takes_argument=True)
-    return OpenAIVqa(argument, **settings)
-
-
-def _openai_captioner(argument: str, options: dict[str, str], context: Context) -> Judge:
-    from verism.judges.captions.openai_captioner import OpenAICaptioner
-
-    settings: dict[str, Any] = {"prompt": _take(options, "prompt", str, None), **_endpoint_options(options, context)}
-    _done("openai", argument, options, takes_argument=True)
-    return OpenAICaptioner(argument, **settings)
-
-
-def _endpoint_options(options: dict[str, str], context: Context) -> dict[str, Any]:
-    """Options of ``VisionEndpoint``; what is not given has its own default. ``none`` leaves a field out."""
-    from verism.http_client import parse_extra
-
-    settings: dict[str, Any] = {"base_url": context.base_url} if context.base_url else {}
-    for name, kind in (
-        ("base_url", str), ("key_env", str), ("organization_env", str), ("project_env", str), ("picture", str),
-        ("max_side", int), ("detail", str), ("system", str), ("temperature", float), ("seed", int), ("max_tokens", int),
-        ("max_tokens_field", str), ("logprobs", int), ("price_input", float), ("price_output", float),
-        ("concurrency", int), ("retries", int), ("timeout", float), ("allow_http", bool), ("per_minute", float),
-    ):  # fmt: skip
-        if name in ("temperature", "seed") and options.get(name) == "none":
-            del options[name]
-            settings[name] = None
-        elif name in options:
-            settings[name] = _take(options, name, kind, None)
-    extra = {name: parse_extra(value) for name, value in (_renamed(options, "extra") or {}).items()}
-    return settings | ({"extra": extra} if extra else {})
-
-
-def _renamed(options: dict[str, str], prefix: str) -> dict[str, str] | None:
-    """Options ``prefix.NAME=value`` as {NAME: value}, taken out of the options."""
-    taken = [key for key in options if key.startswith(f"{prefix}.")]
-    return {key.removeprefix(f"{prefix}."): options.pop(key) for key in taken} or None

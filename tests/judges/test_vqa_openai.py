@@ -20,13 +20,15 @@ import pytest
 pytest.importorskip("httpx")
 
 from PIL import Image
+from service_fakes import FakeClock, grouped
 
 from verism.errors import UsageError
 from verism.judges.captions.openai_captioner import OpenAICaptioner
-from verism.judges.vision_endpoint import Token
+from verism.judges.vision_endpoint import Token, VisionOptions
 from verism.judges.vqa.openai_vision import OpenAIVqa, likelihoods
 from verism.records import AnswerNeed, CaptionNeed, LoadedImage, Question, schema
 from verism.registry import Context, make_judge
+from verism.services import ServiceOptions
 
 VARIABLE = "VERISM_TEST_KEY"
 KEY = "sk-test-" + "Wx4" * 9
@@ -104,20 +106,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-class Clock:
-    """Time that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now, self.sleeps, self.lock = 1000.0, list[float](), threading.Lock()
-
-    def sleep(self, seconds: float) -> None:
-        with self.lock:
-            self.sleeps.append(seconds)
-            self.now += seconds
-        time.sleep(0.0005)
-
-    def clock(self) -> float:
-        return self.now
+def vqa(model: str = "m", clock: Any = None, **options: Any) -> OpenAIVqa:
+    """A judge by options that are given flat."""
+    judge = OpenAIVqa(model, **grouped({"vision": VisionOptions, "service": ServiceOptions}, options))
+    if clock is not None:
+        judge._endpoint.client.limiter.clock = clock
+    return judge
 
 
 @pytest.fixture(autouse=True)
@@ -140,10 +134,9 @@ def service() -> Iterator[Service]:
 def make(service: Service) -> Iterator[Callable[..., OpenAIVqa]]:
     made: list[OpenAIVqa] = []
 
-    def build(model: str = "m", **options: Any) -> OpenAIVqa:
-        clock = Clock()
-        usual = {"base_url": service.base, "key_env": VARIABLE, "sleep": clock.sleep, "clock": clock.clock}
-        made.append(OpenAIVqa(model, **(usual | {"timeout": 5} | options)))
+    def build(**options: Any) -> OpenAIVqa:
+        usual = {"base_url": service.base, "key_env": VARIABLE, "clock": FakeClock(), "timeout": 5}
+        made.append(vqa(**(usual | options)))
         return made[-1]
 
     yield build
@@ -218,21 +211,21 @@ def test_the_order_is_kept_and_several_are_asked_at_once(service: Service, make:
 def test_crowded_services_are_asked_again(service: Service, make: Any):
     plan = [(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}), (500, {}, {}), chat("no")]
     service.reply = lambda _: plan.pop(0)
-    clock = Clock()
-    judge = make(concurrency=1, sleep=clock.sleep, clock=clock.clock)
+    clock = FakeClock()
+    judge = make(concurrency=1, clock=clock)
     assert judge.observe([A], AnswerNeed(questions={"a": (DOG,)}))["value"].to_list() == ["no"]
     assert len(service.bodies) == 3
-    assert sum(clock.sleeps) >= 7
-    assert judge.summary()[0].startswith("3 requests (2 tries again) in")
+    assert sum(clock.waits) >= 7
+    assert judge.summary()[0].startswith("3 requests (2 retries) in")
 
 
 def test_no_more_than_so_many_a_minute(make: Any):
-    clock = Clock()
+    clock = FakeClock()
     questions = tuple(Question(text=f"{i} ?") for i in range(5))
-    judge = make(concurrency=1, per_minute=12, sleep=clock.sleep, clock=clock.clock)
+    judge = make(concurrency=1, per_minute=12, clock=clock)
     judge.observe([A], AnswerNeed(questions={"a": questions}))
     # One every 60 / 12 = 5 seconds: the first at once, the last after 4 x 5.
-    assert clock.now == pytest.approx(1020)
+    assert clock.time == pytest.approx(1020)
 
 
 def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, make: Any):
@@ -290,7 +283,7 @@ def test_keys_stay_out_of_everything(service: Service, make: Any, caplog: pytest
     judge = make()
     judge.observe([A], AnswerNeed(questions={"a": (DOG,)}))
     left = [judge.name, *judge.summary(), caplog.text, repr(vars(judge)), repr(vars(judge._endpoint)),
-            repr(vars(judge._endpoint.service))]  # fmt: skip
+            repr(vars(judge._endpoint.client))]  # fmt: skip
     assert KEY[8:] not in "".join(left)
     assert "[hidden]" in "".join(left)
 
@@ -382,21 +375,21 @@ def test_all_questions_about_a_picture_in_one_request(service: Service, make: An
 
 # ------------------------------------------------------------------------------------------- names, costs, settings
 def test_the_name_tells_what_changes_answers():
-    judge = OpenAIVqa("gpt-x")
+    judge = vqa("gpt-x")
     assert judge.name == (
         "openai:gpt-x picture=png temperature=0.0 seed=0 max_tokens=30 logprobs=20 ask=each choose=auto "
         "prompt='{question} Answer with yes or no only.' "
         "choice_prompt='{question} Answer with one of these, and nothing else: {choices}.'"
     )
     for same in ({"concurrency": 9}, {"retries": 1}, {"per_minute": 5}, {"price_input": 1}, {"key_env": VARIABLE}):
-        assert OpenAIVqa("gpt-x", **same).name == judge.name
+        assert vqa("gpt-x", **same).name == judge.name
     for other in (
         {"base_url": "https://h.example/v1"}, {"max_side": 512}, {"seed": None}, {"temperature": 1},
         {"ask": "together"},
         {"prompt": "{question}"}, {"choose": "reply"}, {"extra": {"top_p": 0.5}}, {"system": "Be brief."},
         {"picture": "jpeg"}, {"detail": "low"}, {"logprobs": 5},
     ):  # fmt: skip
-        assert OpenAIVqa("gpt-x", **other).name != judge.name
+        assert vqa("gpt-x", **other).name != judge.name
 
 
 def test_the_summary_tells_tokens_and_cost(service: Service, make: Any):
@@ -435,14 +428,14 @@ def test_the_summary_tells_tokens_and_cost(service: Service, make: Any):
 )
 def test_wrong_settings_are_refused(options: dict[str, Any], says: str):
     with pytest.raises(UsageError, match=says):
-        OpenAIVqa("m", **options)
+        vqa("m", **options)
     with pytest.raises(UsageError, match="name a model"):
         OpenAIVqa("")
 
 
 def test_captions_and_why_there_is_none(service: Service):
     service.reply = lambda _: chat("A dog\non grass. ") if len(service.bodies) == 1 else chat(None, refusal="No.")
-    judge = OpenAICaptioner("m", base_url=service.base, concurrency=1)
+    judge = OpenAICaptioner("m", service=ServiceOptions(base_url=service.base, concurrency=1))
     table = judge.observe([A, B], CaptionNeed())
     assert table.select("image_id", "text", "note").rows() == [
         ("a#0", "A dog on grass.", None), ("b#0", None, "refused: No."),

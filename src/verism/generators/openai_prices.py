@@ -1,4 +1,4 @@
-"""What OpenAI asked for pictures when this table was written: for estimates before a run, and not for accounts."""
+"""What OpenAI asked for images when this table was written: for estimates before a run, and not for accounts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["PictureCost", "TokenRates", "picture_cost", "table_date", "table_source", "token_rates"]
+__all__ = ["ImageCost", "TokenRates", "image_cost", "table_date", "table_source", "token_rates"]
 
 
 @dataclass(frozen=True)
-class PictureCost:
-    """US dollars for one picture: from ``low`` to ``high`` where the service chooses size or quality, else equal."""
+class ImageCost:
+    """US dollars for one image: from ``low`` to ``high`` where the service chooses size or quality, else equal."""
 
     low: float
     high: float
@@ -23,7 +23,7 @@ class PictureCost:
 
 @dataclass(frozen=True)
 class TokenRates:
-    """US dollars per million tokens of prompt, and of picture."""
+    """US dollars per million tokens of prompt, and of image."""
 
     text_input: float
     image_output: float
@@ -52,8 +52,8 @@ def _model(model: str) -> Mapping[str, Any]:
     return found
 
 
-def picture_cost(model: str, size: str | None, quality: str | None) -> PictureCost | None:
-    """List price of one picture without its prompt; None if the table does not know the model, size or quality.
+def image_cost(model: str, size: str | None, quality: str | None) -> ImageCost | None:
+    """List price of one image without its prompt; None if the table does not know the model, size or quality.
 
     ``None`` and ``auto`` leave the choice to the service: where its default is not known, the answer is a range.
     """
@@ -68,7 +68,7 @@ def picture_cost(model: str, size: str | None, quality: str | None) -> PictureCo
         for s, price in by_size.items()
         if quality in (None, q) and size in (None, s)
     ]
-    return PictureCost(min(prices), max(prices)) if prices else None
+    return ImageCost(min(prices), max(prices)) if prices else None
 
 
 def token_rates(model: str) -> TokenRates | None:

@@ -1,8 +1,8 @@
-"""Chat models behind a service that look at pictures: what question answerers and captioners ask them with.
+"""Chat models behind a service that look at images: what question answerers and captioners ask them with.
 
-One ``POST {base_url}/chat/completions`` per text, with the picture as a data address in it; several at a time, answered
+One ``POST {base_url}/chat/completions`` per text, with the image as a data address in it; several at a time, answered
 in order. What may pass is tried again; what the service or the model will not do is a refusal, told with its words;
-what concerns every picture (key, model, quota, a field that the service does not take) ends the run with one message.
+what concerns every image (key, model, quota, a field that the service does not take) ends the run with one message.
 
 Source of the interface: https://developers.openai.com/api/reference/resources/chat
 """
@@ -14,34 +14,31 @@ import io
 import math
 import re
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image as PilImage
 
-from verism.errors import UsageError
-from verism.http_client import (
-    OPENAI,
+from verism.judges.batching import check_choice
+from verism.services import (
     Failed,
-    NotThisTime,
     Refused,
-    Service,
+    ServiceClient,
+    ServiceOptions,
+    TransientError,
     check_extra,
     check_range,
-    clean_text,
     natural,
 )
-from verism.judges.batching import check_choice
 
-__all__ = ["ChatAnswer", "Message", "Token", "VisionEndpoint"]
+__all__ = ["ChatAnswer", "Message", "Token", "VisionEndpoint", "VisionOptions"]
 
 PATH = "/chat/completions"
 MAX_ANSWER = 16 << 20  # bytes; a sentence with its probabilities has some thousands
-MAX_TOLD = 5  # reasons that a summary tells word for word
+MAX_REASONS = 5  # that a summary quotes
 RESERVED = frozenset(
     {"model", "messages", "n", "stream", "temperature", "seed", "max_tokens", "max_completion_tokens", "logprobs",
      "top_logprobs", "response_format"}
@@ -75,7 +72,7 @@ class ChatAnswer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Message:
-    """One thing to be asked about one picture.
+    """One thing to be asked about one image.
 
     Attributes:
         pixels: RGB, shape (H, W, 3), uint8; the same array for several texts is sent as the same bytes.
@@ -88,26 +85,63 @@ class Message:
     logprobs: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class VisionOptions:
+    """How an image is shown to a chat model, and how its reply is asked for.
+
+    Attributes:
+        picture: file format that is sent: ``png`` (nothing is lost) or ``jpeg`` (quality 95, fewer bytes).
+        max_side: longest side in pixels that is sent, at least 16; larger images are made smaller (Lanczos). None: as
+            they are.
+        detail: OpenAI's ``low``, ``high`` or ``auto``; None: not sent.
+        system: text of a system message; None: there is none.
+        temperature: at least 0; None: not sent.
+        seed: sent unless None; many services repeat themselves only roughly even so.
+        max_tokens_field: field that holds the longest reply. None: ``max_completion_tokens`` for OpenAI itself and
+            ``max_tokens`` for others.
+        logprobs: how many of the most probable tokens to ask for, 0 to 20; 0 asks for none. None: as many as the judge
+            has a use for.
+        price_input: US dollars per million tokens read, for the summary.
+        price_output: US dollars per million tokens written, for the summary.
+        extra: further JSON fields of each request by name.
+    """
+
+    picture: Literal["png", "jpeg"] = "png"
+    max_side: int | None = None
+    detail: str | None = None
+    system: str | None = None
+    temperature: float | None = 0.0
+    seed: int | None = 0
+    max_tokens_field: str | None = None
+    logprobs: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, owner: str) -> None:
+        """Raise UsageError if a value is out of range; ``owner`` is the judge that messages name."""
+        check_choice("picture", self.picture, ("png", "jpeg"))
+        check_range(owner, "max_side", self.max_side, 16, 100_000)
+        check_range(owner, "temperature", self.temperature, 0, 10)
+        check_range(owner, "logprobs", self.logprobs, 0, 20)
+        check_range(owner, "price_input", self.price_input, 0, 1e6)
+        check_range(owner, "price_output", self.price_output, 0, 1e6)
+
+
 class VisionEndpoint:
-    """A chat model behind a service with OpenAI's interface, shown one picture at a time.
+    """A chat model behind a service with OpenAI's interface, shown one image at a time.
 
     Args:
         model: id as the service knows it.
-        noun: what one request asks for, in messages. purpose: what the HTTP library is needed for.
-        picture: ``png`` (nothing is lost) or ``jpeg`` (quality 95, fewer bytes).
-        max_side: longest side in pixels that is sent; larger pictures are made smaller (Lanczos). None: as they are.
-        detail: OpenAI's ``low``, ``high`` or ``auto``; sent if given.
-        system: text of a system message; sent if given.
-        temperature, seed: sent unless None; many services repeat themselves only roughly even so.
-        max_tokens: longest reply. max_tokens_field: the field that says so; by default ``max_completion_tokens`` for
-            OpenAI itself and ``max_tokens`` for others.
-        logprobs: how many of the most probable tokens to ask for, 0 to 20; 0 asks for none.
-        extra: further JSON fields of each request.
-        price_input, price_output: US dollars per million tokens, for the summary.
-        base_url, key_env, organization_env, project_env, concurrency, retries, timeout, allow_http, per_minute, sleep,
-            clock: as in ``http_client.Service``.
+        role: of the judge, in messages: ``captioner``.
+        noun: what one request asks for, in messages: ``caption``.
+        max_tokens: longest reply, 1 to 1,000,000.
+        logprobs: as in ``VisionOptions``, where that leaves it to the judge.
+        vision: how images are shown and replies asked for.
+        service: where the service is and how much it is asked.
     Attributes:
-        name: model, service and every setting that changes replies.
+        name: model, service and every option that changes replies.
+        client: of the service.
 
     Raises:
         UsageError: a value out of range, or an address that is not safe.
@@ -117,83 +151,36 @@ class VisionEndpoint:
         self,
         model: str,
         *,
+        role: str,
         noun: str,
-        purpose: str,
-        picture: Literal["png", "jpeg"] = "png",
-        max_side: int | None = None,
-        detail: str | None = None,
-        system: str | None = None,
-        temperature: float | None = 0.0,
-        seed: int | None = 0,
-        max_tokens: int = 30,
-        max_tokens_field: str | None = None,
-        logprobs: int = 20,
-        extra: Mapping[str, Any] | None = None,
-        price_input: float | None = None,
-        price_output: float | None = None,
-        base_url: str = OPENAI,
-        key_env: str | None = None,
-        organization_env: str | None = None,
-        project_env: str | None = None,
-        concurrency: int = 4,
-        retries: int = 6,
-        timeout: float = 180.0,
-        allow_http: bool = False,
-        per_minute: float | None = None,
-        sleep: Callable[[float], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        max_tokens: int,
+        logprobs: int,
+        vision: VisionOptions,
+        service: ServiceOptions,
     ) -> None:
-        if not model or clean_text(model, 200) != model:
-            raise UsageError("openai: name a model, for example openai:gpt-4o-mini")
-        check_choice("picture", picture, ("png", "jpeg"))
-        check_range("logprobs", logprobs, 0, 20)
-        check_range("max_tokens", max_tokens, 1, 1_000_000)
-        for option, value, high in (
-            ("temperature", temperature, 10),
-            ("price_input", price_input, 1e6),
-            ("price_output", price_output, 1e6),
-        ):
-            if value is not None:
-                check_range(option, value, 0, high)
-        if max_side is not None:
-            check_range("max_side", max_side, 16, 100_000)
-        self.service = Service(
-            model,
-            path=PATH,
-            noun=noun,
-            purpose=purpose,
-            base_url=base_url,
-            key_env=key_env,
-            organization_env=organization_env,
-            project_env=project_env,
-            concurrency=concurrency,
-            retries=retries,
-            timeout=timeout,
-            allow_http=allow_http,
-            per_minute=per_minute,
-            sleep=sleep,
-            clock=clock,
-        )
-        self._picture, self._max_side, self._detail, self._system = picture, max_side, detail, system
-        field = max_tokens_field or ("max_completion_tokens" if self.service.ours else "max_tokens")
-        given = {"temperature": temperature, "seed": seed, field: max_tokens}
-        self._fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        self._extra = check_extra(extra or {}, RESERVED | {field})
-        self._logprobs, self._max_tokens = logprobs, max_tokens
-        self._prices = (price_input, price_output)
-        told = {
-            "picture": picture,
-            "max_side": max_side,
-            "detail": detail,
-            "system": None if system is None else repr(system),
-            "temperature": temperature,
-            "seed": seed,
+        self.client = ServiceClient(model, service, role=role, path=PATH, noun=noun)
+        owner, options = self.client.owner, self.client.options
+        vision.check(owner)
+        check_range(owner, "max_tokens", max_tokens, 1, 1_000_000)
+        self._vision, self._max_tokens = vision, max_tokens
+        self._logprobs = logprobs if vision.logprobs is None else vision.logprobs
+        length = vision.max_tokens_field or ("max_completion_tokens" if options.is_openai else "max_tokens")
+        fields = {"temperature": vision.temperature, "seed": vision.seed, length: max_tokens}
+        self._fields: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+        self._extra = check_extra(owner, vision.extra, RESERVED | {length})
+        named = {
+            "picture": vision.picture,
+            "max_side": vision.max_side,
+            "detail": vision.detail,
+            "system": None if vision.system is None else repr(vision.system),
+            "temperature": vision.temperature,
+            "seed": vision.seed,
             "max_tokens": max_tokens,
-            "logprobs": logprobs or None,
+            "logprobs": self._logprobs or None,
             **{f"extra.{name}": value for name, value in sorted(self._extra.items())},
         }
-        settings = "".join(f" {name}={value}" for name, value in told.items() if value is not None)
-        self.name = f"openai:{model}{self.service.where()}{settings}"
+        settings = "".join(f" {name}={value}" for name, value in named.items() if value is not None)
+        self.name = f"openai:{model}{options.location}{settings}"
         self._lock = threading.Lock()
         self._models: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
@@ -209,12 +196,12 @@ class VisionEndpoint:
             UsageError: no key, the service cannot be reached, or what it says concerns every request.
             MissingExtra: httpx is not installed.
         """
-        self.service.open()
-        return self.service.in_order(self._prepared(messages), self._answer)
+        self.client.open()
+        return self.client.in_order(self._prepared(messages), self._answer)
 
     def close(self) -> None:
         """End everything under way."""
-        self.service.close()
+        self.client.close()
 
     def note(self, reason: str) -> None:
         """Count a reason why there is no answer."""
@@ -224,17 +211,13 @@ class VisionEndpoint:
 
     def summary(self) -> list[str]:
         """Lines after a run: what was asked, what came, why some did not, tokens and cost as far as known."""
-        service = self.service
         with self._lock:
-            n, reasons, models = Counter(service.counts), Counter(self._reasons), sorted(self._models)
+            n, reasons, models = Counter(self.client.counts), Counter(self._reasons), sorted(self._models)
             cost = self._stated_cost
-        lines = [
-            f"{n['posts']:,} requests ({n['retries']:,} tries again) in {service.elapsed_s:,.1f} s: {n['ok']:,} "
-            f"replies, {n['refused']:,} refused, {n['failed']:,} failed"
-        ]
-        lines += [f"no answer, {number:,} times: {reason}" for reason, number in reasons.most_common(MAX_TOLD)]
-        if len(reasons) > MAX_TOLD:
-            lines.append(f"and {len(reasons) - MAX_TOLD:,} other reasons")
+        lines = [self.client.summary("replies")]
+        lines += [f"no answer, {number:,} times: {reason}" for reason, number in reasons.most_common(MAX_REASONS)]
+        if len(reasons) > MAX_REASONS:
+            lines.append(f"and {len(reasons) - MAX_REASONS:,} other reasons")
         if models:
             lines.append(f"answered as {', '.join(models[:5])}")
         if n["prompt_tokens"] or n["completion_tokens"]:
@@ -243,9 +226,9 @@ class VisionEndpoint:
             )
         if cost is not None:
             lines.append(f"cost about USD {cost:,.2f}, stated by the service; what counts is its bill")
-        elif None not in self._prices:
-            low, high = (price or 0.0 for price in self._prices)
-            cost = (n["prompt_tokens"] * low + n["completion_tokens"] * high) / 1e6
+        elif self._vision.price_input is not None and self._vision.price_output is not None:
+            prices = self._vision.price_input, self._vision.price_output
+            cost = (n["prompt_tokens"] * prices[0] + n["completion_tokens"] * prices[1]) / 1e6
             lines.append(f"cost about USD {cost:,.2f}, at your prices; what counts is the service's bill")
         elif n["posts"]:
             lines.append("cost unknown: price_input and price_output (USD per million tokens) tell it")
@@ -253,7 +236,7 @@ class VisionEndpoint:
 
     # ---------------------------------------------------------------------------------------------------------- asking
     def _prepared(self, messages: Iterable[Message]) -> Iterator[tuple[Message, str]]:
-        """Messages with their pictures as data addresses, each picture encoded once for the texts in a row about it."""
+        """Messages with their images as data addresses, each image encoded once for the texts in a row about it."""
         last: tuple[np.ndarray, str] | None = None
         for message in messages:
             if last is None or last[0] is not message.pixels:
@@ -262,49 +245,36 @@ class VisionEndpoint:
 
     def _data_url(self, pixels: np.ndarray) -> str:
         image = PilImage.fromarray(np.ascontiguousarray(pixels))
-        if self._max_side is not None and max(image.size) > self._max_side:
-            scale = self._max_side / max(image.size)
+        if self._vision.max_side is not None and max(image.size) > self._vision.max_side:
+            scale = self._vision.max_side / max(image.size)
             size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
             image = image.resize(size, PilImage.Resampling.LANCZOS)
         buffer = io.BytesIO()
-        image.save(buffer, self._picture.upper(), **({"quality": 95} if self._picture == "jpeg" else {}))
-        return f"data:image/{self._picture};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        image.save(buffer, self._vision.picture.upper(), **({"quality": 95} if self._vision.picture == "jpeg" else {}))
+        return f"data:image/{self._vision.picture};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
     def _answer(self, item: tuple[Message, str], halt: threading.Event) -> ChatAnswer:
-        message, url = item
-        service = self.service
-        try:
-            answer = service.insist(lambda _: self._once(message, url), halt)
-        except Refused as err:
-            return self._nothing("refused", str(err))
-        except Failed as err:
-            return self._nothing("failed", str(err))
-        except NotThisTime as err:
-            return self._nothing("failed", err.reason)
-        service.pacer.arrive()
-        service.count("ok")
-        return answer
+        outcome = self.client.ask(lambda _: self._once(*item, halt), halt)
+        if outcome.result is not None:
+            return outcome.result
+        reason = f"{outcome.state}: {self.client.redact(outcome.reason, 400)}"
+        self.note(reason)
+        return ChatAnswer(text=None, reason=reason)
 
-    def _nothing(self, state: str, reason: str) -> ChatAnswer:
-        self.service.count(state)
-        told = f"{state}: {self.service.redact(reason, 400)}"
-        self.note(told)
-        return ChatAnswer(text=None, reason=told)
-
-    def _once(self, message: Message, url: str) -> ChatAnswer:
+    def _once(self, message: Message, url: str, halt: threading.Event) -> ChatAnswer:
         """One attempt: ask and read."""
-        picture = {"url": url} if self._detail is None else {"url": url, "detail": self._detail}
-        content = [{"type": "image_url", "image_url": picture}, {"type": "text", "text": message.text}]
+        image = {"url": url} if self._vision.detail is None else {"url": url, "detail": self._vision.detail}
+        content = [{"type": "image_url", "image_url": image}, {"type": "text", "text": message.text}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if self._system:
-            messages.insert(0, {"role": "system", "content": self._system})
-        body: dict[str, Any] = {"model": self.service.model, "messages": messages, **self._fields, **self._extra}
+        if self._vision.system:
+            messages.insert(0, {"role": "system", "content": self._vision.system})
+        body: dict[str, Any] = {"model": self.client.model, "messages": messages, **self._fields, **self._extra}
         if message.schema is not None:
             schema = {"name": "answers", "strict": True, "schema": message.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif self._logprobs and message.logprobs:
             body |= {"logprobs": True, "top_logprobs": self._logprobs}
-        data = self.service.post(body, limit=MAX_ANSWER, fixed=set(body) - {"messages"})
+        data = self.client.post(body, halt, limit=MAX_ANSWER, fixed=set(body) - {"messages"})
         self._account(data)
         return self._read(data)
 
@@ -313,7 +283,7 @@ class VisionEndpoint:
 
         Raises:
             Refused: the model or the service's filter declined. Failed: cut off before it said anything.
-            NotThisTime: no reply in it.
+            TransientError: no reply in it.
         """
         choices = data.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
@@ -330,7 +300,7 @@ class VisionEndpoint:
         if not plain:
             if ended == "length":
                 raise Failed(f"cut off at {self._max_tokens:,} tokens before it said anything; raise max_tokens")
-            raise NotThisTime("the answer holds no reply", answered=True)
+            raise TransientError("the answer holds no reply", answered=True)
         # Probabilities are those of the thoughts, where a model wrote them into its reply.
         return ChatAnswer(text=plain, tokens=_tokens_of(choice.get("logprobs")) if plain == text.strip() else ())
 
@@ -339,13 +309,13 @@ class VisionEndpoint:
         usage = data.get("usage")
         usage = usage if isinstance(usage, dict) else {}
         for name in ("prompt_tokens", "completion_tokens"):
-            self.service.count(name, natural(usage.get(name)))
+            self.client.count(name, natural(usage.get(name)))
         cost, model = usage.get("cost"), data.get("model")
         with self._lock:
             if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6:
                 self._stated_cost = (self._stated_cost or 0.0) + cost
             if isinstance(model, str) and model and len(self._models) < 20:
-                self._models[self.service.redact(model, 80)] += 1
+                self._models[self.client.redact(model, 80)] += 1
 
 
 def _text_of(content: Any) -> str:
@@ -360,16 +330,16 @@ def _text_of(content: Any) -> str:
 def _tokens_of(logprobs: Any) -> tuple[Token, ...]:
     """The tokens of a reply with their probabilities; nothing if they are not all there."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    found = []
+    tokens = []
     for entry in content if isinstance(content, list) else ():
         top = entry.get("top_logprobs") if isinstance(entry, dict) else None
         if not isinstance(top, list) or not isinstance(entry.get("token"), str):
             return ()
         # The token itself may be less probable than those listed. One that is listed twice counts once.
-        told: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
         for each in (*top, entry):
             token, value = (each.get("token"), each.get("logprob")) if isinstance(each, dict) else (None, None)
             if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value):
-                told.setdefault(token, min(1.0, math.exp(min(0.0, value))))
-        found.append(Token(text=entry["token"], top=tuple(told.items())))
-    return tuple(found)
+                probabilities.setdefault(token, min(1.0, math.exp(min(0.0, value))))
+        tokens.append(Token(text=entry["token"], top=tuple(probabilities.items())))
+    return tuple(tokens)

@@ -159,40 +159,38 @@ class VisionLanguageModel:
         """
         import torch
 
-        texts: dict[int, list[dict[str, torch.Tensor]]] = {}  # prepared, by id() of the picture
-
-        def prepare(image: LoadedImage) -> Mapping[str, torch.Tensor]:
-            vision, texts[id(image)] = self._encode(image.pixels, [ask.text for ask in asks(image)])
+        def prepare(item: _Item) -> Mapping[str, torch.Tensor]:
+            vision, item.texts = self._encode(item.pixels, [ask.text for ask in item.asks])
             return vision
 
-        def answer(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+        def answer(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             vision = {k: v.to(self._dtype) if v.is_floating_point() else v for k, v in vision.items()}
             pairs = [
                 _Pair(picture=i, ask=ask, text=text)
-                for i, picture in enumerate(pictures)
-                for ask, text in zip(asks(picture), texts[id(picture)], strict=True)
+                for i, item in enumerate(items)
+                for ask, text in zip(item.asks, item.texts, strict=True)
             ]
             options = {**(generation or {}), "num_beams": beams, "max_new_tokens": max_new_tokens}
             shared = _SHARED.get(self.family, ()) if self.shares_vision else ()
             with _vision_once(self._model, shared, vision) as show:
                 found = iter(self._answer(pairs, vision, show, options))
-            return [[next(found) for _ in texts[id(picture)]] for picture in pictures]
+            return [[next(found) for _ in item.asks] for item in items]
 
-        def step(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+        def step(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             while True:
                 try:
-                    return answer(pictures, vision)
+                    return answer(items, vision)
                 except torch.OutOfMemoryError:
-                    # Fewer texts at once, for good; several pictures are shared out anew by whoever called.
+                    # Fewer texts at once, for good; several images are shared out anew by whoever called.
                     single = self._texts_at_once == 1
                     self._texts_at_once = max(1, self._texts_at_once // 2)
-                    if single or len(pictures) > 1:
+                    if single or len(items) > 1:
                         raise
                 torch.cuda.empty_cache()
 
-        wanted = [image for image in images if asks(image)]
-        found = dict(zip(map(id, wanted), self._batches.run(wanted, prepare, step), strict=True))
-        return [found.get(id(image), []) for image in images]
+        every = [_Item(pixels=image.pixels, asks=tuple(asks(image))) for image in images]
+        found = iter(self._batches.run([item for item in every if item.asks], prepare, step))
+        return [next(found) if item.asks else [] for item in every]
 
     # ---------------------------------------------------------------------------------------------------- inputs
     def _encode(
@@ -347,6 +345,15 @@ class VisionLanguageModel:
             output_logits=True,
             logits_processor=[processor],
         )
+
+
+@dataclass(eq=False)
+class _Item:
+    """An image and the texts about it; ``texts``: their network inputs, once they are prepared."""
+
+    pixels: np.ndarray
+    asks: tuple[Ask, ...]
+    texts: Sequence[dict[str, torch.Tensor]] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.errors import VerismError
 from verism.imaging import read_picture
+from verism.prefetch import prefetch
 from verism.records import AnswerNeed, DetectionNeed, EmbeddingNeed, FeatureNeed, Judge, LoadedImage, Need, schema
 from verism.store import Run
 
@@ -42,12 +43,7 @@ def ahead(started: Iterator[Batch]) -> Iterator[Batch]:
 
     Pictures that were made are kept before more are made: a killed run loses one batch of them, not several.
     """
-    waiting: list[Batch] = []
-    for batch in started:
-        waiting.append(batch)
-        while waiting and (waiting[-1].made or len(waiting) > AHEAD):
-            yield waiting.pop(0)
-    yield from waiting
+    return prefetch(started, AHEAD, flush=lambda batch: batch.made)
 
 
 def ask(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, table: str | None = None) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from verism.errors import VerismError
+from verism.prefetch import prefetch
 from verism.records import Painted, Scene
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.painter import ScenePainter
@@ -72,11 +72,7 @@ class ParallelPainter:
             self._pool = ProcessPoolExecutor(
                 self.processes, multiprocessing.get_context("spawn"), initializer=_start, initargs=self._settings
             )
-        waiting: deque[Future[Painted | VerismError]] = deque()
-        for scene in scenes:
-            waiting.append(self._pool.submit(_paint, scene))
-            # Finished pictures wait in memory for the one before them; a bound keeps that small.
-            if len(waiting) > 4 * self.processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        # Finished pictures wait in memory for the one before them; a bound keeps that small.
+        jobs = (self._pool.submit(_paint, scene) for scene in scenes)
+        for job in prefetch(jobs, 4 * self.processes):
+            yield job.result()

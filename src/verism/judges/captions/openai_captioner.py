@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from verism.judges.vision_endpoint import Message, VisionEndpoint
+from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions
+from verism.records import CaptionNeed
+from verism.services import ServiceOptions
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import CaptionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["OpenAICaptioner"]
 
@@ -21,30 +23,37 @@ _PROMPT = "Describe this picture in one short sentence."
 
 
 class OpenAICaptioner:
-    """Writes one sentence about each picture, by asking a service with OpenAI's chat interface.
+    """Writes one sentence about each image, by asking a service with OpenAI's chat interface.
 
     Args:
         model: id as the service knows it, e.g. ``gpt-4o-mini``.
         prompt: the request; it is not part of the caption.
         max_tokens: longest caption.
-        settings: as in ``VisionEndpoint``.
+        vision: how images are shown and replies asked for; by default without probabilities.
+        service: where the service is and how much it is asked.
     Raises:
         UsageError: a value out of range, or an address that is not safe.
     """
 
-    def __init__(self, model: str, *, prompt: str | None = None, max_tokens: int = 60, **settings: Any) -> None:
+    role = CaptionNeed.role
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        prompt: str | None = None,
+        max_tokens: int = 60,
+        vision: VisionOptions = VisionOptions(),
+        service: ServiceOptions = ServiceOptions(),
+    ) -> None:
         self._prompt = prompt or _PROMPT
         self._endpoint = VisionEndpoint(
-            model,
-            noun="caption",
-            purpose="showing pictures to a service",
-            max_tokens=max_tokens,
-            **({"logprobs": 0} | settings),
+            model, role="captioner", noun="caption", max_tokens=max_tokens, logprobs=0, vision=vision, service=service
         )
         self.name = f"{self._endpoint.name} prompt={self._prompt!r}"
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
-        """One row per picture, as table ``captions``; the note says why there is no caption.
+        """One row per image, as table ``captions``; the note says why there is no caption.
 
         Raises:
             UsageError: no key, the service cannot be reached, or what it says concerns every request.
@@ -52,9 +61,9 @@ class OpenAICaptioner:
         """
         from verism.records import frame
 
-        told = self._endpoint.ask(Message(pixels=image.pixels, text=self._prompt) for image in images)
+        answers = self._endpoint.ask(Message(pixels=image.pixels, text=self._prompt) for image in images)
         rows: list[dict[str, Any]] = []
-        for image, answer in zip(images, told, strict=True):
+        for image, answer in zip(images, answers, strict=True):
             text = None if answer.text is None else " ".join(answer.text.split())
             rows.append({"image_id": image.image_id, "judge": self.name, "text": text, "note": answer.reason or None})
         return frame(need.table, rows)

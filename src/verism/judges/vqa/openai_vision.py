@@ -1,4 +1,4 @@
-"""Models behind a service that answer questions about pictures: OpenAI's chat interface, theirs or another's.
+"""Models behind a service that answer questions about images: OpenAI's chat interface, theirs or another's.
 
 verism run alignment --images DIR --vqa openai:gpt-4o-mini
 verism run alignment --images DIR --vqa "openai:llava?base_url=http://localhost:8000/v1"
@@ -12,14 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.judges.batching import check_choice
-from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint
+from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint, VisionOptions
 from verism.judges.vqa.replies import YES_NO, is_yes_no, value_of
 from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
+from verism.records import AnswerNeed
+from verism.services import ServiceOptions
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import AnswerNeed, LoadedImage, Question
+    from verism.records import LoadedImage, Question
 
 __all__ = ["OpenAIVqa", "likelihoods"]
 
@@ -33,11 +35,11 @@ _FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
 
 
 class OpenAIVqa:
-    """Answers questions about pictures by asking a service with OpenAI's chat interface.
+    """Answers questions about images by asking a service with OpenAI's chat interface.
 
     Args:
         model: id as the service knows it, e.g. ``gpt-4o-mini``.
-        ask: ``each``: one request per question. ``together``: one per picture, answered as JSON with one of the answers
+        ask: ``each``: one request per question. ``together``: one per image, answered as JSON with one of the answers
             allowed, or "cannot tell", for every question; fewer tokens, but the questions see each other and there
             are no probabilities.
         prompt: how a question of yes or no is put, with ``{question}`` in it; by default with a request to answer yes
@@ -47,10 +49,14 @@ class OpenAIVqa:
         choose: ``auto``, ``reply`` or ``likelihood``, as in ``TransformersVqa``; likelihoods are read from the
             probabilities of tokens, if the service tells them.
         max_tokens: longest reply, of each question if they are asked together.
-        settings: as in ``VisionEndpoint``.
+        vision: how images are shown and replies asked for; by default with the probabilities of 20 tokens, and
+            with none if questions are asked together.
+        service: where the service is and how much it is asked.
     Raises:
         UsageError: a value out of range, a prompt without ``{question}``, or an address that is not safe.
     """
+
+    role = AnswerNeed.role
 
     def __init__(
         self,
@@ -61,7 +67,8 @@ class OpenAIVqa:
         choice_prompt: str | None = None,
         choose: Choose = "auto",
         max_tokens: int = 30,
-        **settings: Any,
+        vision: VisionOptions = VisionOptions(),
+        service: ServiceOptions = ServiceOptions(),
     ) -> None:
         check_choice("ask", ask, ("each", "together"))
         check_prompts(choose, prompt, choice_prompt)
@@ -71,30 +78,30 @@ class OpenAIVqa:
         self._asks_for_yes_no = prompt is None
         # JSON takes a few tokens of its own per question, and nobody knows their number before it is asked.
         length = max_tokens if ask == "each" else max(1024, 64 * max_tokens)
-        if ask == "together":
-            settings = {"logprobs": 0} | settings
         self._endpoint = VisionEndpoint(
             model,
+            role="VQA model",
             noun="answer",
-            purpose="showing pictures to a service",
             max_tokens=length,
-            **settings,
+            logprobs=20 if ask == "each" else 0,
+            vision=vision,
+            service=service,
         )
-        told: dict[str, Any] = {"ask": ask, "choose": choose}
+        named: dict[str, Any] = {"ask": ask, "choose": choose}
         if ask == "each":
-            told |= {"prompt": repr(self._prompt), "choice_prompt": repr(self._choice_prompt)}
-        self.name = self._endpoint.name + "".join(f" {name}={value}" for name, value in told.items())
+            named |= {"prompt": repr(self._prompt), "choice_prompt": repr(self._choice_prompt)}
+        self.name = self._endpoint.name + "".join(f" {name}={value}" for name, value in named.items())
         self._without = 0
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
-        """One row per picture and question, as table ``answers``; a null answer where none came, with the reason.
+        """One row per image and question, as table ``answers``; a null answer where none came, with the reason.
 
         ``value`` and ``probability`` are as those of ``TransformersVqa``, from the probabilities that the service tells
         of the tokens of its reply. Only the most probable ones are told, so an answer whose tokens are not among them
         has probability 0; where none of the answers' is, or the service tells none at all, ``probability`` is null and
         the value is what the reply says.
 
-        A picture about which nothing is asked has one row without a question.
+        An image about which nothing is asked has one row without a question.
 
         Raises:
             UsageError: no key, the service cannot be reached, or what it says concerns every request.
@@ -103,13 +110,13 @@ class OpenAIVqa:
         from verism.records import frame
 
         asked = [(image, need.questions.get(image.prompt_id, ())) for image in images]
-        told = iter(self._answers([(image, questions) for image, questions in asked if questions]))
+        replies = iter(self._answers([(image, questions) for image, questions in asked if questions]))
         rows: list[dict[str, Any]] = []
         for image, questions in asked:
             if not questions:
                 rows.append({"image_id": image.image_id, "judge": self.name})
             for question in questions:
-                answer = next(told)
+                answer = next(replies)
                 value, probability = self._decide(question, answer, need)
                 rows.append(
                     {
@@ -137,7 +144,7 @@ class OpenAIVqa:
 
     # ---------------------------------------------------------------------------------------------------------- asking
     def _answers(self, asked: Sequence[tuple[LoadedImage, Sequence[Question]]]) -> Iterator[ChatAnswer]:
-        """An answer per picture and question."""
+        """An answer per image and question."""
         if not asked:
             return
         if self._ask == "each":
@@ -164,11 +171,11 @@ class OpenAIVqa:
             return
         fenced = _FENCE.match(answer.text)
         try:
-            found = json.loads(fenced.group(1) if fenced else answer.text)
+            values = json.loads(fenced.group(1) if fenced else answer.text)
         except (ValueError, RecursionError):
-            found = None
+            values = None
         for number in range(1, len(questions) + 1):
-            text = found.get(f"q{number}") if isinstance(found, Mapping) else None
+            text = values.get(f"q{number}") if isinstance(values, Mapping) else None
             if isinstance(text, bool):
                 text = YES_NO[not text]
             elif isinstance(text, int | float):
@@ -176,7 +183,7 @@ class OpenAIVqa:
             if isinstance(text, str) and text.strip():
                 yield ChatAnswer(text=text.strip())
                 continue
-            reason = "the reply is no JSON object" if not isinstance(found, Mapping) else "a question left out"
+            reason = "the reply is no JSON object" if not isinstance(values, Mapping) else "a question left out"
             self._endpoint.note(reason)
             yield ChatAnswer(text=None, reason=reason)
 
@@ -184,15 +191,15 @@ class OpenAIVqa:
         """Value and probability of an answer."""
         if answer.text is None:
             return None, None
-        said = value_of(answer.text, question)
+        value = value_of(answer.text, question)
         weighed = weighs(self._choose, question, need)
         if not weighed and not is_yes_no(question):
-            return said, None
-        found = likelihoods(allowed(question), answer.tokens)
-        if found is None:
+            return value, None
+        weights = likelihoods(allowed(question), answer.tokens)
+        if weights is None:
             self._without += weighed
-            return said, None
-        return most_probable(question, found) if weighed else (said, found[0])
+            return value, None
+        return most_probable(question, weights) if weighed else (value, weights[0])
 
 
 def likelihoods(answers: Sequence[str], tokens: Sequence[Token]) -> tuple[float, ...] | None:

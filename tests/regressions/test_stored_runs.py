@@ -1,0 +1,345 @@
+"""Runs that an earlier version stored, scored again: every score is still there, and has the value it had then.
+
+``make_runs.py`` says how the runs below ``runs/`` and the values below ``expected/`` were written. They are data: where
+a test here fails, the code changed what published numbers mean. If a name changed on purpose, say so in ``RENAMED``; if
+a suite reports more than it did, in ``ADDED``. Nothing may vanish or move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from commands import verism as command
+
+import verism
+
+HERE = Path(__file__).parent
+RUNS, EXPECTED = HERE / "runs", HERE / "expected"
+
+# Names that changed on purpose since the runs were stored, by where they stand: {"suite": {"old": "new"}}. ``facet`` is
+# a name in a score's group and ``facet_value`` a value there; ``agreement`` is a key of the report on raters.
+RENAMED: dict[str, dict[str, str]] = {
+    "suite": {},
+    "metric": {},
+    "protocol": {},
+    "unit": {},
+    "adjusted": {},
+    "facet": {},
+    "facet_value": {},
+    "rule": {},
+    "method": {},
+    "agreement": {},
+}
+# (suite, metric) that later versions report in addition, by their new names.
+ADDED: frozenset[tuple[str, str]] = frozenset()
+
+# Sums come out in another order on another processor: noise of doubles stays far below this. Values that are zero but
+# for rounding differ by the absolute tolerance at most.
+RELATIVE, ABSOLUTE = 1e-9, 1e-12
+# A Fréchet distance takes the square root of a product of covariances by an eigendecomposition, whose own error grows
+# to the root of the machine precision (1.5e-8) where an eigenvalue is close to zero, and fid_infinity extrapolates from
+# such values. kid is a mean over a cubic kernel of vectors kept as float32, where large terms cancel: 2e-8 was seen.
+# mad_debiased is the end of an iteration: 3e-9 was seen.
+TOLERANCES = {"fid": 1e-6, "fid_infinity": 1e-6, "kid": 1e-6, "mad_debiased": 1e-7}
+# Bootstrap seeds are fixed, so on a processor that rounds as the one that wrote the runs did, ends of intervals are
+# held to the same tolerance as values. On others a last bit decides whether a resample ties with the estimate, and the
+# bias-corrected percentile takes a neighbouring resample: ends moved by up to 0.012 of the interval's width, and by one
+# step of a measure that takes few values (0.11). The same bit decides, where the judge's answers are constant, how far
+# an adjustment trusts it (which then changes nothing); such numbers, and ends in the report on raters, are left out.
+ROUNDING = "b29c66baa52e33c0"
+SHARE_OF_WIDTH = 0.15
+UNSTABLE = ("trust", "effective_n")
+
+KEY = ("suite", "metric", "protocol", "group", "unit", "adjusted")
+DIRECTION = "higher_is_better"
+SCORE = (*KEY, "value", "ci_low", "ci_high", "n_used", "n_unusable", DIRECTION)
+VARIANTS: dict[tuple[str, str], dict[str, Any]] = {
+    ("paintskills", "rendered"): {"correct": "rendered"},
+    ("paintskills", "human"): {"correct": "human"},
+    ("paintskills", "threshold"): {"threshold": 0.7},
+    ("social_bias", "rendered"): {"correct": "rendered"},
+    ("social_bias", "human"): {"correct": "human"},
+    ("gender_presentation", "labels"): {"rules": {"labels": "annotation"}},
+    ("social_bias_v1", "labels"): {"rules": {"labels": "annotation"}},
+}
+RATED = ("gender_presentation", "paintskills", "social_bias", "social_bias_v1")
+PAIRS = (("alignment", "alignment_b"), ("paintskills", "paintskills_b"), ("social_bias", "social_bias_b"))
+NAMES = sorted(path.name for path in RUNS.iterdir() if (path / "manifest.json").exists())
+
+Record = dict[str, Any]
+Table = dict[tuple[str, ...], Record]
+
+
+# ------------------------------------------------------------------------------------------------------------ rounding
+def rounding() -> str:
+    """How this machine rounds: a hash of sums, products and exponentials in the last bit."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 257, 63))
+    parts = [
+        x[:24] @ y[:24].T,
+        x.sum(axis=0),
+        x.mean(axis=1),
+        np.exp(x),
+        np.einsum("ij,ij->i", x, y),
+        (x[:24] @ y[0]).cumsum(),
+    ]
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
+
+
+SAME_ROUNDING = rounding() == ROUNDING
+
+
+# ------------------------------------------------------------------------------------------------------------ expected
+def renamed(kind: str, name: Any) -> Any:
+    return RENAMED[kind].get(name, name) if isinstance(name, str) else name
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON has it: NaN and infinities are null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def record_of(columns: Sequence[str], row: Sequence[Any]) -> Record:
+    """A stored row with its names as they are today."""
+    record = {column: plain(value) for column, value in zip(columns, row, strict=False)}
+    for column in record.keys() & RENAMED.keys():
+        record[column] = renamed(column, record[column])
+    group = record["group"]
+    record["group"] = {renamed("facet", k): renamed("facet_value", v) for k, v in group.items()}
+    return record
+
+
+def by_key(records: Sequence[Record], names: Sequence[str] = KEY) -> Table:
+    """Records by what identifies them, which must be unique."""
+    table = {tuple(json.dumps(r[name], sort_keys=True) for name in names if name in r): r for r in records}
+    assert len(table) == len(records), "two records have one key"
+    return table
+
+
+def stored_scores(name: str) -> Table:
+    """The scores in a stored run, read from the file itself."""
+    table = pl.read_parquet(RUNS / name / "scores.parquet")
+    rows = [[json.loads(v) if c == "group" else v for c, v in row.items()] for row in table.iter_rows(named=True)]
+    return by_key([record_of(table.columns, row) for row in rows])
+
+
+def expected_rows(name: str) -> tuple[list[str], list[list[Any]]]:
+    columns, *rows = json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
+    return columns, rows
+
+
+def variant_scores(name: str, variant: str) -> Table:
+    """The stored scores with what a variant changes: rows of the key alone are gone."""
+    columns, rows = expected_rows(f"{name}.{variant}")
+    scores = stored_scores(name)
+    for record in (record_of(columns, row) for row in rows):
+        (key,) = by_key([record])
+        if "value" in record:
+            scores[key] = record
+        else:
+            del scores[key]
+    return scores
+
+
+# ----------------------------------------------------------------------------------------------------------- comparing
+def alike(old: Any, new: Any, tolerance: float) -> bool:
+    numbers = (int, float)
+    if isinstance(old, numbers) and isinstance(new, numbers) and not isinstance(old, bool):
+        return math.isclose(old, new, rel_tol=tolerance, abs_tol=ABSOLUTE)
+    return bool(old == new)
+
+
+def stays(old: Record, column: str, new: Any) -> bool:
+    """Whether a number of a record is what it was, as far as this machine can tell."""
+    if alike(old[column], new, TOLERANCES.get(old["metric"], RELATIVE)):
+        return True
+    if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
+        return False
+    if column in UNSTABLE:
+        return True
+    ends = old["ci_low"], old["ci_high"]
+    return None not in (*ends, new) and abs(new - old[column]) <= SHARE_OF_WIDTH * (ends[1] - ends[0])
+
+
+def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = frozenset()) -> list[str]:
+    """What vanished, moved, or came without being allowed to, one line each.
+
+    Args:
+        old: stored records by key.
+        new: records of this version by key.
+        added: (suite, metric) of records that may be new.
+    """
+    lines = [f"gone: {key}" for key in old.keys() - new.keys()]
+    for key, record in new.items():
+        if key not in old:
+            if (record.get("suite"), record["metric"]) not in added:
+                lines.append(f"came in addition: {key}")
+            continue
+        lines += [
+            f"moved: {key} {column}: {value!r} -> {record[column]!r}"
+            for column, value in old[key].items()
+            if not stays(old[key], column, record[column])
+        ]
+    return lines
+
+
+def records_of(items: Sequence[Any], columns: Sequence[str] = SCORE) -> list[Record]:
+    """Scores or differences of this version as records; their groups hold what JSON does."""
+    return [{c: dict(item.group) if c == "group" else plain(getattr(item, c)) for c in columns} for item in items]
+
+
+def leaves(value: Any, path: str = "", rename: Callable[[str], str] = str) -> Iterator[tuple[str, Any]]:
+    """Numbers, texts and nulls of a nested JSON value, with where they stand."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}/{rename(str(key))}", rename)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from leaves(inner, f"{path}/{number}", rename)
+    else:
+        yield path, plain(value)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Copies of stored runs, under their own names."""
+
+    def copy(*names: str) -> Path:
+        folder = tmp_path_factory.mktemp("stored")
+        for name in names:
+            shutil.copytree(RUNS / name, folder / name)
+        return folder / names[0]
+
+    return copy
+
+
+@pytest.fixture(autouse=True)
+def _released_classifiers(request: pytest.FixtureRequest) -> None:
+    """The released classifiers of presentation are scikit-learn's, which is an extra."""
+    if "gender_presentation" in request.node.name:
+        pytest.importorskip("sklearn")
+
+
+@pytest.fixture(scope="module")
+def scored(copied: Callable[..., Path]) -> Callable[[str], tuple[Path, list[Record]]]:
+    """A copy of a stored run after ``verism.score``, made once, and the scores it returned."""
+    done: dict[str, tuple[Path, list[Record]]] = {}
+
+    def make(name: str) -> tuple[Path, list[Record]]:
+        if name not in done:
+            path = copied(name)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(path)  # the published statistics of quality_statistics are named relative to their run
+                done[name] = path, records_of(verism.score(verism.open_run(path)))
+        return done[name]
+
+    return make
+
+
+# --------------------------------------------------------------------------------------------------------------- tests
+def test_mismatches_value_moved_record_gone_or_added_are_all_reported():
+    old = stored_scores("quality")
+    assert mismatches(old, stored_scores("quality")) == []
+    new = stored_scores("quality")
+    key = next(k for k, r in new.items() if r["metric"] == "density")
+    new[key] = new[key] | {"value": new[key]["value"] * (1 + 1e-8)}
+    assert [line.split(":")[0] for line in mismatches(old, new)] == ["moved"]
+    record = new.pop(key)
+    assert mismatches(old, new) == [f"gone: {key}"]
+    more = old | by_key([record | {"metric": "realism"}])
+    assert [line.split(":")[0] for line in mismatches(old, more)] == ["came in addition"]
+    assert mismatches(old, more, added=frozenset({("quality", "realism")})) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_open_run_stored_run_reads_prompts_verdicts_and_scores(name, copied):
+    path = copied(name)
+    run = verism.open_run(path)
+    assert json.loads((path / "manifest.json").read_text(encoding="utf-8"))["schema_version"] == 1
+    prompts = pl.read_parquet(path / "prompts.parquet")
+    assert [p.text for p in run.prompts()] == prompts["text"].to_list()
+    assert run.verdicts().height == pl.read_parquet(path / "verdicts.parquet").height
+    values = [record["value"] for record in stored_scores(name).values()]
+    assert [plain(score.value) for score in run.scores()] == values
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_score_stored_run_gives_the_stored_scores(name, scored):
+    path, found = scored(name)
+    assert mismatches(stored_scores(name), by_key(found), added=ADDED) == []
+    assert by_key(records_of(verism.open_run(path).scores())) == by_key(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_score_stored_run_gives_the_stored_verdicts(name, scored):
+    columns = ("image_id", "prompt_id", "protocol", "rule", "value")
+    old = pl.read_parquet(RUNS / name / "verdicts.parquet").select(columns)
+    path, _ = scored(name)
+    new = verism.open_run(path).verdicts().select(columns)
+    kept = old.with_columns(pl.col("rule").replace(RENAMED["rule"]), pl.col("protocol").replace(RENAMED["protocol"]))
+
+    # Several verdicts of an image may differ in their detail alone, so that these are counted.
+    def counted(table: pl.DataFrame) -> Counter[tuple[Any, ...]]:
+        return Counter(table.with_columns(pl.col("value").round_sig_figs(9)).iter_rows())
+
+    assert counted(new) == counted(kept)
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_score_stored_run_in_another_way_gives_what_it_gave(name, variant, copied):
+    path = copied(name)
+    found = records_of(verism.score(path, **VARIANTS[name, variant]))
+    assert mismatches(variant_scores(name, variant), by_key(found), added=ADDED) == []
+    if (EXPECTED / f"{name}.{variant}.adjustments.json").exists():
+        columns, rows = expected_rows(f"{name}.{variant}.adjustments")
+        names = ("metric", "protocol", "group", "adjusted")
+        made = [{c: record[c] for c in columns} for record in verism.open_run(path).adjustments()]
+        assert mismatches(by_key([record_of(columns, row) for row in rows], names), by_key(made, names)) == []
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0])
+def test_compare_stored_runs_gives_the_stored_differences(pair, copied):
+    columns, rows = expected_rows(f"{pair[0]}.comparison")
+    names = KEY[1:]
+    path = copied(*pair)
+    found = records_of(verism.compare(path, path.parent / pair[1]), columns)
+    assert mismatches(by_key([record_of(columns, row) for row in rows], names), by_key(found, names)) == []
+
+
+@pytest.mark.parametrize("name", RATED)
+def test_agreement_of_stored_ratings_stays(name, copied):
+    done = command("agreement", copied(name), "--resamples", 50, "--json")
+    assert done.exit_code == 0, done.stderr
+    (stored,) = json.loads((EXPECTED / f"{name}.agreement.json").read_text(encoding="utf-8"))
+    old = dict(leaves(stored, rename=lambda key: str(renamed("agreement", key))))
+    new = dict(leaves(json.loads(done.stdout)))
+    assert old.keys() <= new.keys()
+    moved = {
+        path: (value, new[path])
+        for path, value in old.items()
+        if not isinstance(value, str)  # texts may be put in better words
+        and (SAME_ROUNDING or not path.endswith(("/low", "/high")))
+        and not alike(value, new[path], RELATIVE)
+    }
+    assert moved == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_report_stored_run_is_written(name, scored, monkeypatch):
+    path, _ = scored(name)
+    monkeypatch.chdir(path)
+    done = command("report", path)
+    assert done.exit_code == 0, done.stderr
+    page = (path / "report" / "index.html").read_text(encoding="utf-8")
+    assert name.removesuffix("_b") in page
+    assert "</html>" in page
