@@ -98,7 +98,7 @@ def test_every_name_leads_to_a_factory():
         ),
         (lambda c: make_generator("builtin:top_p=2", c), "top_p must lie above 0"),
         (lambda c: make_generator("images:nowhere", c), "--images nowhere: no such folder or manifest"),
-        (lambda c: make_generator("images", c), "images: write images:SOURCE (folder or manifest)"),
+        (lambda c: make_generator("images", c), "images: write images:SOURCE (folder of images, or a manifest)"),
         (
             lambda c: make_generator("command", c),
             "command: write command:COMMAND (as on a command line, split like a shell does",

@@ -158,7 +158,7 @@ def matched_images(
     """Images that exist, matched with the prompts of a run.
 
     Args:
-        source: folder or manifest.
+        source: folder of images, or a manifest.
         prompts: what images are wanted of.
         on_matched: told what matched, in lines.
 

@@ -48,7 +48,7 @@ class Execution:
 
     Attributes:
         device: ``cuda``, ``cuda:1``, ``cpu`` ...; the GPU if there is one.
-        dtype: type of numbers.
+        dtype: type of numbers that the model computes with.
         batch_size: images (or texts) at once; halved when the GPU's memory runs out.
     """
 

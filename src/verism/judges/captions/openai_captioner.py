@@ -28,7 +28,7 @@ class OpenAICaptioner:
     Args:
         model: id as the service knows it, e.g. ``gpt-4o-mini``.
         prompt: the request; it is not part of the caption.
-        max_tokens: longest caption.
+        max_tokens: longest caption, in tokens.
         vision: how images are shown and replies asked for; by default without probabilities.
         service: where the service is and how much it is asked.
     Raises:
