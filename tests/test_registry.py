@@ -143,13 +143,14 @@ class Owl:
         place: where it sits.
         min_score: boxes less sure are not reported.
         device: where it computes.
+        size: of its input.
     """
 
     role = "detector"
     name = "owl-1"
 
-    def __init__(self, place: Path, *, min_score: float = 0.5, device: str | None = None) -> None:
-        self.settings = place, min_score, device
+    def __init__(self, place: Path, *, min_score: float = 0.5, device: str | None = None, size: int = 8) -> None:
+        self.settings = place, min_score, device, size
 
     def observe(self, images, need): ...
 
@@ -196,8 +197,9 @@ def plugins(tmp_path, monkeypatch):
 
 def test_plugin_judge_named_gets_argument_options_and_context(plugins):
     plugins("judges", owl="Owl")
-    assert make_judge("owl:night?min_score=0.3", Context(device="cpu")).settings == (Path("night"), 0.3, "cpu")
-    assert make_judge("owl:night?device=cuda", Context(device="cpu")).settings == (Path("night"), 0.5, "cuda")
+    context = Context(device="cpu", size=512)  # of rendered images, and not of what a judge's network reads
+    assert make_judge("owl:night?min_score=0.3", context).settings == (Path("night"), 0.3, "cpu", 8)
+    assert make_judge("owl:night?device=cuda", context).settings == (Path("night"), 0.5, "cuda", 8)
 
 
 def test_plugin_generator_named_gets_what_the_run_knows(plugins):
@@ -241,7 +243,7 @@ def test_kinds_list_plugins_with_their_package(plugins):
     broken: list[str] = []
     (owl,) = [kind for kind in kinds("detector", broken=broken) if kind.package]
     assert (owl.name, owl.text, owl.package) == ("owl", "Sees at night.", "elsewhere_parts")
-    assert [option.name for option in owl.signature("detector").options] == ["min_score", "device"]
+    assert [option.name for option in owl.signature("detector").options] == ["min_score", "device", "size"]
     assert len(broken) == 1
 
 
