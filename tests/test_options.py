@@ -120,6 +120,15 @@ def test_build_rest_is_passed_on_as_text():
     assert build(given, options={"steps": "3", "x.y": "z"}) == {"steps": "3", "x.y": "z"}
 
 
+def test_build_rest_never_reaches_a_parameter_that_is_no_option():
+    def target(*, clock: Callable[[], float] | None = None, **rest: str) -> tuple[Any, ...]:
+        return clock, rest
+
+    with pytest.raises(UsageError, match="unknown option 'clock'"):
+        build(target, options={"clock": "1"})
+    assert build(target, options={"pace": "1"}) == (None, {"pace": "1"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Base:
     """Run.

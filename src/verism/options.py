@@ -321,13 +321,15 @@ class _Group:
     Attributes:
         members: parameter, and an option, a thing supplied, or (for an object with options of its own) a group.
         base: the object whose fields are used where nothing else is given; empty: the callable is called.
-        rest: name of ``**parameters``, if they are passed on.
+        rest: whether it has ``**parameters``, to which other options are passed on.
+        names: of all its parameters.
     """
 
     target: Callable[..., Any]
     members: tuple[tuple[inspect.Parameter, Option | _Supplied | _Group], ...]
     base: Any = _EMPTY
     rest: bool = False
+    names: frozenset[str] = frozenset()
 
 
 def read_signature(target: Callable[..., Any], supplied: Sequence[str | type] = ()) -> Signature:
@@ -367,8 +369,9 @@ def _read(
     """
     sentences = _sentences(target)
     members: list[tuple[inspect.Parameter, Option | _Supplied | _Group]] = []
-    rest = False
+    rest, names = False, set[str]()
     for parameter, annotation in _parameters(target):
+        names.add(parameter.name)
         if parameter.kind is parameter.VAR_KEYWORD:
             rest = True
             continue
@@ -401,7 +404,7 @@ def _read(
                     f"{_name(target)}: its parameter {parameter.name!r} has no default, and a run does not supply it; "
                     f"a run supplies {known}"
                 )
-    return _Group(target, tuple(members), base, rest)
+    return _Group(target, tuple(members), base, rest, frozenset(names))
 
 
 def _option(
@@ -559,7 +562,7 @@ def build(
             given.setdefault(id(option), {})[own] = _value(kind, option, value, key=key)
         elif f"{key}." in by_name and isinstance(value, Mapping):
             given[id(by_name[f"{key}."])] = value
-        elif signature.passes_on:
+        elif signature.passes_on and key not in signature._group.names:
             rest[key] = value
         else:
             raise UsageError(f"{kind}: unknown option {key!r}.{_near(key, by_name)} {_takes(signature)}")
