@@ -239,12 +239,12 @@ def test_plugin_judge_named_alone_is_no_model_of_the_hub(plugins):
 
 
 def test_kinds_list_plugins_with_their_package(plugins):
-    plugins("judges", owl="Owl", ear="Ear", mute="Mute")
+    plugins("judges", owl="Owl", ear="Ear", mute="Mute", detr="Owl")
     broken: list[str] = []
     (owl,) = [kind for kind in kinds("detector", broken=broken) if kind.package]
     assert (owl.name, owl.text, owl.package) == ("owl", "Sees at night.", "elsewhere_parts")
     assert [option.name for option in owl.signature("detector").options] == ["min_score", "device", "size"]
-    assert len(broken) == 1
+    assert [message.partition(" of ")[0] for message in broken] == ["the judge 'mute'", "the plug-in 'detr'"]
 
 
 def test_every_option_of_every_kind_has_a_sentence():

@@ -272,9 +272,13 @@ def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[K
     for entry in _entries(role):
         try:
             target = _load(entry)
-            if role is None or role in _roles(target, entry):
+            if role is not None and role not in _roles(target, entry):
+                continue
+            if entry.name not in table:
                 text = (inspect.getdoc(target) or "").strip().partition("\n")[0]
                 found.append(Kind(entry.name, text, _package(entry), functools.partial(_load, entry)))
+            elif broken is not None:
+                broken.append(f"the plug-in {entry.name!r} of {_package(entry)} is hidden by verism's own of that name")
         except VerismError as err:
             if broken is None:
                 raise
