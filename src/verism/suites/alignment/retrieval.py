@@ -79,7 +79,7 @@ def retrieval_verdicts(
             )
         except ValueError as err:
             raise UsageError(f"R-precision: {err}") from err
-        for picture, chance in zip(pictures, result.per_picture.tolist(), strict=True):
+        for picture, chance in zip(pictures, result.per_image.tolist(), strict=True):
             reason = (
                 f"its text comes first among {pool} with chance {chance:.3f}"
                 if protocol == "corrected"

@@ -41,6 +41,7 @@ __all__ = [
     "LABEL_COLUMNS",
     "VOTES_EACH",
     "Label",
+    "LabelSummary",
     "Picture",
     "Vote",
     "Votes",
@@ -347,6 +348,54 @@ def vote_agreement(
         clusters = [f"{picture.model}/{picture.prompt_id}" for picture, _ in keys]
         found[name] = krippendorff_alpha(ratings, clusters=clusters, n_resamples=n_resamples, seed=seed)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSummary:
+    """An import of votes in numbers.
+
+    Attributes:
+        votes: what was read.
+        labels: majority labels.
+        agreement: Krippendorff's alpha: ``all``, and by attribute.
+        attributes: names of the study's attributes, in their order.
+    """
+
+    votes: Votes
+    labels: Sequence[Label]
+    agreement: Mapping[str, Agreement]
+    attributes: Sequence[str]
+
+    def record(self) -> dict[str, Any]:
+        by_attribute = {name: [label for label in self.labels if label.attribute == name] for name in self.attributes}
+        return {
+            "n_votes": len(self.votes.votes),
+            "n_voters": len({vote.worker for vote in self.votes.votes if vote.worker is not None}),
+            "n_tasks": self.votes.n_tasks,
+            "n_rejected": self.votes.n_rejected,
+            "n_labels": len(self.labels),
+            "n_undecided": sum(label.label is None for label in self.labels),
+            "models": sorted({label.picture.model or "(none)" for label in self.labels}),
+            "alpha": {name: dict(alpha._asdict()) for name, alpha in self.agreement.items()},
+            "attributes": {
+                name: {"labels": len(labels), "seen": sum(label.label == 1 for label in labels)}
+                for name, labels in by_attribute.items()
+                if labels
+            },
+        }
+
+    def text(self) -> str:
+        from verism.metrics.results import aligned, estimate
+
+        n = self.record()
+        voters = f" of {n['n_voters']:,} people" if n["n_voters"] else ""
+        lines = [f"{n['n_votes']:,} votes{voters}: {n['n_labels']:,} labels, {n['n_undecided']:,} undecided"]
+        if n["n_rejected"]:
+            lines.append(f"{n['n_rejected']:,} rows of rejected work left out")
+        rows = [["attribute", "labels", "seen", "alpha"]]
+        for name, counts in n["attributes"].items():
+            rows.append([name, f"{counts['labels']:,}", f"{counts['seen']:,}", estimate(self.agreement[name])])
+        return "\n".join([*lines, f"Krippendorff's alpha {estimate(self.agreement['all'])}", aligned(rows)])
 
 
 # -------------------------------------------------------------------------------------------------------------- labels

@@ -414,8 +414,7 @@ class _Comparer:
                 k,
                 seed=self.seed,
                 n_splits=self.rules.splits,
-                real_strata=[self.real.objects[r] for r in real],
-                generated_strata=[self.generated.objects[r] for r in generated],
+                strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
                 values=values,
             )
         return values, memberships(x, y, k, real_radii=radii), halves

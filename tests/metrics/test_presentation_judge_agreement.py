@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from verism.metrics.presentation.judging import JudgedPictures, judge_estimator, judge_models, report_record
+from verism.metrics.presentation.judge_agreement import JudgedImages, judge_estimator, judge_models
 
 GENDERS = ("woman", "man")
 
 
-def pictures(n=40, attributes=("hat", "tie"), settings=("neutral", "explicit"), seed=0):
-    """n pictures of each gender, attribute and setting; the judge is right up to a little noise."""
+def images(n=40, attributes=("hat", "tie"), settings=("neutral", "explicit"), seed=0):
+    """n images of each gender, attribute and setting; the judge is right up to a little noise."""
     rng = np.random.default_rng(seed)
     rows = [(s, a, g, i) for s in settings for a in attributes for g in GENDERS for i in range(n)]
     labels = rng.integers(0, 2, len(rows)).astype(float)
-    return JudgedPictures(
-        pictures=[f"{s}/{g}/{a if s == 'explicit' else ''}{i}" for s, a, g, i in rows],
+    return JudgedImages(
+        images=[f"{s}/{g}/{a if s == 'explicit' else ''}{i}" for s, a, g, i in rows],
         attributes=[a for _, a, _, _ in rows],
         settings=[s for s, _, _, _ in rows],
         genders=[g for _, _, g, _ in rows],
@@ -28,7 +28,7 @@ def pictures(n=40, attributes=("hat", "tie"), settings=("neutral", "explicit"), 
 
 
 def test_what_has_no_answer_or_no_label_is_left_out_on_both_sides_and_counted():
-    judged = pictures()
+    judged = images()
     estimates, labels = np.array(judged.estimates), np.array(judged.labels)
     estimates[:7] = math.nan
     labels[7:10] = math.nan
@@ -47,16 +47,16 @@ def test_what_has_no_answer_or_no_label_is_left_out_on_both_sides_and_counted():
 
 
 def test_rows_in_any_order_give_the_same_report():
-    judged = pictures()
+    judged = images()
     order = np.random.default_rng(1).permutation(len(judged.labels))
-    shuffled = JudgedPictures(**{name: [values[i] for i in order] for name, values in vars(judged).items()})
+    shuffled = JudgedImages(**{name: [values[i] for i in order] for name, values in vars(judged).items()})
     kwargs = {"genders": GENDERS, "attributes": ("hat", "tie"), "group_size": 30}
-    one, two = (report_record(judge_estimator(rows, **kwargs)) for rows in (judged, shuffled))
+    one, two = (judge_estimator(rows, **kwargs).record() for rows in (judged, shuffled))
     assert repr(one) == repr(two)
 
 
 def test_swapped_genders_change_the_sign_of_vectors_and_no_auc():
-    judged = pictures()
+    judged = images()
     one = judge_estimator(judged, genders=GENDERS, group_size=30)
     two = judge_estimator(judged, genders=("man", "woman"), group_size=30)
     for setting in ("neutral", "explicit"):
@@ -71,14 +71,14 @@ def test_swapped_genders_change_the_sign_of_vectors_and_no_auc():
 
 
 def test_yes_or_no_judges_tie_where_people_do():
-    judged = pictures()
+    judged = images()
     copied = judge_estimator(replace(judged, estimates=judged.labels), genders=GENDERS, group_size=30)
     assert np.array_equal(copied.vectors["neutral"].automatic, copied.vectors["neutral"].human)
     assert copied.artificial.overall.tau.value == pytest.approx(1.0)
 
 
 def test_conventions_go_with_the_protocol():
-    judged = pictures()
+    judged = images()
     for protocol, zeros in (("released", "positive"), ("corrected", "left_out")):
         report = judge_estimator(judged, genders=GENDERS, protocol=protocol, group_size=30)
         assert report.vectors["neutral"].agreement.zeros == zeros
@@ -87,7 +87,7 @@ def test_conventions_go_with_the_protocol():
 
 def test_several_models():
     reports = {
-        name: judge_estimator(pictures(seed=seed), genders=GENDERS, group_size=30)
+        name: judge_estimator(images(seed=seed), genders=GENDERS, group_size=30)
         for seed, name in enumerate(("one", "two"))
     }
     models = judge_models(reports)
@@ -99,7 +99,7 @@ def test_several_models():
 
 
 def test_bad_input_is_named():
-    judged = pictures()
+    judged = images()
     with pytest.raises(ValueError, match="one entry per row"):
         judge_estimator(replace(judged, genders=["woman"]), genders=GENDERS)
     with pytest.raises(ValueError, match=r"labels must be 0, 1 or NaN; got 0\.5"):
