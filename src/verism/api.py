@@ -229,7 +229,9 @@ def _judges(suite: Any, named: Mapping[str, str | Judge | None], context: Contex
         if judge in (TRUTH, NOBODY):
             continue
         if judge is not None:
-            judged.append((make_judge(judge, context, need.role) if isinstance(judge, str) else judge, need))
+            made = make_judge(judge, context, need.role) if isinstance(judge, str) else judge
+            getattr(made, "check", lambda _: None)(need)  # whether it knows the classes, before any picture is made
+            judged.append((made, need))
         elif not need.optional:
             raise UsageError(
                 f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"

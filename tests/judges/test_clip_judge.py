@@ -29,6 +29,7 @@ from transformers import (
 
 from verism.errors import UsageError, VerismError
 from verism.judges.embedding.clip import PRESETS, ClipJudge
+from verism.judges.hub import HubOptions
 from verism.records import EmbeddingNeed, LoadedImage, schema
 
 NEED = EmbeddingNeed(texts=("a dog",))
@@ -140,12 +141,12 @@ def test_siglip2_with_pictures_in_patches(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     processor = Siglip2ImageProcessorPil(patch_size=8, max_num_patches=16)
     processor.save_pretrained(tmp_path)
-    judge = ClipJudge(str(tmp_path), batch_size=2)
+    judge = ClipJudge(str(tmp_path), hub=HubOptions(batch_size=2))
     with torch.inference_mode():
         batches = [processor(images=[Image.fromarray(p.pixels)], return_tensors="pt") for p in PICTURES[:2]]
         by_hand = np.concatenate([model.get_image_features(**b).pooler_output.numpy() for b in batches])
     np.testing.assert_allclose(vectors(judge.observe(PICTURES[:2], NEED)), by_hand, atol=1e-5)
-    with pytest.raises(UsageError, match="takes pictures of one size"):
+    with pytest.raises(UsageError, match="takes images of one size"):
         ClipJudge(str(tmp_path), preprocessing="squash")
 
 
@@ -175,8 +176,8 @@ def test_chinese_clip_reads_its_texts_with_the_types_of_their_tokens(tmp_path: P
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_batch_size_and_neighbours_do_not_matter(clip_folder: Path, batch_size: int) -> None:
-    whole = ClipJudge(str(clip_folder), batch_size=32)
-    parts = ClipJudge(str(clip_folder), batch_size=batch_size)
+    whole = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=32))
+    parts = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=batch_size))
     expected = vectors(whole.observe(PICTURES, NEED))
     turned = vectors(parts.observe(PICTURES[::-1], NEED))[::-1]
     np.testing.assert_allclose(turned, expected, atol=1e-5)
@@ -185,7 +186,7 @@ def test_batch_size_and_neighbours_do_not_matter(clip_folder: Path, batch_size: 
 
 
 def test_lower_precision_is_close_and_in_the_name(clip_folder: Path) -> None:
-    full, half = ClipJudge(str(clip_folder)), ClipJudge(str(clip_folder), dtype="bfloat16")
+    full, half = ClipJudge(str(clip_folder)), ClipJudge(str(clip_folder), hub=HubOptions(dtype="bfloat16"))
     a, b = vectors(full.observe(PICTURES, NEED)), vectors(half.observe(PICTURES, NEED))
     cosine = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     assert cosine.min() > 0.98
@@ -216,7 +217,7 @@ def test_whole_picture_or_its_middle(clip_folder: Path) -> None:
 # Nothing is computed twice
 # --------------------------------------------------------------------------------------------------------------------
 def test_equal_pictures_and_texts_are_computed_once(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = ClipJudge(str(clip_folder), batch_size=2)
+    judge = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=2))
     seen = count_rows(judge, monkeypatch)
     twin = LoadedImage(image_id="twin", prompt_id="q", pixels=PICTURES[0].pixels.copy())
     table = judge.observe([PICTURES[0], PICTURES[1], twin], NEED)
@@ -256,7 +257,7 @@ def test_no_pictures_and_no_texts(clip_folder: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------------
 def test_the_name_holds_what_changes_a_vector(clip_folder: Path, tmp_path: Path) -> None:
     judge = ClipJudge(str(clip_folder))
-    assert judge.name == ClipJudge(str(clip_folder), batch_size=1, device="cpu").name
+    assert judge.name == ClipJudge(str(clip_folder), hub=HubOptions(batch_size=1, device="cpu")).name
     assert judge.name.startswith(f"clip:{clip_folder.name}@")
     assert judge.name.endswith(" preprocessing=model")
     others = tiny_clip(tmp_path / clip_folder.name, seed=1)
@@ -307,7 +308,7 @@ def test_a_preset_is_loaded_from_its_repository(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("verism.judges.embedding.clip.load_config", load)
     with pytest.raises(UsageError, match="seen"):
-        ClipJudge("ViT-B/32", revision="abc")
+        ClipJudge("ViT-B/32", hub=HubOptions(revision="abc"))
     assert asked == [("openai/clip-vit-base-patch32", "abc")]
 
 
@@ -315,7 +316,7 @@ def test_what_cannot_be_loaded_is_said(clip_folder: Path, tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="preprocessing must be one of model, squash, not 'crop'"):
         ClipJudge(str(clip_folder), preprocessing="crop")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="expected a repository of the Hugging Face hub, or a folder"):
-        ClipJudge(str(tmp_path / "none"), local_files_only=True)
+        ClipJudge(str(tmp_path / "none"), hub=HubOptions(local_files_only=True))
     with pytest.raises(UsageError, match="type 'dinov2', which does not give vectors of both"):
         ClipJudge(str(tiny_dinov2(tmp_path / "dino")))
     bare = tiny_clip(tmp_path / "bare")
@@ -358,7 +359,7 @@ def test_a_model_with_a_vector_per_token_is_refused(clip_folder: Path, monkeypat
 
 def test_memory_that_runs_out_halves_the_batch(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = vectors(ClipJudge(str(clip_folder)).observe(PICTURES, NEED))
-    judge = ClipJudge(str(clip_folder), batch_size=4)
+    judge = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=4))
     features = judge._model.get_image_features
     sizes: list[int] = []
 

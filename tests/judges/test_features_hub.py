@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from PIL import Image
 from tiny_models import tiny_clip, tiny_dinov2
 
 from verism.errors import UsageError
-from verism.judges.features.hub import clip_features, dinov2_features
+from verism.judges.features.transformers_features import clip_features, dinov2_features
+from verism.judges.hub import HubOptions
 from verism.records import FeatureNeed, LoadedImage
 
-LOCAL = {"local_files_only": True, "device": "cpu"}
+LOCAL: dict[str, Any] = {"hub": HubOptions(local_files_only=True, device="cpu")}
 
 
 def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
@@ -102,7 +104,7 @@ def test_squash_is_one_resize_and_the_normalisation(dinov2: Path):
 @pytest.mark.parametrize("kind", ["clip", "dinov2"])
 def test_vectors_do_not_depend_on_neighbours(kind: str, clip: Path, dinov2: Path):
     make, folder = {"clip": (clip_features, clip), "dinov2": (dinov2_features, dinov2)}[kind]
-    judge = make(str(folder), batch_size=2, **LOCAL)
+    judge = make(str(folder), hub=HubOptions(batch_size=2, device="cpu"))
     table = judge.observe(IMAGES[::-1], FeatureNeed())
     alone = np.concatenate([make(str(folder), **LOCAL).features([i]) for i in IMAGES[::-1]])
     assert np.abs(np.array(table["vector"].to_list()) - alone).max() < 1e-4
@@ -110,7 +112,7 @@ def test_vectors_do_not_depend_on_neighbours(kind: str, clip: Path, dinov2: Path
 
 
 def test_name_is_kind_model_content_and_options(clip: Path):
-    name = clip_features(str(clip), dtype="bfloat16", **LOCAL).name
+    name = clip_features(str(clip), hub=HubOptions(dtype="bfloat16", device="cpu")).name
     assert name.startswith("clip:clip@")
     assert name.endswith(" preprocessing=model layer=projection dtype=bfloat16")
 

@@ -20,7 +20,7 @@ from verism.annotation.sampling import draw_items
 from verism.annotation.tasks import tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.cards import JudgeCard, Measured, write_card
-from verism.generators.people import PeopleGenerator, PlainPeople
+from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople
 from verism.pipeline.calibration import calibrate, read_truth
 from verism.pipeline.correcting import adjust_by_cards, adjust_by_people
 from verism.records import Observed, SkinToneNeed, frame, make_image_id
@@ -316,7 +316,8 @@ PEOPLE = {"female": 0.75, "wears": {"shirt": (1.0, 1.0), "tie": (0.2, 0.8)}}
 def _painted_run(folder, name, *, jobs, seed, female):
     study = folder / f"{name}.json"
     study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"{name} {n}" for n in range(jobs)]}))
-    painter = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), **(PEOPLE | {"female": female})))
+    people = PeopleSettings(**(PEOPLE | {"female": female}))
+    painter = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), people))
     return verism.evaluate(
         "social_bias", model=painter, study=study, vqa=Slips(painter), skin_tone="none", seed=seed,
         rules={"n_resamples": 200}, out=folder / name,
@@ -391,7 +392,8 @@ def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
                                             "groups": ["person"], "attributes": [], "n_images": 4}))  # fmt: skip
     shares = np.array([0, 0.3, 0, 0.5, 0, 0.2, 0, 0, 0, 0])
     run = verism.evaluate(
-        "social_bias", model=PeopleGenerator(painter, tones=shares), study=study, skin_tone=judge, out=tmp_path / "run",
+        "social_bias", model=PeopleGenerator(painter, PeopleSettings(tones=shares)), study=study, skin_tone=judge,
+        out=tmp_path / "run",
         rules={"cards": [str(card)], "n_resamples": 500, "intersections": []}, seed=2,
     )  # fmt: skip
     found = named(run.scores())
