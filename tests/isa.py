@@ -145,6 +145,11 @@ class Margins:
 
 def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get(RECORD):
+        from hypothesis import settings
+
+        # The same examples under each setting, or their comparisons could not be compared.
+        settings.register_profile("isa", derandomize=True, database=None)
+        settings.load_profile("isa")
         margins = Margins()
         margins.wrap()
         config.pluginmanager.register(margins)
