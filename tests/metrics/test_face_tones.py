@@ -18,7 +18,7 @@ def face(number: int, **measured: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
 def test_face_tone_without_faces_has_no_tone(protocol: str) -> None:
-    assert face_tone([], protocol) == (None, "not looked at")
+    assert face_tone([], protocol) == (None, "not observed")
     assert face_tone([face(-1, note="too dark")], protocol) == (None, "too dark")
     assert face_tone([face(-1)], protocol) == (None, "no face found")
 

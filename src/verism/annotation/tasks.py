@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_document
+from verism.files import IMAGE_SUFFIXES, read_document
 from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
 from verism.store import Run
 from verism.suites.catalogue import stored_suite
@@ -137,5 +137,5 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
 
 def _example(text: str, folder: Path) -> str:
     """A sentence as it is; the name of an image file as its path."""
-    is_image = Path(text).suffix.lower() in PICTURE_SUFFIXES and (folder / text).is_file()
+    is_image = Path(text).suffix.lower() in IMAGE_SUFFIXES and (folder / text).is_file()
     return str((folder / text).absolute()) if is_image else text

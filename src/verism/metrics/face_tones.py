@@ -33,7 +33,7 @@ def face_tone(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int | 
     rows = sorted(faces, key=lambda row: row["face"])
     there = [row for row in rows if row["face"] >= 0]
     if not there:
-        return None, str(rows[0]["note"] or "no face found") if rows else "not looked at"
+        return None, str(rows[0]["note"] or "no face found") if rows else "not observed"
     return _largest_usable(there) if protocol == "corrected" else _mean_angle(there, protocol)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from verism.cards import JudgeCard
+from verism.files import write_whole
 from verism.records import ROLES, STATES, TABLES, content_hash
 from verism.reports import tables
 from verism.reports.adjustments import adjusted_rows
@@ -267,14 +267,8 @@ def render(template: str, sources: Sequence[Source], *, cards: Sequence[JudgeCar
 def write_page(page: str, out: Path) -> Path:
     """Write a page whole; ``out`` is an ``.html`` file, or a directory that gets an ``index.html``."""
     file = out if out.suffix.lower() in (".html", ".htm") else out / "index.html"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
-        temporary.write_bytes(page.encode("utf-8", "backslashreplace"))
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
+    write_whole(file, page.encode("utf-8", "backslashreplace"))
     return file
 
 

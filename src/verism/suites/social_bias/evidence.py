@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from verism.metrics.face_tones import face_tone
 from verism.records import PROTOCOLS
-from verism.suites.shown import Shown, VerdictRows
 from verism.suites.social_bias.replies import chance_margin, released_choice, released_yes, strict_choice
 from verism.suites.social_bias.studies import Axis, Study
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage, VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,7 @@ class _Answers:
 
 
 def answer_rows(
-    rows: VerdictRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame, *, unsure: float
+    rows: VerdictRows, pictures: Sequence[ShownImage], study: Study, answers: pl.DataFrame, *, unsure: float
 ) -> None:
     """Rows of the axes that are asked about, of the attributes, and of ``person``.
 
@@ -68,7 +68,7 @@ def answer_rows(
                 _attribute_row(rows, picture, protocol, study, attribute, given, absent, unsure)
 
 
-def _person_row(rows: VerdictRows, picture: Shown, study: Study, given: _Answers, unsure: float) -> str | None:
+def _person_row(rows: VerdictRows, picture: ShownImage, study: Study, given: _Answers, unsure: float) -> str | None:
     """The row of ``person``; what to say of the other questions if nobody is there, None otherwise."""
     answer = given.of(study.visible_question)
     value: float | None = None
@@ -84,7 +84,7 @@ def _person_row(rows: VerdictRows, picture: Shown, study: Study, given: _Answers
 
 def _axis_row(
     rows: VerdictRows,
-    picture: Shown,
+    picture: ShownImage,
     protocol: str,
     axis: Axis,
     given: _Answers,
@@ -119,7 +119,7 @@ def _axis_row(
 
 def _attribute_row(
     rows: VerdictRows,
-    picture: Shown,
+    picture: ShownImage,
     protocol: str,
     study: Study,
     attribute: str,
@@ -159,7 +159,7 @@ def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str
 
 
 # --------------------------------------------------------------------------------------------------------------- tones
-def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], axis: Axis, skin: pl.DataFrame) -> None:
+def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], axis: Axis, skin: pl.DataFrame) -> None:
     """Rows of ``tone``, under each protocol as ``metrics.face_tones`` reads the faces.
 
     Args:
@@ -177,10 +177,11 @@ def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], axis: Axis, skin: pl
             detail: dict[str, Any] = {}
             if picture.problem is not None:
                 tone, reason = None, picture.problem
+            elif not faces:
+                tone, reason = None, NOT_OBSERVED
             else:
                 tone, reason = face_tone(faces, protocol)
-                if faces:
-                    detail["faces"] = sum(row["face"] >= 0 for row in faces)
+                detail["faces"] = sum(row["face"] >= 0 for row in faces)
             if tone is not None:
                 detail["class"] = str(tone)
             rows.add(picture, protocol, axis.name, tone, reason, detail)
