@@ -78,7 +78,7 @@ def card_of_run(
         raise UsageError(f"{run.path}: none of the images whose truth is known has a verdict of {judges[role]}")
     if left_out:
         about += f"; {len(left_out):,} images are left out, whose true class the judge cannot predict"
-    images = {image for of_rule in known.values() for image in of_rule}
+    used = {image for of_rule in known.values() for image in of_rule}
     settings = run.manifest.settings
     values = suite.all_rules()
     return JudgeCard(
@@ -93,8 +93,8 @@ def card_of_run(
             "suite": suite.name,
             "pictures_by": settings.generator or "not recorded",
             "seed": settings.seed,
-            "pictures": len(images),
-            "pictures_hash": content_hash(sorted(images))[:16],
+            "pictures": len(used),
+            "pictures_hash": content_hash(sorted(used))[:16],
             "run": settings.hash()[:16],
             "truth": source,
             "rules": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,7 @@ def _import(store: VoteStore, path: Path, run: Run) -> None:
     say(f"{put.n_votes:,} answers of {put.n_raters:,} raters taken in{known}; see: verism agreement {run.path}")
 
 
-def _export(store: VoteStore, runs: list[Run], call: _Call) -> None:
+def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
     from verism.annotation.exchange import export_study
 
     assert call.to is not None
@@ -186,7 +187,9 @@ def _list_tasks(run: Run, as_json: bool) -> None:
     say(f"start with, for example: verism annotate {run.path} --task {tasks[0].name!r} --per-cell 20 --open")
 
 
-def _study(runs: list[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]) -> VoteStore:
+def _study(
+    runs: Sequence[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]
+) -> VoteStore:
     """The study of this name: made now, or the one that is there if nothing else was asked for."""
     from verism.annotation.ratings import find_study, link_study, study_path
     from verism.annotation.votes import Study, VoteStore
@@ -239,7 +242,7 @@ def _refuse_other(store: VoteStore, names: tuple[str, ...], own: Path | None, se
         raise UsageError(f"{store.path} does not ask {missing[0]!r}; it asks {', '.join(there)}. Give another --study")
 
 
-def _tasks(runs: list[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
+def _tasks(runs: Sequence[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
     from verism.annotation.tasks import PREFERENCE, choose_tasks, read_tasks, tasks_of
 
     mine = [] if own is None else read_tasks(own)
@@ -247,7 +250,7 @@ def _tasks(runs: list[Run], names: tuple[str, ...], own: Path | None) -> list[Ra
     return choose_tasks(list(offered.values()), names) if names else mine
 
 
-def _items(runs: list[Run], tasks: list[RatingTask], settings: dict[str, Any]) -> list[Any]:
+def _items(runs: Sequence[Run], tasks: list[RatingTask], settings: dict[str, Any]) -> list[Any]:
     from verism.annotation.sampling import draw_items, interleaved, read_checks, with_checks
 
     by = tuple(part.strip() for part in (settings["by"] or "").split(",") if part.strip())
