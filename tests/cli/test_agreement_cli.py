@@ -14,9 +14,10 @@ from verism.annotation.sampling import draw_items, with_checks
 from verism.annotation.tasks import PREFERENCE, general_tasks, tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.imaging import encode_png
+from verism.manifest import RunSettings
 from verism.records import RatingTask, frame, make_image_id
-from verism.suites.catalogue import make_suite
 from verism.store import Run
+from verism.suites.catalogue import make_suite
 
 JUDGE = "replies@1"
 SMALL = {"extends": "released", "attributes": ["boots", {"name": "tie", "phrase": "with a tie"}], "n_images": 2}
@@ -40,7 +41,7 @@ def dressed(tmp_path):
     suite = make_suite("gender_presentation", study=tmp_path / "small.json", settings="neutral").with_rules(
         n_resamples=50
     )
-    run = Run.start(tmp_path / "run", {"suite": "gender_presentation", "seed": 0, **suite.settings()})
+    run = Run.start(tmp_path / "run", RunSettings(suite=suite.name, suite_settings=suite.settings()))
     run.write_prompts(suite.prompts())
     images, answers = [], []
     png = encode_png(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8))

@@ -12,6 +12,7 @@ from fakes import PixelJudge
 
 from verism.annotation.ratings import study_path
 from verism.annotation.votes import VoteStore
+from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, run_pictures
 from verism.pipeline.scoring import score_run
 from verism.store import Run
@@ -25,7 +26,7 @@ def run_dir(tmp_path, suite, scripted) -> Path:
 
 def painted(path: Path, suite, generator) -> Path:
     judge = PixelJudge(name="eye")
-    run = Run.start(path, {"suite": suite.name, "seed": 5, **suite.settings()})
+    run = Run.start(path, RunSettings(suite=suite.name, suite_settings=suite.settings(), seed=5))
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, need) for need in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})

@@ -181,6 +181,6 @@ def test_a_class_that_the_task_does_not_have_is_an_error(tmp_path: Path) -> None
 
 
 def test_calibration_of_a_role_without_one_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'smell'.*only judge cards of skin_tone"):
+    with pytest.raises(UsageError, match=r"'smell'.*only cards of skin_tone"):
         calibration_of("smell")
     assert calibration_of("skin_tone").need.role == "skin_tone"

@@ -59,7 +59,7 @@ def calibration_of(role: str) -> Calibration:
         UsageError: nobody has said so for this role.
     """
     if role not in CALIBRATIONS:
-        raise UsageError(f"{role!r}: without a run there are only judge cards of {', '.join(CALIBRATIONS)}")
+        raise UsageError(f"{role!r}: without a run there are only cards of {', '.join(CALIBRATIONS)}")
     module, _, attribute = CALIBRATIONS[role].partition(":")
     calibration = getattr(importlib.import_module(module), attribute)
     assert isinstance(calibration, Calibration)
