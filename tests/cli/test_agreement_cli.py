@@ -149,14 +149,14 @@ def test_answers_are_labels_and_correct_the_judge(dressed):
     assert value(scores, "gep", estimator="VQA") == 0.75
     assert value(scores, "gep", "human", estimator="VQA") == pytest.approx(0.5)
     assert value(scores, "gep", estimator="human") == 0.5
-    marks = api.open_run(dressed.path).manifest["notes"]["rules"]["labels"]
+    marks = api.open_run(dressed.path).manifest.scoring.rules["labels"]
     assert marks["man/0"] == {"boots": "10"}
 
 
 def test_answers_as_labels_by_the_command_line(in_process, dressed):
     code, _, err = in_process("score", dressed.path, "--rule", "labels=annotation")
     assert code == 2
-    assert "nobody judged its pictures yet" in err
+    assert "nobody rated its images yet" in err
     ask(dressed, about_boots(dressed)[:1], {"A": truth_of(dressed)})
     code, out, _ = in_process("score", dressed.path, "--rule", "labels=annotation", "--json")
     assert code == 0
@@ -180,7 +180,8 @@ def test_a_scale_and_tones_are_printed_by_their_order(in_process, dressed):
     tone = RatingTask(
         name="tone", question="?", kind="tone", options=tuple(map(str, range(1, 11))), level="ordinal", rule="tone"
     )
-    ask(dressed, [general_tasks()[1], tone], {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}, per_cell=8)
+    answers = {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}
+    ask(dressed, [general_tasks()[1], tone], answers, per_cell=8)
     code, out, _ = in_process("agreement", dressed.path, "--resamples", 20)
     assert code == 0
     assert "krippendorff alpha (ordinal)" in out
@@ -210,7 +211,7 @@ def test_preferences_are_printed_with_names_and_a_test(in_process, dressed, tmp_
 def test_what_cannot_be_is_refused(in_process, dressed):
     code, _, err = in_process("agreement", dressed.path)
     assert code == 2
-    assert "nobody judged its pictures yet; see: verism annotate" in err
+    assert "nobody rated its images yet; see: verism annotate" in err
     ask(dressed, about_boots(dressed)[:1], {"A": truth_of(dressed)}, per_cell=1)
     code, _, err = in_process("agreement", dressed.path, "--by", "age")
     assert code == 2

@@ -151,7 +151,9 @@ def _import(store: VoteStore, path: Path, run: Run) -> None:
     for where, why in put.skipped:
         say(f"skipped: {where}: {why}")
     known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
-    say(f"{put.n_votes:,} answers of {put.n_raters:,} raters taken in{known}; see: verism agreement {run.path}")
+    say(
+        f"{put.n_votes:,} answers of {put.n_raters:,} {'rater' if put.n_raters == 1 else 'raters'} taken in{known}; see: verism agreement {run.path}"
+    )
 
 
 def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
