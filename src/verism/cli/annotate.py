@@ -151,9 +151,8 @@ def _import(store: VoteStore, path: Path, run: Run) -> None:
     for where, why in put.skipped:
         say(f"skipped: {where}: {why}")
     known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
-    say(
-        f"{put.n_votes:,} answers of {put.n_raters:,} {'rater' if put.n_raters == 1 else 'raters'} taken in{known}; see: verism agreement {run.path}"
-    )
+    raters = f"{put.n_raters:,} rater{'s' * (put.n_raters != 1)}"
+    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {run.path}")
 
 
 def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
