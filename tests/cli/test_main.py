@@ -144,7 +144,7 @@ def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
 def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     from fakes import PixelPainter
 
-    from verism.pipeline import scenes as rendering
+    from verism.suites.paintskills import rendering
     from verism.suites.paintskills.suite import PaintSkills
 
     suite = PaintSkills.standard(skills=("object",), limit=3)
@@ -162,7 +162,7 @@ def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
 def test_scenes_that_cannot_be_painted_are_listed_and_left_out(tmp_path):
     from fakes import PixelPainter
 
-    from verism.pipeline.scenes import render_scenes
+    from verism.suites.paintskills.rendering import render_scenes
     from verism.suites.paintskills.suite import PaintSkills
 
     suite = PaintSkills.standard(skills=("object",), limit=3)

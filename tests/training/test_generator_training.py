@@ -16,7 +16,7 @@ import pytest
 from verism.errors import UsageError, VerismError
 from verism.generators.builtin import FILES, BuiltinGenerator
 from verism.generators.layered import MOST_OBJECTS, Description, Language, Placed, mirrored_text
-from verism.pipeline.scenes import render_scenes
+from verism.suites.paintskills.rendering import render_scenes
 from verism.records import Prompt, Request
 from verism.simulator.painter import ScenePainter
 from verism.suites.paintskills.layout import mask_path

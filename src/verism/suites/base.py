@@ -130,7 +130,8 @@ class Suite(ABC):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: of its tables.
-        commands: commands of its own for the command line, by name: ``"package.module:command"`` of click.
+        commands: commands of its own for the command line, by path (``data check``): ``"package.module:command"`` of
+            click. They ask for judges and runs through ``terminal.Services``.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         rule_values: rules that differ from their defaults, by name, as plain JSON.

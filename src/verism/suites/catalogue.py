@@ -7,7 +7,8 @@ suite is imported before it is asked for.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "commands",
     "make_suite",
+    "plugin_commands",
     "plugin_of",
     "presentation_of",
     "stored_suite",
@@ -56,6 +58,7 @@ SUITES: Mapping[str, Entry] = {
     "paintskills": Entry(
         f"{HOME}.paintskills.suite:PaintSkills",
         "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+        commands={"scenes render": f"{HOME}.paintskills.cli:render", "demo": f"{HOME}.paintskills.cli:demo"},
     ),
     "paintskills_v1": Entry(
         f"{HOME}.paintskills.suite:PaintSkillsV1",
@@ -64,6 +67,7 @@ SUITES: Mapping[str, Entry] = {
     "geography": Entry(
         f"{HOME}.geography.suite:Geography",
         "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+        commands={"data check": f"{HOME}.geography.cli:check"},
     ),
     "geography_dollarstreet": Entry(
         f"{HOME}.geography.suite:GeographyDollarStreet",
@@ -172,8 +176,20 @@ def plugin_of(suite: Suite) -> dict[str, str]:
 
 
 def commands() -> dict[str, str]:
-    """Commands that suites add to the command line: ``module:command`` by name."""
+    """Commands that suites of verism add to the command line: ``module:command`` by path (``scenes render``)."""
     return {name: location for entry in SUITES.values() for name, location in (entry.commands or {}).items()}
+
+
+def plugin_commands() -> dict[str, str]:
+    """The same of suites from other packages, which are loaded for it; those that cannot be are left out."""
+    return {name: location for suite in _plugins() for name, location in suite.commands.items()}
+
+
+def _plugins() -> Iterator[type[Suite]]:
+    for name in suite_entries():
+        if name not in SUITES:
+            with suppress(UsageError):
+                yield suite_class(name)
 
 
 def _package(point: metadata.EntryPoint) -> str:
