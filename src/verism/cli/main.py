@@ -454,7 +454,7 @@ class _Services:
 def main() -> None:
     """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="verism", standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as err:

@@ -288,7 +288,7 @@ def gep_ablate(
 def _lines(path: Path | None, option: str) -> list[str]:
     if path is None:
         return []
-    lines = read_lines(path)
+    lines = read_lines(path, f"the texts of {option}, one per line")
     if not lines:
         raise UsageError(f"{option} {path}: no lines in it")
     return lines
