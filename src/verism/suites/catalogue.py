@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "plugin_commands",
     "plugin_of",
     "presentation_of",
+    "published_figures",
     "stored_suite",
     "suite_class",
     "suite_entries",
@@ -45,12 +46,14 @@ class Entry:
         summary: one line; empty for plug-ins until they are loaded.
         package: distribution and version of a plug-in, ``name 1.0``; empty for what comes with verism.
         commands: of its own for the command line: ``module:command`` by name.
+        published: figures of papers about it, worked out again: ``module:function`` by name.
     """
 
     location: str
     summary: str = ""
     package: str = ""
-    commands: Mapping[str, str] | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
 
 
 HOME = "verism.suites"
@@ -59,6 +62,7 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.paintskills.suite:PaintSkills",
         "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
         commands={"scenes render": f"{HOME}.paintskills.cli:render", "demo": f"{HOME}.paintskills.cli:demo"},
+        published={"dalleval": f"{HOME}.paintskills.published:dalleval"},
     ),
     "paintskills_v1": Entry(
         f"{HOME}.paintskills.suite:PaintSkillsV1",
@@ -68,6 +72,7 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.geography.suite:Geography",
         "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
         commands={"data check": f"{HOME}.geography.cli:check"},
+        published={"digin": f"{HOME}.geography.published:digin"},
     ),
     "geography_dollarstreet": Entry(
         f"{HOME}.geography.suite:GeographyDollarStreet",
@@ -81,18 +86,22 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.gender_presentation.suite:GenderPresentation",
         "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
         commands={"gep": f"{HOME}.gender_presentation.cli:gep"},
+        published={"gep": f"{HOME}.gender_presentation.published:gep"},
     ),
     "social_bias": Entry(
         f"{HOME}.social_bias.suite:SocialBias",
         "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
+        published={"dalleval": f"{HOME}.social_bias.published:dalleval"},
     ),
     "social_bias_v1": Entry(
         f"{HOME}.social_bias_v1.suite:SocialBiasV1",
         "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
+        published={"dalleval": f"{HOME}.social_bias_v1.published:dalleval"},
     ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
+        published={"dalleval": f"{HOME}.alignment.published:dalleval"},
     ),
 }
 
@@ -177,12 +186,22 @@ def plugin_of(suite: Suite) -> dict[str, str]:
 
 def commands() -> dict[str, str]:
     """Commands that suites of verism add to the command line: ``module:command`` by path (``scenes render``)."""
-    return {name: location for entry in SUITES.values() for name, location in (entry.commands or {}).items()}
+    return {name: location for entry in SUITES.values() for name, location in entry.commands.items()}
 
 
 def plugin_commands() -> dict[str, str]:
     """The same of suites from other packages, which are loaded for it; those that cannot be are left out."""
     return {name: location for suite in _plugins() for name, location in suite.commands.items()}
+
+
+def published_figures() -> dict[str, list[str]]:
+    """By name of a paper, the ``module:function`` of every suite that works figures of it out again."""
+    found: dict[str, list[str]] = {}
+    for declared in (*(entry.published for entry in SUITES.values()), *(suite.published for suite in _plugins())):
+        for name, location in declared.items():
+            if location not in found.setdefault(name, []):  # a subclass has what its parent declares
+                found[name].append(location)
+    return found
 
 
 def _plugins() -> Iterator[type[Suite]]:

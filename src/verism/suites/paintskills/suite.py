@@ -109,6 +109,7 @@ class PaintSkills(Suite):
         "scenes render": "verism.suites.paintskills.cli:render",
         "demo": "verism.suites.paintskills.cli:demo",
     }
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),
