@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from verism.errors import UsageError
 from verism.published import (
-    Check,
     Known,
     Verdict,
     Writer,
@@ -23,17 +22,9 @@ from verism.published import (
     read_published,
     undocumented,
 )
-from verism.suites.catalogue import SUITES, published_figures, suite_class
+from verism.suites.catalogue import SUITES, published_checks, published_figures, suite_class
 
 PAPERS = ("gep", "dalleval", "digin")
-
-
-def checks(paper: str) -> list[Check]:
-    parts = []
-    for location in published_figures()[paper]:
-        module, _, function = location.partition(":")
-        parts.append(getattr(importlib.import_module(module), function)())
-    return in_order(parts)
 
 
 def verdict(printed: str, value: float, slack: float = 0.0, known: Known | None = None) -> Verdict:
@@ -149,7 +140,7 @@ def test_records_have_the_documented_keys() -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_everything_is_as_documented(paper: str) -> None:
-    found = checks(paper)
+    found = published_checks(paper)
     assert undocumented(found) == []
     assert len(found) > 100
     lines = [(c.paper, c.table, c.quantity) for c in found]
@@ -164,7 +155,7 @@ def test_the_page_counts_as_the_commands_do() -> None:
         [cell.strip() for cell in row.strip("| \n").split("|")] for row in page.read_text(encoding="utf-8").split("\n")
     ]
     counts = {row[0]: row[2:] for row in rows if row[0] in set(Verdict)}
-    found = [[check.verdict for check in checks(paper)] for paper in PAPERS]
+    found = [[check.verdict for check in published_checks(paper)] for paper in PAPERS]
     assert counts == {v.value: [str(verdicts.count(v)) for verdicts in found] for v in Verdict}
 
 
@@ -178,9 +169,13 @@ def test_every_figure_that_agrees_is_held_to_its_tolerance(paper: str, monkeypat
         gap = allowed * 1.001 + rest.get("slack", 0.0) + 1e-8
         honest(self, table, quantity, printed, float(printed) + (gap if value >= float(printed) else -gap), **rest)
 
-    before = {(c.table, c.quantity) for c in checks(paper) if c.verdict is Verdict.AGREES and c.tolerance is not None}
+    before = {
+        (c.table, c.quantity)
+        for c in published_checks(paper)
+        if c.verdict is Verdict.AGREES and c.tolerance is not None
+    }
     monkeypatch.setattr(Writer, "number", moved)
-    after = {(c.table, c.quantity) for c in undocumented(checks(paper))}
+    after = {(c.table, c.quantity) for c in undocumented(published_checks(paper))}
     assert before <= after
 
 
@@ -194,6 +189,11 @@ def test_catalogue_entry_declares_what_its_class_declares(name: str) -> None:
         (suite.commands, entry.commands, inherited and inherited.commands),
     ):
         assert dict(declared) == dict(listed or above or {})
+
+
+def test_published_checks_of_an_unknown_paper_are_refused() -> None:
+    with pytest.raises(UsageError, match="no figures of 'gpe'"):
+        published_checks("gpe")
 
 
 def test_every_paper_is_one_that_a_suite_declares() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -143,8 +143,7 @@ class LazyCommand(click.Command):
 
     def loaded(self) -> click.Command:
         """The command itself."""
-        module, _, attribute = self.location.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = resolve_name(self.location)
         return command
 
     def get_short_help_str(self, limit: int = 45) -> str:

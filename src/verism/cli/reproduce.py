@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pkgutil import resolve_name
 
 import click
 
 from verism.errors import UsageError
-from verism.suites.catalogue import published_figures
+from verism.suites.catalogue import published_checks, published_figures
 from verism.terminal import Group, put_json, say
-
-if TYPE_CHECKING:
-    from verism.published import Check
 
 __all__ = ["reproduce"]
 
@@ -45,20 +41,17 @@ def reproduce() -> None:
 
 
 def _command(name: str, locations: Sequence[str]) -> click.Command:
-    functions: list[Callable[[], list[Check]]] = []
-    for location in locations:
-        module, _, function = location.partition(":")
-        functions.append(getattr(importlib.import_module(module), function))
-    about = "\n".join((function.__doc__ or "").partition("\n")[0] for function in functions)
+    docs = [resolve_name(location).__doc__ for location in locations]
+    about = "\n".join((doc or "").partition("\n")[0] for doc in docs)
 
     @click.command(name, help=f"{about}\n\n\b\nverism reproduce {name} --differences\nverism reproduce {name} --json")
     @click.option("--table", help='Only one table: 6, "Table 6", text; where versions differ also "v1 3".')
     @click.option("--differences", is_flag=True, help="Leave out what agrees.")
     @click.option("--json", "as_json", is_flag=True, help="Print the lines as JSON.")
     def command(table: str | None, differences: bool, as_json: bool) -> None:
-        from verism.published import Verdict, as_records, as_text, in_order, of_table, undocumented
+        from verism.published import Verdict, as_records, as_text, of_table, undocumented
 
-        found = in_order(function() for function in functions)
+        found = published_checks(name)
         if table is not None:
             try:
                 found = of_table(found, table)

@@ -6,15 +6,16 @@ suite is imported before it is asked for.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
+from pkgutil import resolve_name
 from typing import Any
 
 from verism.errors import UsageError
 from verism.manifest import canonical_suite_name
+from verism.published import Check, in_order
 from verism.specs import Presentation, did_you_mean
 from verism.store import Run
 from verism.suites.base import Suite
@@ -28,6 +29,7 @@ __all__ = [
     "plugin_commands",
     "plugin_of",
     "presentation_of",
+    "published_checks",
     "published_figures",
     "stored_suite",
     "suite_class",
@@ -127,9 +129,8 @@ def suite_class(name: str) -> type[Suite]:
     if wanted not in known:
         raise UsageError(f"unknown suite {name!r}.{did_you_mean(wanted, known)} There are: {', '.join(known)}")
     entry = known[wanted]
-    module, _, attribute = entry.location.partition(":")
     try:
-        loaded = getattr(importlib.import_module(module), attribute)
+        loaded = resolve_name(entry.location)
     except Exception as err:
         if not entry.package:
             raise
@@ -139,7 +140,9 @@ def suite_class(name: str) -> type[Suite]:
             f"suite {name}: {entry.location} of {entry.package} is no subclass of verism.suites.base.Suite"
         )
     if canonical_suite_name(loaded.info.name) != wanted:
-        raise UsageError(f"suite {name}: the class {attribute} of {entry.package} calls itself {loaded.info.name!r}")
+        raise UsageError(
+            f"suite {name}: the class {loaded.__name__} of {entry.package} calls itself {loaded.info.name!r}"
+        )
     return loaded
 
 
@@ -202,6 +205,21 @@ def published_figures() -> dict[str, list[str]]:
             if location not in found.setdefault(name, []):  # a subclass has what its parent declares
                 found[name].append(location)
     return found
+
+
+def published_checks(paper: str) -> list[Check]:
+    """The figures of a paper beside the same worked out again, by all suites that declare some of it.
+
+    Args:
+        paper: one of ``published_figures``.
+
+    Raises:
+        UsageError: another name.
+    """
+    known = published_figures()
+    if paper not in known:
+        raise UsageError(f"no figures of {paper!r}.{did_you_mean(paper, known)} There are those of {', '.join(known)}")
+    return in_order(resolve_name(location)() for location in known[paper])
 
 
 def _plugins() -> Iterator[type[Suite]]:
