@@ -29,7 +29,7 @@ from verism.errors import UsageError, VerismError
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
-from verism.terminal import Failures, put_json, say
+from verism.terminal import Failures, Services, put_json, say
 
 if TYPE_CHECKING:
     from verism.api import Plan
@@ -417,7 +417,7 @@ def doctor(as_json: bool) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- commands of suites
-class _Services:
+class _Services(Services):
     """What commands of suites may ask of the parts above them (``terminal.Services``); click's ``obj``."""
 
     def make_judge(self, name: str, role: str, **context: Any) -> Any:
