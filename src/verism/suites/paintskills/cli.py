@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -96,19 +97,19 @@ def demo(services: Services, out: Path, limit: int, seed: int) -> None:
     verism demo --out demo_run --limit 12       (quicker, and coarser)
     """
     start = time.monotonic()
-    asked = {"suite": "paintskills", "limit": limit, "seed": seed}
+    asked: dict[str, Any] = {"limit": limit, "seed": seed}
     rendered = {**asked, "processes": os.cpu_count() or 1}
     say(f"{limit} prompts of paintskills for the built-in text-to-image model")
-    model = services.evaluate(model="builtin", out=out / "builtin", **asked)
+    model = services.evaluate("paintskills", model="builtin", out=out / "builtin", **asked)
     say(f"the same prompts rendered by the simulator; the scripted generator errs in about {DEMO_ERROR:.0%}")
-    scripted = services.evaluate(model=f"scripted:error={DEMO_ERROR}", out=out / "scripted", **rendered)
-    oracle = services.evaluate(model="oracle", out=out / "oracle", **rendered)
+    scripted = services.evaluate("paintskills", model=f"scripted:error={DEMO_ERROR}", out=out / "scripted", **rendered)
+    oracle = services.evaluate("paintskills", model="oracle", out=out / "oracle", **rendered)
     # The oracle's images serve again: shuffling only changes whose prompt an image answers.
     manifest = out / "oracle-pictures.csv"
     usable = [row for row in oracle.read("images").iter_rows(named=True) if row["state"] == "ok"]
     rows = ((row["prompt_id"], oracle.resolve(row["path"]).absolute()) for row in usable)
     write_csv(manifest, ("prompt_id", "path"), rows)
-    shuffled = services.evaluate(images=manifest, out=out / "shuffled", shuffle=True, **asked)
+    shuffled = services.evaluate("paintskills", images=manifest, out=out / "shuffled", shuffle=True, **asked)
     runs = [model, scripted, oracle, shuffled]
     page = services.report(*runs, out=out / "report.html")
     click.echo(services.scores_table(*runs))
