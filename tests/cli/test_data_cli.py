@@ -54,3 +54,12 @@ def test_data_reference_has_the_options_of_its_suite_only(in_process: Verism) ->
     assert "--tree-tag" in geography
     assert "--tree-tag" not in quality
     assert "--reference" not in geography.replace("--reference takes", "")
+
+
+def test_a_run_with_real_images_alone_still_asks_for_prompts(
+    in_process: Verism, real_images: Path, tmp_path: Path
+) -> None:
+    asked = ("--reference", real_images, "--model", "builtin", "--features", "builtin", "--out", tmp_path / "R")
+    code, _, err = in_process("run", "quality", *asked)
+    assert code == 2
+    assert "needs pictures (--images) or prompts for a model (--prompts FILE)" in err
