@@ -19,10 +19,9 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.files import whole_file
+from verism.training.settings import PAINTSKILLS_CLASSES, PAINTSKILLS_COLORS
 
 __all__ = [
-    "PAINTSKILLS_CLASSES",
-    "PAINTSKILLS_COLORS",
     "IncompleteScenesError",
     "PictureStore",
     "SceneArrays",
@@ -31,15 +30,6 @@ __all__ = [
     "load_scene_arrays",
     "split_held_out",
 ]
-
-PAINTSKILLS_CLASSES: tuple[str, ...] = (
-    "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
-    "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
-    "potted plant", "umbrella",
-)  # fmt: skip
-"""Suite labels of both versions of the data set."""
-
-PAINTSKILLS_COLORS: tuple[str, ...] = ("red", "blue", "yellow", "white", "purple", "green")
 
 # Folders of the pictures: as the first data set has them, then as the second was published.
 _IMAGE_FOLDERS = ("images", "{split}_images")

@@ -16,8 +16,9 @@ from verism.records import Scene
 from verism.suites.paintskills.layout import image_path, scenes_path, write_metadata, write_scenes
 from verism.suites.paintskills.scenes import build_scenes, empty_scenes, facets_of
 from verism.suites.paintskills.vocabulary import VERSIONS
-from verism.training.pairs import Pair, nested_share, picture_text_pairs
+from verism.training.image_text_pairs import Pair, image_text_pairs, nested_share
 from verism.training.scene_arrays import IncompleteScenesError
+from verism.training.settings import SceneChoice
 
 V2 = VERSIONS["paintskills"]
 
@@ -45,19 +46,19 @@ def cell(scene: Scene) -> tuple[object, ...]:
 def test_pairs_of_a_rendered_data_set(tmp_path: Path) -> None:
     scenes = few("object", 3) + few("spatial", 2)
     root = data_set(tmp_path / "d", [*scenes, *few("object", 4, split="val"), *empty_scenes(V2, "train", 2)])
-    pairs = picture_text_pairs([root])
+    pairs = image_text_pairs([root])
     assert pairs == [
-        Pair(picture=image_path(root, s.skill, s.scene_id), text=s.text, skill=s.skill, scene_id=s.scene_id)
+        Pair(image=image_path(root, s.skill, s.scene_id), text=s.text, skill=s.skill, scene_id=s.scene_id)
         for s in scenes
     ]
     assert pairs[0].scene_id == "object_train_00000"
-    assert [p.skill for p in picture_text_pairs([root], skills=["spatial"])] == ["spatial"] * 2
+    assert [p.skill for p in image_text_pairs([root], SceneChoice(skills=("spatial",)))] == ["spatial"] * 2
 
 
 def test_pictures_of_the_authors_data_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     root = data_set(tmp_path / "d", few("count", 2), folder="train_images")
     (root / "count" / "images").mkdir()  # as after `verism scenes render --split val` into the same folder
-    assert [p.picture.parent.name for p in picture_text_pairs([root])] == ["train_images"] * 2
+    assert [p.image.parent.name for p in image_text_pairs([root])] == ["train_images"] * 2
 
 
 def test_data_without_our_keys_are_read(tmp_path: Path) -> None:
@@ -68,13 +69,16 @@ def test_data_without_our_keys_are_read(tmp_path: Path) -> None:
     for record in data["data"]:
         del record["seed"]
     path.write_text(json.dumps(data))
-    assert [p.text for p in picture_text_pairs([root])] == [s.text for s in few("count", 2)]
+    assert [p.text for p in image_text_pairs([root])] == [s.text for s in few("count", 2)]
 
 
 def test_several_folders_count_each_for_itself(tmp_path: Path) -> None:
     a = data_set(tmp_path / "a", few("object", 20))
     b = data_set(tmp_path / "b", few("object", 30, seed=1))
-    assert Counter(p.picture.parents[2].name for p in picture_text_pairs([a, b], fraction=0.5)) == {"a": 10, "b": 15}
+    assert Counter(p.image.parents[2].name for p in image_text_pairs([a, b], SceneChoice(fraction=0.5))) == {
+        "a": 10,
+        "b": 15,
+    }
 
 
 # ------------------------------------------------------------------------------------------------------------ fraction
@@ -134,42 +138,40 @@ def test_a_negative_seed_is_refused() -> None:
 def test_the_test_split_is_never_learnt_from(tmp_path: Path, split: str) -> None:
     root = data_set(tmp_path / "d", few("object", 3, split="val"))
     with pytest.raises(UsageError, match=f"on the split 'train', not '{split}'"):
-        picture_text_pairs([root], split=split)
+        image_text_pairs([root], split=split)
     # Nor under another name: the file of the test scenes in the place of that of the train scenes.
     scenes_path(root, "object", "val").rename(scenes_path(root, "object", "train"))
     with pytest.raises(UsageError, match=r"'object_val_00000' \(split 'val'\) is not of the split 'train'"):
-        picture_text_pairs([root])
+        image_text_pairs([root])
     write_scenes(root, [replace(s, split="train") for s in few("object", 3, split="val")])
     with pytest.raises(UsageError, match=r"'object_val_00000' \(split 'train'\) is not of the split 'train'"):
-        picture_text_pairs([root])
+        image_text_pairs([root])
 
 
 def test_missing_pictures_are_named(tmp_path: Path) -> None:
     root = data_set(tmp_path / "d", few("object", 4))
     for scene in few("object", 4)[1:3]:
         image_path(root, "object", scene.scene_id).unlink()
-    with pytest.raises(
-        IncompleteScenesError, match=r"4 scenes.* 2 pictures are missing, image_object_train_00001\.png"
-    ):
-        picture_text_pairs([root])
+    with pytest.raises(IncompleteScenesError, match=r"4 scenes.* 2 images are missing, image_object_train_00001\.png"):
+        image_text_pairs([root])
 
 
 def test_wrong_folders_skills_and_repetitions_are_refused(tmp_path: Path) -> None:
     root = data_set(tmp_path / "a", few("object", 3))
     with pytest.raises(UsageError, match="no folder"):
-        picture_text_pairs([])
+        image_text_pairs([])
     with pytest.raises(UsageError, match="no PaintSkills scenes"):
-        picture_text_pairs([tmp_path / "nowhere"])
+        image_text_pairs([tmp_path / "nowhere"])
     with pytest.raises(UsageError, match="no train scenes of count in"):
-        picture_text_pairs([root], skills=["object", "count"])
-    for wrong in ([], ["empty"]):
+        image_text_pairs([root], SceneChoice(skills=("object", "count")))
+    for wrong in ((), ("empty",)):
         with pytest.raises(UsageError, match="skills: expected some of"):
-            picture_text_pairs([root], skills=wrong)
+            image_text_pairs([root], SceneChoice(skills=wrong))
     with pytest.raises(UsageError, match=r"'object_train_00000' is the same in .* would count twice"):
-        picture_text_pairs([root, data_set(tmp_path / "b", few("object", 1))])
+        image_text_pairs([root, data_set(tmp_path / "b", few("object", 1))])
     only_empty = data_set(tmp_path / "e", empty_scenes(V2, "train", 2))
     with pytest.raises(UsageError, match="no train scenes with a prompt"):
-        picture_text_pairs([only_empty])
+        image_text_pairs([only_empty])
     wordless = data_set(tmp_path / "w", [replace(few("object", 1)[0], text=" ")])
     with pytest.raises(UsageError, match="has no text"):
-        picture_text_pairs([wordless])
+        image_text_pairs([wordless])

@@ -1,4 +1,4 @@
-"""Rendered scenes taken apart into layers: the scenery, and a picture of each object cut out along its mask.
+"""Rendered scenes taken apart into layers: the scenery, and an image of each object cut out along its mask.
 
 This is what the built-in generator learns from. Reads folders written by ``verism scenes render --masks``.
 """
@@ -24,18 +24,22 @@ CROP = 96  # pixels of a cut-out object
 SCENERY = 128  # pixels of a scenery
 MARGIN = 1.3  # side of the cut-out square by the longer side of the object's box: room for a shadow
 
-BESIDE, OWN, OTHER = 0, 1, 2  # in `Layers.parts`: not the object, the object, another object or outside the picture
+BESIDE, OWN, OTHER = 0, 1, 2  # in `Layers.parts`: not the object, the object, another object or outside the image
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One object of a picture: where, and what; lengths are shares of the picture's side.
+    """One object of an image; lengths are shares of the image's side.
 
     Attributes:
-        picture: number of its picture. label: suite label. x, y: centre of its box. side: longer side of its box.
+        image: index of its image.
+        label: suite label.
+        x: centre of its box, from the left.
+        y: centre of its box, from the top.
+        side: longer side of its box.
     """
 
-    picture: int
+    image: int
     label: str
     x: float
     y: float
@@ -44,21 +48,21 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Layers:
-    """N pictures with M objects.
+    """N images with M objects.
 
     Attributes:
-        scenes: per picture.
-        figures: per object, those of a picture in the order of its scene.
-        of_picture: per picture, the numbers of its figures.
+        scenes: per image.
+        figures: per object, those of an image in the order of its scene.
+        of_image: per image, the indices of its figures.
         scenery: RGB, shape (N, 128, 128, 3), uint8.
         hidden: where objects (and a little around them) hide the scenery, shape (N, 128, 128), bool.
         crops: RGB of a square around each object, shape (M, 96, 96, 3), uint8.
-        parts: of the crop: 1 the object, 2 other objects or outside the picture, 0 the rest, shape (M, 96, 96), uint8.
+        parts: of the crop: 1 the object, 2 other objects or outside the image, 0 the rest, shape (M, 96, 96), uint8.
     """
 
     scenes: Sequence[Scene]
     figures: Sequence[Figure]
-    of_picture: Sequence[tuple[int, ...]]
+    of_image: Sequence[tuple[int, ...]]
     scenery: np.ndarray
     hidden: np.ndarray
     crops: np.ndarray
@@ -88,16 +92,18 @@ def load_layers(
 
     Args:
         directories: roots written by ``verism scenes render --split train --masks``.
-        cache: folder for the cut-out pictures, made if missing.
+        cache: folder for the cut-out images, made if missing.
+        suite: ``paintskills`` or ``paintskills-v1``, whose names the scenes use.
         choose: which scenes of a folder to take; all of them if not given.
+        log: receives what is being cut.
 
     Raises:
-        UsageError: no train scenes, or a picture or mask is missing.
+        UsageError: no train scenes, or an image or mask is missing.
     """
     tell = log or (lambda _: None)
     scenes: list[Scene] = []
     figures: list[Figure] = []
-    of_picture: list[tuple[int, ...]] = []
+    of_image: list[tuple[int, ...]] = []
     arrays: list[dict[str, np.ndarray]] = []
     for directory in directories:
         own = read_scenes(directory, version(suite), "train")
@@ -106,7 +112,7 @@ def load_layers(
         keep = np.array([s.scene_id in wanted for s in own])
         owners = np.repeat(np.arange(len(own)), [len(s.objects) for s in own])
         kept_figures = keep[owners]
-        places = cut["places"][kept_figures]
+        boxes = cut["boxes"][kept_figures]
         objects = [o for s, k in zip(own, keep, strict=True) if k for o in s.objects]
         taken = 0
         for scene, k in zip(own, keep, strict=True):
@@ -114,44 +120,44 @@ def load_layers(
                 continue
             numbers = []
             for _ in scene.objects:
-                x, y, side = places[taken].tolist()
+                x, y, side = boxes[taken].tolist()
                 numbers.append(len(figures))
-                figures.append(Figure(picture=len(scenes), label=objects[taken].label, x=x, y=y, side=side))
+                figures.append(Figure(image=len(scenes), label=objects[taken].label, x=x, y=y, side=side))
                 taken += 1
-            of_picture.append(tuple(numbers))
+            of_image.append(tuple(numbers))
             scenes.append(scene)
         arrays.append(
-            {k: v if v.shape[0] == keep.sum() and keep.all() else v[keep] for k, v in cut.items() if k in _PER_PICTURE}
+            {k: v if v.shape[0] == keep.sum() and keep.all() else v[keep] for k, v in cut.items() if k in _PER_IMAGE}
             | {k: v if keep.all() else v[kept_figures] for k, v in cut.items() if k in ("crops", "parts")}
         )
     if not scenes:
         raise UsageError(f"no train scenes in {', '.join(map(str, directories))}")
     joined = {
         k: arrays[0][k] if len(arrays) == 1 else np.concatenate([a[k] for a in arrays])
-        for k in (*_PER_PICTURE, "crops", "parts")
+        for k in (*_PER_IMAGE, "crops", "parts")
     }
-    return Layers(scenes=scenes, figures=figures, of_picture=of_picture, **joined)
+    return Layers(scenes=scenes, figures=figures, of_image=of_image, **joined)
 
 
-_PER_PICTURE = ("scenery", "hidden")
+_PER_IMAGE = ("scenery", "hidden")
 
 
 def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[str], None]) -> dict[str, np.ndarray]:
     """All layers of a folder's scenes, from the cache if they were cut before."""
-    pictures = [image_path(root, s.skill, s.scene_id) for s in scenes]
+    images = [image_path(root, s.skill, s.scene_id) for s in scenes]
     masks = [mask_path(root, s.skill, s.scene_id) for s in scenes]
-    if missing := [p for p in (*pictures, *masks) if not p.is_file()]:
+    if missing := [p for p in (*images, *masks) if not p.is_file()]:
         raise UsageError(
-            f"{root}: {len(missing):,} of {2 * len(scenes):,} pictures and masks are missing, {missing[0]} first; "
+            f"{root}: {len(missing):,} of {2 * len(scenes):,} images and masks are missing, {missing[0]} first; "
             "render them with: verism scenes render paintskills --split train --masks --out ..."
         )
-    digest = hashlib.sha256(f"{root.resolve()} {CROP} {SCENERY} {MARGIN}".encode())
-    for path in pictures:
+    digest = hashlib.sha256(f"boxes {root.resolve()} {CROP} {SCENERY} {MARGIN}".encode())
+    for path in images:
         digest.update(f"{path.name} {path.stat().st_mtime_ns}".encode())
     folder = cache / f"layers-{digest.hexdigest()[:16]}"
-    names = (*_PER_PICTURE, "crops", "parts", "places")
+    names = (*_PER_IMAGE, "crops", "parts", "boxes")
     if not (folder / "done").exists():
-        tell(f"cutting {len(scenes):,} pictures of {root} into layers")
+        tell(f"cutting {len(scenes):,} images of {root} into layers")
         folder.mkdir(parents=True, exist_ok=True)
         count = sum(len(s.objects) for s in scenes)
         shapes: dict[str, tuple[tuple[int, ...], type]] = {
@@ -159,7 +165,7 @@ def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[s
             "hidden": ((len(scenes), SCENERY, SCENERY), np.bool_),
             "crops": ((count, CROP, CROP, 3), np.uint8),
             "parts": ((count, CROP, CROP), np.uint8),
-            "places": ((count, 3), np.float32),
+            "boxes": ((count, 3), np.float32),
         }
         out = {
             name: np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=kind, shape=shape)
@@ -169,10 +175,10 @@ def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[s
         for number, scene in enumerate(scenes):
             if number and number % 1000 == 0:
                 tell(f"  {number:,} of {len(scenes):,}")
-            layers = _cut(pictures[number], masks[number], len(scene.objects))
-            for name in _PER_PICTURE:
+            layers = _cut(images[number], masks[number], len(scene.objects))
+            for name in _PER_IMAGE:
                 out[name][number] = layers[name]
-            for name in ("crops", "parts", "places"):
+            for name in ("crops", "parts", "boxes"):
                 out[name][done : done + len(scene.objects)] = layers[name]
             done += len(scene.objects)
         for array in out.values():
@@ -182,17 +188,17 @@ def _cut_all(root: Path, scenes: Sequence[Scene], cache: Path, tell: Callable[[s
     return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
 
 
-def _cut(picture: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
-    """The layers of one picture: arrays as in ``Layers``, and ``places``: x, y, side of each object, (count, 3)."""
+def _cut(image: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
+    """The layers of one image: arrays as in ``Layers``, and ``boxes``: x, y, side of each object, (count, 3)."""
     from PIL import Image, ImageFilter
 
-    with Image.open(picture) as opened:
+    with Image.open(image) as opened:
         rgb = opened.convert("RGB")
     with Image.open(mask) as opened:
         ids = np.asarray(opened)
     height, width = ids.shape
     if (width, height) != rgb.size or width != height:
-        raise UsageError(f"{picture} and {mask} must be squares of one size, not {rgb.size} and {(width, height)}")
+        raise UsageError(f"{image} and {mask} must be squares of one size, not {rgb.size} and {(width, height)}")
     hidden = Image.fromarray((ids > 0).astype(np.uint8) * 255).filter(ImageFilter.MaxFilter(5))
     small = hidden.resize((SCENERY, SCENERY), Image.Resampling.BILINEAR)
     layers = {
@@ -201,7 +207,7 @@ def _cut(picture: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
     }
     crops = np.zeros((count, CROP, CROP, 3), dtype=np.uint8)
     parts = np.zeros((count, CROP, CROP), dtype=np.uint8)
-    places = np.zeros((count, 3), dtype=np.float32)
+    boxes = np.zeros((count, 3), dtype=np.float32)
     for k in range(count):
         ys, xs = np.nonzero(ids == k + 1)
         if len(xs) == 0:
@@ -216,12 +222,12 @@ def _cut(picture: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
         inside = Image.fromarray(np.where((ids > 0) & (ids != k + 1), 0, 255).astype(np.uint8))
         free = np.asarray(_square(inside, transform, half * 2))  # beyond the frame the transform fills with 0
         parts[k] = np.where(own >= 128, OWN, np.where(free < 128, OTHER, BESIDE))
-        places[k] = cx / width, cy / height, side / width
-    return layers | {"crops": crops, "parts": parts, "places": places}
+        boxes[k] = cx / width, cy / height, side / width
+    return layers | {"crops": crops, "parts": parts, "boxes": boxes}
 
 
 def _square(image: object, transform: tuple[float, ...], side: float) -> object:
-    """A square of a picture in ``CROP`` pixels; shrunk first where pixels would be skipped."""
+    """A square of an image in ``CROP`` pixels; shrunk first where pixels would be skipped."""
     from PIL import Image
 
     assert isinstance(image, Image.Image)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,59 +26,88 @@ from verism.judges.batching import (
     judge_name,
     pick_device,
     pick_dtype,
-    resized,
 )
-from verism.judges.embedding.clip import PRESETS
+from verism.judges.embedding.clip import PRESETS, Preprocessing
 from verism.judges.features.judge import FeatureJudge
-from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
+from verism.judges.hub import (
+    HubOptions,
+    WholeImage,
+    identity,
+    load_config,
+    load_image_processor,
+    load_model,
+    source_name,
+)
 
 if TYPE_CHECKING:
     import torch
 
     from verism.records import LoadedImage
 
-__all__ = ["LAYERS", "HubFeatures", "clip_features", "dinov2_features"]
+__all__ = ["TransformersFeatures", "clip_features", "dinov2_features"]
 
-LAYERS: Mapping[str, tuple[str, ...]] = {"clip": ("projection", "pooled"), "dinov2": ("cls", "patches")}
-"""What is taken as features, the usual choice first.
-
-CLIP: the vector in the space shared with texts, or the one before the projection into it. DINOv2: the class token after
-the last normalisation, or the mean of the patches' tokens.
-"""
+ClipLayer = Literal["projection", "pooled"]
+Dinov2Layer = Literal["cls", "patches"]
 
 
-def clip_features(id_or_path: str, **options: Any) -> HubFeatures:
-    """Features of a CLIP-like model: a repository, a folder, or a name such as ``ViT-B/32``.
-
-    Args:
-        options: of ``HubFeatures``.
-    """
-    return HubFeatures("clip", PRESETS.get(id_or_path, id_or_path), **options)
-
-
-def dinov2_features(id_or_path: str, **options: Any) -> HubFeatures:
-    """Features of a DINOv2: a repository such as ``facebook/dinov2-large``, or a folder.
+def clip_features(
+    id_or_path: str,
+    *,
+    layer: ClipLayer = "projection",
+    preprocessing: Preprocessing = "model",
+    hub: HubOptions = HubOptions(batch_size=32),
+    cache: Path | None = None,
+) -> TransformersFeatures:
+    """Features of a CLIP-like model.
 
     Args:
-        options: of ``HubFeatures``.
+        id_or_path: repository on the hub, a folder with ``config.json``, weights and preprocessing settings, or a name
+            such as ``ViT-B/32``.
+        layer: ``projection``: the vector in the space shared with texts. ``pooled``: the one before the projection.
+        preprocessing: ``model``: as the checkpoint's own processor does; most cut the longer side. ``squash``: the
+            whole image, brought to the model's square with its aspect ignored.
+        hub: which edition of the model, and how it is run.
+        cache: folder where vectors are kept between runs; None: while the judge lives.
+    Raises:
+        UsageError, MissingExtra: as ``TransformersFeatures``.
     """
-    return HubFeatures("dinov2", id_or_path, **options)
+    source = PRESETS.get(id_or_path, id_or_path)
+    return TransformersFeatures("clip", source, layer=layer, preprocessing=preprocessing, hub=hub, cache=cache)
 
 
-class HubFeatures(FeatureJudge):
-    """A feature judge with a model loaded by ``transformers``.
+def dinov2_features(
+    id_or_path: str,
+    *,
+    layer: Dinov2Layer = "cls",
+    preprocessing: Preprocessing = "model",
+    hub: HubOptions = HubOptions(batch_size=32),
+    cache: Path | None = None,
+) -> TransformersFeatures:
+    """Features of a DINOv2.
+
+    Args:
+        id_or_path: repository such as ``facebook/dinov2-large``, or a folder with ``config.json``, weights and
+            preprocessing settings.
+        layer: ``cls``: the class token after the last normalisation. ``patches``: the mean of the patches' tokens.
+        preprocessing: ``model``: as the checkpoint's own processor does; most cut the longer side. ``squash``: the
+            whole image, brought to the model's square with its aspect ignored.
+        hub: which edition of the model, and how it is run.
+        cache: folder where vectors are kept between runs; None: while the judge lives.
+    Raises:
+        UsageError, MissingExtra: as ``TransformersFeatures``.
+    """
+    return TransformersFeatures("dinov2", id_or_path, layer=layer, preprocessing=preprocessing, hub=hub, cache=cache)
+
+
+class TransformersFeatures(FeatureJudge):
+    """A feature judge with a model loaded by ``transformers``; made by ``clip_features`` and ``dinov2_features``.
 
     Args:
         kind: ``clip`` or ``dinov2``.
         id_or_path: repository on the hub, or a folder with ``config.json``, weights and preprocessing settings.
-        layer: one of ``LAYERS[kind]``; None: the first.
-        preprocessing: ``model``: as the checkpoint's own processor does; most cut the longer side. ``squash``: the
-            whole picture, brought to the model's square with its aspect ignored.
-        revision: branch, tag or commit on the hub.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
-        batch_size: pictures at once; halved when the GPU's memory runs out. Vectors do not depend on it.
-        local_files_only: never ask the hub.
+        layer: what is taken as features.
+        preprocessing: how an image becomes the network's input.
+        hub: which edition of the model, and how it is run.
         cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError: no such model, one of another kind, incomplete weights, or an unknown option.
@@ -87,34 +116,30 @@ class HubFeatures(FeatureJudge):
 
     def __init__(
         self,
-        kind: str,
+        kind: Literal["clip", "dinov2"],
         id_or_path: str,
         *,
-        layer: str | None = None,
-        preprocessing: str = "model",
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
-        local_files_only: bool = False,
-        cache: Path | None = None,
+        layer: ClipLayer | Dinov2Layer,
+        preprocessing: Preprocessing,
+        hub: HubOptions,
+        cache: Path | None,
     ) -> None:
-        self._layer = layer or LAYERS[kind][0]
-        check_choice("layer", self._layer, LAYERS[kind])
-        check_choice("preprocessing", preprocessing, ("model", "squash"))
+        check_choice("layer", layer, get_args(ClipLayer if kind == "clip" else Dinov2Layer))
+        check_choice("preprocessing", preprocessing, get_args(Preprocessing))
+        self._layer = layer
         transformers = require("transformers", extra=EXTRA, purpose=f"features of {kind}:{id_or_path}")
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
+        where = hub.where()
 
-        config = load_config(id_or_path, hub)
+        config = load_config(id_or_path, where)
         if kind == "dinov2" and not str(config.model_type).startswith("dino"):
             raise UsageError(
                 f"{id_or_path!r} is a model of type {config.model_type!r}, not a DINOv2; CLIP-like models are named "
                 f"clip:{id_or_path}"
             )
-        self._model = load_model(transformers.AutoModel, id_or_path, hub, self._dtype, self._device)
+        self._model = load_model(transformers.AutoModel, id_or_path, where, self._dtype, self._device)
         if kind == "clip" and not (hasattr(self._model, "get_image_features") and hasattr(self._model, "vision_model")):
             raise UsageError(
                 f"{id_or_path!r} is a model of type {config.model_type!r}, which has no vectors of pictures in a space "
@@ -123,8 +148,7 @@ class HubFeatures(FeatureJudge):
             )
         # Before the patches come the class token and, in newer models, registers that stand for no place.
         self._leading = 1 + int(getattr(config, "num_register_tokens", 0) or 0)
-        self._processor = load_image_processor(id_or_path, config, hub)
-        self._side = _input_size(self._processor) if preprocessing == "squash" else None
+        self._images = WholeImage(load_image_processor(id_or_path, config, where), squash=preprocessing == "squash")
         weights = identity(self._model, id_or_path)
         super().__init__(
             name=judge_name(
@@ -133,7 +157,7 @@ class HubFeatures(FeatureJudge):
                 weights,
                 preprocessing=preprocessing,
                 layer=self._layer,
-                dtype=None if dtype == "float32" else dtype,
+                dtype=hub.named_dtype,
             ),
             dim=self._width(config),
             compute=self._look,
@@ -150,19 +174,7 @@ class HubFeatures(FeatureJudge):
         return np.stack(self._batches.run(images, self._inputs, self._step))
 
     def _inputs(self, image: LoadedImage) -> Mapping[str, torch.Tensor]:
-        from PIL import Image
-
-        pixels = image.pixels
-        steps: dict[str, bool] = {}
-        if self._side is not None:
-            resample = getattr(self._processor, "resample", None)
-            pixels = resized(pixels, width=self._side[0], height=self._side[1], resample=resample)
-            # Many processors would enlarge this again before they cut it: DINOv2's makes 256 of 224.
-            steps = {"do_resize": False, "do_center_crop": False}
-        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
-        batch = self._processor(images=[picture], return_tensors="pt", **steps)
-        return {"pixel_values": batch["pixel_values"][0]}
+        return {"pixel_values": self._images.prepare(image.pixels)["pixel_values"]}
 
     def _step(self, _: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> Sequence[NDArray[np.float32]]:
         pixels = inputs["pixel_values"].to(self._dtype)
@@ -177,16 +189,3 @@ class HubFeatures(FeatureJudge):
         else:
             found = self._model(pixel_values=pixels).last_hidden_state[:, self._leading :].mean(dim=1)
         return list(found.float().cpu().numpy())
-
-
-def _input_size(processor: Any) -> tuple[int, int]:
-    """Width and height of what a processor makes of every picture."""
-    of = "crop_size" if getattr(processor, "do_center_crop", False) else "size"
-    size = getattr(processor, of, None)
-    height, width = getattr(size, "height", None), getattr(size, "width", None)
-    if not height or not width:
-        raise UsageError(
-            "preprocessing=squash needs a model that takes pictures of one size, and this one's settings name none "
-            f"({of}={size}). Use preprocessing=model."
-        )
-    return int(width), int(height)

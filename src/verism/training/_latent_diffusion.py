@@ -23,7 +23,7 @@ __all__ = [
     "LatentDiffusion",
     "add_lora",
     "denoising_loss",
-    "encode_pictures",
+    "encode_images",
     "encode_texts",
     "load_base",
     "replaced_folder",
@@ -51,7 +51,7 @@ class LatentDiffusion:
         folder: where the pipeline lies on this machine.
         commit: of the hub repository; None for a folder of one's own.
         scheduler: a DDPM scheduler of the model's own noise schedule and prediction type.
-        resolution: side of the pictures the model was made for, pixels.
+        resolution: side of the images the model was made for, pixels.
         factor: pixels per latent value along each side.
         weights_sha256: of everything below: two bases with the same are the same model.
     """
@@ -189,6 +189,11 @@ def add_lora(module: Any, rank: int, *, text: bool = False) -> None:
 
     Alpha equals the rank, so updates count in full, and a file of them needs no further number to be used. The second
     factor starts at zero: before the first step the model is the base.
+
+    Args:
+        module: UNet or text encoder; changed in place.
+        rank: of the updates, at least 1.
+        text: it is a text encoder.
     """
     peft = require("peft", extra=EXTRA, purpose=PURPOSE)
     module.add_adapter(
@@ -207,7 +212,12 @@ def add_lora(module: Any, rank: int, *, text: bool = False) -> None:
 def tokenize(base: LatentDiffusion, texts: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Ids and attention masks of texts, both (N, L) int64 on the CPU, as the pipeline makes them from prompts.
 
-    Also returns how many texts are longer than the model reads; their ends are cut off.
+    Args:
+        base: the model.
+        texts: any number of them.
+
+    Returns:
+        Also how many texts are longer than the model reads; their ends are cut off.
     """
     longest = min(base.tokenizer.model_max_length, base.text_encoder.config.max_position_embeddings)
     coded = base.tokenizer(list(texts), padding="max_length", max_length=longest, truncation=True, return_tensors="pt")
@@ -216,16 +226,24 @@ def tokenize(base: LatentDiffusion, texts: Sequence[str]) -> tuple[torch.Tensor,
 
 
 def encode_texts(text_encoder: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """What the UNet is told of the texts, (N, L, C): the last hidden states, as in the pipeline."""
+    """What the UNet is conditioned on, (N, L, C): the last hidden states, as in the pipeline.
+
+    Args:
+        text_encoder: the pipeline's.
+        ids: token ids, shape (N, L), int64.
+        mask: attention mask, shape (N, L), int64.
+    """
     use_mask = bool(getattr(text_encoder.config, "use_attention_mask", False))
     hidden: torch.Tensor = text_encoder(ids, attention_mask=mask if use_mask else None)[0]
     return hidden
 
 
-def encode_pictures(vae: Any, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Scaled latents (N, C, h, w), float32, of pictures (N, 3, H, W) in [-1, 1], drawn from the encoder's posterior.
+def encode_images(vae: Any, pixels: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Scaled latents (N, C, h, w), float32, of images (N, 3, H, W) in [-1, 1], drawn from the encoder's posterior.
 
     Args:
+        vae: the pipeline's.
+        pixels: the images.
         noise: standard normal, (N, C, h, w): which draw.
     """
     import torch
@@ -245,11 +263,14 @@ def denoising_loss(
     *,
     snr_gamma: float | None = None,
 ) -> torch.Tensor:
-    """Squared error of what the model predicts of noised latents, a mean per picture, shape (N,).
+    """Squared error of what the model predicts of noised latents, a mean per image, shape (N,).
 
     Args:
         predict: noised latents (N, C, h, w) and timesteps (N,) to the prediction, (N, C, h, w).
         scheduler: knows the noise schedule, and whether noise, velocity or the clean latents are predicted.
+        latents: clean, shape (N, C, h, w).
+        noise: standard normal, shape (N, C, h, w).
+        timesteps: shape (N,), int64.
         snr_gamma: Min-SNR weighting (Hang et al. 2023, arXiv:2303.09556, Sec. 3.4); 5 is their choice. With the
             signal-to-noise ratio s: min(s, gamma) / s for noise, min(s, gamma) / (s + 1) for velocity, min(s, gamma)
             for clean latents. None: all timesteps weigh the same, as in DDPM.
@@ -303,7 +324,9 @@ def save_pipeline(base: LatentDiffusion, weights: Mapping[str, torch.Tensor], fo
     The base is loaded again: during training its frozen parts may have been rounded to 16 bits.
 
     Args:
+        base: the model.
         weights: by name of the part and of the parameter, e.g. ``unet.conv_in.weight``.
+        folder: to write into.
     """
     import torch
 
@@ -321,8 +344,10 @@ def save_lora(unet: Any, text_encoder: Any | None, weights: Mapping[str, torch.T
     """Write the low-rank updates as ``pytorch_lora_weights.safetensors``, which ``load_lora_weights`` reads.
 
     Args:
+        unet: with updates.
         text_encoder: if it has updates as well.
         weights: see ``save_pipeline``; written into the modules first.
+        folder: to write into.
     """
     import torch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,22 +13,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from float_arithmetic import in_float32
 
 from verism.errors import UsageError, VerismError
 from verism.generators.builtin import FILES, BuiltinGenerator
 from verism.generators.layered import MOST_OBJECTS, Description, Language, Placed, mirrored_text
-from verism.suites.paintskills.rendering import render_scenes
 from verism.records import Prompt, Request
-from verism.simulator.painter import ScenePainter
 from verism.suites.paintskills.layout import mask_path
-from verism.suites.paintskills.suite import PaintSkills
-from verism.training.fitting import Budget, averaged_weights, fit, read_checkpoint
-from verism.training.layered_data import BESIDE, CROP, MARGIN, OTHER, OWN, SCENERY, Layers, load_layers
+from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._replicas import NetworkLearner
+from verism.training.generator_painters import PAINTER, describe_images, load_painter, train_painter
+from verism.training.generator_writer import WRITER, train_writer
+from verism.training.loop import Hooks, fit
+from verism.training.scene_layers import BESIDE, CROP, MARGIN, OTHER, OWN, SCENERY, Layers, load_layers
+from verism.training.settings import GeneratorConfig, NetworkConfig, PainterConfig, SceneChoice, WriterConfig
 
 torch = pytest.importorskip("torch")
 
 from verism.training import generator as training  # noqa: E402
-from verism.training.layered_network import (  # noqa: E402
+from verism.training import generator_writer as writing  # noqa: E402
+from verism.training.generator_network import (  # noqa: E402
     FIGURE_CODES,
     FigureCoder,
     SceneryCoder,
@@ -44,25 +49,11 @@ LANGUAGE = Language(
 
 
 @pytest.fixture(scope="session")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve train scenes with masks, small."""
-    root = tmp_path_factory.mktemp("scenes")
-    suite = PaintSkills.standard(skills=("object", "count", "spatial"), split="train", limit=12, seed=3)
-    painter = ScenePainter(96)
-    assert render_scenes(root, suite.version, suite.scenes, painter, 96, seed=3, masks=True) == 0
-    return root
-
-
-@pytest.fixture(scope="session")
-def layers(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Layers:
-    return load_layers([scenes], tmp_path_factory.mktemp("cache"))
-
-
-@pytest.fixture(scope="session")
 def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A model after three steps: it paints nonsense, but in the right form."""
     out = tmp_path_factory.mktemp("trained")
-    return out, training.train_and_export([scenes], out, steps=3, batch_size=4, workers=1)
+    with in_float32():
+        return out, training.train_and_export([scenes], out, GeneratorConfig(steps=3, batch_size=4, workers=1))
 
 
 def request(text: str, seed: int = 1, name: str = "p") -> Request:
@@ -74,10 +65,10 @@ def test_scenes_are_taken_apart(layers: Layers) -> None:
     assert len(layers) == 12
     assert layers.scenery.shape == (12, SCENERY, SCENERY, 3)
     assert layers.crops.shape == (len(layers.figures), CROP, CROP, 3)
-    assert [len(n) for n in layers.of_picture] == [len(s.objects) for s in layers.scenes]
-    for number, of_one in enumerate(layers.of_picture):
+    assert [len(n) for n in layers.of_image] == [len(s.objects) for s in layers.scenes]
+    for number, of_one in enumerate(layers.of_image):
         assert [layers.figures[i].label for i in of_one] == [o.label for o in layers.scenes[number].objects]
-        assert all(layers.figures[i].picture == number for i in of_one)
+        assert all(layers.figures[i].image == number for i in of_one)
 
 
 def test_a_cut_out_object_fills_its_square_but_for_the_margin(layers: Layers) -> None:
@@ -91,7 +82,7 @@ def test_a_cut_out_object_fills_its_square_but_for_the_margin(layers: Layers) ->
 
 def test_the_object_hides_the_scenery_where_it_is(layers: Layers) -> None:
     for figure in layers.figures:
-        near = layers.hidden[figure.picture]
+        near = layers.hidden[figure.image]
         ys, xs = np.nonzero(near)
         assert xs.min() / SCENERY <= figure.x <= xs.max() / SCENERY
         assert ys.min() / SCENERY <= figure.y <= ys.max() / SCENERY
@@ -124,8 +115,8 @@ def test_some_of_the_scenes_can_be_chosen(scenes: Path, layers: Layers, tmp_path
     wanted = [i for i, s in enumerate(layers.scenes) if s.skill == "spatial"]
     assert [s.scene_id for s in some.scenes] == [layers.scenes[i].scene_id for i in wanted]
     assert (some.scenery == layers.scenery[wanted]).all()
-    assert (some.crops == layers.crops[[f for i in wanted for f in layers.of_picture[i]]]).all()
-    assert all(f.picture == i for i, own in enumerate(some.of_picture) for f in [some.figures[k] for k in own])
+    assert (some.crops == layers.crops[[f for i in wanted for f in layers.of_image[i]]]).all()
+    assert all(f.image == i for i, own in enumerate(some.of_image) for f in [some.figures[k] for k in own])
 
 
 def test_a_missing_mask_is_named(scenes: Path, layers: Layers, tmp_path: Path) -> None:
@@ -133,7 +124,7 @@ def test_a_missing_mask_is_named(scenes: Path, layers: Layers, tmp_path: Path) -
     path = mask_path(scenes, scene.skill, scene.scene_id)
     hidden = path.rename(path.with_suffix(".away"))
     try:
-        with pytest.raises(UsageError, match=r"1 of 24 pictures and masks are missing.*--masks"):
+        with pytest.raises(UsageError, match=r"1 of 24 images and masks are missing.*--masks"):
             load_layers([scenes], tmp_path)
     finally:
         hidden.rename(path)
@@ -171,7 +162,7 @@ def test_one_step_at_a_time_says_the_same_as_all_at_once() -> None:
 
 
 def test_tokens_of_near_numbers_are_alike() -> None:
-    features = training.token_features(LANGUAGE)
+    features = writing.token_features(LANGUAGE)
     low, high = LANGUAGE.span("x")
     of_x = features[low:high]
     apart = np.linalg.norm(of_x - of_x[40], axis=1)
@@ -184,7 +175,7 @@ def test_tokens_of_near_numbers_are_alike() -> None:
 
 
 def test_a_neighbour_is_nearly_right_and_another_kind_never() -> None:
-    expected = training._nearly_right(LANGUAGE)
+    expected = writing._nearly_right(LANGUAGE)
     assert np.allclose(expected.sum(axis=1), 1, atol=1e-6)
     low, high = LANGUAGE.span("y")
     row = expected[low + 30]
@@ -206,7 +197,7 @@ def test_objects_are_moved_together_and_stay_inside() -> None:
     before = LANGUAGE.understand(row[LANGUAGE.text_length :])
     seen = set()
     for seed in range(60):
-        moved = training._moved(row, LANGUAGE, np.random.default_rng(seed))
+        moved = writing._moved(row, LANGUAGE, np.random.default_rng(seed))
         after = LANGUAGE.understand(moved[LANGUAGE.text_length :])
         by = [b.x - a.x for a, b in zip(before.objects, after.objects, strict=True)]
         assert by[0] == pytest.approx(by[1])
@@ -216,7 +207,7 @@ def test_objects_are_moved_together_and_stay_inside() -> None:
     assert min(seen) < -0.1
     assert max(seen) > 0.1
     nothing = LANGUAGE.read("a")[0] + LANGUAGE.write(Description(background="b", codes=(1, 2), objects=()))
-    assert training._moved(nothing, LANGUAGE, np.random.default_rng(0)) == nothing
+    assert writing._moved(nothing, LANGUAGE, np.random.default_rng(0)) == nothing
 
 
 def test_painters_paint_squares_of_the_right_size() -> None:
@@ -229,7 +220,12 @@ def test_painters_paint_squares_of_the_right_size() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- training
-def line(steps: int, checkpoint: Path, *, seed: int = 0, workers: int = 1, **options: Any) -> list[Mapping[str, Any]]:
+LINE = {"batch_size": 4, "lr": 0.05, "lr_warmup_steps": 200, "beta2": 0.98, "max_grad_norm": 1.0, "log_every_s": 0.0}
+
+
+def line(
+    steps: int, checkpoint: Path, *, seed: int = 0, workers: int = 1, validate: Any = None, **options: Any
+) -> list[Mapping[str, Any]]:
     """Fit y = 2 x by gradient steps; returns the log."""
     log: list[Mapping[str, Any]] = []
     torch.manual_seed(0)
@@ -240,17 +236,16 @@ def line(steps: int, checkpoint: Path, *, seed: int = 0, workers: int = 1, **opt
         x = torch.tensor(numbers / 10, dtype=torch.float32)[:, None] + float(rng.normal()) * 0.01
         return {"square": (net(x) - 2 * x).square().mean()}
 
+    config = NetworkConfig(steps=steps, seed=seed, workers=workers, device="cpu", **(LINE | options))
+    hooks = Hooks(log=log.append, validate=validate)
     settings = {"kind": "line", "seed": seed}
-    fit(
-        network, loss, 10, Budget(steps=steps), checkpoint=checkpoint, settings=settings, batch_size=4, peak_lr=0.05,
-        seed=seed, workers=workers, log=log.append, log_every_s=0.0, **options,
-    )  # fmt: skip
+    fit(NetworkLearner("line", network, loss, 10, config), config, hooks, checkpoint=checkpoint, settings=settings)
     return log
 
 
 def test_the_loss_falls(tmp_path: Path) -> None:
     log = [entry for entry in line(100, tmp_path / "c.safetensors") if entry["event"] == "train"]
-    assert log[-1]["loss"]["square"] < 0.2 * log[0]["loss"]["square"]
+    assert log[-1]["loss"] < 0.2 * log[0]["loss"]
     assert [entry["step"] for entry in log] == list(range(1, 101))
 
 
@@ -259,16 +254,16 @@ def test_a_stopped_training_ends_as_if_it_had_not_been_stopped(tmp_path: Path) -
     line(40, whole)
     seen = 0
 
-    def stop(_: Any) -> Mapping[str, float]:
+    def stop() -> Mapping[str, float]:
         nonlocal seen
         seen += 1
         if seen == 17:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
         return {}
 
     with pytest.raises(KeyboardInterrupt):
         line(40, halves, validate=stop, validate_every_s=0.0)
-    assert read_checkpoint(halves)[2]["step"] == "17"
+    assert read_header(halves, "line").step == 17
     line(40, halves)
     for name, value in averaged_weights(whole).items():
         assert torch.allclose(value, averaged_weights(halves)[name], atol=1e-6), name
@@ -287,14 +282,40 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
         line(3, tmp_path / "c.safetensors", seed=5)
 
 
+def test_checkpoint_of_version_0_1_goes_on_as_before(tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    halves = tmp_path / "halves.safetensors"
+    line(5, halves, lr_schedule="constant")
+    # As it was written: weights under `network.`, the optimizer's tensors by index, no kind, and `seconds`.
+    with safe_open(halves, framework="pt") as file:
+        header = file.metadata()
+    index = {"weight": "0", "bias": "1"}  # weights are decayed, and come first
+    old = {}
+    for name, value in load_file(halves).items():
+        part, _, rest = name.partition(".")
+        key, _, parameter = rest.partition(".")
+        new = {"weights": f"network.{rest}", "optimizer": f"optimizer.{index.get(parameter)}.{key}"}
+        old[new.get(part, name)] = value
+    meta = {"settings": header["settings"], "step": header["step"], "seconds": header["elapsed_s"]}
+    save_file(old, tmp_path / "old.safetensors", metadata=meta)
+    for path in (halves, tmp_path / "old.safetensors"):
+        log = line(8, path, lr_schedule="constant")
+        assert log[0]["step"] == 5
+    new, resumed = load_file(halves), load_file(tmp_path / "old.safetensors")
+    assert new.keys() == resumed.keys()
+    assert all(torch.equal(new[name], resumed[name]) for name in new)
+
+
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     with pytest.raises(UsageError, match="no checkpoint"):
-        read_checkpoint(tmp_path / "none.safetensors")
+        read_header(tmp_path / "none.safetensors", "line")
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(UsageError, match="not a checkpoint"):
-        read_checkpoint(tmp_path / "other.safetensors")
+        read_header(tmp_path / "other.safetensors", "line")
 
 
 def test_a_loss_that_stays_infinite_ends_the_training(tmp_path: Path) -> None:
@@ -303,24 +324,23 @@ def test_a_loss_that_stays_infinite_ends_the_training(tmp_path: Path) -> None:
     def loss(net: Any, numbers: np.ndarray, *_: Any) -> Mapping[str, torch.Tensor]:
         return {"bad": net(torch.full((len(numbers), 1), float("inf"))).sum()}
 
+    config = NetworkConfig(steps=100, workers=1, **(LINE | {"batch_size": 2}))
     with pytest.raises(VerismError, match="not finite for 20 steps"):
-        fit(
-            network, loss, 4, Budget(steps=100), checkpoint=tmp_path / "c", settings={}, batch_size=2, peak_lr=0.1,
-            workers=1,
-        )  # fmt: skip
+        fit(NetworkLearner("line", network, loss, 4, config), config, Hooks(), checkpoint=tmp_path / "c", settings={})
 
 
-def test_a_budget_needs_steps_or_time() -> None:
+def test_share_done_is_the_larger_of_steps_and_time() -> None:
     with pytest.raises(UsageError, match="how long"):
-        Budget()
-    assert Budget(steps=10, seconds=100).share(5, 20) == 0.5
-    assert Budget(steps=10, seconds=100).share(5, 80) == 0.8
-    assert Budget(steps=10).share(12, 0) == 1
+        PainterConfig().check_length()
+    both = PainterConfig(steps=10, minutes=100 / 60)
+    assert both.share_done(5, 20) == 0.5
+    assert both.share_done(5, 80) == pytest.approx(0.8)
+    assert PainterConfig(steps=10).share_done(12, 0) == 1
 
 
 # ----------------------------------------------------------------------------------------------------------- end to end
 def test_descriptions_tell_the_scene(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
-    described = training.describe_pictures(layers, trained[0] / training.PAINTER, batch_size=5)
+    described = describe_images(layers, trained[0] / PAINTER, batch_size=5)
     for scene, descriptions in zip(layers.scenes, described, strict=True):
         turnable = all(o.label != "stop sign" for o in scene.objects)
         assert len(descriptions) == 1 + turnable
@@ -332,12 +352,12 @@ def test_descriptions_tell_the_scene(layers: Layers, trained: tuple[Path, dict[s
                 assert now.x == pytest.approx(1 - was.x)
                 assert (now.y, now.side) == (was.y, was.side)
     # Batches do not matter.
-    again = training.describe_pictures(layers, trained[0] / training.PAINTER, batch_size=64)
+    again = describe_images(layers, trained[0] / PAINTER, batch_size=64)
     assert [[d.background for d in one] for one in again] == [[d.background for d in one] for one in described]
 
 
 def test_left_of_in_the_mirror_is_right_of(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
-    described = training.describe_pictures(layers, trained[0] / training.PAINTER)
+    described = describe_images(layers, trained[0] / PAINTER)
     checked = 0
     for scene, descriptions in zip(layers.scenes, described, strict=True):
         relation = next((o.relation for o in scene.objects if o.relation), None)
@@ -365,7 +385,7 @@ def test_exported_networks_say_what_the_trained_ones_do(trained: tuple[Path, dic
     import onnxruntime as ort
 
     out, _ = trained
-    _, painter = training.load_painter(out / training.PAINTER)
+    _, painter = load_painter(out / PAINTER)
     codes = torch.randint(0, 64, (3, FIGURE_CODES))
     labels, sides = torch.tensor([0, 1, 2]), torch.tensor([0.2, 0.3, 0.5])
     with torch.inference_mode():
@@ -386,27 +406,28 @@ def test_a_trained_model_draws_pictures(layers: Layers, trained: tuple[Path, dic
     assert MOST_OBJECTS == 4
 
 
+@pytest.mark.usefixtures("float32")
 def test_training_goes_on_with_a_larger_budget(
     layers: Layers, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
-    before = averaged_weights(tmp_path / training.PAINTER)["figures.head.weight"]
-    training.train_painter(layers, Budget(steps=4), out=tmp_path, batch_size=4, workers=1)
-    training.train_writer(layers, Budget(steps=4), out=tmp_path, workers=1)
-    for name in (training.PAINTER, training.WRITER):
-        assert read_checkpoint(tmp_path / name)[2]["step"] == "4"
-    assert (averaged_weights(tmp_path / training.PAINTER)["figures.head.weight"] != before).any()
+    before = averaged_weights(tmp_path / PAINTER)["figures.head.weight"]
+    train_painter(layers, PainterConfig(steps=4, batch_size=4, workers=1), out=tmp_path)
+    train_writer(layers, WriterConfig(steps=4, workers=1), out=tmp_path)
+    for name, kind in ((PAINTER, "painter"), (WRITER, "writer")):
+        assert read_header(tmp_path / name, kind).step == 4
+    assert (averaged_weights(tmp_path / PAINTER)["figures.head.weight"] != before).any()
 
 
 def test_a_share_of_the_scenes_is_even_and_nested(layers: Layers) -> None:
-    half = training.chosen_scenes(layers.scenes, fraction=0.5)
+    half = training.chosen_scenes(layers.scenes, SceneChoice(fraction=0.5))
     assert Counter(s.skill for s in half) == {"count": 2, "object": 2, "spatial": 2}
-    quarter = training.chosen_scenes(layers.scenes, fraction=0.25)
+    quarter = training.chosen_scenes(layers.scenes, SceneChoice(fraction=0.25))
     assert {s.scene_id for s in quarter} < {s.scene_id for s in half}
-    assert {s.skill for s in training.chosen_scenes(layers.scenes, skills=["count"])} == {"count"}
-    assert len(training.chosen_scenes(layers.scenes)) == 12
+    assert {s.skill for s in training.chosen_scenes(layers.scenes, SceneChoice(skills=("count",)))} == {"count"}
+    assert len(training.chosen_scenes(layers.scenes, SceneChoice())) == 12
 
 
 def test_a_budget_must_be_given(scenes: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--minutes or --steps"):
-        training.train_and_export([scenes], tmp_path)
+    with pytest.raises(UsageError, match="--steps or --minutes"):
+        training.train_and_export([scenes], tmp_path, GeneratorConfig())

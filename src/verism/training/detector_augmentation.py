@@ -11,7 +11,6 @@ Imports torch: load it on use only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,37 +19,9 @@ from torch import Tensor
 
 from verism.training.detector_network import BatchTargets
 from verism.training.scene_arrays import SceneArrays, Target
+from verism.training.settings import AugmentConfig
 
-__all__ = ["AugmentOptions", "plain_batch", "varied_batch"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AugmentOptions:
-    """How often (probabilities) and how much.
-
-    Attributes:
-        flip: mirrored. Not half of them, as it mirrors the letters on signs.
-        scale: zoom range, log-uniform.
-        aspect: largest change of width against height.
-        cut: pictures whose outer objects may lose up to a fifth at the frame.
-        collage: pictures put together from objects cut out of many, each with some of what surrounds it: four to nine
-            objects to learn from for the price of one picture. Their share falls to a quarter of this by the end.
-        small_until: share of the training in which all pictures are collages of four objects at half the side, at a
-            quarter of the price: classes are learnt in many quick steps first.
-        coarse: pictures scaled down (to as little as a quarter) and up again, as upscaled model outputs are.
-        noise, gamma: pictures that get some. patch: pictures with a small rectangle painted over.
-    """
-
-    flip: float = 0.3
-    scale: tuple[float, float] = (0.75, 1.25)
-    aspect: float = 1.08
-    cut: float = 0.1
-    collage: float = 0.8
-    small_until: float = 0.25
-    coarse: float = 0.15
-    noise: float = 0.25
-    gamma: float = 0.25
-    patch: float = 0.1
+__all__ = ["plain_batch", "varied_batch"]
 
 
 def _to_targets(targets: Sequence[Target]) -> BatchTargets:
@@ -74,7 +45,7 @@ def varied_batch(
     arrays: SceneArrays,
     indices: Sequence[int],
     rng: np.random.Generator,
-    options: AugmentOptions,
+    options: AugmentConfig,
     *,
     small: bool = False,
 ) -> tuple[Tensor, BatchTargets]:
@@ -151,7 +122,7 @@ def _window(
 
 
 def _moved(
-    image: Image.Image, target: Target, rng: np.random.Generator, options: AugmentOptions
+    image: Image.Image, target: Target, rng: np.random.Generator, options: AugmentConfig
 ) -> tuple[Image.Image, Target]:
     """Mirrored, zoomed and shifted; objects stay inside, but for the few that may be cut at the frame."""
     size = image.width
@@ -201,7 +172,7 @@ def _coarser(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     return image.resize((small, small), Image.Resampling.BILINEAR).resize(image.size, method)
 
 
-def _recolored(image: Image.Image, colored: bool, rng: np.random.Generator, options: AugmentOptions) -> Image.Image:
+def _recolored(image: Image.Image, colored: bool, rng: np.random.Generator, options: AugmentConfig) -> Image.Image:
     """Saturation, brightness, contrast, tint, gamma; within what keeps a colour's name where that is to be learnt."""
     image = Image.blend(image.convert("L").convert("RGB"), image, rng.uniform(0.75, 1.2))
     tint = 0.04 if colored else 0.1
@@ -214,7 +185,7 @@ def _recolored(image: Image.Image, colored: bool, rng: np.random.Generator, opti
     return image.point(np.clip(np.rint(table), 0, 255).astype(int).tolist())
 
 
-def _disturbed(image: Image.Image, rng: np.random.Generator, options: AugmentOptions) -> np.ndarray:
+def _disturbed(image: Image.Image, rng: np.random.Generator, options: AugmentConfig) -> np.ndarray:
     """Noise, and a small rectangle painted over."""
     pixels = np.array(image)
     size = len(pixels)

@@ -1,4 +1,4 @@
-"""Pictures with their prompts, from data sets in the published PaintSkills layout: what a generator learns from.
+"""Images with their prompts, from data sets in the published PaintSkills layout: what a generator learns from.
 
 ``fraction`` is the training-scale study of Cho et al. (ICCV 2023, Table 5), which finetunes on 100, 50 and 10 per cent
 of the train split. How the authors chose the part is not published; ours is spread evenly over the factors of each
@@ -21,61 +21,63 @@ from verism.suites.paintskills.layout import image_path, read_scenes, scenes_pat
 from verism.suites.paintskills.scenes import facets_of, spread
 from verism.suites.paintskills.vocabulary import VERSIONS, Version
 from verism.training.scene_arrays import IncompleteScenesError
+from verism.training.settings import ALL_SCENES, SceneChoice
 
-__all__ = ["Pair", "nested_share", "picture_text_pairs"]
+__all__ = ["Pair", "image_text_pairs", "nested_share"]
 
 _NO_SKILL = "empty"  # scenes with nothing in them, for detectors: there is no prompt to learn
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One picture and the prompt it shows."""
+    """One image and the prompt it shows.
 
-    picture: Path
+    Attributes:
+        image: its file.
+        text: the prompt.
+        skill: of the scene.
+        scene_id: of the scene.
+    """
+
+    image: Path
     text: str
     skill: str
     scene_id: str
 
 
-def picture_text_pairs(
-    directories: Sequence[Path],
-    *,
-    skills: Sequence[str] | None = None,
-    split: str = "train",
-    fraction: float = 1.0,
-    seed: int = 0,
+def image_text_pairs(
+    directories: Sequence[Path], choice: SceneChoice = ALL_SCENES, *, split: str = "train", seed: int = 0
 ) -> list[Pair]:
-    """The pictures of some data set folders with their prompts, in the order of folders, skills and scenes.
+    """The images of some data set folders with their prompts, in the order of folders, skills and scenes.
 
     Args:
-        directories: roots in the published layout, written by ``verism scenes render`` or the authors' own. Pictures
-            are looked for in ``{skill}/images``, then in ``{skill}/train_images``.
-        skills: which to take; None: all that have prompts.
+        directories: roots in the published layout, written by ``verism scenes render`` or the authors' own. Images are
+            looked for in ``{skill}/images``, then in ``{skill}/train_images``.
+        choice: which skills to take; and the share of the scenes of every skill of every folder, see ``nested_share``.
         split: only ``train``. The papers test on the split named ``val``, so it is refused here.
-        fraction: of the scenes, in (0, 1], see ``nested_share``; taken of every skill of every folder by itself.
-        seed: of the choice that ``fraction`` makes.
+        seed: decides which scenes the share takes.
     Raises:
         UsageError: no such scenes, a scene of another split, a scene given twice, or a value out of range.
-        IncompleteScenesError: a picture that was chosen is missing.
+        IncompleteScenesError: an image that was chosen is missing.
     """
     if split != "train":
         raise UsageError(
             f"a model is finetuned on the split 'train', not {split!r}: the papers test on 'val' ('test' is another "
-            "name of it), and a model that has seen those pictures cannot be tested with them"
+            "name of it), and a model that has seen those images cannot be tested with them"
         )
     if not directories:
-        raise UsageError("there is no folder to read pictures from; render one with `verism scenes render`")
-    wanted = None if skills is None else list(dict.fromkeys(skills))
+        raise UsageError("there is no folder to read images from; render one with `verism scenes render`")
+    wanted = None if choice.skills is None else list(dict.fromkeys(choice.skills))
     if wanted is not None and (not wanted or _NO_SKILL in wanted):
         raise UsageError(f"skills: expected some of object, count, spatial, color or your own, got {wanted}")
     pairs: list[Pair] = []
     folder_of: dict[Scene, Path] = {}
     for root in directories:
-        found = [s for s in skills_in(root, split) if s != _NO_SKILL and (wanted is None or s in wanted)]
-        for skill in found:
+        present = [s for s in skills_in(root, split) if s != _NO_SKILL and (wanted is None or s in wanted)]
+        for skill in present:
             scenes = read_scenes(root, _version_of(root), split, [skill])
             _check_scenes(scenes, scenes_path(root, skill, split), folder_of, root)
-            pairs += _with_pictures(root, nested_share(scenes, fraction, seed=seed), total=len(scenes))
+            pairs += _with_images(root, nested_share(scenes, choice.fraction, seed=seed), total=len(scenes))
     if absent := sorted(set(wanted or ()) - {p.skill for p in pairs}):
         raise UsageError(f"no train scenes of {', '.join(absent)} in {', '.join(map(str, directories))}")
     if not pairs:
@@ -101,7 +103,7 @@ def nested_share(scenes: Sequence[Scene], fraction: float, *, seed: int = 0) -> 
         UsageError: a fraction out of range, or a negative seed.
     """
     if not 0 < fraction <= 1:  # NaN is out of range as well
-        raise UsageError(f"fraction must lie in (0, 1], got {fraction}; 0.1 is a tenth of the pictures")
+        raise UsageError(f"fraction must lie in (0, 1], got {fraction}; 0.1 is a tenth of the images")
     if seed < 0:
         raise UsageError(f"seed must be at least 0, got {seed}")
     if not scenes:
@@ -115,13 +117,13 @@ def nested_share(scenes: Sequence[Scene], fraction: float, *, seed: int = 0) -> 
     dealt = [rng.permutation(members).tolist() for _, members in sorted(cells.items())]
     chosen: list[int] = []
     for number in range(max(map(len, dealt))):
-        turn = sorted(members[number] for members in dealt if number < len(members))
-        if len(chosen) + len(turn) < wanted:
-            chosen += turn
+        round_ = sorted(members[number] for members in dealt if number < len(members))
+        if len(chosen) + len(round_) < wanted:
+            chosen += round_
             continue
-        # Scenes are equal only if they are the same scene, so those that were picked can be told by themselves.
-        picked = set(spread([scenes[i] for i in turn], wanted - len(chosen), seed=seed))
-        chosen += [i for i in turn if scenes[i] in picked]
+        # Scenes are equal only if they are the same scene, so those that were picked are known by themselves.
+        picked = set(spread([scenes[i] for i in round_], wanted - len(chosen), seed=seed))
+        chosen += [i for i in round_ if scenes[i] in picked]
         break
     return [scenes[i] for i in sorted(chosen)]
 
@@ -145,11 +147,11 @@ def _check_scenes(scenes: Sequence[Scene], file: Path, folder_of: dict[Scene, Pa
         if scene.split != "train" or scene.scene_id.startswith((f"{scene.skill}_val_", f"{scene.skill}_test_")):
             raise UsageError(
                 f"{file}: scene {scene.scene_id!r} (split {scene.split!r}) is not of the split 'train'; a model must "
-                "not learn from the pictures it is tested with"
+                "not learn from the images it is tested with"
             )
         if not scene.text.strip():
             raise UsageError(
-                f"{file}: scene {scene.scene_id!r} has no text; a picture needs its prompt to be learnt from"
+                f"{file}: scene {scene.scene_id!r} has no text; an image needs its prompt to be learnt from"
             )
         if scene in folder_of:
             raise UsageError(
@@ -159,21 +161,21 @@ def _check_scenes(scenes: Sequence[Scene], file: Path, folder_of: dict[Scene, Pa
         folder_of[scene] = root
 
 
-def _with_pictures(root: Path, scenes: Sequence[Scene], *, total: int) -> list[Pair]:
+def _with_images(root: Path, scenes: Sequence[Scene], *, total: int) -> list[Pair]:
     pairs, missing = [], []
     for scene in scenes:
         usual = image_path(root, scene.skill, scene.scene_id)
         published = root / scene.skill / "train_images" / usual.name
-        picture = next((p for p in (usual, published) if p.is_file()), None)
-        if picture is None:
+        image = next((p for p in (usual, published) if p.is_file()), None)
+        if image is None:
             missing.append(usual)
         else:
-            pairs.append(Pair(picture=picture, text=scene.text, skill=scene.skill, scene_id=scene.scene_id))
+            pairs.append(Pair(image=image, text=scene.text, skill=scene.skill, scene_id=scene.scene_id))
     if missing:
         skill = scenes[0].skill
         raise IncompleteScenesError(
             f"{scenes_path(root, skill, 'train')} lists {total} scenes, {len(scenes)} of them chosen, but "
-            f"{len(missing)} pictures are missing, {missing[0].name} first; render them again with the same command, "
+            f"{len(missing)} images are missing, {missing[0].name} first; render them again with the same command, "
             "or wait until rendering is done"
         )
     return pairs
