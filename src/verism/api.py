@@ -26,8 +26,8 @@ from verism.annotation.ratings import (
     drawn_by,
     given_ratings,
     human_classes,
-    ratings_as_labels,
     rating_remarks,
+    ratings_as_labels,
     ratings_of,
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
@@ -240,7 +240,7 @@ def evaluate(
         if call.run.shuffle:
             from verism.generators.shuffled import ShuffledGenerator
 
-            generator = ShuffledGenerator(generator, prompts, seed=seed)
+            generator = ShuffledGenerator(generator, prompts, seed=seed, by=the_suite.layout.facet)
         names = {f.need.role: f.judge.name for f in filled}
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
         run = _start(out, the_suite, prompts, generator, names, seed)

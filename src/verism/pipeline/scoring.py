@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from verism.errors import UsageError
 from verism.pipeline.added_metrics import Metric, added_scores
 from verism.pipeline.correction import Adjustment
-from verism.pipeline.progress import Working
+from verism.progress import Working
 from verism.records import Estimand, Need, Observed, Score, content_hash, option_of, roles
 from verism.store import TRUTH, Run
 from verism.suites.base import Suite, complete_scores

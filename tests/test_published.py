@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from verism.reproduce import PAPERS, Verdict, checks
-from verism.reproduce.common import (
+from verism.errors import UsageError
+from verism.published import (
     Known,
+    Verdict,
     Writer,
     as_records,
     as_text,
-    by_number,
     half_unit,
+    in_order,
+    is_multiple,
     of_table,
     read_published,
     undocumented,
 )
+from verism.suites.catalogue import SUITES, published_checks, published_figures, suite_class
+
+PAPERS = ("gep", "dalleval", "digin")
 
 
 def verdict(printed: str, value: float, slack: float = 0.0, known: Known | None = None) -> Verdict:
@@ -94,7 +100,7 @@ def test_tables_are_found_by_number_and_name() -> None:
     writer = Writer("DALL-Eval v1")
     for table in ("Table 10", "Table 3", "text", "Table 13"):
         writer.holds(table, "x", True)
-    assert [c.table for c in by_number(writer.checks)] == ["Table 3", "Table 10", "Table 13", "text"]
+    assert [c.table for c in in_order([writer.checks])] == ["Table 3", "Table 10", "Table 13", "text"]
     for wanted in ("3", "Table 3", "v1 3", "DALL-Eval v1, Table 3"):
         assert [c.table for c in of_table(writer.checks, wanted)] == ["Table 3"]
     for wanted in ("4", "", "ICCV 3"):
@@ -134,7 +140,7 @@ def test_records_have_the_documented_keys() -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_everything_is_as_documented(paper: str) -> None:
-    found = checks(paper)
+    found = published_checks(paper)
     assert undocumented(found) == []
     assert len(found) > 100
     lines = [(c.paper, c.table, c.quantity) for c in found]
@@ -144,12 +150,12 @@ def test_everything_is_as_documented(paper: str) -> None:
 
 
 def test_the_page_counts_as_the_commands_do() -> None:
-    page = Path(__file__).parents[2] / "docs" / "reproduce.md"
+    page = Path(__file__).parents[1] / "docs" / "reproduce.md"
     rows = [
         [cell.strip() for cell in row.strip("| \n").split("|")] for row in page.read_text(encoding="utf-8").split("\n")
     ]
     counts = {row[0]: row[2:] for row in rows if row[0] in set(Verdict)}
-    found = [[check.verdict for check in checks(paper)] for paper in PAPERS]
+    found = [[check.verdict for check in published_checks(paper)] for paper in PAPERS]
     assert counts == {v.value: [str(verdicts.count(v)) for verdicts in found] for v in Verdict}
 
 
@@ -163,15 +169,57 @@ def test_every_figure_that_agrees_is_held_to_its_tolerance(paper: str, monkeypat
         gap = allowed * 1.001 + rest.get("slack", 0.0) + 1e-8
         honest(self, table, quantity, printed, float(printed) + (gap if value >= float(printed) else -gap), **rest)
 
-    before = {(c.table, c.quantity) for c in checks(paper) if c.verdict is Verdict.AGREES and c.tolerance is not None}
+    before = {
+        (c.table, c.quantity)
+        for c in published_checks(paper)
+        if c.verdict is Verdict.AGREES and c.tolerance is not None
+    }
     monkeypatch.setattr(Writer, "number", moved)
-    after = {(c.table, c.quantity) for c in undocumented(checks(paper))}
+    after = {(c.table, c.quantity) for c in undocumented(published_checks(paper))}
     assert before <= after
 
 
-def test_unknown_paper() -> None:
-    with pytest.raises(ValueError, match="gep, dalleval, digin; got 'gpe'"):
-        checks("gpe")
+@pytest.mark.parametrize("name", SUITES)
+def test_catalogue_entry_declares_what_its_class_declares(name: str) -> None:
+    suite, entry = suite_class(name), SUITES[name]
+    # A version of another suite has its declarations from there; the entry of one of the two is enough.
+    inherited = next((SUITES[base.info.name] for base in suite.__mro__[1:] if "info" in vars(base)), None)
+    for declared, listed, above in (
+        (suite.published, entry.published, inherited and inherited.published),
+        (suite.commands, entry.commands, inherited and inherited.commands),
+    ):
+        assert dict(declared) == dict(listed or above or {})
+
+
+def test_published_checks_of_an_unknown_paper_are_refused() -> None:
+    with pytest.raises(UsageError, match="no figures of 'gpe'"):
+        published_checks("gpe")
+
+
+def test_every_paper_is_one_that_a_suite_declares() -> None:
+    assert set(published_figures()) == set(PAPERS)
+
+
+def test_in_order_of_several_suites_keeps_papers_numbers_and_places() -> None:
+    first, late, other = Writer("v2"), Writer("v2", place=1), Writer("v2")
+    for writer, table in ((first, "Table 9"), (first, "text"), (late, "README"), (other, "Table 10"), (other, "code")):
+        writer.holds(table, "x", True)
+    older = Writer("v1")
+    older.holds("Table 1", "x", True)
+    found = in_order([late.checks, first.checks, older.checks, other.checks])
+    assert [(c.paper, c.table) for c in found] == [
+        ("v2", "Table 9"),
+        ("v2", "Table 10"),
+        ("v2", "text"),
+        ("v2", "code"),
+        ("v2", "README"),
+        ("v1", "Table 1"),
+    ]
+
+
+def test_is_multiple_allows_half_of_the_last_place() -> None:
+    assert is_multiple("66.7", Fraction(100, 150))
+    assert not is_multiple("66.3", Fraction(100, 150))
 
 
 @pytest.mark.parametrize(

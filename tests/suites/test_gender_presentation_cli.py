@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from verism.cli.gep import gep
+from verism.cli.main import cli
 from verism.errors import UsageError
+from verism.manifest import RunSettings
 from verism.records import Observed, frame, make_image_id, vector_rows
 from verism.store import Run
-from verism.suites.gender_presentation.suite import build
+from verism.suites.gender_presentation.suite import GenderPresentation
 
 WORKERS = ("A1SECRET", "A2SECRET", "A3SECRET")
 
 
 def run_command(*words):
-    return CliRunner().invoke(gep, [str(word) for word in words], catch_exceptions=False)
+    return CliRunner().invoke(cli, ["gep", *map(str, words)], catch_exceptions=False)
 
 
 # --------------------------------------------------------------------------------------------------------- planted runs
@@ -39,7 +40,7 @@ def labelled(truth):
 def planted_run(path, truth, *, noise=0.2, seed=0):
     """A run whose picture vectors hold an axis for each attribute that is seen, and noise; texts likewise."""
     rng = np.random.default_rng(seed)
-    suite = build()
+    suite = GenderPresentation.make({})
     names = [a.name for a in suite.study.attributes]
     width = 15 + 9
 
@@ -64,8 +65,8 @@ def planted_run(path, truth, *, noise=0.2, seed=0):
             images.append({"image_id": ids[-1], "prompt_id": prompt.prompt_id, "index": number, "state": "ok"})
     assert len(names) == 15
     embeddings = vector_rows("embeddings", ids, "planted", np.stack(vectors))
-    run = Run.start(path, {"suite": suite.name, "seed": 0, **suite.settings()})
-    run.note(judges={"clip": "planted"})
+    run = Run.start(path, RunSettings(suite=suite.name, suite_settings=suite.settings()))
+    run.note_scoring(judges={"clip": "planted"})
     run.write_prompts(suite.prompts())
     run.append("images", frame("images", images))
     run.append("embeddings", embeddings, "planted")
@@ -183,7 +184,7 @@ def test_new_texts_need_the_model(world, tmp_path):
     for option in (("--captions", tmp_path / "captions.txt"), ("--reference-text", "a thing")):
         with pytest.raises(UsageError, match=r"new texts, such as .* need the model: --clip"):
             run_command("ablate", world / "one", "--labels", world / "one.npy", *option)
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="no such file; expected the texts of --captions"):
         run_command("ablate", world / "one", "--labels", world / "one.npy", "--captions", tmp_path / "none.txt")
 
 
@@ -220,7 +221,7 @@ def test_what_cannot_be_judged_says_why(world, tmp_path):
         run_command("judge", world / "one", "--labels", world / "one.npy", "--estimator", "VQA")
     with pytest.raises(UsageError, match="once for each of the 1 runs; got 2"):
         run_command("judge", world / "one", "--labels", world / "one.npy", "--labels", world / "two.npy")
-    Run.start(tmp_path / "other", {"suite": "paintskills"})
+    Run.start(tmp_path / "other", RunSettings(suite="paintskills"))
     with pytest.raises(UsageError, match="a run of 'paintskills'; expected one of gender_presentation"):
         run_command("judge", tmp_path / "other", "--labels", world / "one.npy")
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from verism.errors import UsageError, VerismError
 from verism.files import write_json, write_whole
 from verism.imaging import encode_png
-from verism.pipeline.progress import Progress
+from verism.progress import Progress
 from verism.records import Painted, Painter, Scene
 from verism.suites.paintskills.layout import (
     image_path,

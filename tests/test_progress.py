@@ -3,8 +3,8 @@
 import io
 import time
 
-from verism.pipeline import progress
-from verism.pipeline.progress import Working
+from verism import progress
+from verism.progress import Working
 
 
 def test_work_of_unknown_length_tells_how_long_it_has_been_going_on(monkeypatch):

@@ -1,4 +1,8 @@
-"""What comparisons with a paper have in common: one line, its verdict, the published files, the table of text."""
+"""Published figures beside the same figures worked out again: one line, its verdict, the published files, the output.
+
+A suite says in ``Suite.published`` which functions give the lines about it; several suites may have part in one name.
+Nothing but the printed tables (in ``verism/data/published``) and our own arithmetic goes in: no images, no models.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from importlib import resources
 from typing import Any
 
 __all__ = [
     "Check",
     "Known",
+    "Tables",
     "Verdict",
     "Writer",
     "as_records",
     "as_text",
-    "by_number",
     "half_unit",
+    "in_order",
+    "is_multiple",
     "of_table",
+    "read_outputs",
     "read_published",
+    "read_tables",
     "undocumented",
 ]
+
+# Figures as printed by (paper, table), then row, then column.
+Tables = Mapping[tuple[str, str], Mapping[str, Mapping[str, str]]]
 
 FLOAT_NOISE = 1e-9  # a half is a half, although 0.075 - 0.07 is not 0.005 in binary
 
@@ -63,6 +75,7 @@ class Check:
             words.
         verdict: see `Verdict`. why: in a sentence; empty where nothing needs saying.
         printed: `published` with the digits of the paper.
+        place: of a line that is in no numbered table, among those of the same paper from other suites: lower first.
     """
 
     paper: str
@@ -74,6 +87,7 @@ class Check:
     verdict: Verdict
     why: str = ""
     printed: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +117,12 @@ def half_unit(printed: str) -> float:
     return 0.5 * 10.0**exponent
 
 
+def is_multiple(printed: str, step: Fraction) -> bool:
+    """Whether a multiple of a step prints as this."""
+    nearest = round(Fraction(printed) / step) * step
+    return abs(float(nearest) - float(printed)) <= half_unit(printed) + FLOAT_NOISE
+
+
 def _decimal(printed: str) -> Decimal:
     try:
         return Decimal(printed)
@@ -113,8 +133,15 @@ def _decimal(printed: str) -> Decimal:
 class Writer:
     """Collects the lines of one paper."""
 
-    def __init__(self, paper: str) -> None:
+    def __init__(self, paper: str, *, place: int = 0) -> None:
+        """A collection without lines.
+
+        Args:
+            paper: with its version, where there are several.
+            place: of the lines, see ``Check``.
+        """
         self.paper = paper
+        self.place = place
         self.checks: list[Check] = []
 
     def number(
@@ -205,6 +232,7 @@ class Writer:
                 verdict=verdict,
                 why=why,
                 printed=printed,
+                place=self.place,
             )
         )
 
@@ -215,6 +243,20 @@ def read_published(paper: str, name: str) -> list[dict[str, str]]:
     path = resources.files("verism").joinpath(f"data/published/{paper}/{name}.csv")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return list(csv.DictReader(lines))
+
+
+def read_tables(paper: str) -> Tables:
+    """The file ``results`` of a paper whose rows are single figures: paper (version), table, row, column, printed."""
+    tables: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    for row in read_published(paper, "results"):
+        table = tables.setdefault((row["paper"], row["table"]), {})
+        table.setdefault(row["row"], {})[row["column"]] = row["printed"]
+    return tables
+
+
+def read_outputs(paper: str) -> dict[tuple[str, str], str]:
+    """What a paper's released code printed, by source and quantity: the file ``code_outputs``."""
+    return {(row["source"], row["quantity"]): row["value"] for row in read_published(paper, "code_outputs")}
 
 
 # --------------------------------------------------------------------------------------------------------------- output
@@ -233,14 +275,20 @@ def of_table(checks: Iterable[Check], wanted: str) -> list[Check]:
     return found
 
 
-def by_number(checks: Iterable[Check]) -> list[Check]:
-    """In the order of the tables' numbers, then what is no table, in the order given."""
+def in_order(parts: Iterable[Iterable[Check]]) -> list[Check]:
+    """The lines of several suites as one list.
 
-    def place(check: Check) -> tuple[int, int]:
+    Papers come in the order of the first line of each; in a paper numbered tables by their numbers, then what is in no
+    numbered table by ``place``; otherwise the order given.
+    """
+    checks = [check for part in parts for check in part]
+    papers = list(dict.fromkeys(check.paper for check in checks))
+
+    def key(check: Check) -> tuple[int, int, int]:
         number = check.table.removeprefix("Table ")
-        return (0, int(number)) if number.isdigit() else (1, 0)
+        return (papers.index(check.paper), *((0, int(number)) if number.isdigit() else (1, check.place)))
 
-    return sorted(checks, key=place)
+    return sorted(checks, key=key)
 
 
 def undocumented(checks: Iterable[Check]) -> list[Check]:

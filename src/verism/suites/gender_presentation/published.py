@@ -22,7 +22,7 @@ from verism.metrics.presentation.evaluation import (
     sign_mcc,
     tau_by_pair_type,
 )
-from verism.reproduce.common import Check, Known, Verdict, Writer, by_number, half_unit, read_published
+from verism.published import Check, Known, Verdict, Writer, half_unit, read_published
 from verism.statistics.association import kendall_tau, pearson_r
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]
 
-__all__ = ["Published", "gep_checks", "possible_mccs", "possible_taus", "read_gep"]
+__all__ = ["Published", "gep", "possible_mccs", "possible_taus", "read_gep"]
 
 MODELS = ("CogView2", "DALL-E 2", "Stable Diffusion")
 SETTINGS = ("neutral", "explicit")
@@ -133,8 +133,8 @@ def read_gep() -> Published:
     )
 
 
-def gep_checks() -> list[Check]:
-    """Every figure of the paper's tables that can be worked out again, and those that cannot, table by table."""
+def gep() -> list[Check]:
+    """Vectors, scores and ranks of gender presentation differences (GEP, arXiv:2302.03675)."""
     published, writer = read_gep(), Writer("GEP")
     for table in (
         _table_3,
@@ -153,7 +153,7 @@ def gep_checks() -> list[Check]:
         _text,
     ):
         table(writer, published)
-    return by_number(writer.checks)
+    return writer.checks
 
 
 def _name(row: Row) -> str:

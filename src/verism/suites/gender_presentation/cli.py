@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import read_lines
-from verism.terminal import Group, put_result, say
+from verism.terminal import Group, Services, put_result, say
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.judge_agreement import Protocol
@@ -181,10 +181,10 @@ def _opened(
     opened = []
     for number, path in enumerate(runs):
         run = Run.open(path)
-        settings = run.manifest["settings"]
-        if "study" not in settings:
-            raise UsageError(f"{path} is a run of {settings.get('suite')!r}; expected one of gender_presentation")
-        study = study_from_record(settings["study"], where=f"the study of {path}")
+        settings = run.manifest.settings
+        if settings.suite != "gender_presentation":
+            raise UsageError(f"{path} is a run of {settings.suite!r}; expected one of gender_presentation")
+        study = study_from_record(settings.suite_settings["study"], where=f"the study of {path}")
         if label_files:
             file = label_files[0] if len(label_files) == 1 else label_files[number]
             labels = labels_of_marks(run.read("images"), labels_by_prompt(file, study, run.prompts()))
@@ -216,7 +216,9 @@ def _pairs(study: Study) -> list[tuple[str, str]]:
 @_group_size
 @_seed
 @_as_json
+@click.pass_obj
 def gep_ablate(
+    services: Services,
     run: Path,
     label_files: tuple[Path, ...],
     captions: Path | None,
@@ -254,7 +256,7 @@ def gep_ablate(
             finished.read("images"),
             finished.read("embeddings", judge),
             labels,
-            _text_vectors(finished, judge, clip, device),
+            _text_vectors(services, finished, judge, clip, device),
             negatives=_lines(captions, "--captions"),
             contexts=[line.rstrip(".") for line in _lines(contexts, "--contexts")],
             references=references,
@@ -286,13 +288,13 @@ def gep_ablate(
 def _lines(path: Path | None, option: str) -> list[str]:
     if path is None:
         return []
-    lines = read_lines(path)
+    lines = read_lines(path, f"the texts of {option}, one per line")
     if not lines:
         raise UsageError(f"{option} {path}: no lines in it")
     return lines
 
 
-def _text_vectors(run: Run, judge: str, clip: str | None, device: str | None) -> Any:
+def _text_vectors(services: Services, run: Run, judge: str, clip: str | None, device: str | None) -> Any:
     """Vectors of texts: those the run keeps, and by the model itself for others."""
     import numpy as np
 
@@ -308,9 +310,7 @@ def _text_vectors(run: Run, judge: str, clip: str | None, device: str | None) ->
             if clip is None:
                 raise UsageError(f"{len(new):,} new texts, such as {new[0]!r}, need the model: --clip ID_OR_PATH")
             if not model:
-                from verism.registry import Context, make_judge
-
-                model.append(make_judge(clip, Context(device=device), EmbeddingNeed.role))
+                model.append(services.make_judge(clip, EmbeddingNeed.role, device=device))
                 if model[0].name != judge:
                     raise UsageError(f"--clip {clip} is {model[0].name!r}, but the run was judged by {judge!r}")
             told = model[0].embed_texts(new)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from verism.metrics.manifold import prdc
-from verism.reproduce.common import Check, Verdict
-from verism.reproduce.digin import digin_checks, rotation_shares
+from verism.published import Check, Verdict
+from verism.suites.geography.published import digin, rotation_shares
 
 
 @pytest.fixture(scope="module")
 def found() -> list[Check]:
-    return digin_checks()
+    return digin()
 
 
 def line(found: list[Check], table: str, start: str) -> Check:

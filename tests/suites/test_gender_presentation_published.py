@@ -9,9 +9,9 @@ import pytest
 
 from verism.metrics.presentation import gep_score, gep_vector
 from verism.metrics.presentation.evaluation import sign_mcc
-from verism.reproduce.common import Check, Verdict, read_published, undocumented
-from verism.reproduce.gep import KEYS, gep_checks, possible_mccs, possible_taus, read_gep
+from verism.published import Check, Verdict, read_published, undocumented
 from verism.statistics.association import kendall_tau
+from verism.suites.gender_presentation.published import KEYS, gep, possible_mccs, possible_taus, read_gep
 
 MODELS = ("CogView2", "DALL-E 2", "Stable Diffusion")
 ATTRIBUTES = "boots slippers jeans shorts slacks dress skirt suit shirt uniform jacket hat tie mask gloves"
@@ -59,7 +59,7 @@ PUBLISHED = read_gep()
 
 @pytest.fixture(scope="module")
 def found() -> list[Check]:
-    return gep_checks()
+    return gep()
 
 
 def line(found: list[Check], table: str, start: str) -> Check:
@@ -100,8 +100,8 @@ def test_one_picture_more_or_less_is_seen(monkeypatch: pytest.MonkeyPatch, chang
             rows[2]["women"] = str(int(rows[2]["women"]) + change)  # neutral, CogView2, jeans
         return rows
 
-    monkeypatch.setattr("verism.reproduce.gep.read_published", changed)
-    wrong = {c.table for c in undocumented(gep_checks())}
+    monkeypatch.setattr("verism.suites.gender_presentation.published.read_published", changed)
+    wrong = {c.table for c in undocumented(gep())}
     assert {"Table 11", "Table 13"} <= wrong
     assert "Table 12" not in wrong
 

@@ -14,30 +14,30 @@ from typing import Any
 import numpy as np
 
 from verism.metrics.manifold import PRDC, expected_coverage, prdc
-from verism.reproduce.common import Check, Known, Verdict, Writer, read_published
+from verism.published import Check, Known, Verdict, Writer, read_published
 
-__all__ = ["digin_checks", "rotation_shares"]
+__all__ = ["digin", "rotation_shares"]
 
 REGIONS = ("Africa", "Americas", "EastAsia", "Europe", "SouthEastAsia", "WestAsia")
 PER_CELL = 180
 NEEDS_PICTURES = "needs the pictures and their features"
 
 
-def digin_checks() -> list[Check]:
-    """Every figure that can be worked out again, and those that cannot."""
-    digin, evalgim, package = Writer("DIG In"), Writer("EvalGIM"), Writer("prdc")
-    _geode(digin)
-    _dollar_street(digin)
-    _expected(digin)
-    digin.impossible(
+def digin() -> list[Check]:
+    """Sizes, prompt lists, expected coverage and means of regions of DIG In, EvalGIM and prdc."""
+    paper, evalgim, package = Writer("DIG In"), Writer("EvalGIM"), Writer("prdc")
+    _geode(paper)
+    _dollar_street(paper)
+    _expected(paper)
+    paper.impossible(
         "Figures", "precision, coverage and CLIPScore (Figures 2, 6 to 8, 11)", "", "printed as charts only"
     )
-    digin.impossible("text", "precision gap of stoves between regions, %", "70", NEEDS_PICTURES)
-    digin.impossible("text", "pictures that the safety filter takes out, %", "0.3", NEEDS_PICTURES)
+    paper.impossible("text", "precision gap of stoves between regions, %", "70", NEEDS_PICTURES)
+    paper.impossible("text", "pictures that the safety filter takes out, %", "0.3", NEEDS_PICTURES)
     _regions(evalgim)
     _cases(package)
     _readme(package)
-    return digin.checks + evalgim.checks + package.checks
+    return paper.checks + evalgim.checks + package.checks
 
 
 def _world(name: str) -> Mapping[str, Any]:
