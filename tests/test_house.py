@@ -12,7 +12,7 @@ import verism
 from verism.suites.catalogue import SUITES, suite_class
 
 HOUSE = Path(verism.__file__).parent
-GENERAL = ("api.py", "cli", "pipeline", "report_kit", "registry.py", "annotation", "training", "store.py", "manifest.py")
+GENERAL = ("api.py", "cli", "pipeline", "report_kit", "registry.py", "annotation", "training", "store.py")
 # Words of a suite that are also words of general code, where they mean something general.
 GENERAL_WORDS = frozenset(
     {
@@ -82,12 +82,11 @@ def findings(path: Path, words: set[str]) -> list[str]:
             first = node.args[0]
             if isinstance(first, ast.Name) and "suite" in first.id:
                 found.append(f"{where} probes a suite by {node.func.id}")
-        if isinstance(node, ast.arg) and node.arg.endswith("suite") and isinstance(node.annotation, ast.Name):
-            if node.annotation.id == "Any":
-                found.append(f"{where} takes a suite as Any")
-        if isinstance(node, ast.Attribute) and node.attr in ("startswith", "partition", "endswith"):
-            if "suite" in ast.unparse(node.value):
-                found.append(f"{where} reads a suite's name by {node.attr}")
+        if isinstance(node, ast.arg) and node.arg.endswith("suite") and ast.unparse(node.annotation or node) == "Any":
+            found.append(f"{where} takes a suite as Any")
+        reads_text = isinstance(node, ast.Attribute) and node.attr in ("startswith", "partition", "endswith")
+        if reads_text and "suite" in ast.unparse(node.value):
+            found.append(f"{where} reads a suite's name by {node.attr}")
     return found
 
 
