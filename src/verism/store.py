@@ -142,7 +142,16 @@ class Run:
 
     def write_presentation(self, presentation: Presentation) -> None:
         """Keep what the run's suite says of itself, for reports and comparisons without it."""
-        _write_whole(self.path / "presentation.json", _json_bytes(presentation.record()))
+        self.write_record("presentation.json", presentation.record())
+
+    def write_record(self, file: str, record: Any) -> None:
+        """Keep plain JSON in a file of the run, written whole or not at all.
+
+        Args:
+            file: its name.
+            record: plain JSON without NaN.
+        """
+        _write_whole(self.path / file, _json_bytes(record))
 
     @property
     def name(self) -> str:

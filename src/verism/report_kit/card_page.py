@@ -9,26 +9,27 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from verism.cards import JudgeCard, Measured, main_tables
 from verism.records import PROTOCOLS
-from verism.reports.svg import GLYPH_WIDTH, cut, svg, text, trimmed
+from verism.report_kit.figures import environment
+from verism.report_kit.maps import CountCell, count_map
+from verism.report_kit.words import UNDEFINED
 from verism.statistics.intervals import wilson
 
 __all__ = ["CardView", "TableView", "card_line", "card_text", "confusion_map", "view_of", "write_card_page"]
 
-DASH = "–"
 ORDER = ("corrected", *(p for p in PROTOCOLS if p != "corrected"))
-KINDS = {"rendered": "pictures of known content", "human": "what people say"}
+KINDS = {"rendered": "images of known content", "human": "what people say"}
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {
-    "rendered": "Measured on pictures whose content is known because they were painted on purpose. Generated pictures "
+    "rendered": "Measured on images whose content is known because they were painted on purpose. Generated images "
     "look different, and are wrong in other ways: there the judge may err more.",
     "human": "Measured beside people, who err and disagree, too: part of what counts as the judge's error is theirs.",
 }
 ANY_CARD = (
-    "It holds for this judge with these settings and rules, and for pictures like those it was measured on.",
+    "It holds for this judge with these settings and rules, and for images like those it was measured on.",
     "Intervals (95 %, Wilson) take items for independent; errors that come together in a prompt make them too narrow.",
 )
 
@@ -82,7 +83,7 @@ class CardView:
 def _rate(hits: int, n: int) -> str:
     """A share in per cent with its interval; a dash for none."""
     if n == 0:
-        return DASH
+        return UNDEFINED
     found = wilson(hits, n)
     return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
@@ -213,31 +214,24 @@ def confusion_map(m: Measured) -> Markup:
     """True classes (rows) and what the judge says (columns), as counts, coloured by their share of the row."""
     lost = any(m.unusable)
     columns = [*m.labels, "unusable"] if lost else list(m.labels)
-    longest = max(len(label) for label in columns)
-    cell = min(96.0, max(40.0, 12 + longest * 12 * GLYPH_WIDTH))
-    height, left, top = 34.0, min(190.0, 64 + longest * 12.5 * GLYPH_WIDTH), 40.0
-    parts = [text(left + len(columns) * cell / 2, 14, "the judge says", "head", "middle")]
-    for k, label in enumerate(columns):
-        parts.append(text(left + (k + 0.5) * cell, top - 9, cut(label, cell, 11), "tick", "middle"))
+    rows = []
     for i, label in enumerate(m.labels):
-        y = top + i * height
-        parts.append(text(left - 10, y + height / 2 + 4, cut(f"truly {label}", left - 12, 12), "tick", "end"))
-        row = [*m.counts[i], *([m.unusable[i]] if lost else [])]
-        whole = sum(row)
-        for j, count in enumerate(row):
+        counts = [*m.counts[i], *([m.unusable[i]] if lost else [])]
+        whole = sum(counts)
+        cells = []
+        for j, count in enumerate(counts):
             share = count / whole if whole else 0.0
-            css = ("cell strong" if share > 0.55 else "cell") + (" diagonal" if i == j else "")
-            words = f"truly {label}, judged {columns[j]}: {count:,} of {whole:,}"
-            words += f", {100 * share:.1f} %" if whole else ""
-            x = left + j * cell
-            parts.append(
-                f'<g class="{css}"><rect x="{trimmed(x + 1)}" y="{trimmed(y + 1)}" width="{trimmed(cell - 2)}" '
-                f'height="{trimmed(height - 2)}" rx="3" style="--share:{share:.3f}"/>'
-                + text(x + cell / 2, y + height / 2 + 4, f"{count:,}" if count else "·", "", "middle")
-                + f"<title>{escape(words)}</title></g>"
-            )
-    label = f"How often the judge says what of {m.task}, {m.protocol}, {_group(m)}"
-    return svg(left + len(columns) * cell + 8, top + len(m.labels) * height + 6, label, parts, "heat confusion")
+            told = f"truly {label}, judged {columns[j]}: {count:,} of {whole:,}"
+            told += f", {100 * share:.1f} %" if whole else ""
+            cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, told=told, diagonal=i == j))
+        rows.append(cells)
+    return count_map(
+        head="the judge says",
+        rows=[f"truly {label}" for label in m.labels],
+        columns=columns,
+        cells=rows,
+        label=f"How often the judge says what of {m.task}, {m.protocol}, {_group(m)}",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------- pages
@@ -268,7 +262,7 @@ def card_text(card: JudgeCard) -> str:
         lines += [f"  {t.task}, {t.protocol}, {t.group}: accuracy {t.accuracy} % of {t.n:,}" for t in view.finer]
     lines += ["", "limits:", *(f"  {limit}" for limit in view.limits)]
     lines += ["", "made by:", *(f"  {name}: {value}" for name, value in view.made)]
-    return "\n".join(lines).replace(DASH, "-") + "\n"
+    return "\n".join(lines).replace(UNDEFINED, "-") + "\n"
 
 
 def _by_protocol(m: Measured) -> int:
@@ -277,20 +271,11 @@ def _by_protocol(m: Measured) -> int:
 
 def write_card_page(cards: Sequence[JudgeCard], out: Path) -> Path:
     """One self-contained page about a card, or several; replaced if it is there."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from verism.report_kit.page import write_page
 
-    from verism.reports.page import write_page
-
-    environment = Environment(
-        loader=PackageLoader("verism.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     # The figures carry style attributes, so that the page must allow styles; scripts it has none.
-    style = (resources.files("verism.reports") / "templates" / "report.css").read_text(encoding="utf-8")
-    page = environment.get_template("card.html.j2").render(
+    style = (resources.files("verism.report_kit") / "templates" / "report.css").read_text(encoding="utf-8")
+    page = environment().get_template("card.html.j2").render(
         title=cards[0].judge if len(cards) == 1 else f"{len(cards)} judge cards",
         style=Markup(style),
         views=[view_of(card) for card in cards],

@@ -8,7 +8,7 @@
   // Protocol: one attribute decides, the style sheet shows what belongs to it.
   const protocols = all('input[name="protocol"]');
   const setProtocol = () => {
-    root.dataset.protocol = protocols.find((p) => p.checked)?.value ?? "corrected";
+    root.dataset.protocol = protocols.find((p) => p.checked)?.value ?? root.dataset.protocol;
     filter();
   };
 
@@ -16,7 +16,8 @@
   const form = byId("filters");
   const tiles = all("#tiles > .tile").map((element) => ({
     element,
-    objects: JSON.parse(element.dataset.objects),
+    facets: JSON.parse(element.dataset.facets),
+    outcomes: JSON.parse(element.dataset.outcomes),
     classes: element.dataset.classes && JSON.parse(element.dataset.classes),
     text: element.querySelector(".words").textContent.toLowerCase(),
   }));
@@ -26,13 +27,12 @@
     if (!form) return;
     const wanted = new FormData(form);
     const words = (wanted.get("text") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-    // A tile with several pictures has several outcomes, one to a line.
-    const outcomesOf = (tile) => (tile.element.dataset[root.dataset.protocol] ?? "").split("\n");
+    const facets = all("select[data-facet]", form).filter((select) => select.value);
+    const outcomesOf = (tile) => tile.outcomes[root.dataset.protocol] ?? [];
     const classesOf = (tile) => tile.classes?.[root.dataset.protocol] ?? [];
     const fits = tiles.filter((tile) =>
       (!wanted.get("run") || tile.element.dataset.run === wanted.get("run")) &&
-      (!wanted.get("skill") || tile.element.dataset.skill === wanted.get("skill")) &&
-      (!wanted.get("object") || tile.objects.includes(wanted.get("object"))) &&
+      facets.every((select) => (tile.facets[select.dataset.facet] ?? []).includes(select.value)) &&
       (!wanted.get("class") || classesOf(tile).includes(wanted.get("class"))) &&
       words.every((word) => tile.text.includes(word)));
     visible = fits.filter((tile) => !wanted.get("outcome") || outcomesOf(tile).includes(wanted.get("outcome")));
@@ -41,7 +41,7 @@
     for (const output of all("output[data-count]", form)) {
       output.value = fits.filter((tile) => outcomesOf(tile).includes(output.dataset.count)).length;
     }
-    byId("gallery-count").value = `${visible.length} of ${tiles.length} ${byId("tiles").dataset.what ?? "pictures"} shown`;
+    byId("gallery-count").value = `${visible.length} of ${tiles.length} ${byId("tiles").dataset.what} shown`;
     byId("nothing").hidden = visible.length > 0;
     byId("tiles").classList.toggle("bare", !wanted.get("boxes"));
   }
@@ -50,7 +50,7 @@
   form?.addEventListener("submit", (event) => event.preventDefault());
   form?.addEventListener("reset", () => setTimeout(filter));
 
-  // One picture at a time, with the verdicts of all protocols
+  // One tile at a time, with the verdicts of all protocols
   const large = byId("large");
   let current = 0;
   const enlarge = (index) => {

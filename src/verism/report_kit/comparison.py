@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verism.reports.adjustments import corrected_by
-from verism.reports.measures import number
+from verism.report_kit.adjustments import corrected_by
+from verism.report_kit.words import number
 
 __all__ = ["comparison_table"]
 
-PAIRED_NOTE = "* p (Holm) < 0.05 within its protocol; for the mean, p < 0.05. Accuracies over pictures judged in both."
+PAIRED_NOTE = "* p (Holm) < 0.05 within its protocol; for the mean, p < 0.05. Accuracies over images judged in both."
 INDEPENDENT_NOTE = (
     "* p (Holm) < 0.05 over the groups of its measure and protocol. The runs are taken for independent: where they "
-    "share real pictures or prompts, intervals are somewhat too wide."
+    "share real images or prompts, intervals are somewhat too wide."
 )
 
 
@@ -31,7 +31,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         "p",
         "p (Holm)",
     ]
-    header += ["pairs", "unpaired"] if paired else ["pictures", "unit"]
+    header += ["pairs", "unpaired"] if paired else ["images", "unit"]
     rows = [
         [
             r["protocol"],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["GLYPH_WIDTH", "RUN_COLORS", "cut", "line", "mark", "svg", "text", "trimmed"]
+__all__ = ["GLYPH_WIDTH", "RUN_COLORS", "cut", "line", "mark", "row_name", "svg", "text", "trimmed"]
 
 RUN_COLORS = 8  # classes r0 ... r7; further runs begin again, told apart by the shape of their marks
 GLYPH_WIDTH = 0.56  # of the font size: mean width of a character in the usual sans-serif fonts
@@ -42,6 +42,14 @@ def cut(text: str, width: float, size: float) -> str:
     """As much of a text as fits, with an ellipsis."""
     room = max(3, int(width / (size * GLYPH_WIDTH)))
     return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def row_name(name: str, x: float, y: float, room: float) -> str:
+    """The name of a row that ends at ``x``, cut to ``room``; whole when it is pointed at."""
+    return (
+        f'<text x="{trimmed(x)}" y="{trimmed(y)}" text-anchor="end">{escape(cut(name, room, 12.5))}'
+        f"<title>{escape(name)}</title></text>"
+    )
 
 
 def mark(run: int, x: float, y: float, *, shape: int | None = None) -> str:

@@ -6,26 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from verism.cards import JudgeCard, read_card, shipped_cards
-from verism.records import ROLES
-from verism.reports.adjustments import as_judged
-from verism.reports.card_page import CardView, view_of
+from verism.records import NEEDS, roles
+from verism.report_kit.adjustments import as_judged
+from verism.report_kit.card_page import CardView, view_of
 from verism.store import TRUTH, Run
 
 __all__ = ["CARDS", "JudgePanel", "cards_of", "judge_panels"]
 
 CARDS = "cards"  # folder of a run with cards of its judges
-NAMES = {
-    "detector": "finds objects",
-    "features": "gives image features",
-    "clip": "compares pictures with texts",
-    "captioner": "describes pictures",
-    "vqa": "answers questions",
-    "skin_tone": "measures skin",
-}
 UNMEASURED = "No card: nobody has measured how often this judge errs."
-COUNTED = "Where the painter of the pictures told what it painted, its errors are counted on this page."
-# Judges whose answers are vectors or texts: no class of theirs is right or wrong.
-WITHOUT_CLASSES = ("features", "captioner")
+COUNTED = "Where the ground truth of the images is known, its errors are counted on this page."
+# Tables of judges whose answers are vectors or texts: no class of theirs is right or wrong.
+WITHOUT_CLASSES = ("features", "captions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +25,11 @@ class JudgePanel:
     """A judge of a report.
 
     Attributes:
-        name: with revision and settings. role: what it does, in words. runs: places of the runs it judged.
-        cards: what is known of its errors. missing: what is said when there is none; empty for a judge without classes.
+        name: with revision and settings.
+        role: as what it judged, in words.
+        runs: numbers of the runs it judged.
+        cards: what is known of its errors.
+        missing: what is said when there is no card; empty for a judge without classes.
         beside: what the report itself knows of its errors.
     """
 
@@ -65,21 +60,21 @@ def judge_panels(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[J
     cards = cards_of(runs, given)
     used: dict[tuple[str, str], list[int]] = {}
     for number, run in enumerate(runs):
-        for role in ROLES:
+        for role in roles():
             name = run.judge(role)
             if name is not None and name != TRUTH:
                 used.setdefault((role, name), []).append(number)
     panels = []
     for (role, name), numbers in used.items():
         own = [view_of(card) for card in cards if (card.judge, card.role) == (name, role)]
-        measured = role == "detector" and any(_with_errors(runs[n]) for n in numbers)
+        measured = any(_with_errors(runs[n]) for n in numbers)
         panels.append(
             JudgePanel(
                 name=name,
-                role=NAMES.get(role, role),
+                role=f"({NEEDS[role].judges})",
                 runs=numbers,
                 cards=own,
-                missing="" if own or role in WITHOUT_CLASSES else UNMEASURED,
+                missing="" if own or NEEDS[role].table in WITHOUT_CLASSES else UNMEASURED,
                 beside=COUNTED if measured else "",
             )
         )
@@ -87,5 +82,5 @@ def judge_panels(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[J
 
 
 def _with_errors(run: Run) -> bool:
-    """Whether a run's painter told the truth, so that the errors of its judge are among the scores."""
+    """Whether the ground truth of a run is known, so that the errors of its judge are among the scores."""
     return any(s.metric in ("judge_false_accept", "judge_false_reject") for s in as_judged(run.scores()))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from verism.records import PROTOCOLS, Score
-from verism.reports.measure_names import title, unit_name
+from verism.records import Score
+from verism.report_kit import words
 from verism.store import Run
+
+if TYPE_CHECKING:
+    from verism.report_kit.evidence import Evidence
 
 __all__ = [
     "AdjustedRow",
@@ -23,7 +26,6 @@ __all__ = [
 ]
 
 BY = {"human": "corrected by people", "rendered": "corrected by known pictures"}
-DASH = "–"
 
 
 def as_judged(scores: Iterable[Score]) -> list[Score]:
@@ -51,12 +53,21 @@ class AdjustedRow:
     """A number with the judge's error taken out, beside the one as judged, in words.
 
     Attributes:
-        run: its place among the runs of the report. measure, group, unit: what it is.
-        judged, judged_interval: as the judge's answers give it. corrected, interval: with the error taken out.
-        by: by which truth. source: whose answers, or which card.
+        run: its place among the runs of the report.
+        measure: the metric's title.
+        group: what it is restricted to.
+        unit: of the value.
+        judged: as the judge's answers give it.
+        judged_interval: its interval.
+        corrected: with the error taken out.
+        interval: its interval.
+        by: by which truth.
         method: how; suites that take cards as a rule keep no record of it.
-        labels: answers of people, or items of the card. effective: answers of people alone that would tell as much.
-        gain: ``effective`` over ``labels``; empty where there is no such number. trust: in the judge, 0 to 1.
+        source: whose answers, or which card.
+        labels: answers of annotators, or items of the card.
+        effective: answers of annotators alone that would give as narrow an interval.
+        gain: ``effective`` over ``labels``; empty where there is no such number.
+        trust: in the judge, 0 to 1.
         note: what to mind, or why there is no value.
     """
 
@@ -78,18 +89,17 @@ class AdjustedRow:
     note: str
 
 
-def adjusted_rows(runs: Sequence[Run]) -> dict[str, list[AdjustedRow]]:
+def adjusted_rows(evidence: Evidence) -> dict[str, list[AdjustedRow]]:
     """By protocol: every adjusted number of these runs, those of the whole before those of groups."""
-    found: dict[str, list[tuple[int, AdjustedRow]]] = {protocol: [] for protocol in PROTOCOLS}
-    for number, run in enumerate(runs):
-        scores = run.scores()
+    found: dict[str, list[tuple[int, AdjustedRow]]] = {protocol: [] for protocol in evidence.protocols}
+    for number, (run, scores) in enumerate(zip(evidence.runs, evidence.every, strict=True)):
         judged = {_key(s.metric, s.protocol, s.group): s for s in as_judged(scores)}
         how = {(*_key(r["metric"], r["protocol"], r["group"]), r["adjusted"]): r for r in run.adjustments()}
         for score in scores:
             if score.adjusted:
                 key = _key(score.metric, score.protocol, score.group)
-                row = _row(number, score, judged.get(key), how.get((*key, score.adjusted), {}))
-                found.setdefault(score.protocol, []).append((len(score.group), row))
+                row = _row(evidence, number, score, judged.get(key), how.get((*key, score.adjusted), {}))
+                found[score.protocol].append((len(score.group), row))
     return {p: [row for _, row in sorted(of, key=lambda r: r[0])] for p, of in found.items()}
 
 
@@ -115,21 +125,20 @@ def _key(metric: str, protocol: str, group: Mapping[str, Any]) -> tuple[str, str
     return metric, protocol, json.dumps(dict(group), sort_keys=True)
 
 
-def _row(run: int, score: Score, judged: Score | None, how: Mapping[str, Any]) -> AdjustedRow:
-    from verism.reports.measures import interval, value
-
+def _row(evidence: Evidence, run: int, score: Score, judged: Score | None, how: Mapping[str, Any]) -> AdjustedRow:
     n_labels, effective = how.get("n_labels"), how.get("effective_n")
     gain = effective / n_labels if n_labels and effective is not None else math.nan
     trust = how.get("trust")
+    names = evidence.vocabulary
     return AdjustedRow(
         run=run,
-        measure=title(score.metric),
-        group=", ".join(str(v) for v in score.group.values()) or "all",
-        unit=unit_name(score.unit),
-        judged=DASH if judged is None else value(judged),
-        judged_interval="" if judged is None else interval(judged),
-        corrected=value(score),
-        interval=interval(score),
+        measure=names.title(score.metric),
+        group=names.group_name((score.metric, tuple(score.group.items()))),
+        unit=names.unit(score.unit),
+        judged=words.value(judged),
+        judged_interval=words.interval(judged),
+        corrected=words.value(score),
+        interval=words.interval(score),
         by=BY.get(score.adjusted, score.adjusted).removeprefix("corrected by "),
         method=str(how.get("method", "judge card, by the suite's own rules")),
         source=str(how.get("source", "")),
