@@ -1,4 +1,4 @@
-"""Pictures of the same prompt that differ in one term alone, side by side, with what judges perceived in each.
+"""Images of the same prompt that differ in one term alone, side by side, with what judges perceived in each.
 
 Pairs are chosen without regard to what they show: half of them of prompts that name no attribute, half of prompts that
 name one, attributes in turn and those with the largest differences first. The sample is a function of the run alone.
@@ -11,26 +11,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from verism.errors import UsageError
-from verism.records import PROTOCOLS, Prompt
-from verism.reports.gallery import even_shares, picture_data, shuffled, turns
-from verism.reports.tables import UNDEFINED
-from verism.store import Run
+from markupsafe import Markup
+
+from verism.records import Prompt
+from verism.report_kit.evidence import Evidence
+from verism.report_kit.figures import part
+from verism.report_kit.gallery import Gallery, Shot, Tile, even_shares, gallery_section, image_data, shuffled, turns
+from verism.report_kit.section import Section
+from verism.report_kit.words import UNDEFINED
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ESTIMATORS", "Estimates", "PairTile", "Shot", "collect_pairs", "in_order"]
+__all__ = ["ESTIMATORS", "Estimates", "collect_pairs", "in_order", "pair_gallery"]
 
 # Who estimates, as the scores name them, in the order pages show them: those nearest to a person's look first.
 ESTIMATORS: Mapping[str, str] = {
-    "human": "people's votes",
+    "human": "annotators' votes",
     "CLS": "cross-modal classifiers",
     "VQA": "question answering",
     "CC": "calibrated similarity",
     "C": "similarity",
 }
 COSINES = ("C", "CC")
+INTRO = (
+    "those of the same prompt that differ in the term for the person alone. Half are of neutral prompts; of explicit "
+    "ones, attributes take turns, those with the largest differences first. Within these, pairs were chosen without "
+    "regard to what they show. The numbers are what judges perceive in an image, and no statement on anybody."
+)
 SHOWN = 5  # attributes in view below a pair; the rest is folded
 
 
@@ -41,29 +49,12 @@ def in_order(estimators: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shot:
-    """One picture of a pair.
-
-    Attributes:
-        term: what its prompt says and the others do not. asked: the prompt.
-        source: the picture as a data URI, or None; then ``missing`` says why.
-    """
-
-    term: str
-    image_id: str
-    asked: str
-    source: str | None
-    missing: str
-    note: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """What was perceived in the pictures of a pair under one protocol.
+    """What was perceived in the images of a pair under one protocol.
 
     Attributes:
         estimators: names of the columns.
-        rows: attribute, and for each picture the estimates in words, one per estimator.
+        rows: attribute, and for each image the estimates in words, one per estimator.
         folded: further rows.
     """
 
@@ -72,61 +63,64 @@ class Estimates:
     folded: Sequence[tuple[str, Sequence[Sequence[str]]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairTile:
-    """Pictures of one prompt index and one seed, a picture per term.
-
-    Attributes:
-        run: number of the run. setting: of the prompts. attribute: named by the prompts, empty for none.
-        attributes: for which there are estimates. estimates: by protocol.
-        seed: of the pictures if they share one, else None.
-    """
-
-    run: int
-    setting: str
-    attribute: str
-    attributes: tuple[str, ...]
-    shots: tuple[Shot, ...]
-    estimates: Mapping[str, Estimates | None]
-    seed: int | None
-
-
-def collect_pairs(
-    runs: Sequence[Run], *, gallery: int, embed_pixels: int, ranked: Sequence[str], terms: Sequence[Sequence[str]]
-) -> list[PairTile]:
-    """The sample of all runs: at most ``gallery`` pictures, no side longer than ``embed_pixels``.
+def pair_gallery(
+    evidence: Evidence, ranked: Sequence[str], terms: Sequence[Sequence[str]], settings: Sequence[str]
+) -> Section:
+    """Images of one prompt index and one seed, an image per term, side by side.
 
     Args:
+        evidence: what the report is made of.
         ranked: attributes, those with the largest differences first.
-        terms: of each run, in the order in which pictures stand side by side.
-    Raises:
-        UsageError: a negative number of pictures, or a size that shows nothing.
+        terms: of each run, in the order in which images stand side by side.
+        settings: of prompts, in order.
     """
-    if gallery < 0:
-        raise UsageError(f"gallery must be 0 (no pictures) or more, got {gallery}")
-    if not 16 <= embed_pixels <= 4096:
-        raise UsageError(f"embed_pixels must be between 16 and 4096, got {embed_pixels}")
-    found = [_Pairs(run, ranked, order) for run, order in zip(runs, terms)]
+    tiles = collect_pairs(evidence, ranked, terms)
+    shown = {name: {value for tile in tiles for value in tile.facets[name]} for name in ("prompts", "attribute")}
+    filters = [
+        ("prompts", [s for s in settings if s in shown["prompts"]]),
+        ("attribute", [a for a in ranked if a in shown["attribute"]]),
+    ]
+    gallery = Gallery(
+        tiles=tiles,
+        intro=INTRO,
+        filters=[(name, values) for name, values in filters if len(values) > 1],
+        key=Markup("each with all versions of one prompt, side by side"),
+        css="couples",
+        what="pairs",
+    )
+    return gallery_section(evidence, gallery, title="Images, side by side")
+
+
+def collect_pairs(evidence: Evidence, ranked: Sequence[str], terms: Sequence[Sequence[str]]) -> list[Tile]:
+    """The sample of all runs: at most ``evidence.gallery`` images.
+
+    Args:
+        evidence: what the report is made of.
+        ranked: attributes, those with the largest differences first.
+        terms: of each run, in the order in which images stand side by side.
+    """
+    found = [_Pairs(evidence, number, ranked, order) for number, order in enumerate(terms)]
     widest = max((len(order) for order in terms), default=1) or 1
-    shares = even_shares([p.count for p in found], gallery // widest)
-    drawn = [list(p.tiles(number, share, embed_pixels)) for number, (p, share) in enumerate(zip(found, shares))]
+    shares = even_shares([p.count for p in found], evidence.gallery // widest)
+    drawn = [list(p.tiles(share)) for p, share in zip(found, shares, strict=True)]
     longest = max(map(len, drawn), default=0)
     # Runs in turn: equal prompts have equal places, and lie beside each other.
     return [tiles[k] for k in range(longest) for tiles in drawn if k < len(tiles)]
 
 
-Key = tuple[str, str, str, int]  # setting, attribute, the rest of the facets, number of the picture
+Key = tuple[str, str, str, int]  # setting, attribute, the rest of the facets, number of the image
 
 
 class _Pairs:
-    """All pictures of a run by what was asked, apart from the term."""
+    """All images of a run by what was asked, apart from the term."""
 
-    def __init__(self, run: Run, ranked: Sequence[str], terms: Sequence[str]) -> None:
-        self.run, self.ranked, self.terms = run, list(ranked), list(terms)
-        self.prompts = {p.prompt_id: p for p in run.prompts()}
-        self.rows = {row["image_id"]: row for row in run.read("images").sort("image_id").iter_rows(named=True)}
+    def __init__(self, evidence: Evidence, number: int, ranked: Sequence[str], terms: Sequence[str]) -> None:
+        self.evidence, self.number, self.run = evidence, number, evidence.runs[number]
+        self.ranked, self.terms = list(ranked), list(terms)
+        self.prompts = {p.prompt_id: p for p in self.run.prompts()}
+        self.rows = {row["image_id"]: row for row in self.run.read("images").sort("image_id").iter_rows(named=True)}
         self.members = self._members()
-        self.estimates = _estimates(run.verdicts())
+        self.estimates = _estimates(self.run.verdicts())
 
     def _members(self) -> dict[Key, dict[str, str]]:
         """Picture ids by term, for every key."""
@@ -172,38 +166,46 @@ class _Pairs:
             ]
         )
 
-    def tiles(self, number: int, share: int, embed_pixels: int) -> Iterator[PairTile]:
+    def tiles(self, share: int) -> Iterator[Tile]:
+        """As many tiles as this run has room for."""
         plain, named = self._queue(named=False), self._queue(named=True)
         for_plain, for_named = even_shares([len(plain), len(named)], share)
         for text in turns([plain[:for_plain], named[:for_named]]):
-            yield self._tile(number, _key(text), embed_pixels)
+            yield self._tile(_key(text))
 
-    def _tile(self, number: int, key: Key, embed_pixels: int) -> PairTile:
+    def _tile(self, key: Key) -> Tile:
         by_term = self.members[key]
-        order = [*(t for t in self.terms), *(t for t in by_term if t not in self.terms)]
+        order = [*self.terms, *(t for t in by_term if t not in self.terms)]
         ids = [by_term.get(term) for term in order]
         seeds = {self.rows[image_id]["seed"] for image_id in ids if image_id is not None}
-        tables: dict[str, Estimates | None] = {p: self._table(p, ids) for p in PROTOCOLS}
+        tables = {p: self._table(p, ids) for p in self.evidence.protocols}
         found = [name for table in tables.values() if table for name, _ in (*table.rows, *table.folded)]
-        return PairTile(
-            run=number,
-            setting=key[0],
-            attribute=key[1],
-            attributes=tuple(dict.fromkeys([*([key[1]] if key[1] else []), *found])),
-            shots=tuple(self._shot(term, image_id, embed_pixels) for term, image_id in zip(order, ids)),
-            estimates=tables,
-            seed=seeds.pop() if len(seeds) == 1 and None not in ids else None,
+        seed = seeds.pop() if len(seeds) == 1 and None not in ids else None
+        shots = tuple(self._shot(term, image_id) for term, image_id in zip(order, ids, strict=True))
+        return Tile(
+            run=self.number,
+            asked=" ".join(shot.asked for shot in shots),
+            shots=shots,
+            outcomes={},
+            facets={
+                "prompts": [key[0]],
+                "attribute": list(dict.fromkeys([*([key[1]] if key[1] else []), *found])),
+            },
+            words=part(self.evidence, "estimates.html.j2", package=__package__, tables=tables, terms=order),
+            meta=[
+                key[0],
+                *(shot.image_id for shot in shots if shot.image_id),
+                *([] if seed is None else [f"same seed, {seed}"]),
+            ],
         )
 
-    def _shot(self, term: str, image_id: str | None, embed_pixels: int) -> Shot:
+    def _shot(self, term: str, image_id: str | None) -> Shot:
         if image_id is None:
-            return Shot(
-                term=term, image_id="", asked="", source=None, missing="not asked for, or not made yet", note=""
-            )
+            return Shot(image_id="", asked=term, source=None, missing="not asked for, or not made yet", note="")
         row = self.rows[image_id]
-        source, _, missing = picture_data(self.run, row, embed_pixels)
+        source, _, missing = image_data(self.run, row, self.evidence.embed_pixels)
         asked = self.prompts[row["prompt_id"]].text or image_id
-        return Shot(term=term, image_id=image_id, asked=asked, source=source, missing=missing, note=row["note"] or "")
+        return Shot(image_id=image_id, asked=asked, source=source, missing=missing, note=row["note"] or "")
 
     def _table(self, protocol: str, ids: Sequence[str | None]) -> Estimates | None:
         """Attributes with the largest differences of the run first."""
@@ -242,7 +244,7 @@ def _key(text: str) -> Key:
 
 
 def _estimates(verdicts: pl.DataFrame) -> dict[tuple[str, str], dict[tuple[str, str], float | None]]:
-    """By picture and protocol: values by estimator and attribute."""
+    """By image and protocol: values by estimator and attribute."""
     found: dict[tuple[str, str], dict[tuple[str, str], float | None]] = {}
     columns = verdicts.select("image_id", "protocol", "rule", "value", "detail")
     for image_id, protocol, rule, value, detail in columns.iter_rows():

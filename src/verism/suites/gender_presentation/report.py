@@ -1,138 +1,130 @@
-"""The report of gender presentation differences: scores, vectors as bars, frequencies, contexts, pairs of pictures.
+"""The report of gender presentation differences: scores, vectors as bars, frequencies, contexts, pairs of images.
 
-All numbers are of what judges perceive in pictures. Nothing here says who anybody is.
+All numbers are of what judges perceive in images. Nothing here says who anybody is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
-from verism.cards import JudgeCard
-from verism.records import PROTOCOLS, Score
-from verism.reports import measures, page, plots
-from verism.reports.adjustments import as_judged
-from verism.reports.measure_names import title as measure_title
-from verism.reports.measure_names import unit_name
-from verism.reports.presentation_figures import LEVEL, Bar, SymlogAxis, diverging_bars, score_dots, signed, symlog_axis
-from verism.reports.presentation_pairs import ESTIMATORS, collect_pairs, in_order
-from verism.reports.tables import UNDEFINED, difference, run_names
-from verism.store import Run
+from verism.records import Score
+from verism.report_kit.evidence import Evidence, union
+from verism.report_kit.figures import FigureByProtocol, figure, part
+from verism.report_kit.generic import ResultSettings, protocol_section, results_section
+from verism.report_kit.maps import group_map
+from verism.report_kit.plots import LEVEL, Bar, SymlogAxis, diverging_bars, group_dots, symlog_axis
+from verism.report_kit.section import Section
+from verism.report_kit.tables import cell_of, score_rows
+from verism.report_kit.words import UNDEFINED, interval, minus, signed
+from verism.suites.gender_presentation.pairs import ESTIMATORS, in_order, pair_gallery
 
-__all__ = ["render_presentation"]
+__all__ = ["presentation_sections"]
 
 FREQUENCY, VECTOR, P_VALUE, SCORE = "frequency", "gep", "gep_p_value", "gep_score"
 SCORES = (SCORE, "gep_largest_gap")  # the second: of more than two terms, between those that differ most
 BY_CHANCE = "_by_chance"
-BESIDE = {BY_CHANCE: "by chance", "_corrected": "noise taken off", "_p_value": "p"}  # told below a score
-JUDGE = "judge_"  # scores of how well an estimator agrees with people's labels begin so
+BESIDE = {BY_CHANCE: "by chance", "_corrected": "noise taken off", "_p_value": "p"}  # written below a score
+JUDGE = "judge_"  # scores of how well an estimator agrees with annotators' labels begin so
 SETTINGS = ("neutral", "explicit")
 BETWEEN = " - "  # of the two terms of a pair
 ANY_TERMS = ("first term", "second term")  # where neither scores nor prompts name them
 
-TITLES: Mapping[str, str] = {
-    SCORE: "GEP score",
-    "gep_largest_gap": "largest gap",
-    "judge_tau": "Kendall's τ-b of vectors",
-    "judge_mcc": "MCC of signs",
-    "judge_pearson": "Pearson's r of vectors",
-    "judge_auc": "AUC, mean of attributes",
-    "clipscore": "CLIPScore",
-}
-MEANINGS: Mapping[str, str] = {
-    "corrected": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on pictures, "
-    "and no frequencies. Use it to compare models.",
-    "released": "CLS: the mean of ten classifiers, fitted by ten seeds as in the authors' published code. "
-    "Similarities, answers and votes are the same.",
-    "paper": "Not computed: where its text differs from the published code (the classifiers' learning rate), it cannot "
-    "have given the published numbers.",
-}
-EXPLAINED: Mapping[str, str] = {
-    "human": "Majority of people's votes: does the picture show a person with the attribute?",
-    "CLS": "Classifiers trained on sentences and applied to pictures; mean of what they give, from 0 to 1: "
+EXPLAINED = {
+    "human": "Majority of annotators' votes: does the image show a person with the attribute?",
+    "CLS": "Classifiers trained on sentences and applied to images; mean of what they give, from 0 to 1: "
     "a probability (released) or a degree (corrected).",
     "VQA": "A model's answers to a question about each attribute; share of “yes”.",
-    "CC": "Cosine of a picture and the attribute's name, minus that of a picture and a reference text.",
-    "C": "Cosine of a picture and the attribute's name.",
+    "CC": "Cosine of an image and the attribute's name, minus that of an image and a reference text.",
+    "C": "Cosine of an image and the attribute's name.",
 }
-LIMITS = (
-    "A difference is one between pictures, as perceived by a judge. It says nothing of people, and nothing of who "
-    "anybody in a picture is.",
-    "Scales of estimators differ by design: compare orders and signs between estimators, and sizes within one.",
-    "Automatic judges learnt from pictures and captions with differences of their own, and may perceive the same "
-    "clothes less or more readily depending on who wears them. That error is part of every number and of no interval.",
-    "The attributes are a list of clothes: other differences (pose, body, place, what hands hold) are not measured.",
+NOTE = (
+    "The GEP score is the mean size of the differences below; 0 if every attribute is perceived equally often{terms}. "
+    "Sizes do not cancel: noise alone gives a score above 0, and more so with few images. So read it beside what it "
+    "would be by chance, the images being alike; p: how often chance gives as much. An image counts once for each "
+    "attribute it is judged for. Scales differ between judges: compare models within a row."
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A figure in its version for every protocol; None where a protocol has no such numbers."""
-
-    title: str
-    versions: Mapping[str, Markup | None]
-    estimator: str = ""
-    untested: frozenset[str] = frozenset()  # protocols without p-values
-
-
-def render_presentation(
-    runs: Sequence[Run], *, gallery: int, embed_pixels: int, cards: Sequence[JudgeCard] = ()
-) -> str:
-    """The page of one run, or of several side by side (see ``html.write_report``).
-
-    Raises:
-        UsageError: a gallery that cannot be.
-        VerismError: a run has no scores yet.
-    """
-    names = run_names(runs)
-    vectors = [_Vectors(run) for run in runs]
-    scores = [v.scores for v in vectors]
-    ranked = _ranked(vectors)
-    tiles = collect_pairs(
-        runs, gallery=gallery, embed_pixels=embed_pixels, ranked=ranked, terms=[v.terms for v in vectors]
+def presentation_sections(evidence: Evidence) -> Sequence[Section]:
+    """The sections of the page."""
+    vectors = [_Vectors(evidence, number) for number in range(len(evidence.runs))]
+    ranked = _ranked(evidence, vectors)
+    estimators = in_order(union(v.estimators for v in vectors))
+    gallery = pair_gallery(evidence, ranked, [v.terms for v in vectors], _settings(vectors))
+    found = (
+        _results(evidence, vectors, estimators),
+        _differences(evidence, vectors, estimators),
+        _contexts(evidence, vectors),
+        _judges(evidence, vectors),
+        gallery,
+        protocol_section(evidence, _is_result),
     )
-    estimators = in_order([e for v in vectors for e in v.estimators])
-    bars = _bars(vectors, names, estimators)
-    return page.render(
-        "presentation.html.j2",
-        [page.introduce(name, run) for name, run in zip(names, runs)],
-        cards=cards,
-        names=names,
-        meanings=MEANINGS,
-        limits=LIMITS,
-        estimators=[(e, ESTIMATORS.get(e, ""), EXPLAINED.get(e, "")) for e in estimators],
-        remarks=[(i, line) for i, run in enumerate(runs) for line in run.manifest.get("notes", {}).get("remarks", ())],
-        results={p: _rows(scores, p, _is_result) for p in PROTOCOLS},
-        score_figures=_dots(vectors, names, by="setting") if len(runs) > 1 else [],
-        bars=bars,
-        dashed=any(s.metric.endswith(BY_CHANCE) for of in scores for s in of),
-        level=LEVEL,
-        frequencies=[(e, {p: _frequencies(vectors, e, p) for p in PROTOCOLS}) for e in estimators],
-        contexts=_by_estimator(_dots(vectors, names, by="context")),
-        judged={p: _rows(scores, p, _is_of_judge) for p in PROTOCOLS} if _has_judge(scores) else None,
-        areas=_areas(vectors, names),
-        protocol_rows=_protocol_rows(scores),
-        tiles=tiles,
-        n_shown=sum(shot.image_id != "" for tile in tiles for shot in tile.shots),
-        terms=list(dict.fromkeys(t for v in vectors for t in v.terms)),
-        filters={
-            "setting": [s for s in _settings(vectors) if any(t.setting == s for t in tiles)],
-            "attribute": [a for a in ranked if any(a in t.attributes for t in tiles)],
-        },
+    return [section for section in found if section is not None]
+
+
+def _results(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[str]) -> Section:
+    terms = " and ".join(f"“{term}”" for term in union(v.terms for v in vectors))
+    dots = _dots(evidence, vectors, by="setting") if len(evidence.runs) > 1 else {}
+    figures = [one for of in dots.values() for one in of]
+    return results_section(
+        evidence,
+        ResultSettings(
+            chosen=_is_result,
+            beside=BESIDE,
+            note=NOTE.format(terms=f" with {terms}" if terms else ""),
+            more=part(evidence, "score_figures.html.j2", package=__package__, figures=figures),
+            reading=part(
+                evidence,
+                "estimators.html.j2",
+                package=__package__,
+                estimators=[(e, ESTIMATORS.get(e, ""), EXPLAINED.get(e, "")) for e in estimators],
+            ),
+        ),
     )
+
+
+def _differences(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[str]) -> Section | None:
+    bars = _bars(evidence, vectors, estimators)
+    if not bars:
+        return None
+    tables = [(e, {p: _frequencies(evidence, vectors, e, p) for p in evidence.protocols}) for e in estimators]
+    body = part(evidence, "differences.html.j2", package=__package__, bars=bars, level=LEVEL, frequencies=tables)
+    return Section(title="Differences, attribute by attribute", id="vectors", nav="Differences", body=body)
+
+
+def _contexts(evidence: Evidence, vectors: Sequence[_Vectors]) -> Section | None:
+    contexts = _dots(evidence, vectors, by="context")
+    if not contexts:
+        return None
+    dashed = any(s.metric.endswith(BY_CHANCE) for of in evidence.scores for s in of)
+    body = part(evidence, "contexts.html.j2", package=__package__, contexts=contexts, dashed=dashed)
+    return Section(title="GEP score by context", id="contexts", nav="Contexts", body=body)
+
+
+def _judges(evidence: Evidence, vectors: Sequence[_Vectors]) -> Section | None:
+    """How estimators agree with annotators' labels; None where there are none."""
+    if not any(s.metric.startswith(JUDGE) for of in evidence.scores for s in of):
+        return None
+    rows = {p: score_rows(evidence, p, _is_of_judge) for p in evidence.protocols}
+    body = part(evidence, "judges.html.j2", package=__package__, rows=rows, areas=_areas(evidence, vectors))
+    return Section(title="How good is this judge?", id="judge", nav="Judge errors", body=body)
 
 
 # ------------------------------------------------------------------------------------------------------ scores of a run
 class _Vectors:
     """The scores of a run by what they are of."""
 
-    def __init__(self, run: Run) -> None:
-        self.scores = as_judged(run.scores())
-        self.terms = _terms(run, self.scores)
+    def __init__(self, evidence: Evidence, number: int) -> None:
+        self.scores = evidence.scores[number]
+        asked = [str(p.facets["gender"]) for p in evidence.runs[number].prompts() if p.facets.get("gender")]
+        named = [str(s.group["gender"]) for s in self.scores if s.metric == FREQUENCY and "gender" in s.group]
+        # The study's terms in order: differences are of the first minus the second.
+        self.terms = list(dict.fromkeys([*named, *asked]))
         self.found: dict[tuple[str, str, str, str, str, str], Score] = {}
         for s in self.scores:
             if s.metric in (VECTOR, P_VALUE) and "attribute" in s.group:
@@ -177,29 +169,18 @@ class _Vectors:
         return None if tested is None else tested.value
 
 
-def _terms(run: Run, scores: Sequence[Score]) -> list[str]:
-    """The study's terms in order: differences are of the first minus the second."""
-    named = [str(s.group["gender"]) for s in scores if s.metric == FREQUENCY and "gender" in s.group]
-    asked = [str(p.facets["gender"]) for p in run.prompts() if p.facets.get("gender")]
-    return list(dict.fromkeys([*named, *asked]))
-
-
-def _union(lists: Sequence[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(item for found in lists for item in found))
-
-
 def _settings(vectors: Sequence[_Vectors]) -> list[str]:
-    found = _union([v.settings for v in vectors])
+    found = union([v.settings for v in vectors])
     return [s for s in SETTINGS if s in found] + [s for s in found if s not in SETTINGS]
 
 
-def _ranked(vectors: Sequence[_Vectors]) -> list[str]:
+def _ranked(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[str]:
     """Attributes, those with the largest differences first: mean rank over runs, settings and estimators.
 
-    Ranks and not differences, as scales of estimators differ; by the corrected protocol if it has any.
+    Ranks and not differences, as scales of estimators differ; by the first protocol if it has any.
     """
     protocols = {s.protocol for v in vectors for s in v.found.values()}
-    chosen = {"corrected"} & protocols or protocols
+    chosen = {evidence.main} & protocols or protocols
     by_vector: dict[tuple[int, tuple[str, str, str, str]], list[Score]] = {}
     for n, v in enumerate(vectors):
         for s in v.found.values():
@@ -210,26 +191,11 @@ def _ranked(vectors: Sequence[_Vectors]) -> list[str]:
         sizes = sorted((abs(s.value) for s in of), reverse=True)
         for s in of:
             ranks.setdefault(str(s.group["attribute"]), []).append(sizes.index(abs(s.value)) / len(sizes))
-    attributes = _union([v.attributes for v in vectors])
+    attributes = union([v.attributes for v in vectors])
     return sorted(attributes, key=lambda a: sum(ranks[a]) / len(ranks[a]) if a in ranks else math.inf)
 
 
 # ------------------------------------------------------------------------------------------------------------- results
-Scores = Sequence[Sequence[Score]]
-
-
-def _cell(score: Score | None) -> dict[str, str]:
-    if score is None:
-        return {"value": UNDEFINED, "interval": "", "counts": "", "beside": ""}
-    unusable = f" · {score.n_unusable:,} unusable" if score.n_unusable else ""
-    counted = f"{score.n_used:,} used{unusable}" if measures.counts(score) else ""
-    return {"value": measures.value(score), "interval": measures.interval(score), "counts": counted, "beside": ""}
-
-
-def _title(metric: str) -> str:
-    return TITLES.get(metric) or measure_title(metric)
-
-
 def _is_result(score: Score) -> bool:
     """Whether a score is of whole sets of pictures, not of an attribute or context, nor of a judge."""
     told_elsewhere = (FREQUENCY, VECTOR, P_VALUE, *(name + end for name in SCORES for end in BESIDE))
@@ -240,41 +206,6 @@ def _is_result(score: Score) -> bool:
 def _is_of_judge(score: Score) -> bool:
     """Whether a score says how an estimator agrees with people's labels over all attributes."""
     return score.metric.startswith(JUDGE) and "attribute" not in score.group
-
-
-def _rows(scores: Scores, protocol: str, chosen: Callable[[Score], bool]) -> list[dict[str, Any]]:
-    """Rows of a table: measure, estimator, setting, a cell per run; GEP scores first."""
-    columns = [{measures.key_of(s): s for s in of if s.protocol == protocol} for of in scores]
-    keys = [key for column in columns for key, s in column.items() if chosen(s)]
-    rows: list[dict[str, Any]] = []
-    for key in measures.by_measure(sorted(keys, key=lambda key: key[0] != SCORE)):
-        found = [column.get(key) for column in columns]
-        one = next(s for s in found if s is not None)
-        others = [
-            _pair_name(str(v)) if k == "pair" else str(v)
-            for k, v in one.group.items()
-            if k not in ("estimator", "setting")
-        ]
-        rows.append(
-            {
-                "metric": _title(one.metric),
-                "better": {True: "higher", False: "lower", None: ""}[one.higher_is_better],
-                "estimator": str(one.group.get("estimator", "")),
-                "setting": ", ".join([str(one.group.get("setting", "")), *others]).strip(", "),
-                "cells": [_cell(s) | {"beside": _beside(column, key)} for s, column in zip(found, columns)],
-                "unit": "" if one.metric.startswith(JUDGE) else unit_name(one.unit),
-            }
-        )
-    estimators = in_order([str(row["estimator"]) for row in rows])
-    measured = list(dict.fromkeys(str(row["metric"]) for row in rows))
-    rows.sort(key=lambda row: (measured.index(row["metric"]), estimators.index(row["estimator"])))
-    return _begun(rows, "metric", "estimator")
-
-
-def _beside(column: Mapping[measures.Key, Score], key: measures.Key) -> str:
-    """What noise does to a score, in words."""
-    found = {end: column.get((key[0] + end, key[1])) for end in BESIDE}
-    return " · ".join(f"{BESIDE[end]}\u00a0{measures.value(s)}" for end, s in found.items() if s is not None)
 
 
 def _begun(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
@@ -289,81 +220,53 @@ def _begun(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]
     return told
 
 
-def _protocol_rows(scores: Scores) -> list[dict[str, Any]]:
-    """Where there are several protocols: run, measure, estimator, setting, values and differences to the corrected."""
-    rows = []
-    for number, of in enumerate(scores):
-        values: dict[measures.Key, dict[str, Score]] = {}
-        for s in of:
-            if _is_result(s):
-                values.setdefault(measures.key_of(s), {})[s.protocol] = s
-        for by in values.values():
-            if len(by) > 1:
-                one = next(iter(by.values()))
-                rows.append(
-                    {
-                        "run": number,
-                        "metric": _title(one.metric),
-                        "group": measures.group_name(measures.key_of(one)),
-                        "values": {p: _cell(by.get(p))["value"] for p in PROTOCOLS},
-                        "delta": {p: _delta(by.get(p), by.get("corrected")) for p in ("released", "paper")},
-                    }
-                )
-    return rows
-
-
-def _delta(score: Score | None, corrected: Score | None) -> str:
-    if score is None or corrected is None:
-        return UNDEFINED
-    if score.unit == "share":
-        return difference(score.value, corrected.value)
-    return signed(replace(score, value=score.value - corrected.value))
-
-
 # ------------------------------------------------------------------------------------------------------------- figures
-def _bars(vectors: Sequence[_Vectors], names: Sequence[str], estimators: Sequence[str]) -> list[Figure]:
+def _bars(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[str]) -> list[FigureByProtocol]:
     """A figure per estimator and pair of terms: settings side by side, a bar per attribute and run."""
-    pairs = _union([v.pairs for v in vectors])
+    pairs = union(v.pairs for v in vectors)
     figures = []
     for estimator in estimators:
         every = [
             s for v in vectors for (metric, _, of, *_), s in v.found.items() if (metric, of) == (VECTOR, estimator)
         ]
-        axis = symlog_axis(every)  # one for all runs, settings and protocols, so that they can be compared
+        unit = evidence.vocabulary.unit(every[0].unit) if every else ""
+        axis = symlog_axis(every, unit)  # one for all runs, settings and protocols, so that they can be compared
         for pair in pairs:
             versions: dict[str, Markup | None] = {}
-            untested = set()
-            for protocol in PROTOCOLS:
-                sides, tested = _sides(vectors, names, (protocol, estimator, pair), axis)
+            notes = {}
+            for protocol in evidence.protocols:
+                sides, tested = _sides(evidence, vectors, (protocol, estimator, pair), axis)
                 versions[protocol] = (
                     Markup('<div class="sides">{}</div>').format(Markup().join(sides)) if sides else None
                 )
                 if sides and not tested:
-                    untested.add(protocol)
+                    notes[protocol] = "Not tested: no bar is drawn faint."
             if any(v is not None for v in versions.values()):
-                figures.append(
-                    Figure(title=_titled(estimator, pair, pairs), versions=versions, untested=frozenset(untested))
-                )
+                title = _titled(estimator, pair, pairs)
+                figures.append(FigureByProtocol(title=title, versions=versions, notes=notes))
     return figures
 
 
 def _sides(
-    vectors: Sequence[_Vectors], names: Sequence[str], of: tuple[str, str, str], axis: SymlogAxis
+    evidence: Evidence, vectors: Sequence[_Vectors], of: tuple[str, str, str], axis: SymlogAxis
 ) -> tuple[list[Markup], bool]:
     """The bars of every setting that has any, and whether any difference was tested.
 
     Args:
+        evidence: what the report is made of.
+        vectors: scores of each run.
         of: protocol, estimator, pair.
+        axis: common to all.
     """
     protocol, estimator, pair = of
     first, _, second = pair.partition(BETWEEN)
-    attributes = _union([v.attributes for v in vectors])
+    attributes = union(v.attributes for v in vectors)
     sides, tested = [], False
     for setting in _settings(vectors):
         bars: list[list[Bar | None]] = []
         for attribute in attributes:
-            places = [(v, (protocol, estimator, setting, pair, attribute)) for v in vectors]
-            found = [(v.difference(*place), v.p_value(*place)) for v, place in places]
+            place = (protocol, estimator, setting, pair, attribute)
+            found = [(v.difference(*place), v.p_value(*place)) for v in vectors]
             bars.append([None if score is None else Bar(score=score, p=p) for score, p in found])
         shown = [bar for row in bars for bar in row if bar is not None]
         tested = tested or any(bar.p is not None for bar in shown)
@@ -372,11 +275,10 @@ def _sides(
                 diverging_bars(
                     title=f"{setting} prompts",
                     rows=attributes,
-                    runs=names,
+                    runs=evidence.names,
                     bars=bars,
                     axis=axis,
-                    first=first,
-                    second=second,
+                    terms=(first, second),
                     label=f"Difference per attribute, {first} minus {second}, {setting} prompts, estimated by "
                     f"{estimator}, {protocol} protocol",
                 )
@@ -393,60 +295,61 @@ def _pair_name(pair: str) -> str:
     return pair.replace(BETWEEN, " − ")
 
 
-def _dots(vectors: Sequence[_Vectors], names: Sequence[str], *, by: str) -> list[Figure]:
-    """Scores as dots, runs side by side: by setting, or of each setting by context."""
+def _dots(evidence: Evidence, vectors: Sequence[_Vectors], *, by: str) -> dict[str, list[FigureByProtocol]]:
+    """Scores as dots, by estimator, runs side by side: by setting, or of each setting by context."""
     places: dict[tuple[str, str, str, str], None] = {}
     for v in vectors:
         for s in v.scores:
             if s.metric in SCORES and by in s.group and ("context" in s.group) == (by == "context"):
-                places.setdefault((s.metric, v.facet(s, "estimator"), *_place(v, s, by)))
+                places.setdefault((s.metric, v.facet(s, "estimator"), *_place(v, s, by)), None)
     order = in_order([estimator for _, estimator, *_ in places])
-    figures = []
-    for metric, estimator, setting, pair in sorted(places, key=lambda place: order.index(place[1])):
-        words = [estimator, f"{setting} prompts" if setting else "", _pair_name(pair), TITLES[metric].lower()]
+    figures: dict[str, list[FigureByProtocol]] = {}
+    for place in sorted(places, key=lambda place: order.index(place[1])):
+        metric, estimator, setting, pair = place
+        title = evidence.vocabulary.title(metric)
+        words = [estimator, f"{setting} prompts" if setting else "", _pair_name(pair), title.lower()]
         words = list(filter(None, words[:3] if metric == SCORE else words))
-        versions: dict[str, Markup | None] = {}
-        for protocol in PROTOCOLS:
+
+        def draw(
+            protocol: str,
+            place: tuple[str, str, str, str] = place,
+            label: str = f"{title} by {by}, {', '.join(words)}",
+        ) -> Markup | None:
             values, chance = (
-                [
-                    {
-                        v.facet(s, by): _in_per_cent(s)
-                        for s in v.scores
-                        if s.metric == name
-                        and s.protocol == protocol
-                        and by in s.group
-                        and ("context" in s.group) == (by == "context")
-                        and v.facet(s, "estimator") == estimator
-                        and _place(v, s, by) == (setting, pair)
-                    }
-                    for v in vectors
-                ]
-                for name in (metric, metric + BY_CHANCE)
+                [_levels(v, name, protocol, place[1:], by) for v in vectors]
+                for name in (place[0], place[0] + BY_CHANCE)
             )
-            levels = _union([list(column) for column in values])
-            versions[protocol] = (
-                score_dots(
-                    levels=levels,
-                    runs=names,
-                    cells=[[column.get(level) for column in values] for level in levels],
-                    chance=[[column.get(level) for column in chance] for level in levels],
-                    label=f"{_title(metric)} by {by}, {', '.join(words)}, {protocol} protocol",
-                )
-                if levels
-                else None
+            levels = union(values)
+            if not levels:
+                return None
+            unit = next(s.unit for column in values for s in column.values())
+            return group_dots(
+                levels=levels,
+                rows=evidence.names,
+                cells=[[column.get(level) for column in values] for level in levels],
+                baselines=[[column.get(level) for column in chance] for level in levels],
+                unit=evidence.vocabulary.unit(unit),
+                label=f"{label}, {protocol} protocol",
             )
-        if any(v is not None for v in versions.values()):
-            figures.append(Figure(title=", ".join(words), versions=versions, estimator=estimator))
+
+        figures.setdefault(estimator, []).extend(figure(", ".join(words), evidence.protocols, draw))
     return figures
+
+
+def _levels(v: _Vectors, metric: str, protocol: str, of: tuple[str, str, str], by: str) -> dict[str, Score]:
+    """Scores of an estimator, setting and pair by level."""
+    return {
+        v.facet(s, by): _in_per_cent(s)
+        for s in v.scores
+        if (s.metric, s.protocol) == (metric, protocol)
+        and by in s.group
+        and ("context" in s.group) == (by == "context")
+        and (v.facet(s, "estimator"), *_place(v, s, by)) == of
+    }
 
 
 def _place(v: _Vectors, score: Score, by: str) -> tuple[str, str]:
     return "" if by == "setting" else v.facet(score, "setting"), str(score.group.get("pair", ""))
-
-
-def _by_estimator(figures: Sequence[Figure]) -> list[tuple[str, list[Figure]]]:
-    names = list(dict.fromkeys(f.estimator for f in figures))
-    return [(name, [f for f in figures if f.estimator == name]) for name in names]
 
 
 def _in_per_cent(score: Score) -> Score:
@@ -457,10 +360,12 @@ def _in_per_cent(score: Score) -> Score:
 
 
 # --------------------------------------------------------------------------------------------------------- frequencies
-def _frequencies(vectors: Sequence[_Vectors], estimator: str, protocol: str) -> dict[str, Any] | None:
+def _frequencies(
+    evidence: Evidence, vectors: Sequence[_Vectors], estimator: str, protocol: str
+) -> dict[str, Any] | None:
     """A table of one estimator: per setting, attribute and run the frequency of every term, differences, p-values."""
-    terms = _union([v.terms for v in vectors])
-    pairs = _union([v.pairs for v in vectors])
+    terms = union([v.terms for v in vectors])
+    pairs = union([v.pairs for v in vectors])
     frequencies: list[dict[tuple[str, str, str], Score]] = [
         {
             (v.facet(s, "setting"), v.facet(s, "attribute"), v.facet(s, "gender")): s
@@ -472,7 +377,7 @@ def _frequencies(vectors: Sequence[_Vectors], estimator: str, protocol: str) -> 
     rows: list[dict[str, Any]] = []
     unit = ""
     for setting in _settings(vectors):
-        for attribute in _union([v.attributes for v in vectors]):
+        for attribute in union([v.attributes for v in vectors]):
             for number, v in enumerate(vectors):
                 found = [frequencies[number].get((setting, attribute, term)) for term in terms]
                 cells = list(_pair_cells(v, protocol, estimator, setting, attribute, pairs))
@@ -484,12 +389,12 @@ def _frequencies(vectors: Sequence[_Vectors], estimator: str, protocol: str) -> 
                         "run": number,
                         "setting": setting,
                         "attribute": attribute,
-                        "frequencies": [_cell(s) for s in found],
+                        "frequencies": [cell_of(evidence, number, s) for s in found],
                         "pairs": [
                             {
-                                "value": UNDEFINED if d is None else signed(d),
-                                "interval": "" if d is None else measures.interval(d),
-                                "p": "" if p is None else measures.number(p, "p"),
+                                "value": UNDEFINED if d is None else signed(d.value, d.unit),
+                                "interval": "" if d is None else minus(interval(d)),
+                                "p": "" if p is None else number(p, "p"),
                                 "found": p is not None and p < LEVEL,
                             }
                             for d, p in cells
@@ -503,7 +408,7 @@ def _frequencies(vectors: Sequence[_Vectors], estimator: str, protocol: str) -> 
         "rows": _begun(rows, "setting", "attribute"),
         "terms": terms,
         "pairs": [_pair_name(pair) for pair in pairs],
-        "unit": "per cent, differences in percentage points" if unit == "share" else unit_name(unit),
+        "unit": "per cent, differences in percentage points" if unit == "share" else evidence.vocabulary.unit(unit),
     }
 
 
@@ -516,42 +421,36 @@ def _pair_cells(
 
 
 # ----------------------------------------------------------------------------------------------------- how good a judge
-def _has_judge(scores: Scores) -> bool:
-    return any(s.metric.startswith(JUDGE) for of in scores for s in of)
-
-
-def _areas(vectors: Sequence[_Vectors], names: Sequence[str]) -> list[Figure]:
-    """What judges were measured by attribute by attribute: a map of attributes and estimators per measure and run."""
-    places: dict[tuple[str, int], None] = {}
-    for n, v in enumerate(vectors):
-        for s in v.scores:
-            if s.metric.startswith(JUDGE) and "attribute" in s.group:
-                places.setdefault((s.metric, n))
+def _areas(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[FigureByProtocol]:
+    """What judges were measured by attribute by attribute: a map of attributes and estimators per metric and run."""
+    places = {
+        (s.metric, n): None
+        for n, v in enumerate(vectors)
+        for s in v.scores
+        if s.metric.startswith(JUDGE) and "attribute" in s.group
+    }
     figures = []
     for metric, n in places:
         of = [s for s in vectors[n].scores if s.metric == metric and "attribute" in s.group]
-        several = len({str(s.group.get("setting", "")) for s in of}) > 1
-        versions: dict[str, Markup | None] = {}
-        for protocol in PROTOCOLS:
-            cells: dict[tuple[str, str], Score] = {}
-            for s in of:
-                if s.protocol == protocol:
-                    column = [
-                        str(s.group.get("estimator", "")),
-                        *([str(s.group.get("setting", ""))] if several else []),
-                    ]
-                    cells[(str(s.group["attribute"]), ", ".join(filter(None, column)))] = s
-            versions[protocol] = (
-                plots.group_map(
-                    rows=list(dict.fromkeys(row for row, _ in cells)),
-                    columns=list(dict.fromkeys(column for _, column in cells)),
-                    cells=cells,
-                    scale=(0.5, 1.0) if metric == "judge_auc" else (0.0, 1.0),
-                    label=f"{_title(metric)} per attribute, {names[n]}, {protocol} protocol",
-                )
-                if cells
-                else None
-            )
-        name = {"judge_auc": "AUC"}.get(metric, _title(metric))
-        figures.append(Figure(title=name + (f", {names[n]}" if len(names) > 1 else ""), versions=versions))
+        facets = ("estimator", "setting") if len({s.group.get("setting") for s in of}) > 1 else ("estimator",)
+        title = evidence.vocabulary.title(metric)
+
+        def draw(
+            protocol: str, of: Sequence[Score] = of, facets: Sequence[str] = facets, title: str = title, n: int = n
+        ) -> Markup | None:
+            cells = {
+                (str(s.group["attribute"]), ", ".join(str(s.group[f]) for f in facets if s.group.get(f))): s
+                for s in of
+                if s.protocol == protocol
+            }
+            return group_map(
+                rows=union([row] for row, _ in cells),
+                columns=union([column] for _, column in cells),
+                cells=cells,
+                scale=(0.5, 1.0) if of[0].metric == "judge_auc" else (0.0, 1.0),
+                unit=evidence.vocabulary.unit(of[0].unit),
+                label=f"{title} per attribute, {evidence.names[n]}, {protocol} protocol",
+            ) if cells else None  # fmt: skip
+
+        figures += figure(title + (f", {evidence.names[n]}" if len(vectors) > 1 else ""), evidence.protocols, draw)
     return figures
