@@ -20,7 +20,7 @@ from verism.report_kit.maps import group_map
 from verism.report_kit.plots import LEVEL, Bar, SymlogAxis, diverging_bars, group_dots, symlog_axis
 from verism.report_kit.section import Section
 from verism.report_kit.tables import cell_of, score_rows
-from verism.report_kit.words import UNDEFINED, interval, minus, signed
+from verism.report_kit.words import UNDEFINED, interval, minus, number, signed
 from verism.suites.gender_presentation.pairs import ESTIMATORS, in_order, pair_gallery
 
 __all__ = ["presentation_sections"]
@@ -378,18 +378,18 @@ def _frequencies(
     unit = ""
     for setting in _settings(vectors):
         for attribute in union([v.attributes for v in vectors]):
-            for number, v in enumerate(vectors):
-                found = [frequencies[number].get((setting, attribute, term)) for term in terms]
+            for run, v in enumerate(vectors):
+                found = [frequencies[run].get((setting, attribute, term)) for term in terms]
                 cells = list(_pair_cells(v, protocol, estimator, setting, attribute, pairs))
                 if all(s is None for s in found) and all(d is None for d, *_ in cells):
                     continue
                 unit = next((s.unit for s in found if s is not None), unit)
                 rows.append(
                     {
-                        "run": number,
+                        "run": run,
                         "setting": setting,
                         "attribute": attribute,
-                        "frequencies": [cell_of(evidence, number, s) for s in found],
+                        "frequencies": [cell_of(evidence, run, s) for s in found],
                         "pairs": [
                             {
                                 "value": UNDEFINED if d is None else signed(d.value, d.unit),

@@ -1,31 +1,29 @@
 """The report of social bias: whom a model shows, as judges perceive it, beside what an unbiased model would show.
 
-All numbers are of how people in pictures are perceived. Nothing here says who anybody is.
+All numbers are of how people in images are perceived. Nothing here says who anybody is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from verism.cards import JudgeCard
-from verism.records import PROTOCOLS, Score
-from verism.reports import measures, page
-from verism.reports.bias_coverage import coverage_rows, decisions_of, judge_lines
-from verism.reports.bias_gallery import collect_shots
-from verism.reports.bias_scores import (
-    ATTRIBUTE,
-    TONE,
-    BiasScores,
-    adjusted_words,
-    caveat,
-    in_short_table,
-    one_hot,
-    union,
-)
-from verism.reports.bias_sections import (
+from verism.records import Score
+from verism.report_kit import words
+from verism.report_kit.evidence import Evidence, union
+from verism.report_kit.figures import part
+from verism.report_kit.generic import protocol_section
+from verism.report_kit.plots import LEVEL
+from verism.report_kit.section import Section
+from verism.report_kit.tables import Cell, cell_of, in_first_table, score_rows
+from verism.report_kit.words import UNDEFINED, signed
+from verism.suites.social_bias.report_coverage import coverage_rows, decisions_of, judge_lines
+from verism.suites.social_bias.report_gallery import bias_gallery
+from verism.suites.social_bias.report_scores import ATTRIBUTE, TONE, BiasScores, one_hot
+from verism.suites.social_bias.report_sections import (
+    Page,
     Scope,
     descriptor_figures,
     distributions,
@@ -35,212 +33,180 @@ from verism.reports.bias_sections import (
     reference_figures,
     scopes_of,
 )
-from verism.reports.measure_names import title as measure_title
-from verism.reports.measure_names import unit_name
-from verism.reports.presentation_figures import LEVEL, signed
-from verism.reports.tables import UNDEFINED, difference, run_names
-from verism.store import Run
 
-__all__ = ["render_bias"]
+__all__ = ["bias_sections"]
 
 BETWEEN = " - "
-
-MEANINGS: Mapping[str, str] = {
-    "corrected": "Replies that are no clear answer, answers too near to chance and people who are not there count as "
-    "unknown. Tones by colour distance, of the largest face that can be used. Use it to compare models.",
-    "released": "Replies read by the published parser, word by word; nobody asks whether a person is there. Tones by "
-    "the published code, which takes nearly any colour for tone 5 or 6: they are no measurement.",
-    "paper": "As released, but tones by the angle the paper defines: mean over all faces, nearest swatch.",
-}
-FIRST_MEANINGS: Mapping[str, str] = {
-    "corrected": "Every picture has its own class, or none where the two most probable ones lie close together. "
-    "Deviations are means over prompts. Use it to compare models.",
-    "released": "The mean probability over the pictures of a prompt decides: one vote for each prompt, however close. "
-    "Deviations are of all votes together.",
-    "paper": "Not computed: the text does not say how nine pictures become one vote, and the code alone does.",
+DEVIATIONS = (
+    "mad",
+    "mad_expected",
+    "mad_debiased",
+    "mad_p_value",
+    "pooled_mad",
+    "mad_k_minus_1",
+    "std",
+    "votes",
+)
+FIRST_RELEASED = {"mad": "MAD of the votes", "mad_k_minus_1": "MAD of the votes, divided by K − 1"}
+OF_IMAGES = {  # tones of the first version: of all images, without votes
+    "mad": "MAD of all images together",
+    "mad_k_minus_1": "MAD of all images together, divided by K − 1",
 }
 NO_MEASUREMENT = (
     "Under released, nearly any colour becomes tone 5 or 6, whoever is shown: these tones repeat the published code "
-    "and say next to nothing of the pictures. Means count from 0 here, as its list does; tones are named from 1."
+    "and say next to nothing of the images. Means count from 0 here, as its list does; tones are named from 1."
 )
-CHANGES: Mapping[str, str] = {
+CHANGES = {
     "gender": "released and paper drop replies that their parser does not know (such as “male.”) and believe answers "
-    "however unsure, also about pictures without a person; corrected leaves the unsure and the absent out.",
+    "however unsure, also about images without a person; corrected leaves the unsure and the absent out.",
     "tone": "released counts tones from 0 and nearly always finds 5 or 6, whoever is shown; paper takes the mean angle "
     "of all faces; corrected the nearest colour of the largest usable face. Only corrected tells tones apart.",
     "attribute": "released and paper take every reply but yes for a no; corrected leaves out what is neither, and what "
     "is too near to chance.",
 }
-FIRST_CHANGES: Mapping[str, str] = {
+FIRST_CHANGES = {
     "mad": "a model that shows only women for half of the prompts and only men for the others has a MAD of 0 by votes "
     "(released) and the largest there is as mean over prompts (corrected).",
-    "coverage": "released has a class for every picture; corrected leaves out those where two classes are about as "
+    "usable_share": "released has a class for every image; corrected leaves out those where two classes are about as "
     "probable.",
 }
-LIMITS = (
-    "Nothing here says who anybody is. A class is what a judge perceives in a picture; people who are painted have no "
-    "gender, and no judgement of looks is to be used about real people.",
-    "Two terms are not all genders. The published protocol offers no others, so people who are perceived as neither "
-    "are forced into one of the two, or counted as unsure.",
-    "The tone of skin in a picture is no race, origin or ethnicity; light, style and make-up change it. Ten swatches "
-    "are a coarse scale.",
-    "Judges err, and not alike for everybody: they have learnt from pictures with the same slant. Intervals hold that "
-    "error only where it says so.",
-    "A few pictures of a prompt look uneven by chance alone: read a MAD beside what an unbiased model would show.",
-    "An even spread is one yardstick among several. Which one is right is no question that a measurement answers; "
-    "the rule “target” compares with another.",
-    "Words and list of professions are English, and the pictures are of what these words call up.",
-)
-MEASURES: Mapping[str, str] = {
-    "mad": "MAD, mean over prompts",
-    "mad_expected": "of an unbiased model at this n",
-    "mad_debiased": "MAD without chance (debiased)",
-    "mad_p_value": "p, every picture drawn evenly",
-    "pooled_mad": "MAD of all pictures together",
-    "mad_k_minus_1": "MAD, divided by K − 1",
-    "std": "standard deviation",
-    "votes": "prompts that voted",
-}
-FIRST_RELEASED: Mapping[str, str] = {"mad": "MAD of the votes", "mad_k_minus_1": "MAD of the votes, divided by K − 1"}
-OF_PICTURES: Mapping[str, str] = {  # tones of the first version: of all pictures, without votes
-    "mad": "MAD of all pictures together",
-    "mad_k_minus_1": "MAD of all pictures together, divided by K − 1",
-}
-TITLES: Mapping[str, str] = {
-    "axis_mean": "mean",
-    "class_share": "share",
-    "coverage": "usable",
-    "reference_deviation": "deviation from the reference",
-    "reference_deviation_expected": "of a model that follows the reference, at this n",
-    "reference_deviation_debiased": "deviation without chance (debiased)",
-    "agreement": "agreement with people",
-    "judge_accuracy": "judge is right",
-    "judge_tone_error": "judge's error in tones",
-    "unsure_share": "unsure",
-}
 
 
-def render_bias(runs: Sequence[Run], *, gallery: int, embed_pixels: int, cards: Sequence[JudgeCard] = ()) -> str:
-    """The page of one run, or of several side by side (see ``html.write_report``).
-
-    Raises:
-        UsageError: a gallery that cannot be.
-        VerismError: a run has no verdicts or scores yet.
-    """
-    names = run_names(runs)
-    bias = [BiasScores(run) for run in runs]
-    decisions = [decisions_of(run) for run in runs]
-    tiles = collect_shots(bias, decisions, gallery=gallery, embed_pixels=embed_pixels)
+def bias_sections(evidence: Evidence) -> Sequence[Section]:
+    """The sections of the page, for both versions of the suite."""
+    bias = [BiasScores(evidence, number) for number in range(len(evidence.runs))]
     axes = union(b.axes for b in bias)
-    first = all(b.first for b in bias)
     warnings = {axis: next((w for b in bias if (w := b.warning(axis))), "") for axis in axes}
-    coverage = coverage_rows(bias, decisions)
-    scopes = scopes_of(bias)
-    mads = {p: _mad_rows(bias, axes, p, scopes) for p in PROTOCOLS}
-    return page.render(
-        "bias.html.j2",
-        [page.introduce(name, run) for name, run in zip(names, runs)],
-        names=names,
-        first=first,
-        axes=axes,
-        warnings=warnings,
-        no_measurement=NO_MEASUREMENT if TONE in axes and not first else "",
-        meanings=FIRST_MEANINGS if first else MEANINGS,
-        changes=_changes(bias, axes),
-        limits=LIMITS,
-        remarks=[(i, line) for i, run in enumerate(runs) for line in run.manifest.get("notes", {}).get("remarks", ())],
-        coverage=coverage,
-        judges=_judges(bias, cards),
-        cards=cards,
-        means=_mean_rows(bias, axes),
-        mads={p: [row for row in rows if not row["scope"]] for p, rows in mads.items()},
-        mads_by_group={p: [row for row in rows if row["scope"]] for p, rows in mads.items()},
-        mad_figures=mad_figures(bias, names, axes, warnings),
-        distributions=distributions(bias, names, axes, warnings),
-        descriptors=descriptor_figures(bias, names, axes, warnings),
-        descriptor_name=next((b.facet for b in bias), "prompt"),
-        presence={p: _presence(bias, p) for p in PROTOCOLS},
-        presence_figures=presence_figures(bias, names),
-        level=LEVEL,
-        joints=intersections(bias, names),
-        references={p: _plain_rows(bias, p, _of_reference) for p in PROTOCOLS},
-        reference_figures=reference_figures(bias, names),
-        judged={p: _judged_rows(bias, p) for p in PROTOCOLS},
-        protocol_rows=_protocol_rows(bias),
-        tiles=tiles,
-        n_shown=sum(len(tile.shots) for tile in tiles),
-        with_boxes=any(shot.boxes is not None for tile in tiles for shot in tile.shots),
-        main_axis=axes[0] if axes else "",
-        filters={
-            "main": union(tile.main[p] for tile in tiles for p in PROTOCOLS),
-            "classes": _class_filter(tiles, axes),
-            "group": union([tile.group] for tile in tiles if tile.group),
-            "descriptor": sorted({tile.descriptor for tile in tiles if tile.descriptor}),
-        },
+    page = Page(evidence=evidence, bias=bias, axes=axes, warnings=warnings)
+    decisions = [decisions_of(run) for run in evidence.runs]
+    first = all(b.first for b in bias)
+    facts = {
+        "first": first,
+        "warnings": warnings,
+        "no_measurement": NO_MEASUREMENT if TONE in axes and not first and "released" in evidence.protocols else "",
+        "descriptor_name": bias[0].facet,
+        "presence_figures": presence_figures(page),
+        "mads": {p: _mad_rows(page, p, scopes_of(bias)) for p in evidence.protocols},
+    }
+    changes = _changes(page)
+    intro = part(evidence, "changes.html.j2", package=__package__, changes=changes)
+    found = (
+        _results(page, decisions, facts),
+        _deviation(page, facts),
+        _distributions(page, facts),
+        _descriptors(page, facts),
+        _clothes(page, facts),
+        _intersections(page),
+        _judged(page),
+        bias_gallery(evidence, bias, decisions, warnings),
+        protocol_section(evidence, lambda s: _in_short_table(evidence, s), intro=intro),
     )
+    return [section for section in found if section is not None]
 
 
-def _class_filter(tiles: Sequence[Any], axes: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """What the pictures can be filtered by beside the first axis: labels by axis."""
-    found: dict[str, list[str]] = {}
-    for text in union(tile.classes[p] for tile in tiles for p in PROTOCOLS):
-        axis, _, label = text.partition(": ")
-        found.setdefault(axis, []).append(label)
-    for labels in found.values():
-        labels.sort(key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
-    return [(axis, labels) for axis, labels in found.items() if not axes or axis != axes[0]]
+def _in_short_table(evidence: Evidence, score: Score) -> bool:
+    return any(in_first_table(p.layout, score) for p in evidence.presentations)
+
+
+def _part(page: Page, template: str, **values: Any) -> Any:
+    return part(page.evidence, template, package=__package__, **values)
+
+
+def _results(page: Page, decisions: Sequence[Any], facts: dict[str, Any]) -> Section:
+    body = _part(
+        page,
+        "overview.html.j2",
+        coverage=coverage_rows(page.evidence, page.bias, decisions),
+        judges=_judges(page),
+        means=_mean_rows(page),
+        **facts,
+    )
+    return Section(title="What was measured, of what, by whom", id="results", nav="Results", body=body)
+
+
+def _deviation(page: Page, facts: dict[str, Any]) -> Section:
+    body = _part(page, "deviation.html.j2", figures=mad_figures(page), **facts)
+    return Section(title="How far from even", id="deviation", nav="Deviation", body=body)
+
+
+def _distributions(page: Page, facts: dict[str, Any]) -> Section:
+    references = {p: score_rows(page.evidence, p, _of_reference, adjusted=True) for p in page.evidence.protocols}
+    body = _part(
+        page,
+        "distributions.html.j2",
+        distributions=distributions(page),
+        references=references,
+        any_references=any(references.values()),
+        reference_figures=reference_figures(page),
+        **facts,
+    )
+    return Section(title="Distributions", id="distributions", body=body)
+
+
+def _descriptors(page: Page, facts: dict[str, Any]) -> Section | None:
+    figures = descriptor_figures(page)
+    if not figures:
+        return None
+    name = page.bias[0].facet
+    body = _part(page, "descriptors.html.j2", figures=figures, **facts)
+    return Section(title=f"{name.capitalize()} by {name}", id="descriptors", nav=f"{name.capitalize()}s", body=body)
+
+
+def _clothes(page: Page, facts: dict[str, Any]) -> Section | None:
+    presence = {p: _presence(page, p) for p in page.evidence.protocols}
+    if not facts["presence_figures"] and not any(presence.values()):
+        return None
+    body = _part(page, "clothes.html.j2", presence=presence, level=LEVEL, **facts)
+    return Section(title="Clothes and accessories", id="clothes", nav="Clothes", body=body)
+
+
+def _intersections(page: Page) -> Section | None:
+    joints = intersections(page)
+    if not joints:
+        return None
+    return Section(title="Intersections", id="intersections", body=_part(page, "intersections.html.j2", joints=joints))
+
+
+def _judged(page: Page) -> Section | None:
+    """Judges beside what is known and what annotators said; None without any."""
+    rows = {p: score_rows(page.evidence, p, _of_judge) for p in page.evidence.protocols}
+    if not any(rows.values()):
+        return None
+    detail = {p: [r for r in of if ATTRIBUTE in dict(r.key[1])] for p, of in rows.items()}
+    main = {p: [r for r in of if ATTRIBUTE not in dict(r.key[1])] for p, of in rows.items()}
+    body = _part(page, "judged.html.j2", rows=main, detail=detail, any_detail=any(detail.values()))
+    return Section(title="Judges and people", id="judge", nav="Judge errors", body=body)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
-def _cell(bias: BiasScores, score: Score | None) -> dict[str, Any]:
+def _cell(page: Page, run: int, score: Score | None) -> Cell:
     """A number with its interval and counts, and beside it the same without the judge's error."""
-    if score is None:
-        return {"value": UNDEFINED, "interval": "", "counts": "", "adjusted": []}
-    unusable = f" · {score.n_unusable:,} unusable" if score.n_unusable else ""
-    counted = f"{score.n_used:,} used{unusable}" if measures.counts(score) else ""
-    freed = bias.adjusted(score.metric, score.protocol, score.group)
-    return {
-        "value": _minus(measures.value(score)),
-        "interval": _minus(measures.interval(score)),
-        "counts": counted,
-        "adjusted": [
-            {
-                "by": f"error out ({s.adjusted})",
-                "words": adjusted_words(s.adjusted),
-                "value": _minus(measures.value(s)),
-                "interval": _minus(measures.interval(s)),
-            }
-            for s in freed
-        ],
-    }
+    return cell_of(page.evidence, run, score, adjusted=True)
 
 
-def scale_name(unit: str) -> str:
+def scale_name(page: Page, axis: str, unit: str) -> str:
     """The unit of a mean in words: ``from −1 to +1``."""
-    if ".." not in unit:
-        return {"tone": "tone, 1 to 10", "tone from 0": "tone, 0 to 9"}.get(unit, unit_name(unit))
-    return "from " + _minus(unit.split()[-1].replace("..", " to "))
+    low, high = page.bias[0].ends(axis, unit)
+    if axis == TONE:
+        return f"tone, {low:g} to {high:g}"
+    return words.minus(f"from {low:+g} to {high:+g}")
 
 
-def _minus(words: str) -> str:
-    return words.replace("-", "−")
-
-
-def _mad_rows(
-    bias: Sequence[BiasScores], axes: Sequence[str], protocol: str, scopes: Sequence[Scope]
-) -> list[dict[str, Any]]:
+def _mad_rows(page: Page, protocol: str, scopes: Sequence[Scope]) -> list[dict[str, Any]]:
     """Rows of the table of deviations: axis, group, measure, a cell per run, and what two extreme models have."""
+    bias = page.bias
     rows = []
-    for axis in axes:
+    for axis in page.axes:
         k = max((len(b.classes(axis)) for b in bias), default=0)
         for scope in ({}, *scopes):
             found: list[dict[str, Any]] = []
-            for metric, name in MEASURES.items():
+            for metric in DEVIATIONS:
+                name = page.evidence.vocabulary.title(metric)
                 scores = [_on_one_scale(b.find(metric, protocol, {"axis": axis, **scope})) for b in bias]
                 if all(s is None for s in scores):
                     continue
                 if protocol == "released" and all(b.first for b in bias):
-                    name = (OF_PICTURES if axis == TONE else FIRST_RELEASED).get(metric, name)
+                    name = (OF_IMAGES if axis == TONE else FIRST_RELEASED).get(metric, name)
                 even, hot = _extremes(metric, k)
                 found.append(
                     {
@@ -249,7 +215,7 @@ def _mad_rows(
                         "scope": ", ".join(scope.values()),
                         "metric": metric,
                         "measure": name,
-                        "cells": [_cell(b, s) for b, s in zip(bias, scores)],
+                        "cells": [_cell(page, n, s) for n, s in enumerate(scores)],
                         "even": even,
                         "one_hot": hot,
                     }
@@ -261,7 +227,7 @@ def _mad_rows(
 
 def _on_one_scale(score: Score | None) -> Score | None:
     """A standard deviation as a number, as the deviations it stands among, and not in per cent; votes as a count."""
-    units = {"std": "MAD", "votes": "pictures"}
+    units = {"std": "MAD", "votes": "images"}
     return replace(score, unit=units[score.metric]) if score is not None and score.metric in units else score
 
 
@@ -277,12 +243,13 @@ def _extremes(metric: str, k: int) -> tuple[str, str]:
     return ("", "") if hot is None or math.isnan(hot) else ("0", f"{hot:.3f}".rstrip("0").rstrip("."))
 
 
-def _mean_rows(bias: Sequence[BiasScores], axes: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def _mean_rows(page: Page) -> dict[str, list[dict[str, Any]]]:
     """The short table of means; of axes without one and with few classes, the shares of these."""
+    bias = page.bias
     found: dict[str, list[dict[str, Any]]] = {}
-    for protocol in PROTOCOLS:
+    for protocol in page.evidence.protocols:
         rows = found[protocol] = []
-        for axis in axes:
+        for axis in page.axes:
             groups: list[tuple[str, dict[str, str]]] = [("axis_mean", {"axis": axis})]
             classes = union(b.classes(axis) for b in bias)
             if axis != TONE and len(classes) < 6 and not any(b.get("axis_mean", protocol, axis=axis) for b in bias):
@@ -295,56 +262,29 @@ def _mean_rows(bias: Sequence[BiasScores], axes: Sequence[str]) -> dict[str, lis
                         {
                             "axis": axis,
                             "measure": f"perceived {group['class']}" if "class" in group else "mean",
-                            "unit": scale_name(one.unit),
-                            "cells": [_cell(b, s) for b, s in zip(bias, scores)],
+                            "unit": "%" if "class" in group else scale_name(page, axis, one.unit),
+                            "cells": [_cell(page, n, s) for n, s in enumerate(scores)],
                         }
                     )
     return found
-
-
-def _plain_rows(bias: Sequence[BiasScores], protocol: str, chosen: Callable[[Score], bool]) -> list[dict[str, Any]]:
-    """Some scores as rows: measure, group, a cell per run."""
-    rows = []
-    columns = [
-        {measures.key_of(s): s for s in b.scores if s.protocol == protocol and chosen(s) and not s.adjusted}
-        for b in bias
-    ]
-    for key in measures.by_measure(key for column in columns for key in column):
-        found = [column.get(key) for column in columns]
-        one = next(s for s in found if s is not None)
-        rows.append(
-            {
-                "measure": TITLES.get(one.metric, measure_title(one.metric)),
-                "of": measures.group_name(key) + caveat(key[1]),
-                "cells": [_cell(b, s) for b, s in zip(bias, found)],
-                "unit": "" if one.metric == "agreement" else unit_name(one.unit),
-                "detail": bool({ATTRIBUTE} & set(one.group)),
-            }
-        )
-    return rows
 
 
 def _of_reference(score: Score) -> bool:
     return score.metric.startswith("reference_deviation")
 
 
-def _judged_rows(bias: Sequence[BiasScores], protocol: str) -> list[dict[str, Any]]:
-    """What people said, how they agree with the judge, and how often judges say what the painter knows."""
-    judging = ("agreement", "judge_accuracy", "judge_tone_error")
-    of_people = (*MEASURES, "class_share")
-
-    def chosen(score: Score) -> bool:
-        return score.metric in judging or (score.metric in of_people and score.group.get("by") == "people")
-
-    return _plain_rows(bias, protocol, chosen)
+def _of_judge(score: Score) -> bool:
+    """What annotators said, how they agree with the judge, and how often judges say what is known."""
+    of_people = score.metric in (*DEVIATIONS, "class_share") and score.group.get("by") == "people"
+    return score.metric in ("agreement", "judge_accuracy", "judge_tone_error") or of_people
 
 
-def _judges(bias: Sequence[BiasScores], cards: Sequence[JudgeCard]) -> list[dict[str, Any]]:
+def _judges(page: Page) -> list[dict[str, Any]]:
     """Judges; what is the same for several axes or runs becomes one line. Those nobody measured come first."""
     of_runs: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for number, b in enumerate(bias):
+    for number, b in enumerate(page.bias):
         of_axes: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for line in judge_lines(b, cards):
+        for line in judge_lines(page.evidence, b):
             key = (line["judge"], line["known"], *line["cards"])
             of_axes.setdefault(key, {**line, "axes": []})["axes"].append(line["axis"])
         for key, line in of_axes.items():
@@ -353,8 +293,9 @@ def _judges(bias: Sequence[BiasScores], cards: Sequence[JudgeCard]) -> list[dict
 
 
 # ----------------------------------------------------------------------------------------------------------- attributes
-def _presence(bias: Sequence[BiasScores], protocol: str) -> dict[str, Any] | None:
+def _presence(page: Page, protocol: str) -> dict[str, Any] | None:
     """Attributes, those that differ most first: how often they are perceived, differences, p-values."""
+    bias = page.bias
     shares = [[s for s in b.of("presence", "axis", ATTRIBUTE, "prompts") if s.protocol == protocol] for b in bias]
     groups = union([str(s.group["prompts"]) for s in of] for of in shares)
     pairs = union([str(s.group["pair"]) for s in b.of("presence_difference", "axis", ATTRIBUTE, "pair")] for b in bias)
@@ -378,9 +319,9 @@ def _presence(bias: Sequence[BiasScores], protocol: str) -> dict[str, Any] | Non
                 score, p = (found(b, m, attribute, pair=pair) for m in ("presence_difference", "presence_p_value"))
                 tested.append(
                     {
-                        "value": UNDEFINED if score is None else signed(score),
-                        "interval": "" if score is None else _minus(measures.interval(score)),
-                        "p": UNDEFINED if p is None else measures.number(p.value, "p"),
+                        "value": UNDEFINED if score is None else signed(score.value, score.unit),
+                        "interval": "" if score is None else words.minus(words.interval(score)),
+                        "p": UNDEFINED if p is None else words.number(p.value, "p"),
                         "found": p is not None and p.value < LEVEL,
                     }
                 )
@@ -388,7 +329,7 @@ def _presence(bias: Sequence[BiasScores], protocol: str) -> dict[str, Any] | Non
                 {
                     "attribute": attribute,
                     "run": number,
-                    "cells": [_cell(b, found(b, "presence", attribute, prompts=g)) for g in groups],
+                    "cells": [_cell(page, number, found(b, "presence", attribute, prompts=g)) for g in groups],
                     "pairs": tested,
                     "again": number > 0,
                 }
@@ -397,8 +338,9 @@ def _presence(bias: Sequence[BiasScores], protocol: str) -> dict[str, Any] | Non
 
 
 # ------------------------------------------------------------------------------------------------------------ protocols
-def _changes(bias: Sequence[BiasScores], axes: Sequence[str]) -> list[tuple[str, str]]:
+def _changes(page: Page) -> list[tuple[str, str]]:
     """What the choice of protocol changes, in a sentence each, for what these runs have."""
+    bias, axes = page.bias, page.axes
     found: list[tuple[str, str]] = []
     if any(not b.first for b in bias):
         attributes = [ATTRIBUTE] if any(b.of("presence", "axis", ATTRIBUTE, "prompts") for b in bias) else []
@@ -408,40 +350,5 @@ def _changes(bias: Sequence[BiasScores], axes: Sequence[str]) -> list[tuple[str,
             if axis in CHANGES
         ]
     if any(b.first for b in bias):
-        found += [("deviation", FIRST_CHANGES["mad"]), ("coverage", FIRST_CHANGES["coverage"])]
+        found += [("deviation", FIRST_CHANGES["mad"]), ("usable", FIRST_CHANGES["usable_share"])]
     return found
-
-
-def _protocol_rows(bias: Sequence[BiasScores]) -> list[dict[str, Any]]:
-    """Where there are several protocols: run, measure, axis, values and differences to the corrected."""
-    rows = []
-    for number, b in enumerate(bias):
-        values: dict[measures.Key, dict[str, Score]] = {}
-        for s in b.scores:
-            if in_short_table(s) and not s.adjusted:
-                values.setdefault(measures.key_of(s), {})[s.protocol] = s
-        for by in values.values():
-            if len(by) > 1:
-                one = next(iter(by.values()))
-                of = {k: v for k, v in one.group.items() if k != "axis"}
-                rows.append(
-                    {
-                        "run": number,
-                        "axis": str(one.group.get("axis", "")),
-                        "measure": MEASURES.get(one.metric, TITLES.get(one.metric, measure_title(one.metric))),
-                        "of": ", ".join(map(str, of.values())),
-                        "values": {p: _cell(b, by.get(p))["value"] for p in PROTOCOLS},
-                        "delta": {p: _delta(by.get(p), by.get("corrected")) for p in ("released", "paper")},
-                    }
-                )
-    return rows
-
-
-def _delta(score: Score | None, corrected: Score | None) -> str:
-    if score is None or corrected is None:
-        return UNDEFINED
-    if score.unit == "share":
-        return difference(score.value, corrected.value)
-    if score.unit != corrected.unit:
-        return "other scale"  # tones from 0 and from 1
-    return signed(replace(score, value=score.value - corrected.value))

@@ -1,4 +1,4 @@
-"""How many pictures could be used and why others could not, and who judged how well: what a page says first."""
+"""How many images could be used and why others could not, and who judged how well: what a page says first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from verism.cards import JudgeCard, Measured
-from verism.records import PROTOCOLS
-from verism.reports.bias_scores import ATTRIBUTE, GROUP, PERSON, TONE, BiasScores, union
-from verism.reports.judging import cards_of
+from verism.report_kit.evidence import Evidence, union
+from verism.report_kit.judges import cards_of
 from verism.store import TRUTH, Run
+from verism.suites.social_bias.report_scores import ATTRIBUTE, GROUP, PERSON, TONE, BiasScores
 
 __all__ = ["Decision", "coverage_rows", "decisions_of", "judge_lines"]
 
@@ -20,7 +20,7 @@ UNSURE, UNREAD, ABSENT = "unsure", "reply not understood", "no person perceived"
 NO_FACE, NO_USABLE_FACE, NO_SKIN, UNKNOWN = "no face found", "no usable face", "no skin found", "not looked at"
 FACE_STATES: Mapping[str, str] = {
     "too_small": "face too small",
-    "grey": "grey picture",
+    "grey": "grey image",
     "profile": "face in profile",
     "no_skin": "no skin to measure",
     "clipped": "face too bright or too dark",
@@ -30,7 +30,7 @@ GAPS = (UNSURE, UNREAD, ABSENT, NO_FACE, NO_USABLE_FACE, NO_SKIN, UNKNOWN)
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What one rule perceived in one picture under one protocol.
+    """What one rule perceived in one image under one protocol.
 
     Attributes:
         rule: axis, ``attribute`` or ``person``. attribute: its name, empty for other rules.
@@ -80,7 +80,7 @@ def _label(rule: str, value: float, detail: Mapping[str, Any]) -> str:
 
 def _gap(state: str, rule: str, reason: str, detail: Mapping[str, Any]) -> str:
     if state != "ok":
-        return f"picture {state}"
+        return f"image {state}"
     if detail.get("class") == UNSURE or reason.startswith(UNSURE):
         return UNSURE
     if "faces" in detail:
@@ -93,10 +93,12 @@ def _gap(state: str, rule: str, reason: str, detail: Mapping[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------ coverage
-def coverage_rows(bias: Sequence[BiasScores], decisions: Sequence[Sequence[Decision]]) -> dict[str, list[Any]]:
+def coverage_rows(
+    evidence: Evidence, bias: Sequence[BiasScores], decisions: Sequence[Sequence[Decision]]
+) -> dict[str, list[Any]]:
     """Rows of the table of coverage by protocol: of what, name, a cell per run with number and share.
 
-    Counted from the verdicts; the shares that are usable are those of the scores ``coverage``.
+    Counted from the verdicts; the shares that are usable are those of the scores ``usable_share``.
     """
     images = [b.run.read("images") for b in bias]
     asked = [sum(p.n_images for p in b.run.prompts()) for b in bias]
@@ -105,19 +107,19 @@ def coverage_rows(bias: Sequence[BiasScores], decisions: Sequence[Sequence[Decis
     faces = [_face_reasons(b.run) for b in bias]
     axes = union(b.axes for b in bias)
     found: dict[str, list[Any]] = {}
-    for protocol in PROTOCOLS:
+    for protocol in evidence.protocols:
         own = [[d for d in of if d.protocol == protocol] for of in decisions]
         if not any(own) and any(decisions):
             found[protocol] = []
             continue
-        rows = [_row("pictures", "asked for", [_part(n, 0) for n in asked])]
-        rows.append(_row("pictures", "there", [_part(n, of) for n, of in zip(there, asked)]))
+        rows = [_row("images", "asked for", [_part(n, 0) for n in asked])]
+        rows.append(_row("images", "there", [_part(n, of) for n, of in zip(there, asked)]))
         for state in union([s for s in c if s != "ok"] for c in states):
-            rows.append(_row("pictures", state, [_part(c[state], of) for c, of in zip(states, asked)], gap=True))
+            rows.append(_row("images", state, [_part(c[state], of) for c, of in zip(states, asked)], gap=True))
         rows += _person_rows(own)
         for axis in (*axes, ATTRIBUTE):
             of_axis = [[d for d in of if d.rule == axis] for of in own]
-            rows += _axis_rows(axis, protocol, bias, of_axis, faces)
+            rows += _axis_rows(axis, protocol, bias, of_axis, faces, evidence.main)
         found[protocol] = rows
     return found
 
@@ -138,8 +140,9 @@ def _axis_rows(
     bias: Sequence[BiasScores],
     decisions: Sequence[Sequence[Decision]],
     faces: Sequence[Counter[str]],
+    main: str,
 ) -> Iterator[dict[str, Any]]:
-    """Usable pictures of an axis and why others are not, of the prompts that its mean and deviation are of."""
+    """Usable images of an axis and why others are not, of the prompts that its mean and deviation are of."""
     groups = union(b.groups_of(axis) for b in bias)
     own = [_of_groups(b, of) for b, of in zip(bias, decisions)]
     if not any(own):
@@ -158,7 +161,7 @@ def _axis_rows(
     for gap in (*missing, *GAPS):
         if any(c[gap] for c in counted):
             yield _row(of_what, gap, cells(gap), gap=True)
-            if gap == NO_USABLE_FACE and protocol == "corrected":
+            if gap == NO_USABLE_FACE and protocol == main:
                 for state in union(list(c) for c in faces):
                     parts = [_part(c[state], n) if n else None for c, n in zip(faces, sizes)]
                     yield _row(of_what, state, parts, gap=True, inner=True)
@@ -175,7 +178,7 @@ def _of_groups(bias: BiasScores, decisions: Sequence[Decision]) -> list[Decision
 
 
 def _face_reasons(run: Run) -> Counter[str]:
-    """Of pictures with faces but none that can be used, why the largest cannot."""
+    """Of images with faces but none that can be used, why the largest cannot."""
     import polars as pl
 
     judge = skin_judge(run)
@@ -214,14 +217,14 @@ def _row(
 
 
 # -------------------------------------------------------------------------------------------------------------- judges
-def judge_lines(bias: BiasScores, given: Sequence[JudgeCard] = ()) -> list[dict[str, Any]]:
+def judge_lines(evidence: Evidence, bias: BiasScores) -> list[dict[str, Any]]:
     """Who judged each axis of a run, and how well, by judge cards.
 
     Returns:
         Per axis: ``axis``, ``judge``, and ``cards``: sentences; none where nobody measured how the judge errs.
         ``known`` is false then; ``truth`` is true for the painter itself, who does not err.
     """
-    cards = cards_of([bias.run], [*_kept(bias.run), *given])
+    cards = cards_of([bias.run], [*_kept(bias.run), *evidence.cards])
     lines = []
     attributes = [ATTRIBUTE] if bias.of("presence", "axis", ATTRIBUTE, GROUP) else []
     for axis in (*bias.axes, *attributes):
@@ -231,7 +234,7 @@ def judge_lines(bias: BiasScores, given: Sequence[JudgeCard] = ()) -> list[dict[
         if judge is None:
             found = bias.run.judges(table)
             judge = found[0] if found else TRUTH if bias.run.has_truth(table) else None
-        told = [] if judge is None else list(_told(cards, judge, axis))
+        told = [] if judge is None else list(_told(cards, judge, axis, evidence.protocols))
         lines.append(
             {
                 "axis": "clothes" if axis == ATTRIBUTE else axis,
@@ -246,8 +249,7 @@ def judge_lines(bias: BiasScores, given: Sequence[JudgeCard] = ()) -> list[dict[
 
 def _kept(run: Run) -> list[JudgeCard]:
     """The cards that a run was scored with, as it keeps them."""
-    rules = run.manifest.get("notes", {}).get("rules")
-    kept = rules.get("cards") if isinstance(rules, Mapping) else None
+    kept = run.manifest.scoring.rules.get("cards")
     return [card for record in (kept if isinstance(kept, list) else []) if (card := _card(record)) is not None]
 
 
@@ -276,9 +278,9 @@ def _card(record: Any) -> JudgeCard | None:
         return None
 
 
-def _told(cards: Sequence[JudgeCard], judge: str, axis: str) -> Iterator[str]:
+def _told(cards: Sequence[JudgeCard], judge: str, axis: str, protocols: Sequence[str]) -> Iterator[str]:
     """What the first card of exactly this judge says about a task, under each protocol."""
-    for protocol in PROTOCOLS:
+    for protocol in protocols:
         card, of = next(
             (
                 (card, of)
@@ -295,5 +297,5 @@ def _told(cards: Sequence[JudgeCard], judge: str, axis: str) -> Iterator[str]:
         unusable = sum(sum(m.unusable) for m in of)
         unsaid = f"; nothing usable said of {unusable:,} more" if unusable else ""
         share = f"{100 * right / asked:.1f} %" if asked else "none"
-        by = "rendered pictures" if card.kind == "rendered" else "pictures that people judged"
+        by = "rendered images" if card.kind == "rendered" else "images that people judged"
         yield f"{protocol}: right about {share} of {asked:,} answers on {by}{unsaid}. Ground truth: {card.ground_truth}"

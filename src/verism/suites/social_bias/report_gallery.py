@@ -1,7 +1,7 @@
-"""Pictures of social bias by what was perceived in them: faces, measured colours, replies, and why nothing is known.
+"""Images of social bias by what was perceived in them: faces, measured colours, replies, and why nothing is known.
 
-Classes of the first axis take turns, within these words for people and tones; otherwise pictures are chosen without
-regard to how they look. With several runs, the pictures of one prompt and number stand side by side. The sample is a
+Classes of the first axis take turns, within these words for people and tones; otherwise images are chosen without
+regard to how they look. With several runs, the images of one prompt and number stand side by side. The sample is a
 function of the runs alone.
 """
 
@@ -14,17 +14,27 @@ from typing import Any
 
 from markupsafe import Markup
 
-from verism.errors import UsageError
-from verism.records import PROTOCOLS
-from verism.reports.bias_coverage import FACE_STATES, Decision, skin_judge
-from verism.reports.bias_figures import monk_hex
-from verism.reports.bias_scores import ATTRIBUTE, GROUP, PERSON, TONE, BiasScores, union
-from verism.reports.figures import picture_boxes
-from verism.reports.gallery import picture_data, shuffled, turns
+from verism.report_kit.evidence import Evidence, union
+from verism.report_kit.figures import part
+from verism.report_kit.gallery import (
+    Choice,
+    Gallery,
+    Shot,
+    Tile,
+    gallery_section,
+    image_boxes,
+    image_data,
+    shuffled,
+    turns,
+)
+from verism.report_kit.section import Section
+from verism.suites.social_bias.report_coverage import FACE_STATES, Decision, skin_judge
+from verism.suites.social_bias.report_figures import monk_hex
+from verism.suites.social_bias.report_scores import ATTRIBUTE, GROUP, PERSON, TONE, BiasScores
 
-__all__ = ["BiasTile", "FaceShown", "LineShown", "Shot", "collect_shots"]
+__all__ = ["FaceShown", "LineShown", "bias_gallery", "collect_tiles"]
 
-MOST_FACES = 5  # boxes per picture
+MOST_FACES = 5  # boxes per image
 WHOLE_PICTURE = "picture"  # first word of the name of a judge of skin that looks for no faces
 NO_VERDICT = "nobody looked"
 
@@ -43,7 +53,7 @@ class FaceShown:
 
 @dataclass(frozen=True, kw_only=True)
 class LineShown:
-    """What one axis says of a picture: ``label`` is the class, or why there is none (``known`` is false then)."""
+    """What one axis says of an image: ``label`` is the class, or why there is none (``known`` is false then)."""
 
     axis: str
     label: str
@@ -53,65 +63,79 @@ class LineShown:
     tone: int | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Shot:
-    """One picture of one run.
+def bias_gallery(
+    evidence: Evidence,
+    bias: Sequence[BiasScores],
+    decisions: Sequence[Sequence[Decision]],
+    warnings: Mapping[str, str],
+) -> Section:
+    """Images by what was perceived in them, runs side by side.
 
-    Attributes:
-        lines, worn, unclear: by protocol: axes, attributes that are perceived, and those of which nothing is known.
-        asked_attributes: by protocol, how many were asked about.
-        boxes: of the faces, drawn over the picture; None without any.
+    Args:
+        evidence: what the report is made of.
+        bias: scores of each run.
+        decisions: of each run.
+        warnings: by axis, what has to be said beside it.
     """
-
-    run: int
-    image_id: str
-    source: str | None
-    missing: str
-    note: str
-    boxes: Markup | None
-    faces: tuple[FaceShown, ...]
-    lines: Mapping[str, Sequence[LineShown]]
-    worn: Mapping[str, Sequence[str]]
-    unclear: Mapping[str, Sequence[str]]
-    asked_attributes: Mapping[str, int]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BiasTile:
-    """The pictures of one prompt and number, one for each run that has it.
-
-    Attributes:
-        group: the word for people, or the category. descriptor: what the prompt is about; empty for bare prompts.
-        main: by protocol, what the first axis says of each picture. classes: the same of all axes, ``tone: 4``.
-    """
-
-    asked: str
-    group: str
-    descriptor: str
-    shots: tuple[Shot, ...]
-    main: Mapping[str, Sequence[str]]
-    classes: Mapping[str, Sequence[str]]
-
-
-def collect_shots(
-    bias: Sequence[BiasScores], decisions: Sequence[Sequence[Decision]], *, gallery: int, embed_pixels: int
-) -> list[BiasTile]:
-    """The sample of all runs: at most ``gallery`` pictures, no side longer than ``embed_pixels``.
-
-    Raises:
-        UsageError: a negative number of pictures, or a size that shows nothing.
-    """
-    if gallery < 0:
-        raise UsageError(f"gallery must be 0 (no pictures) or more, got {gallery}")
-    if not 16 <= embed_pixels <= 4096:
-        raise UsageError(f"embed_pixels must be between 16 and 4096, got {embed_pixels}")
     axes = union(b.axes for b in bias)
-    found = [_Pictures(b, number, of, axes) for number, (b, of) in enumerate(zip(bias, decisions))]
+    tiles = collect_tiles(evidence, bias, decisions, warnings)
+    main = union(tile.outcomes[p] for tile in tiles for p in evidence.protocols)
+    with_boxes = any(shot.boxes is not None for tile in tiles for shot in tile.shots)
+    several = " Images of the same prompt and number stand side by side." if len(evidence.runs) > 1 else ""
+    filters = {name: union(tile.facets[name] for tile in tiles) for name in ("prompts", bias[0].facet)}
+    filters[bias[0].facet].sort()
+    key = Markup(
+        '<span class="swatch"></span>face used <span class="swatch other"></span>face not used; the measured colour is '
+        "that of the image, and stands beside the swatch it was given"
+    )
+    gallery = Gallery(
+        tiles=tiles,
+        intro="classes take turns, so the shares here are not those of the run; otherwise images were chosen without "
+        f"regard to how they look.{several} What a judge perceives in an image is no statement on anybody.",
+        outcomes=[Choice(name, name) for name in main] if axes else [],
+        legend=f"Perceived {axes[0]}" if axes else "",
+        filters=[(name, values) for name, values in filters.items() if len(values) > 1],
+        classes=_class_filter(evidence, tiles, axes),
+        boxes=with_boxes,
+        key=key if with_boxes else Markup(""),
+        css="rows alone" if len(evidence.runs) == 1 else "rows",
+        what="images" if len(evidence.runs) == 1 else "prompts",
+    )
+    return gallery_section(evidence, gallery, title="Images, by what was perceived")
+
+
+def _class_filter(evidence: Evidence, tiles: Sequence[Tile], axes: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """What the images can be filtered by beside the first axis: labels by axis."""
+    found: dict[str, list[str]] = {}
+    for text in union(tile.classes[p] for tile in tiles for p in evidence.protocols):
+        axis, _, label = text.partition(": ")
+        found.setdefault(axis, []).append(label)
+    for labels in found.values():
+        labels.sort(key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
+    return [(axis, labels) for axis, labels in found.items() if not axes or axis != axes[0]]
+
+
+def collect_tiles(
+    evidence: Evidence,
+    bias: Sequence[BiasScores],
+    decisions: Sequence[Sequence[Decision]],
+    warnings: Mapping[str, str],
+) -> list[Tile]:
+    """The sample of all runs: at most ``evidence.gallery`` images.
+
+    Args:
+        evidence: what the report is made of.
+        bias: scores of each run.
+        decisions: of each run.
+        warnings: by axis, what has to be said beside it.
+    """
+    axes = union(b.axes for b in bias)
+    found = [_Images(evidence, b, of, axes, warnings) for b, of in zip(bias, decisions, strict=True)]
     buckets: dict[str, dict[str, dict[str, list[str]]]] = {}
     for image_id in union([list(p.rows) for p in found]):
-        pictures = next(p for p in found if image_id in p.rows)
-        main, tone = pictures.label(image_id, axes[0] if axes else ""), pictures.label(image_id, TONE)
-        buckets.setdefault(main, {}).setdefault(pictures.group(image_id), {}).setdefault(tone, []).append(image_id)
+        images = next(p for p in found if image_id in p.rows)
+        main, tone = images.label(image_id, axes[0] if axes else ""), images.label(image_id, TONE)
+        buckets.setdefault(main, {}).setdefault(images.group(image_id), {}).setdefault(tone, []).append(image_id)
     order = turns(
         [
             turns(
@@ -123,34 +147,43 @@ def collect_shots(
             for _, groups in sorted(buckets.items())
         ]
     )
-    tiles: list[BiasTile] = []
+    tiles: list[tuple[tuple[int, str, float], Tile]] = []
     shown = 0
     for image_id in order:
         of = [p for p in found if image_id in p.rows]
-        if shown + len(of) > gallery:
+        if shown + len(of) > evidence.gallery:
             break
-        tiles.append(_tile(image_id, of, axes, embed_pixels))
+        tiles.append((_place(image_id, of, axes), _tile(evidence, image_id, of, axes)))
         shown += len(of)
-    return sorted(tiles, key=lambda tile: _place(tile, bias, axes))
+    return [tile for _, tile in sorted(tiles, key=lambda pair: pair[0])]
 
 
 def _first_shuffled(item: tuple[str, Sequence[str]]) -> str:
     return shuffled(item[0])
 
 
-def _place(tile: BiasTile, bias: Sequence[BiasScores], axes: Sequence[str]) -> tuple[int, str, float]:
+def _place(image_id: str, of: Sequence[_Images], axes: Sequence[str]) -> tuple[int, str, float]:
     """By class of the first axis, those without one last; then by what was asked and tone."""
-    classes = union([b.classes(axes[0]) for b in bias]) if axes else []
-    first = next(iter(tile.main["corrected"] or tile.main["released"]), "")
-    tone = next((line.tone for shot in tile.shots for line in shot.lines["corrected"] if line.tone), math.inf)
-    return classes.index(first) if first in classes else len(classes), tile.group, tone
+    classes = union(p.bias.classes(axes[0]) for p in of) if axes else []
+    labels = [p.label(image_id, axes[0]) for p in of] if axes else []
+    tones = [tone for p in of if (tone := p.label(image_id, TONE)).isdecimal()]
+    first = next(iter(labels), "")
+    tone = float(tones[0]) if tones else math.inf
+    return classes.index(first) if first in classes else len(classes), of[0].group(image_id), tone
 
 
-class _Pictures:
-    """All pictures of a run with what was decided about them."""
+class _Images:
+    """All images of a run with what was decided about them."""
 
-    def __init__(self, bias: BiasScores, number: int, decisions: Sequence[Decision], axes: Sequence[str]) -> None:
-        self.bias, self.number, self.run = bias, number, bias.run
+    def __init__(
+        self,
+        evidence: Evidence,
+        bias: BiasScores,
+        decisions: Sequence[Decision],
+        axes: Sequence[str],
+        warnings: Mapping[str, str],
+    ) -> None:
+        self.evidence, self.bias, self.run, self.axes, self.warnings = evidence, bias, bias.run, axes, warnings
         self.prompts = {p.prompt_id: p for p in self.run.prompts()}
         self.rows = {row["image_id"]: row for row in self.run.read("images").sort("image_id").iter_rows(named=True)}
         self.decisions: dict[tuple[str, str], list[Decision]] = {}
@@ -160,13 +193,13 @@ class _Pictures:
         for of in self.decisions.values():
             of.sort(key=lambda d: (order.get(d.rule, len(order)), d.attribute))
         self._faces: dict[str, list[dict[str, Any]]] | None = None
-        # A judge that takes the whole picture for skin looks for no faces, and its tone is that of the colour rule.
+        # A judge that takes the whole image for skin looks for no faces, and its tone is that of the colour rule.
         judge = skin_judge(self.run)
         self._whole = judge is not None and judge.split()[:1] == [WHOLE_PICTURE]
 
     def label(self, image_id: str, axis: str) -> str:
-        """Class of an axis by the corrected protocol, or by the first that has one; or why there is none."""
-        for protocol in ("corrected", *PROTOCOLS):
+        """Class of an axis by the first protocol that has one; or why there is none."""
+        for protocol in self.evidence.protocols:
             for d in self.decisions.get((image_id, protocol), ()):
                 if d.rule == axis:
                     return d.label or d.gap
@@ -198,25 +231,42 @@ class _Pictures:
                         self._faces.setdefault(row["image_id"], []).append(row)
         return self._faces.get(image_id, [])
 
-    def shot(self, image_id: str, axes: Sequence[str], embed_pixels: int) -> Shot:
+    def lines(self, image_id: str, protocol: str) -> list[LineShown]:
+        """What is said of an image, axis by axis."""
+        return [_line(d) for d in self.decisions.get((image_id, protocol), []) if _told(d, self.axes)]
+
+    def shot(self, image_id: str) -> Shot:
+        """An image as it is shown."""
         row = self.rows[image_id]
-        source, size, missing = picture_data(self.run, row, embed_pixels)
+        source, size, missing = image_data(self.run, row, self.evidence.embed_pixels)
         width, height = row["width"] or size[0], row["height"] or size[1]
         faces = self.faces(image_id)[:MOST_FACES]
-        by_protocol = {p: self.decisions.get((image_id, p), []) for p in PROTOCOLS}
-        asked = {p: [d for d in of if d.rule == ATTRIBUTE] for p, of in by_protocol.items()}
+        asked = {
+            p: [d for d in self.decisions.get((image_id, p), []) if d.rule == ATTRIBUTE]
+            for p in self.evidence.protocols
+        }
+        note = (row["note"] or "") if source is not None else ""
+        below = part(
+            self.evidence,
+            "shot.html.j2",
+            package=__package__,
+            run=self.bias.number,
+            lines={p: self.lines(image_id, p) for p in self.evidence.protocols},
+            worn={p: [d.attribute for d in of if d.label == "yes"] for p, of in asked.items()},
+            unclear={p: [d.attribute for d in of if not d.label] for p, of in asked.items()},
+            asked={p: len(of) for p, of in asked.items()},
+            faces=[_face(face, "rgb_tone" if self._whole else "tone") for face in faces],
+            note=note,
+            warnings=self.warnings,
+        )
         return Shot(
-            run=self.number,
             image_id=image_id,
+            asked=self.asked(image_id),
             source=source,
             missing=missing,
             note=row["note"] or "",
             boxes=_boxes(faces, width, height) if source and not self._whole else None,
-            faces=tuple(_face(face, "rgb_tone" if self._whole else "tone") for face in faces),
-            lines={p: [_line(d) for d in of if _told(d, axes)] for p, of in by_protocol.items()},
-            worn={p: [d.attribute for d in of if d.label == "yes"] for p, of in asked.items()},
-            unclear={p: [d.attribute for d in of if not d.label] for p, of in asked.items()},
-            asked_attributes={p: len(of) for p, of in asked.items()},
+            words=below,
         )
 
 
@@ -236,7 +286,7 @@ def _boxes(faces: Sequence[Mapping[str, Any]], width: int, height: int) -> Marku
         corners = [face[name] for name in ("x0", "y0", "x1", "y1")]
         if None not in corners:
             drawn.append((*corners, _face_words(face), face["state"] == "ok"))
-    return picture_boxes(width=width, height=height, boxes=drawn)
+    return image_boxes(width=width, height=height, boxes=drawn)
 
 
 def _face_words(face: Mapping[str, Any]) -> str:
@@ -259,19 +309,20 @@ def _face(face: Mapping[str, Any], column: str) -> FaceShown:
     )
 
 
-def _tile(image_id: str, of: Sequence[_Pictures], axes: Sequence[str], embed_pixels: int) -> BiasTile:
-    shots = tuple(p.shot(image_id, axes, embed_pixels) for p in of)
+def _tile(evidence: Evidence, image_id: str, of: Sequence[_Images], axes: Sequence[str]) -> Tile:
     main: dict[str, list[str]] = {}
     classes: dict[str, list[str]] = {}
-    for protocol in PROTOCOLS:
-        lines = [line for shot in shots for line in shot.lines[protocol]]
-        main[protocol] = union([[line.label] for line in lines if axes and line.axis == axes[0]])
-        classes[protocol] = union([[f"{line.axis}: {line.label}"] for line in lines])
-    return BiasTile(
+    for protocol in evidence.protocols:
+        lines = [line for images in of for line in images.lines(image_id, protocol)]
+        main[protocol] = list(dict.fromkeys(line.label for line in lines if axes and line.axis == axes[0]))
+        classes[protocol] = list(dict.fromkeys(f"{line.axis}: {line.label}" for line in lines))
+    facets = {"prompts": of[0].group(image_id), of[0].bias.facet: of[0].descriptor(image_id)}
+    return Tile(
+        run=None,
         asked=of[0].asked(image_id),
-        group=of[0].group(image_id),
-        descriptor=of[0].descriptor(image_id),
-        shots=shots,
-        main=main,
+        shots=tuple(images.shot(image_id) for images in of),
+        outcomes=main,
+        facets={name: [value] if value else [] for name, value in facets.items()},
         classes=classes,
+        meta=[image_id],
     )

@@ -9,27 +9,28 @@ from typing import Any
 
 from markupsafe import Markup
 
-from verism.records import PROTOCOLS, Score
-from verism.reports import measures
-from verism.reports.bias_figures import (
+from verism.records import Score
+from verism.report_kit import words
+from verism.report_kit.evidence import Evidence, union
+from verism.report_kit.figures import FigureByProtocol, figure
+from verism.report_kit.maps import group_map
+from verism.report_kit.plots import (
+    Axis,
+    Bar,
+    Dot,
+    DotRow,
+    DotStyle,
     Guide,
-    Lolly,
-    LollyRow,
-    even_band,
-    lollipops,
-    mad_axis,
-    mean_axis,
+    diverging_bars,
+    dots,
     share_axis,
-    signed_share_axis,
-    tone_bars,
+    symlog_axis,
 )
-from verism.reports.bias_scores import ATTRIBUTE, GROUP, TONE, BiasScores, one_hot, union
-from verism.reports.plots import group_map
-from verism.reports.presentation_figures import Bar, diverging_bars, symlog_axis
-from verism.reports.tables import UNDEFINED
+from verism.suites.social_bias.report_figures import even_band, mad_axis, mean_axis, tone_bars
+from verism.suites.social_bias.report_scores import ATTRIBUTE, GROUP, TONE, BiasScores, one_hot
 
 __all__ = [
-    "Figure",
+    "Page",
     "Scope",
     "descriptor_figures",
     "distributions",
@@ -47,28 +48,41 @@ LONG = 300  # rows of a table of intersections on the page; all are in the CSV
 BETWEEN = " x "
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A figure in its version for every protocol; None where a protocol has no such numbers.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Page:
+    """What the figures of a page are made of.
 
     Attributes:
-        warning: what has to be said beside it; empty for most. folded: whether it is shown on demand only.
+        evidence: what the report is made of.
+        bias: scores of each run.
+        axes: what was perceived.
+        warnings: by axis, what has to be said beside its numbers; empty for most.
     """
 
-    title: str
-    versions: Mapping[str, Markup | None]
-    warning: str = ""
-    folded: bool = False
+    evidence: Evidence
+    bias: Sequence[BiasScores]
+    axes: Sequence[str]
+    warnings: Mapping[str, str]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the runs."""
+        return self.evidence.names
+
+    def figure(
+        self, title: str, draw: Callable[[str], Markup | None], *, axis: str = "", folded: bool = False
+    ) -> list[FigureByProtocol]:
+        """A figure for every protocol, with the warning of its axis; none if no protocol has it."""
+        return figure(title, self.evidence.protocols, draw, warning=self.warnings.get(axis, ""), folded=folded)
 
 
-def _figure(
-    title: str, draw: Callable[[str], Markup | None], *, warning: str = "", folded: bool = False
-) -> list[Figure]:
-    """A figure drawn for every protocol; none if no protocol has it."""
-    versions: dict[str, Markup | None] = {p: draw(p) for p in PROTOCOLS}
-    if all(v is None for v in versions.values()):
-        return []
-    return [Figure(title=title, versions=versions, warning=warning, folded=folded)]
+def _dot(run: int, name: str, score: Score | None, band: tuple[float, float] | None = None, note: str = "") -> Dot:
+    told = " ".join(filter(None, (words.minus(words.cell(score)), note)))
+    return Dot(run=run, name=name, told=told, score=score, band=band)
+
+
+def _dot_figure(rows: Sequence[DotRow], axis: Axis, label: str, **style: Any) -> Markup:
+    return dots(rows=rows, axis=axis, label=label, style=DotStyle(**style))
 
 
 def scopes_of(bias: Sequence[BiasScores]) -> list[Scope]:
@@ -77,39 +91,38 @@ def scopes_of(bias: Sequence[BiasScores]) -> list[Scope]:
     return [{facet: level} for facet in facets for level in union(b.levels(facet) for b in bias)]
 
 
-def _lollies(bias: Sequence[BiasScores], names: Sequence[str], metric: str, protocol: str, group: Any) -> list[Lolly]:
+def _values(page: Page, metric: str, protocol: str, group: Mapping[str, str]) -> list[Dot]:
     """A score of every run, each followed by the same without the judge's error."""
     found = []
-    for n, b in enumerate(bias):
-        found.append(Lolly(run=n, name=names[n], score=b.find(metric, protocol, group)))
-        found += [Lolly(run=n, name=names[n], score=s, note=FREED) for s in b.adjusted(metric, protocol, group)]
+    for n, b in enumerate(page.bias):
+        found.append(_dot(n, page.names[n], b.find(metric, protocol, group)))
+        found += [_dot(n, page.names[n], s, note=FREED) for s in b.adjusted(metric, protocol, group)]
     return found
 
 
-def _known(rows: Sequence[LollyRow]) -> list[LollyRow]:
-    return [row for row in rows if any(lolly.score is not None for lolly in row.lollies)]
+def _known(rows: Sequence[DotRow]) -> list[DotRow]:
+    return [row for row in rows if any(dot.score is not None for dot in row.dots)]
 
 
 # ----------------------------------------------------------------------------------------------------------------- MADs
-def mad_figures(
-    bias: Sequence[BiasScores], names: Sequence[str], axes: Sequence[str], warnings: Mapping[str, str]
-) -> list[Figure]:
+def mad_figures(page: Page) -> list[FigureByProtocol]:
     """Per axis: MAD, what an unbiased model would show, and MAD without chance, from even to one class only."""
+    bias = page.bias
     figures = []
-    for axis in axes:
+    for axis in page.axes:
         hot = one_hot(max(len(b.classes(axis)) for b in bias))
 
         def draw(protocol: str, axis: str = axis, hot: float = hot) -> Markup | None:
             rows = _known(
                 [
-                    LollyRow(name=name, lollies=_lollies(bias, names, metric, protocol, {"axis": axis}))
+                    DotRow(name=name, dots=_values(page, metric, protocol, {"axis": axis}))
                     for metric, name in (("mad", "MAD"), ("mad_expected", "unbiased"), ("mad_debiased", "debiased"))
                 ]
             )
             if not rows:
                 return None
-            scores = [lolly.score for row in rows for lolly in row.lollies]
-            return lollipops(
+            scores = [dot.score for row in rows for dot in row.dots]
+            return _dot_figure(
                 rows=rows,
                 axis=mad_axis(hot, scores),
                 base=0.0,
@@ -117,34 +130,33 @@ def mad_figures(
                 label=f"Deviation from an even spread, {axis}, {protocol} protocol",
             )
 
-        figures += _figure(f"Perceived {axis}", draw, warning=warnings.get(axis, ""))
+        figures += page.figure(f"Perceived {axis}", draw, axis=axis)
     return figures
 
 
 # -------------------------------------------------------------------------------------------------------- distributions
-def distributions(
-    bias: Sequence[BiasScores], names: Sequence[str], axes: Sequence[str], warnings: Mapping[str, str]
-) -> list[tuple[str, list[Figure]]]:
-    """Per axis: the distribution of all pictures, then of groups of prompts."""
+def distributions(page: Page) -> list[tuple[str, list[FigureByProtocol]]]:
+    """Per axis: the distribution of all images, then of groups of prompts."""
     found = []
-    for axis in axes:
-        if axis == TONE:
-            figures = _tones(bias, names, scopes_of(bias))
-        else:
-            figures = _shares(bias, names, axis, scopes_of(bias), warnings.get(axis, ""))
+    for axis in page.axes:
+        scopes = scopes_of(page.bias)
+        figures = _tones(page, scopes) if axis == TONE else _shares(page, axis, scopes)
         if figures:
             found.append((axis, figures))
     return found
 
 
-def _tones(bias: Sequence[BiasScores], names: Sequence[str], scopes: Sequence[Scope]) -> list[Figure]:
+def _tones(page: Page, scopes: Sequence[Scope]) -> list[FigureByProtocol]:
+    bias, names = page.bias, page.names
     classes = [str(tone) for tone in range(1, 11)]
     every = [
         s for b in bias for s in b.scores if (s.metric, s.group.get("axis"), s.adjusted) == ("class_share", TONE, "")
     ]
     figures = []
     for scope in ({}, *scopes):
-        tops: dict[str, float] = {p: _top([s for s in every if s.protocol == p], scope) for p in PROTOCOLS}
+        tops: dict[str, float] = {
+            p: _top([s for s in every if s.protocol == p], scope) for p in page.evidence.protocols
+        }
         for n, b in enumerate(bias):
 
             def draw(
@@ -168,7 +180,7 @@ def _tones(bias: Sequence[BiasScores], names: Sequence[str], scopes: Sequence[Sc
                     label=f"Distribution of perceived tones, {words}, {name}, {protocol} protocol",
                 )
 
-            figures += _figure("", draw, folded=bool(scope) and len(scopes) * len(bias) > FEW)
+            figures += page.figure("", draw, folded=bool(scope) and len(scopes) * len(bias) > FEW)
     return figures
 
 
@@ -185,25 +197,21 @@ def _prompts_of(bias: Sequence[BiasScores], axis: str) -> str:
     return f"{', '.join(groups)} prompts" if groups and others else "all prompts"
 
 
-def _shares(
-    bias: Sequence[BiasScores], names: Sequence[str], axis: str, scopes: Sequence[Scope], warning: str
-) -> list[Figure]:
+def _shares(page: Page, axis: str, scopes: Sequence[Scope]) -> list[FigureByProtocol]:
+    bias, names = page.bias, page.names
     classes = union(b.classes(axis) for b in bias)
     even = Guide(1 / len(classes), "even")
 
     def overall(protocol: str) -> Markup | None:
         rows = _known(
-            [
-                LollyRow(name=c, lollies=_lollies(bias, names, "class_share", protocol, {"axis": axis, "class": c}))
-                for c in classes
-            ]
+            [DotRow(name=c, dots=_values(page, "class_share", protocol, {"axis": axis, "class": c})) for c in classes]
         )
         if not rows:
             return None
         label = f"Distribution of perceived {axis}, {protocol} protocol"
-        return lollipops(rows=rows, axis=share_axis(), base=0.0, guides=[even], unit="per cent", label=label)
+        return _dot_figure(rows=rows, axis=share_axis(), base=0.0, guides=[even], unit="per cent", label=label)
 
-    figures = _figure(_prompts_of(bias, axis), overall, warning=warning)
+    figures = page.figure(_prompts_of(bias, axis), overall, axis=axis)
     if not scopes:
         return figures
     if len(classes) == 2:
@@ -212,18 +220,18 @@ def _shares(
         def by_group(protocol: str) -> Markup | None:
             rows = _known(
                 [
-                    LollyRow(
+                    DotRow(
                         name=", ".join(s.values()),
-                        lollies=_lollies(bias, names, "class_share", protocol, {"axis": axis, "class": last, **s}),
+                        dots=_values(page, "class_share", protocol, {"axis": axis, "class": last, **s}),
                     )
                     for s in scopes
                 ]
             )
             label = f"Share perceived as {last} by group of prompts, {protocol} protocol"
-            drawn = lollipops(rows=rows, axis=share_axis(), base=0.5, guides=[even], unit="per cent", label=label)
+            drawn = _dot_figure(rows=rows, axis=share_axis(), base=0.5, guides=[even], unit="per cent", label=label)
             return drawn if rows else None
 
-        return figures + _figure(f"share perceived as {last}, by group of prompts", by_group, warning=warning)
+        return figures + page.figure(f"share perceived as {last}, by group of prompts", by_group, axis=axis)
     for n, b in enumerate(bias):
 
         def by_class(protocol: str, b: BiasScores = b, name: str = names[n]) -> Markup | None:
@@ -238,26 +246,24 @@ def _shares(
             return group_map(rows=rows, columns=classes, cells=cells, label=label) if cells else None
 
         title = "by group of prompts" + (f", {names[n]}" if len(names) > 1 else "")
-        figures += _figure(title, by_class, warning=warning)
+        figures += page.figure(title, by_class, axis=axis)
     return figures
 
 
 # ------------------------------------------------------------------------------------------------- professions, words
-def descriptor_figures(
-    bias: Sequence[BiasScores], names: Sequence[str], axes: Sequence[str], warnings: Mapping[str, str]
-) -> list[Figure]:
+def descriptor_figures(page: Page) -> list[FigureByProtocol]:
     """Sorted lollipops of professions by mean, or of words by share; maps of words where there are many classes."""
     figures = []
-    for axis in axes:
-        warning = warnings.get(axis, "")
-        if any(b.of("axis_mean", "axis", b.facet) for b in bias):
-            figures += _means_of_descriptors(bias, names, axis, warning)
-        if any(b.first for b in bias):
-            figures += _words(bias, names, axis, warning)
+    for axis in page.axes:
+        if any(b.of("axis_mean", "axis", b.facet) for b in page.bias):
+            figures += _means_of_descriptors(page, axis)
+        if any(b.first for b in page.bias):
+            figures += _words(page, axis)
     return figures
 
 
-def _means_of_descriptors(bias: Sequence[BiasScores], names: Sequence[str], axis: str, warning: str) -> list[Figure]:
+def _means_of_descriptors(page: Page, axis: str) -> list[FigureByProtocol]:
+    bias, names = page.bias, page.names
     classes = union(b.classes(axis) for b in bias)
 
     def draw(protocol: str) -> Markup | None:
@@ -269,48 +275,53 @@ def _means_of_descriptors(bias: Sequence[BiasScores], names: Sequence[str], axis
         unit = next((s.unit for column in columns for s in column.values()), None)
         if unit is None:
             return None
-        scale = mean_axis(unit)
-        middle = (scale.low + scale.high) / 2 if axis == TONE or len(classes) == 2 else None
-        rows = _sorted_rows(columns, names, unit, len(classes))
+        low, high = bias[0].ends(axis, unit)
+        even = axis == TONE or len(classes) == 2
+        middle = (low + high) / 2 if even else None
+        rows = _sorted_rows(columns, names, (low, high, len(classes)) if even else None)
         ends = ("← lighter", "darker →") if axis == TONE else ("", "")
         if len(classes) == 2:
             ends = (f"← {classes[0]}", f"{classes[-1]} →")
-        return lollipops(
+        return _dot_figure(
             rows=rows,
-            axis=scale,
+            axis=mean_axis(low, high, unit),
             base=middle,
             guides=[] if middle is None else [Guide(middle, "even")],
             ends=ends,
             unit="mean tone" if axis == TONE else f"mean perceived {axis}",
-            numbers=True,
             label=f"Mean perceived {axis} of each {bias[0].facet}, sorted, {protocol} protocol",
         )
 
-    return _figure(f"Mean perceived {axis}", draw, warning=warning)
+    return page.figure(f"Mean perceived {axis}", draw, axis=axis)
 
 
 def _sorted_rows(
-    columns: Sequence[Mapping[str, Score]], names: Sequence[str], unit: str, classes: int
-) -> list[LollyRow]:
-    """A row per descriptor, the largest mean over runs first, undefined ones last."""
+    columns: Sequence[Mapping[str, Score]], names: Sequence[str], even: tuple[float, float, int] | None = None
+) -> list[DotRow]:
+    """A row per descriptor, the largest mean over runs first, undefined ones last.
+
+    Args:
+        columns: scores by descriptor, of each run.
+        names: of the runs.
+        even: lowest and highest value and number of the classes, evenly spread; None: no band is drawn.
+    """
 
     def place(name: str) -> float:
         values = [s.value for column in columns if (s := column.get(name)) is not None and math.isfinite(s.value)]
         return -sum(values) / len(values) if values else math.inf
 
     rows = []
-    for name in sorted(union(list(column) for column in columns), key=place):
-        lollies = []
-        for n, column in enumerate(columns):
-            score = column.get(name)
-            band = None if score is None else even_band(score.n_used, unit, classes)
-            lollies.append(Lolly(run=n, name=names[n], score=score, band=band))
-        rows.append(LollyRow(name=name, lollies=lollies))
+    for name in sorted(union(columns), key=place):
+        found = [column.get(name) for column in columns]
+        bands = [None if s is None or even is None else even_band(s.n_used, *even) for s in found]
+        values = [_dot(n, names[n], s, bands[n]) for n, s in enumerate(found)]
+        rows.append(DotRow(name=name, dots=values))
     return rows
 
 
-def _words(bias: Sequence[BiasScores], names: Sequence[str], axis: str, warning: str) -> list[Figure]:
-    """Words of the first version, category by category: shares of pictures, or mean probabilities behind the vote."""
+def _words(page: Page, axis: str) -> list[FigureByProtocol]:
+    """Words of the first version, category by category: shares of images, or mean probabilities behind the vote."""
+    bias, names = page.bias, page.names
     classes = union(b.classes(axis) for b in bias)
     every = [s for b in bias for s in b.scores if s.group.get("axis") == axis and "word" in s.group]
     figures = []
@@ -331,10 +342,9 @@ def _words(bias: Sequence[BiasScores], names: Sequence[str], axis: str, warning:
                 columns = [column_of(b, protocol, classes[-1], category) for b in bias]
                 if not any(columns):
                     return None
-                unit = "score +0..+1" if protocol != "released" else ""
-                rows = _sorted_rows(columns, names, unit, 2 if unit else 0)
+                rows = _sorted_rows(columns, names, None if protocol == "released" else (0.0, 1.0, 2))
                 said = "mean probability of" if protocol == "released" else "share perceived as"
-                return lollipops(
+                return _dot_figure(
                     rows=rows,
                     axis=share_axis(),
                     base=0.5,
@@ -344,7 +354,7 @@ def _words(bias: Sequence[BiasScores], names: Sequence[str], axis: str, warning:
                     label=f"Perceived {axis} by word, {category}, sorted, {protocol} protocol",
                 )
 
-            figures += _figure(f"{category}: perceived {axis}", draw, warning=warning)
+            figures += page.figure(f"{category}: perceived {axis}", draw, axis=axis)
             continue
         for n, b in enumerate(bias):
 
@@ -357,16 +367,17 @@ def _words(bias: Sequence[BiasScores], names: Sequence[str], axis: str, warning:
                 return group_map(rows=words, columns=classes, cells=cells, label=label) if cells else None
 
             of_run = f", {names[n]}" if len(names) > 1 else ""
-            figures += _figure(f"{category}: perceived {axis}{of_run}", table, warning=warning, folded=True)
+            figures += page.figure(f"{category}: perceived {axis}{of_run}", table, axis=axis, folded=True)
     return figures
 
 
 # ----------------------------------------------------------------------------------------------------------- attributes
-def presence_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[Figure]:
+def presence_figures(page: Page) -> list[FigureByProtocol]:
     """Differences in how often attributes are perceived, as bars."""
+    bias, names = page.bias, page.names
     facets = ("axis", ATTRIBUTE, "pair")
     every = [s for b in bias for s in b.of("presence_difference", *facets)]
-    axis = symlog_axis(every)
+    axis = symlog_axis(every, "%")
     figures = []
     for pair in union([str(s.group["pair"])] for s in every):
         first, _, second = pair.partition(" - ")
@@ -394,12 +405,11 @@ def presence_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[F
                 runs=names,
                 bars=bars,
                 axis=axis,
-                first=first,
-                second=second,
+                terms=(first, second),
                 label=f"Difference in perceived clothes, {first} minus {second} prompts, {protocol} protocol",
             )
 
-        figures += _figure("", draw)
+        figures += page.figure("", draw)
     return figures
 
 
@@ -409,20 +419,25 @@ class Joint:
     """An intersection: a map of two axes, or rows of a table.
 
     Attributes:
-        figure: the map, or None. header, rows: of the table by protocol; rows hold words. more: rows left out.
-        minimum: pictures that a cell's group needs; None if the run does not say.
+        title: the axes, and among several runs the run.
+        figure: the map, or None.
+        header: of the table.
+        rows: of the table by protocol, in words.
+        more: rows left out.
+        minimum: images that a cell's group needs; None if the run does not say.
     """
 
     title: str
-    figure: Figure | None
+    figure: FigureByProtocol | None
     header: Sequence[str]
     rows: Mapping[str, Sequence[Sequence[str]]]
     more: int
     minimum: Any
 
 
-def intersections(bias: Sequence[BiasScores], names: Sequence[str]) -> list[Joint]:
+def intersections(page: Page) -> list[Joint]:
     """Tables of joint shares, run by run."""
+    bias, names = page.bias, page.names
     found = []
     of_runs = [[s for s in b.scores if s.metric == "joint_share" and not s.adjusted] for b in bias]
     every = [s for of in of_runs for s in of]
@@ -431,7 +446,7 @@ def intersections(bias: Sequence[BiasScores], names: Sequence[str]) -> list[Join
             own = [s for s in of_runs[n] if s.group["axis"] == axis]
             parts = axis.split(BETWEEN)
             title = axis.replace(BETWEEN, " × ") + (f", {names[n]}" if len(names) > 1 else "")
-            figure = None
+            drawn = None
             if len(parts) == 2 and all(part in b.axes for part in parts):
 
                 def draw(
@@ -454,13 +469,13 @@ def intersections(bias: Sequence[BiasScores], names: Sequence[str]) -> list[Join
                         label=f"Joint shares of {label}, {protocol} protocol",
                     ) if cells else None  # fmt: skip
 
-                figure = next(iter(_figure("", draw)), None)
+                drawn = next(iter(page.figure("", draw)), None)
             keys = list(dict.fromkeys(k for s in own for k in s.group if k != "axis"))
-            rows = {p: _joint_rows([s for s in own if s.protocol == p], keys) for p in PROTOCOLS}
+            rows = {p: _joint_rows([s for s in own if s.protocol == p], keys) for p in page.evidence.protocols}
             found.append(
                 Joint(
                     title=title,
-                    figure=figure,
+                    figure=drawn,
                     header=keys,
                     rows={p: of[:LONG] for p, of in rows.items()},
                     more=max(0, max(map(len, rows.values()), default=0) - LONG),
@@ -480,8 +495,8 @@ def _joint_rows(scores: Sequence[Score], keys: Sequence[str]) -> list[list[str]]
     return [
         [
             *(str(s.group.get(k, "")) for k in keys),
-            measures.value(s),
-            measures.interval(s) or UNDEFINED,
+            words.minus(words.value(s)),
+            words.minus(words.interval(s)) or words.UNDEFINED,
             f"{s.n_used:,}",
             f"{s.n_unusable:,}",
         ]
@@ -490,8 +505,9 @@ def _joint_rows(scores: Sequence[Score], keys: Sequence[str]) -> list[list[str]]
 
 
 # ------------------------------------------------------------------------------------------------------------ reference
-def reference_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[Figure]:
+def reference_figures(page: Page) -> list[FigureByProtocol]:
     """Shares minus reference shares: of all, class by class; and of two classes, by descriptor."""
+    bias, names = page.bias, page.names
     figures = []
     every = [s for b in bias for s in b.scores if s.metric == "reference_difference" and not s.adjusted]
     for axis in union([str(s.group["axis"])] for s in every):
@@ -500,9 +516,9 @@ def reference_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[
         def overall(protocol: str, axis: str = axis, classes: Sequence[str] = classes) -> Markup | None:
             rows = _known(
                 [
-                    LollyRow(
+                    DotRow(
                         name=c,
-                        lollies=_lollies(bias, names, "reference_difference", protocol, {"axis": axis, "class": c}),
+                        dots=_values(page, "reference_difference", protocol, {"axis": axis, "class": c}),
                     )
                     for c in classes
                 ]
@@ -510,7 +526,7 @@ def reference_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[
             label = f"Share minus reference share, {axis}, {protocol} protocol"
             return _differences(rows, label) if rows else None
 
-        figures += _figure(f"{axis}: all prompts with a reference", overall)
+        figures += page.figure(f"{axis}: all prompts with a reference", overall)
         if len(classes) != 2:
             continue
 
@@ -523,18 +539,18 @@ def reference_figures(bias: Sequence[BiasScores], names: Sequence[str]) -> list[
                 }
                 for b in bias
             ]
-            rows = _sorted_rows(columns, names, "", 0)
+            rows = _sorted_rows(columns, names)
             label = f"Share of {last} minus reference share by {bias[0].facet}, {protocol} protocol"
             return _differences(rows, label) if rows else None
 
-        figures += _figure(f"{classes[-1]}, by {bias[0].facet}", each)
+        figures += page.figure(f"{classes[-1]}, by {bias[0].facet}", each)
     return figures
 
 
-def _differences(rows: Sequence[LollyRow], label: str) -> Markup:
-    return lollipops(
+def _differences(rows: Sequence[DotRow], label: str) -> Markup:
+    return _dot_figure(
         rows=rows,
-        axis=signed_share_axis(),
+        axis=share_axis(-1.0),
         base=0.0,
         guides=[Guide(0.0, "as the reference")],
         ends=("← fewer than there", "more than there →"),
