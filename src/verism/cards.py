@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import UsageError
+from verism.files import read_json, write_json
 
 __all__ = [
     "FORMAT",
@@ -96,20 +97,13 @@ def read_card(path: Path) -> JudgeCard:
     Raises:
         UsageError: no such file, or no card of a known version.
     """
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be read ({err.strerror}); a judge card is a .json file") from None
-    except ValueError:
-        raise UsageError(f"{path} is not JSON; a judge card is written by `verism judge card`") from None
-    return _from_record(record, str(path))
+    return _from_record(read_json(path, "a judge card, as `verism judge card` writes it"), str(path))
 
 
 def write_card(card: JudgeCard, path: Path) -> None:
     """Write a card as JSON: the same bytes for the same card."""
     record = {"format": FORMAT, "version": VERSION, **asdict(card)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(path, record, sort_keys=True)
 
 
 def shipped_cards() -> list[JudgeCard]:

@@ -1,12 +1,73 @@
-"""Networks that come as ONNX files, on the processor by onnxruntime."""
+"""Where networks run and in which numbers (PyTorch), and networks that come as ONNX files (onnxruntime, on the CPU)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from verism.errors import UsageError
+from verism.errors import UsageError, require
 
-__all__ = ["onnx_session"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DTYPES", "onnx_session", "pick_device", "pick_dtype"]
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def pick_device(
+    device: str | None,
+    *,
+    allow_mps: bool = False,
+    extra: str = "models",
+    purpose: str = "a model from a hub",
+) -> torch.device:
+    """The named device, once it has been seen to work; otherwise the best one there is.
+
+    Args:
+        device: ``cpu``, ``cuda``, ``cuda:1``, ``mps`` ...; ``None`` or ``auto``: a GPU if there is one, else the CPU.
+        allow_mps: whether an Apple GPU counts as one. Judges leave it out: what they measure should not change with it.
+        extra: of the package, brings torch; for the message where it is missing.
+        purpose: what torch is needed for; for the same message.
+
+    Raises:
+        MissingExtra: torch is not installed.
+        UsageError: there is no such device, it is not in this machine, or this torch was built without it.
+    """
+    require("torch", extra=extra, purpose=purpose)
+    import torch
+
+    if device is None or device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if allow_mps and torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.zeros(1, device=chosen)
+    except (RuntimeError, AssertionError) as err:  # no device by its name, not there, or torch was built without it
+        why = str(err).splitlines()[0].rstrip(".")
+        raise UsageError(f"cannot compute on device {device!r}: {why}; try cpu, or auto") from err
+    return chosen
+
+
+def pick_dtype(dtype: str, *, extra: str = "models", purpose: str = "a model from a hub") -> torch.dtype:
+    """The torch type of a name in ``DTYPES``.
+
+    Args:
+        dtype: ``float32``, ``float16`` or ``bfloat16``.
+        extra: of the package, brings torch; for the message where it is missing.
+        purpose: what torch is needed for; for the same message.
+
+    Raises:
+        MissingExtra: torch is not installed.
+        UsageError: another name.
+    """
+    require("torch", extra=extra, purpose=purpose)
+    import torch
+
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    chosen: torch.dtype = getattr(torch, dtype)
+    return chosen
 
 
 def onnx_session(content: bytes, threads: int | None) -> Any:

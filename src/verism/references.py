@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
+from verism.files import whole_file
 from verism.records import ReferencePicture, ReferenceSet, content_hash
 
 if TYPE_CHECKING:
@@ -76,15 +76,8 @@ def write_reference(
         "sha256": {name: _digest(array) for name, array in arrays.items()},
     }
     _check(path, reference, arrays)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, head=_to_bytes(head), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, head=_to_bytes(head), **arrays)
 
 
 def read_reference(path: Path) -> ReferenceSet:

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from verism.errors import UsageError, VerismError
+from verism.files import write_json, write_whole
 from verism.manifest import SCHEMA_VERSION, Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
 from verism.specs import Presentation
@@ -52,16 +53,38 @@ class Run:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
+        self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
+
+    def keep(self, thing: Any) -> None:
+        """Hold something for as long as the run is used: the folder of a temporary run, say."""
+        self._kept.append(thing)
+
+    def __repr__(self) -> str:
+        words = [f"suite {self.suite_name}"]
+        if (self.path / "scores.parquet").exists():
+            words += [f"{name} {value:.4g}" for name, value in self.metrics().items()][:3]
+        else:
+            words.append("not scored yet")
+        return f"<Run {self.path}: {', '.join(words)}>"
+
+    def _repr_html_(self) -> str:
+        """The headline numbers as a table, for notebooks."""
+        if not (self.path / "scores.parquet").exists():
+            return f"<p>{escape(repr(self))}</p>"
+        rows = "".join(f"<tr><td>{escape(k)}</td><td>{v:.4g}</td></tr>" for k, v in self.metrics().items())
+        title = escape(f"{self.path} on {self.suite_name}")
+        return f"<table><caption>{title}</caption><tr><th>metric</th><th>value</th></tr>{rows}</table>"
 
     # ---------------------------------------------------------------------------------------------------- opening
-    @staticmethod
+    @classmethod
     def start(
+        cls,
         path: Path,
         settings: RunSettings,
         *,
         scoring: Scoring | None = None,
         plugins: Mapping[str, str] | None = None,
-    ) -> Run:
+    ) -> Self:
         """A new run with these settings, or the run that is there if its settings are the same.
 
         Args:
@@ -75,7 +98,7 @@ class Run:
             UsageError: the directory holds something else.
         """
         if (path / "manifest.json").exists():
-            run = Run.open(path)
+            run = cls.open(path)
             if differences := run.manifest.settings.differences(settings):
                 listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
                 raise SettingsChanged(
@@ -86,12 +109,12 @@ class Run:
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
-        run = Run(path, Manifest.new(settings, scoring=scoring, plugins=plugins))
+        run = cls(path, Manifest.new(settings, scoring=scoring, plugins=plugins))
         run._write_manifest()
         return run
 
-    @staticmethod
-    def open(path: Path | str) -> Run:
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
         """A run directory that exists.
 
         Raises:
@@ -102,14 +125,14 @@ class Run:
         if not file.is_file():
             raise UsageError(f"{path} is not a run directory: it has no manifest.json. Make one with: verism run")
         try:
-            return Run(path, Manifest.of_record(json.loads(file.read_text(encoding="utf-8"))))
+            return cls(path, Manifest.of_record(json.loads(file.read_text(encoding="utf-8"))))
         except UsageError as err:
             raise UsageError(f"{path} has {err}") from err
         except (ValueError, KeyError, TypeError, AttributeError) as err:  # ValueError: neither JSON nor UTF-8
             raise UsageError(f"{file} is damaged: {err!r}") from err
 
     def _write_manifest(self) -> None:
-        _write_whole(self.path / "manifest.json", _json_bytes(self.manifest.record()))
+        write_json(self.path / "manifest.json", self.manifest.record())
 
     def note_scoring(self, **changes: Any) -> None:
         """Keep how the scores were made.
@@ -142,16 +165,7 @@ class Run:
 
     def write_presentation(self, presentation: Presentation) -> None:
         """Keep what the run's suite says of itself, for reports and comparisons without it."""
-        self.write_record("presentation.json", presentation.record())
-
-    def write_record(self, file: str, record: Any) -> None:
-        """Keep plain JSON in a file of the run, written whole or not at all.
-
-        Args:
-            file: its name.
-            record: plain JSON without NaN.
-        """
-        _write_whole(self.path / file, _json_bytes(record))
+        write_json(self.path / "presentation.json", presentation.record())
 
     @property
     def name(self) -> str:
@@ -286,7 +300,8 @@ class Run:
     def write_picture(self, image_id: str, png: bytes) -> str:
         """Store a picture; returns its path relative to the run."""
         path = self.picture_path(image_id)
-        _write_whole(path, png, sync=False)
+        # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
+        write_whole(path, png, sync=False)
         return path.relative_to(self.path).as_posix()
 
     def resolve(self, path: str) -> Path:
@@ -319,13 +334,13 @@ class Run:
             for s in scores
         ]
         self._write_table(self.path / "scores.parquet", frame("scores", rows))
-        _write_whole(self.path / "scores.json", _json_bytes(score_records(scores)))
+        write_json(self.path / "scores.json", score_records(scores))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
-            _write_whole(path, _json_bytes(list(records)))
+            write_json(path, list(records))
         else:
             path.unlink(missing_ok=True)
 
@@ -352,12 +367,102 @@ class Run:
             scores.append(Score(**{**row, **numbers, "group": json.loads(row["group"])}))
         return scores
 
+    # ------------------------------------------------------------------------------------------------ for notebooks
+    def metrics(self) -> dict[str, float]:
+        """The headline numbers, flat: ``{"mean_accuracy": 0.81, "accuracy/skill=count": 0.7, ...}``.
+
+        They are those the suite declares as headlines, as judged, under its first protocol, over all images and by
+        group, but not of facets with many values. NaN where undefined. Runs scored by earlier versions do not say
+        which numbers those are: then, all of the ``corrected`` protocol without a group.
+
+        Raises:
+            VerismError: the run has no scores yet.
+        """
+        presentation = self.presentation()
+        scores = [s for s in self.scores() if not s.adjusted]
+        if presentation is None:
+            return {s.metric: s.value for s in scores if s.protocol == "corrected" and not s.group}
+        headlines = {spec.name for spec in presentation.metrics if spec.headline}
+        protocol = next(iter(presentation.info.protocols), "corrected")
+        detail = set(presentation.layout.detail)
+        compared = {presentation.layout.facet} if presentation.layout.facet else None
+        return {
+            _flat_name(s): s.value
+            for s in scores
+            if s.metric in headlines
+            and s.protocol == protocol
+            and not detail & set(s.group)
+            and (compared is None or set(s.group) <= compared)
+        }
+
+    def frame(self) -> pl.DataFrame:
+        """All scores as a table with a column for each facet; ``.to_pandas()`` for pandas.
+
+        Raises:
+            VerismError: the run has no scores yet.
+        """
+        import polars as pl
+
+        scores = self.scores()
+        facets = list(dict.fromkeys(facet for s in scores for facet in s.group))
+        columns: dict[str, list[Any]] = {
+            "suite": [s.suite for s in scores],
+            "metric": [s.metric for s in scores],
+            "protocol": [s.protocol for s in scores],
+            "adjusted": [s.adjusted for s in scores],
+        }
+        columns |= {facet: [s.group.get(facet) for s in scores] for facet in facets}
+        for name in ("value", "ci_low", "ci_high", "n_used", "n_unusable", "unit", "higher_is_better"):
+            columns[name if name not in facets else f"score_{name}"] = [getattr(s, name) for s in scores]
+        return pl.DataFrame(columns, strict=False)
+
+    def failures(self) -> pl.DataFrame:
+        """Images that are missing, unusable, or judged wrong, with the reason.
+
+        Columns: ``image_id``, ``path`` (absolute, null without a file), ``prompt_id``, ``prompt``, ``state``, ``rule``
+        (empty for images without a usable verdict at all), ``value``, ``reason``, and a column for each facet.
+
+        Raises:
+            VerismError: the run has no verdicts yet.
+        """
+        import polars as pl
+
+        presentation = self.presentation()
+        protocol = "corrected" if presentation is None else next(iter(presentation.info.protocols), "corrected")
+        rules = [p.rule for p in presentation.pairings if p.right_or_wrong] if presentation is not None else []
+        prompts = {p.prompt_id: p for p in self.prompts()}
+        images = {row["image_id"]: row for row in self.read("images").iter_rows(named=True)}
+        rows: list[dict[str, Any]] = []
+        for image in images.values():
+            if image["state"] != "ok":
+                rows.append({"image_id": image["image_id"], "rule": "", "value": None, "reason": image["note"] or ""})
+        verdicts = self.verdicts().filter(pl.col("protocol") == protocol)
+        for verdict in verdicts.iter_rows(named=True):
+            at_fault = verdict["value"] is None or (verdict["rule"] in rules and verdict["value"] == 0)
+            known = images.get(verdict["image_id"])
+            if at_fault and known is not None and known["state"] == "ok" and (not rules or verdict["rule"] in rules):
+                rows.append({name: verdict[name] for name in ("image_id", "rule", "value", "reason")})
+        facets = list(dict.fromkeys(facet for p in prompts.values() for facet in p.facets))
+        for row in rows:
+            image = images[row["image_id"]]
+            prompt = prompts[image["prompt_id"]]
+            row |= {
+                "path": None if image["path"] is None else str(self.resolve(image["path"]).absolute()),
+                "prompt_id": prompt.prompt_id,
+                "prompt": prompt.text,
+                "state": image["state"],
+            }
+            row |= {facet: prompt.facets.get(facet) for facet in facets if facet not in row}
+        first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
+        names = [*first, *(facet for facet in facets if facet not in first)]
+        return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
     def _write_table(self, path: Path, rows: pl.DataFrame) -> None:
         import io
 
         buffer = io.BytesIO()
         rows.write_parquet(buffer, compression="zstd", compression_level=3)
-        _write_whole(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
@@ -394,6 +499,11 @@ def slug(name: str) -> str:
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def _flat_name(score: Score) -> str:
+    """The name of a score in a flat record, as trackers have it: ``accuracy/skill=count``."""
+    return "/".join([score.metric, *(f"{facet}={value}" for facet, value in score.group.items())])
+
+
 def _finite(value: float) -> float | None:
     return value if value == value and abs(value) != float("inf") else None
 
@@ -428,26 +538,3 @@ def _prompt_from(row: Mapping[str, Any]) -> Prompt:
         n_images=row["n_images"],
         scene=scene,
     )
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, even if the machine stops.
-
-    Pictures are not synced one by one (``sync=False``): a table row names a picture's hash, and a picture that is gone
-    or cut short after a crash shows by it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

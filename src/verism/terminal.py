@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "say", "without_nan"]
+if TYPE_CHECKING:
+    from verism.metrics.results import Result
+
+__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "put_result", "say", "without_nan"]
 
 FAILURES_SHOWN = 10
 
@@ -42,6 +46,16 @@ def say(text: str) -> None:
 def put_json(value: Any) -> None:
     """A result as JSON, on standard output."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def put_result(result: Result | Sequence[Result], as_json: bool) -> None:
+    """One result, or a list of them, as JSON or as text, on standard output."""
+    results = result if isinstance(result, Sequence) else (result,)
+    if as_json:
+        records = [without_nan(one.record()) for one in results]
+        put_json(records if isinstance(result, Sequence) else records[0])
+    else:
+        click.echo("\n".join(one.text() for one in results))
 
 
 class Group(click.Group):

@@ -82,6 +82,7 @@ class FakeRun:
 
 
 def report(task, given, *, verdicts=(), suite=None, judged=True, checks=(), observed=None, **more):
+    more.setdefault("n_resamples", 200)  # values are by hand; intervals have tests of their own
     observed = world() if observed is None else observed
     table = rows(task, given, checks=checks) if isinstance(given, dict) else given
     ratings = Ratings(table=table, tasks={task.name: task})

@@ -137,7 +137,7 @@ def test_checks_are_placed_and_are_no_items_of_the_study_proper(tmp_path):
 )
 def test_checks_that_cannot_be_are_refused_by_row(tmp_path, text, message):
     (tmp_path / "gold.csv").write_text(text)
-    with pytest.raises(UsageError, match=f"row 1.*{message}"):
+    with pytest.raises(UsageError, match=f"line 2.*{message}"):
         read_checks(tmp_path / "gold.csv", [ANY])
 
 

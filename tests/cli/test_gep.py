@@ -183,7 +183,7 @@ def test_new_texts_need_the_model(world, tmp_path):
     for option in (("--captions", tmp_path / "captions.txt"), ("--reference-text", "a thing")):
         with pytest.raises(UsageError, match=r"new texts, such as .* need the model: --clip"):
             run_command("ablate", world / "one", "--labels", world / "one.npy", *option)
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="there is no file"):
         run_command("ablate", world / "one", "--labels", world / "one.npy", "--captions", tmp_path / "none.txt")
 
 
@@ -231,7 +231,7 @@ def test_few_pictures_give_no_sets_but_all_else(world):
     )
     report = json.loads(told.stdout)[0]["runs"][str(world / "one")]
     assert report["artificial"] is None
-    assert "a group has 161 pictures, but only 160" in report["artificial_note"]
+    assert "a group has 161 images, but only 160" in report["artificial_note"]
     assert report["auc"]["mean"]["value"] > 0.9
 
 

@@ -348,6 +348,47 @@ def test_lists(verism, what):
     assert names[0] in verism("list", what).out
 
 
+def test_list_of_a_name_shows_what_can_be_written_behind_it(verism):
+    (onnx,) = verism("list", "judges", "onnx", "--json").json
+    assert (onnx["name"], onnx["package"], onnx["argument"]["name"]) == ("--skin-tone onnx", "verism", "path")
+    options = {option["name"]: option for option in onnx["options"]}
+    assert options["threads"]["default"] == "--threads, else none"
+    assert options["size"]["default"] == "none"  # of the network's input, and not of rendered images
+    assert options["average"]["choices"] == ["median", "trimmed", "mean"]
+    text = verism("list", "models", "diffusers").out
+    assert text.startswith("diffusers:MODEL?NAME=VALUE&...")
+    assert "  guidance=a number or none (default: none)\n      guidance scale" in text
+    assert "Other options are passed on" in text
+    assert len(verism("list", "judges", "clip", "--json").json) == 2  # as --features and as --clip
+    assert "alias.NAME=a text" in verism("list", "judges", "detr").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("judges", "onx"), "no judge 'onx'; there are: builtin"), (("suites", "quality"), "takes no name")],
+)
+def test_list_of_an_unknown_name_is_refused(verism, arguments, message):
+    done = verism("list", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_plugins_are_listed_and_looked_at_by_the_doctor(verism, monkeypatch):
+    from importlib import metadata
+
+    entries = [
+        metadata.EntryPoint("known", "fakes:scene_judge", "verism.judges"),
+        metadata.EntryPoint("gone", "nowhere:Thing", "verism.judges"),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    assert "--detector known" in verism("list", "judges").out
+    assert "[fakes]" in verism("list", "judges").out
+    findings = {row["name"]: row for row in verism("doctor", "--json").json}
+    assert findings["known"]["message"] == "--detector, of fakes"
+    assert not findings["plug-in"]["ok"]
+    assert "nowhere:Thing" in findings["plug-in"]["message"]
+
+
 # -------------------------------------------------------------------------------------------------------------- dry run
 def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
     command = ("run", "paintskills", "--skill", "object", "--skill", "count", "--limit", 10, "--n-images", 2)

@@ -80,7 +80,7 @@ def test_fid_of_features_and_statistics(verism, sides, tmp_path):
     assert again["n_real"] is None
     both = ok(verism("metrics", "fid", "--real", published, "--generated", published, "--json"))
     assert both["fid"] == pytest.approx(0, abs=1e-9)
-    assert both["interval"]["low"] is None  # nothing is known of how many pictures there were
+    assert both["interval"]["low"] is None  # nothing is known of how many images there were
 
 
 def test_fid_warns_of_small_sets_and_extrapolates(verism, tmp_path):
@@ -91,14 +91,14 @@ def test_fid_warns_of_small_sets_and_extrapolates(verism, tmp_path):
     code, out, err = verism(*arguments, "--json", "--infinity")
     assert code == 0
     got = json.loads(out)
-    assert "Only 12 real pictures for 20 features" in got["warning"]
-    assert "warning: Only 12 real pictures" in err
+    assert "Only 12 real images for 20 features" in got["warning"]
+    assert "warning: Only 12 real images" in err
     assert got["fid_infinity"]["sizes"][-1] == 40
     assert got["fid_infinity"]["interval"]["low"] < got["fid_infinity"]["value"]
     code, out, _ = verism(*arguments, "--no-interval")
     assert code == 0
     assert out.splitlines()[0].startswith("fid ")
-    assert "12 real and 40 generated pictures, 20 features" in out
+    assert "12 real and 40 generated images, 20 features" in out
 
 
 def test_fid_keeps_prompts_together(verism, sides, tmp_path):
@@ -110,7 +110,16 @@ def test_fid_keeps_prompts_together(verism, sides, tmp_path):
     expected = frechet.frechet_interval(np.load(real), np.load(generated), clusters=lines)
     assert (got["interval"]["low"], got["interval"]["high"]) == pytest.approx(expected[1:])
     (tmp_path / "prompts.txt").write_text("one\ntwo\n")
-    assert_refused(verism(*arguments), "one line for each of the 50 pictures; it has 2")
+    assert_refused(verism(*arguments), "one line for each of the 50 images; it has 2")
+
+
+def test_prompts_with_unicode_line_separators_are_one_line_each(verism, sides, tmp_path):
+    real, generated = sides
+    path = tmp_path / "prompts.txt"
+    path.write_bytes("\r\n".join(f"prompt\u2028{i // 5}\x85" for i in range(50)).encode())
+    got = ok(verism("metrics", "kid", "--real", real, "--generated", generated, "--prompts", path, "--json"))
+    expected = kernel.kid(np.load(real), np.load(generated), clusters=np.arange(50) // 5)
+    assert got["interval"]["low"] == pytest.approx(expected.low)
 
 
 def test_kid(verism, sides):
@@ -140,14 +149,14 @@ def test_inception_score(verism, tmp_path):
 @pytest.mark.parametrize(
     ("array", "parts"),
     [
-        pytest.param(np.zeros((4, 8, 8, 3), np.uint8), ["Pictures must be turned into features first"], id="pictures"),
-        pytest.param(np.zeros(7), ["one row per picture", "shape (7,)"], id="vector"),
+        pytest.param(np.zeros((4, 8, 8, 3), np.uint8), ["Images must be turned into features first"], id="images"),
+        pytest.param(np.zeros(7), ["one row per image", "shape (7,)"], id="vector"),
         pytest.param(np.full((60, 5), np.nan), ["NaN"], id="NaN"),
         pytest.param(np.zeros((60, 4)), ["4", "5"], id="other features"),
         pytest.param(np.array([["a"] * 5] * 60), ["must hold numbers"], id="texts"),
         pytest.param(np.zeros((60, 5), np.complex64), ["must hold numbers"], id="complex"),
         pytest.param(np.array([[{}] * 5] * 60, dtype=object), ["pickles are not opened"], id="pickle"),
-        pytest.param(np.zeros((1, 5)), ["1"], id="one picture"),
+        pytest.param(np.zeros((1, 5)), ["1"], id="one image"),
     ],
 )
 def test_arrays_that_are_no_features_are_refused(verism, sides, tmp_path, command, array, parts):
@@ -192,7 +201,7 @@ def test_npz_with_one_array_or_features(verism, sides, tmp_path):
     assert_refused(verism("metrics", "fid", "--real", real, "--generated", tmp_path / "half.npz"), "sigma missing")
     assert_refused(
         verism("metrics", "fid", "--real", real, "--generated", tmp_path / "stats.npz", "--infinity"),
-        "needs the features of the generated pictures",
+        "needs the features of the generated images",
     )
 
 
@@ -235,11 +244,11 @@ def test_captions_has_the_keys_of_the_coco_toolkit(verism, coco):
         ("CIDEr", "cider"),
     ]:
         assert got[shown] == pytest.approx(told.values[name].value, rel=1e-12)
-    assert (got["n_used"], got["n_unusable"]) == (2, 1)  # picture 3 has no candidate
+    assert (got["n_used"], got["n_unusable"]) == (2, 1)  # image 3 has no candidate
     assert "METEOR" not in got
     code, out, _ = verism("metrics", "captions", "--references", references, "--candidates", candidates)
     assert code == 0
-    assert "2 pictures, 1 without a candidate left out" in out
+    assert "2 images, 1 without a candidate left out" in out
 
 
 def test_meteor_without_java_says_what_to_install(verism, coco, monkeypatch):
@@ -282,7 +291,7 @@ def embeddings(tmp_path: Path) -> tuple[Path, Path]:
     rng = np.random.default_rng(3)
     texts = rng.standard_normal((30, 8))
     images = texts + 0.8 * rng.standard_normal((30, 8))
-    images[4] = np.nan  # a picture without an answer
+    images[4] = np.nan  # an image without an answer
     np.save(tmp_path / "i.npy", images)
     np.save(tmp_path / "t.npy", texts)
     return tmp_path / "i.npy", tmp_path / "t.npy"

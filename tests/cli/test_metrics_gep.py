@@ -109,3 +109,9 @@ def test_tables_that_do_not_hold_together_are_refused(gep, text, part):
     assert (code, out) == (2, "")
     assert part in err
     assert "Traceback" not in err
+
+
+def test_frequencies_with_unicode_line_separator_in_a_name_stay_one_row(gep):
+    code, out, err = gep(HEAD + "m,neutral,woman,a\u2028hat,0.5\nm,neutral,man,a\u2028hat,0.2\n", "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["vector"] == {"a\u2028hat": 0.3}

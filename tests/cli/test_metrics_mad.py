@@ -61,7 +61,7 @@ def test_published_counts_as_text(call):
     assert "0.1681" in out
     assert "0.2241" in out
     assert "0.1963" in out
-    assert "145 pictures" in out
+    assert "145 images" in out
 
 
 def test_file_of_prompts_with_a_target(call, tmp_path: Path):
@@ -113,7 +113,15 @@ def test_files_that_do_not_hold_together(call, tmp_path: Path, text, says):
     assert says in err
 
 
-def test_no_pictures_is_null_not_zero(call):
+def test_no_images_is_null_not_zero(call):
     code, out, _ = call("--counts", "0,0", "--json")
     assert code == 0
     assert json.loads(out)["mad"]["K"]["value"] is None
+
+
+def test_counts_file_prompt_with_unicode_line_separator_stays_one_row(call, tmp_path: Path):
+    path = tmp_path / "c.csv"
+    path.write_bytes('prompt,man,woman\r\na\u2028cook,3,7\r\n"a\x85nurse\nat work",5,5\r\n'.encode())
+    code, out, err = call("--counts-file", str(path), "--json")
+    assert code == 0, err
+    assert json.loads(out)["n_prompts"] == 2

@@ -96,7 +96,7 @@ def test_what_was_done_to_a_picture_is_said_on_standard_error(in_process, tmp_pa
 @pytest.mark.parametrize(
     ("box", "message"),
     [
-        ("0,0,25,4", "must lie within the picture; "),
+        ("0,0,25,4", "must lie within the image; "),
         ("0,0,4", "must be four whole numbers"),
         ("0,0,4,x", "must be four whole numbers"),
         ("4,0,4,4", "0 <= x0 < x1 and 0 <= y0 < y1; got '4,0,4,4'"),

@@ -71,7 +71,7 @@ def test_the_published_layout_is_searched(put):
 
 @pytest.mark.parametrize("second", ["object_val_00001.jpg", "object_val_00001.png", "image_object_val_00001_0.png"])
 def test_two_files_for_one_picture_are_refused(put, second):
-    with pytest.raises(UsageError, match=r"both .* and .* are pictures of 'object_val_00001'"):
+    with pytest.raises(UsageError, match=r"both .* and .* are image 0 of prompt 'object_val_00001'"):
         match_pictures(put("image_object_val_00001.png", second), [A])
 
 
@@ -129,19 +129,31 @@ def test_prompts_may_hold_any_character(tmp_path, text):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "prompt_id,path\nobject_val_00001,\n", "row 1: no `path`"),
-        ("a.csv", "path,caption\nx.png,hello\n", "neither `prompt_id` nor `prompt`"),
-        ("a.csv", "prompt_id,path,index\nobject_val_00001,x.png,first\n", "index 'first' is not a whole number"),
-        ("a.csv", "prompt_id,path,index\nobject_val_00001,x.png,-1\n", "index -1 is negative"),
-        ("a.jsonl", '{"prompt": "a photo of object_val_00001", "path": "x.png", "index": -1}', "index -1 is negative"),
+        ("a.csv", "prompt_id,path\nobject_val_00001,\n", "line 2: no file_path"),
+        (
+            "a.csv",
+            "path,words\nx.png,hello\n",
+            "no prompt; a table of images has the columns file_path, prompt_id or prompt",
+        ),
+        (
+            "a.csv",
+            "prompt_id,path,index\nobject_val_00001,x.png,first\n",
+            "index 'first' is not the number of an image",
+        ),
+        ("a.csv", "prompt_id,path,index\nobject_val_00001,x.png,-1\n", "index '-1' is not the number of an image"),
+        (
+            "a.jsonl",
+            '{"prompt": "a photo of object_val_00001", "path": "x.png", "index": -1}',
+            "index '-1' is not the number of an image",
+        ),
         (
             "a.csv",
             "prompt_id,path,index\nobject_val_00001,x.png,0\nobject_val_00001,y.png,0\n",
-            "row 2: a second picture",
+            "are image 0 of prompt",
         ),
-        ("a.jsonl", "{not json}\n", "cannot be read as a manifest"),
-        ("a.jsonl", "7\n", "cannot be read as a manifest"),
-        ("a.xlsx", "", "a manifest is .csv or .jsonl"),
+        ("a.jsonl", "{not json}\n", "a.jsonl, line 1 is not JSON"),
+        ("a.jsonl", "7\n", "line 1: expected an object"),
+        ("a.xlsx", "", "expected a table of images in a .csv"),
     ],
 )
 def test_manifests_that_are_wrong_say_where(tmp_path, name, content, message):
@@ -153,7 +165,7 @@ def test_manifests_that_are_wrong_say_where(tmp_path, name, content, message):
 
 def test_a_manifest_that_is_no_text(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x01path")
-    with pytest.raises(UsageError, match="cannot be read as a manifest"):
+    with pytest.raises(UsageError, match="cannot be read as UTF-8 text"):
         match_pictures(tmp_path / "a.csv", [A])
 
 

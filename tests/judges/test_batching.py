@@ -15,8 +15,6 @@ from verism.judges.batching import (  # noqa: E402
     content_id,
     judge_name,
     normalised,
-    pick_device,
-    pick_dtype,
     released_input,
     resized,
     shortest_side_size,
@@ -125,10 +123,6 @@ def test_identity_follows_content_and_not_place(tmp_path):
     assert judge_name("kind", "m", "0123", size=3, dtype=None) == "kind:m@0123 size=3"
 
 
-def test_options_are_checked():
-    assert pick_device("cpu").type == "cpu"
-    assert pick_dtype("bfloat16") is torch.bfloat16
-    with pytest.raises(UsageError, match="dtype must be one of float32, float16, bfloat16, not 'double'"):
-        pick_dtype("double")
+def test_batches_size_of_zero_is_refused():
     with pytest.raises(UsageError, match="batch_size must be at least 1, not 0"):
         Batches(0, torch.device("cpu"))

@@ -93,7 +93,7 @@ def test_lcs_is_that_of_the_textbook(first, second):
 
 # ---------------------------------------------------------------------------------------------------------------- CIDEr
 def test_cider_by_hand():
-    # Two pictures, so each n-gram of one weighs log 2. First: cosines of orders 1 to 4: 2 / sqrt(2 * 3),
+    # Two images, so each n-gram of one weighs log 2. First: cosines of orders 1 to 4: 2 / sqrt(2 * 3),
     # 1 / sqrt(1 * 2), 0, 0; one bigram fewer than the reference: exp(-1 / 72). Second: 1, 1, 0, 0, same length.
     expected = [10 * (2 / math.sqrt(6) + 1 / math.sqrt(2)) / 4 * math.exp(-1 / 72), 5.0]
     found = cider(count_ngrams(words("a b", "c d"), [words("a b e"), words("c d")]))
@@ -101,12 +101,12 @@ def test_cider_by_hand():
 
 
 def test_cider_counts_a_repeated_word_as_often_as_the_reference():
-    # Order 1: min(3, 1) * 1 / (3 * sqrt(2)); bigrams differ; 2 bigrams against 1. The other picture shares nothing.
+    # Order 1: min(3, 1) * 1 / (3 * sqrt(2)); bigrams differ; 2 bigrams against 1. The other image shares nothing.
     found = cider(count_ngrams(words("a a a", "c"), [words("a b"), words("d")]))
     np.testing.assert_allclose(found, [10 / 4 / (3 * math.sqrt(2)) * math.exp(-1 / 72), 0.0], rtol=1e-12)
 
 
-def test_cider_of_words_that_every_picture_has_is_zero():
+def test_cider_of_words_that_every_image_has_is_zero():
     assert cider(count_ngrams(words("a b"), [words("a b")])).tolist() == [0.0]
     assert cider(count_ngrams(words("a", "a"), [words("a"), words("a")])).tolist() == [0.0, 0.0]
 
@@ -160,7 +160,7 @@ def made_up(seed: int) -> tuple[list[str], list[list[str]]]:
 
 
 def natural(seed: int) -> tuple[list[str], list[list[str]]]:
-    """Sentences of ours as the toolkit divides them, five to a picture."""
+    """Sentences of ours as the toolkit divides them, five to an image."""
     rows = json.loads((Path(__file__).parent / "ptb_words.json").read_text("utf-8"))
     captions = [" ".join(divided) for _, divided in rows]
     rng = random.Random(seed)

@@ -20,7 +20,7 @@ def made_up(n: int, seed: int = 3) -> tuple[dict[str, list[str]], dict[str, str]
     def caption() -> str:
         return f"A {rng.choice(THINGS)} is {rng.choice(['near', 'on', 'by'])} the {rng.choice(THINGS)}."
 
-    references = {f"picture {number}": [caption() for _ in range(3)] for number in range(n)}
+    references = {f"image {number}": [caption() for _ in range(3)] for number in range(n)}
     return references, {key: rng.choice([caption(), several[0]]) for key, several in references.items()}
 
 
@@ -36,7 +36,7 @@ def test_perfect_captions():
     assert list(scores.values) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
     for name in ("bleu_1", "bleu_4", "rouge_l"):
         assert scores.values[name].value == pytest.approx(1.0, abs=1e-8)
-        # All resamples agree, which says nothing about other pictures.
+        # All resamples agree, which says nothing about other images.
         assert math.isnan(scores.values[name].low)
         assert math.isnan(scores.values[name].high)
     assert (scores.n_used, scores.n_unusable, scores.unusable, scores.ids) == (2, 0, {}, (1, 2))
@@ -55,24 +55,24 @@ def test_names_and_conventions():
 # -------------------------------------------------------------------------------------------------------- who may enter
 def test_ids_must_match():
     references, candidates = made_up(3)
-    del candidates["picture 1"]
+    del candidates["image 1"]
     candidates |= {"elsewhere": "A cat.", "nowhere": "A dog."}
     references["nowhere"] = []
     message = (
-        r"2 candidate\(s\) without references \('elsewhere', 'nowhere'\) and 1 picture\(s\) with references but "
-        r"without a candidate \('picture 1'\)\. .*unmatched='count'"
+        r"2 candidate\(s\) without references \('elsewhere', 'nowhere'\) and 1 image\(s\) with references but "
+        r"without a candidate \('image 1'\)\. .*unmatched='count'"
     )
     with pytest.raises(ValueError, match=message):
         caption_scores(references, candidates)
     scores = caption_scores(references, candidates, unmatched="count")
-    assert scores.ids == ("picture 0", "picture 2")
+    assert scores.ids == ("image 0", "image 2")
     assert scores.unusable == {
         "elsewhere": "no references",
         "nowhere": "no references",
-        "picture 1": "no candidate",
+        "image 1": "no candidate",
     }
     assert (scores.n_used, scores.n_unusable) == (2, 3)
-    del references["picture 1"], references["nowhere"], candidates["elsewhere"], candidates["nowhere"]
+    del references["image 1"], references["nowhere"], candidates["elsewhere"], candidates["nowhere"]
     same(scores.values, caption_scores(references, candidates).values)
 
 
@@ -83,8 +83,8 @@ def test_a_long_list_of_ids_is_cut():
 
 def test_no_caption_is_counted_and_an_empty_one_scored():
     references, candidates = made_up(4)
-    scores = caption_scores(references, candidates | {"picture 0": None, "picture 1": ""})
-    assert scores.unusable == {"picture 0": "no caption"}
+    scores = caption_scores(references, candidates | {"image 0": None, "image 1": ""})
+    assert scores.unusable == {"image 0": "no caption"}
     assert (scores.n_used, scores.n_unusable) == (3, 1)
     for values in scores.per_caption.values():
         assert values[0] == pytest.approx(0.0, abs=1e-9)
@@ -96,7 +96,7 @@ def test_nothing_usable_is_undefined():
         assert all(math.isnan(end) for interval in scores.values.values() for end in interval)
 
 
-def test_one_picture_has_values_without_intervals():
+def test_one_image_has_values_without_intervals():
     scores = caption_scores({1: ["a cat sits"]}, {1: "a cat"})
     assert scores.values["rouge_l"].value == scores.per_caption["rouge_l"][0] > 0
     assert scores.values["cider"].value == 0.0
@@ -111,7 +111,7 @@ def test_one_picture_has_values_without_intervals():
         ({"tokenizer": "moses"}, "got 'moses'"),
         ({"brevity": "nearest"}, "got 'nearest'"),
         ({"unmatched": "drop"}, "got 'drop'"),
-        ({"level": 95}, "got 95"),
+        ({"confidence": 95}, "got 95"),
         ({"n_resamples": 0}, "got 0"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_single_string_is_not_several_references():
 
 
 # ----------------------------------------------------------------------------------------------------------- properties
-def test_order_of_pictures_and_references_and_names_do_not_matter():
+def test_order_of_images_and_references_and_names_do_not_matter():
     references, candidates = made_up(40)
     scores = caption_scores(references, candidates, n_resamples=200)
     keys = list(references)
@@ -147,7 +147,7 @@ def test_order_of_pictures_and_references_and_names_do_not_matter():
     same(scores.values, renamed.values)
 
 
-def test_pictures_counted_twice_leave_values_as_they_are():
+def test_images_counted_twice_leave_values_as_they_are():
     references, candidates = made_up(20)
     twice = caption_scores(
         references | {f"{key} again": several for key, several in references.items()},
@@ -155,7 +155,7 @@ def test_pictures_counted_twice_leave_values_as_they_are():
     )
     once = caption_scores(references, candidates)
     for name, interval in once.values.items():
-        # CIDEr nearly: twice the pictures with a word among twice the pictures, but words of no reference weigh more.
+        # CIDEr nearly: twice the images with a word among twice the images, but words of no reference weigh more.
         tolerance = 1e-2 if name == "cider" else 1e-9
         assert twice.values[name].value == pytest.approx(interval.value, rel=tolerance)
         assert twice.values[name].high - twice.values[name].low < interval.high - interval.low
@@ -222,7 +222,7 @@ def test_the_same_seed_gives_the_same_interval():
     assert first == second
     assert first["cider"] != other["cider"]
     assert first["cider"].value == other["cider"].value
-    wide = caption_scores(references, candidates, seed=1, level=0.99).values["cider"]
+    wide = caption_scores(references, candidates, seed=1, confidence=0.99).values["cider"]
     assert wide.low < first["cider"].low < first["cider"].high < wide.high
 
 

@@ -242,13 +242,13 @@ def test_skin_rule_asks_for_alpha_above_15(alpha, passes):
 
 def test_rule_tone_is_that_of_the_mean_of_pixels_that_pass():
     blue, six, seven = (0, 0, 255), (160, 126, 86), (130, 92, 67)
-    picture = np.array([[blue, six], [seven, six]], np.uint8)
-    tone, mean, n = colour.rule_tone(picture)
+    image = np.array([[blue, six], [seven, six]], np.uint8)
+    tone, mean, n = colour.rule_tone(image)
     # (2 x 160 + 130) / 3 = 150, (2 x 126 + 92) / 3 = 114.67, (2 x 86 + 67) / 3 = 79.67
     assert mean == pytest.approx([150, 344 / 3, 239 / 3])
     assert (tone, n) == (6, 3)
-    assert colour.rule_tone(picture, np.array([[1, 0], [1, 0]]))[::2] == (7, 1)
-    tone, mean, n = colour.rule_tone(picture[:, :, ::-1])
+    assert colour.rule_tone(image, np.array([[1, 0], [1, 0]]))[::2] == (7, 1)
+    tone, mean, n = colour.rule_tone(image[:, :, ::-1])
     assert (tone, n) == (0, 0)
     assert np.isnan(mean).all()
 
@@ -329,5 +329,5 @@ def test_published_ways_take_bytes_only(call):
 
 
 def test_a_mask_must_fit():
-    with pytest.raises(ValueError, match=r"mask must have the shape of the picture, \(2, 2\); got \(4,\)"):
+    with pytest.raises(ValueError, match=r"mask must have the shape of the image, \(2, 2\); got \(4,\)"):
         colour.rule_tone(np.zeros((2, 2, 3), np.uint8), np.ones(4))

@@ -79,8 +79,8 @@ def test_steep_spectra_keep_their_digits():
 
 
 def test_scipys_root_of_a_singular_product_is_what_we_avoid():
-    # 30 pictures, 60 features: the distance from the pictures themselves, from their singular covariances, and in exact
-    # terms from the pictures in a basis of their own span.
+    # 30 images, 60 features: the distance from the images themselves, from their singular covariances, and in exact
+    # terms from the images in a basis of their own span.
     real, generated = features(30, 60, 1), features(25, 60, 2, shift=0.2)
     cov_r, cov_g = np.cov(real.T), np.cov(generated.T)
     few = frechet_from_features(real, generated).value
@@ -92,20 +92,20 @@ def test_scipys_root_of_a_singular_product_is_what_we_avoid():
 
 
 @pytest.mark.parametrize(("n", "m"), [(20, 30), (20, 500), (500, 20), (41, 40), (40, 41), (500, 400), (2, 2)])
-def test_few_pictures_and_many_agree_with_covariances(n, m):
+def test_few_images_and_many_agree_with_covariances(n, m):
     real, generated = features(n, 40, 5), features(m, 40, 6, shift=0.1)
     covariances = frechet_distance(real.mean(0), np.cov(real.T), generated.mean(0), np.cov(generated.T))
     assert frechet_from_features(real, generated).value == pytest.approx(covariances, rel=1e-8)
 
 
-@pytest.mark.parametrize("n", [15, 200], ids=["fewer pictures than features", "more"])
+@pytest.mark.parametrize("n", [15, 200], ids=["fewer images than features", "more"])
 def test_a_set_is_at_distance_0_from_itself(n):
     x = features(n, 40, 7, shift=5.0)
     spread = float(np.var(x, axis=0).sum())
     assert 0 <= frechet_from_features(x, x[::-1]).value < 1e-9 * spread
 
 
-def test_repeated_pictures_leave_rank_missing_and_the_value_right():
+def test_repeated_images_leave_rank_missing_and_the_value_right():
     x = np.repeat(features(12, 30, 3), 4, axis=0)  # 48 rows, rank 11
     y = features(60, 30, 4)
     moments = FeatureMoments.of(x)
@@ -137,10 +137,10 @@ def test_float32_features_give_the_value_of_the_same_numbers_in_float64():
 def test_the_bias_is_warned_of_with_the_numbers():
     told = frechet_from_features(features(30, 40, 1), features(500, 40, 2))
     assert (told.n_real, told.n_generated, told.dim) == (30, 500, 40)
-    assert "Only 30 real pictures for 40 features" in told.warning
+    assert "Only 30 real images for 40 features" in told.warning
     assert frechet_from_features(features(41, 40, 1), features(500, 40, 2)).warning == ""
     both = frechet_from_features(features(30, 40, 1), features(7, 40, 2))
-    assert "30 real pictures and 7 generated pictures" in both.warning
+    assert "30 real images and 7 generated images" in both.warning
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def test_the_bias_is_warned_of_with_the_numbers():
         (lambda: frechet_from_features(np.ones((3, 2)), np.ones((3, 4))), "2 features and generated ones 4"),
         (
             lambda: frechet_from_features(np.ones((1, 2)), np.ones((3, 2))),
-            "at least 2 pictures for a covariance; got 1",
+            "at least 2 images for a covariance; got 1",
         ),
         (lambda: frechet_from_features(np.ones(3), np.ones((3, 2))), r"real must be features .* got shape \(3,\)"),
-        (lambda: frechet_from_features([[1.0], [np.nan]], [[1.0], [2.0]]), "NaN or infinity in 1 of 2 pictures"),
+        (lambda: frechet_from_features([[1.0], [np.nan]], [[1.0], [2.0]]), "NaN or infinity in 1 of 2 images"),
         (lambda: frechet_from_features([["a"], ["b"]], [[1.0], [2.0]]), "real numbers; got <U1"),
         (lambda: FeatureMoments(0), "dim must be at least 1"),
-        (lambda: FeatureMoments(3).update(np.ones((2, 4))), "3 numbers per picture, as those before; got 4"),
+        (lambda: FeatureMoments(3).update(np.ones((2, 4))), "3 numbers per image, as those before; got 4"),
         (lambda: FeatureMoments(3).merge(FeatureMoments(4)), "got 3 and 4"),
     ],
 )
@@ -234,7 +234,7 @@ def test_moments_are_saved_loaded_and_continued(tmp_path):
 
 
 def test_published_statistics_files_are_read(tmp_path):
-    # pytorch-fid and DM-GAN: mu and sigma. ADM's reference batches hold pictures and spatial statistics besides.
+    # pytorch-fid and DM-GAN: mu and sigma. ADM's reference batches hold images and spatial statistics besides.
     cov = np.cov(features(50, 3, 1).T)
     np.savez(tmp_path / "old.npz", mu=np.zeros(3, np.float32), sigma=cov)
     np.savez(tmp_path / "adm.npz", arr_0=np.zeros((2, 4, 4, 3), np.uint8), mu=np.ones(3), sigma=cov, mu_s=1, sigma_s=2)
@@ -243,7 +243,7 @@ def test_published_statistics_files_are_read(tmp_path):
     told = frechet_from_features(old, adm)
     assert told.value == pytest.approx(3.0)
     assert (told.n_real, told.n_generated, told.warning) == (None, None, "")
-    with pytest.raises(ValueError, match="does not say of how many pictures"):
+    with pytest.raises(ValueError, match="does not say of how many images"):
         FeatureMoments.load(tmp_path / "old.npz")
 
 
@@ -276,14 +276,14 @@ def test_bad_files_are_refused_by_name(tmp_path, write, message):
     assert "s.npz" in str(err.value)
 
 
-def test_too_few_pictures_are_not_saved(tmp_path):
-    with pytest.raises(ValueError, match="at least 2 pictures"):
+def test_too_few_images_are_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="at least 2 images"):
         FeatureMoments.of([[1.0]]).save(tmp_path / "s.npz")
     assert not list(tmp_path.iterdir())
 
 
 # ---------------------------------------------------------------------------------------------------------- intervals
-@pytest.mark.parametrize("n", [12, 100], ids=["fewer pictures than features", "more"])
+@pytest.mark.parametrize("n", [12, 100], ids=["fewer images than features", "more"])
 def test_leaving_out_groups_equals_computing_again(n):
     x, other = features(n, 15, 1), features(60, 15, 2)
     groups = np.array_split(np.random.default_rng(0).permutation(n), 4)
@@ -312,12 +312,12 @@ def hits(draw, expected, runs, **options):
 @pytest.mark.parametrize(
     ("n", "dim", "shift"),
     [
-        pytest.param(200, 4, 0.5, id="many pictures"),
+        pytest.param(200, 4, 0.5, id="many images"),
         pytest.param(60, 8, 0.3, id="bias half of the value"),
-        pytest.param(30, 40, 0.2, id="fewer pictures than features"),
+        pytest.param(30, 40, 0.2, id="fewer images than features"),
     ],
 )
-def test_intervals_hold_the_expected_distance_at_this_number_of_pictures(n, dim, shift):
+def test_intervals_hold_the_expected_distance_at_this_number_of_images(n, dim, shift):
     def draw(rng):
         return rng.standard_normal((n, dim)), rng.standard_normal((n, dim)) * 1.2 + shift, None
 
@@ -325,8 +325,8 @@ def test_intervals_hold_the_expected_distance_at_this_number_of_pictures(n, dim,
     assert 0.92 <= hits(draw, expected, 200) <= 1.0
 
 
-def test_prompts_with_several_pictures_are_kept_together():
-    # Six pictures of a prompt share most of what they are: as many independent facts as prompts, not as pictures.
+def test_prompts_with_several_images_are_kept_together():
+    # Six images of a prompt share most of what they are: as many independent facts as prompts, not as images.
     def draw(rng):
         prompts = np.repeat(np.arange(40), 6)
         generated = rng.standard_normal((40, 3))[prompts] + 0.2 * rng.standard_normal((240, 3)) + 0.5
@@ -384,9 +384,9 @@ def test_extrapolation_is_reproducible_and_says_what_it_did():
     one, two = (fid_infinity(real, generated, smallest=15, n_points=5, n_groups=3, seed=4) for _ in range(2))
     assert (one.value, one.low, one.high) == (two.value, two.low, two.high)
     assert one.sizes.tolist() == [15, 26, 38, 49, 60]
-    assert one.values[-1] == pytest.approx(frechet_from_features(real, generated).value)  # all pictures
+    assert one.values[-1] == pytest.approx(frechet_from_features(real, generated).value)  # all images
     assert (one.n_real, one.n_generated) == (50, 60)
-    assert "smallest subset has 15 pictures for 20 features" in one.warning
+    assert "smallest subset has 15 images for 20 features" in one.warning
     bare = fid_infinity(real, generated, n_groups=0)
     assert math.isnan(bare.low)
     assert bare.sizes[0] == 30
@@ -395,5 +395,5 @@ def test_extrapolation_is_reproducible_and_says_what_it_did():
 
 @pytest.mark.parametrize("smallest", [1, 60, 100])
 def test_subset_sizes_must_fit(smallest):
-    with pytest.raises(ValueError, match=r"smallest must lie in 4 \.\. 59 for 60 generated pictures"):
+    with pytest.raises(ValueError, match=r"smallest must lie in 4 \.\. 59 for 60 generated images"):
         fid_infinity(features(50, 4, 1), features(60, 4, 2), smallest=smallest)

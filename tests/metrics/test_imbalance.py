@@ -15,6 +15,7 @@ from verism.metrics.imbalance import (
     expected_mad,
     joint_shares,
     mad,
+    mean_std,
     pooled_mad,
     prompt_mad,
     std,
@@ -67,15 +68,15 @@ def test_equal_shares_of_some_of_ten_classes():
         assert mad([1] * k + [0] * (10 - k)) == pytest.approx(0.02 * (10 - k))
 
 
-def test_nine_pictures_cannot_have_ten_tones():
-    # Nine tones at 1/9 and one at 0: the least that 9 pictures can show, (9 (1/9 - 1/10) + 1/10) / 10 = 0.02.
+def test_nine_images_cannot_have_ten_tones():
+    # Nine tones at 1/9 and one at 0: the least that 9 images can show, (9 (1/9 - 1/10) + 1/10) / 10 = 0.02.
     assert mad([1] * 9 + [0]) == pytest.approx(0.02)
     rng = np.random.default_rng(0)
     assert mad(rng.multinomial(9, np.full(10, 0.1), size=5_000)).min() >= 0.02 - 1e-12
 
 
 @pytest.mark.parametrize("ninths", [300, 536, 547])
-def test_published_means_over_84_prompts_of_nine_pictures(ninths):
+def test_published_means_over_84_prompts_of_nine_images(ninths):
     # A prompt with x of nine has MAD |x/9 - 1/2| = |2x - 9| / 18: odd eighteenths, 1512 = 84 x 18. Give every prompt 1,
     # then raise prompts to at most 9 in steps of 2. 84 odd numbers have an even sum: 547 needs a prompt without ninths,
     # such as four of each where an answer could not be used, which adds 0.
@@ -219,7 +220,7 @@ def test_divisor_scales_everything_but_the_counts():
     assert other[7:] == by_k[7:]
 
 
-def test_numbers_of_pictures_may_differ_and_empty_prompts_are_left_out():
+def test_numbers_of_images_may_differ_and_empty_prompts_are_left_out():
     told = prompt_mad([[4, 0], [0, 0], [1, 2]])
     assert (told.n_prompts, told.n_used) == (2, 7)
     assert told.value == pytest.approx((0.5 + 1 / 6) / 2)
@@ -291,7 +292,7 @@ def test_pooled_mad_is_that_of_the_sums():
     told = pooled_mad([[9, 0], [0, 9], [6, 3]])
     assert told.value == pytest.approx(mad([15, 12]))
     assert told.n_used == 27
-    # 2 x 0.6 + 1 x 0.1 over 3 pictures: target (1.3 / 3, 1.7 / 3); shares (2 / 3, 1 / 3).
+    # 2 x 0.6 + 1 x 0.1 over 3 images: target (1.3 / 3, 1.7 / 3); shares (2 / 3, 1 / 3).
     own = pooled_mad([[1, 1], [1, 0]], [[0.6, 0.4], [0.1, 0.9]])
     assert own.value == pytest.approx(0.7 / 3)
 
@@ -363,7 +364,7 @@ def test_joint_shares_of_every_combination():
     assert cells[0].clusters == 2
     assert all(c.low <= c.share <= c.high for c in cells)
     assert [c.reported for c in cells] == [True, False, False, False, False, True]
-    assert cells[3].note == "2 pictures, fewer than the 4 a combination needs"
+    assert cells[3].note == "2 images, fewer than the 4 a combination needs"
     assert cells[0].note == ""
     assert cells[1].high > 0  # nobody seen is not nobody there
 
@@ -376,3 +377,9 @@ def test_joint_shares_says_what_is_wrong():
     with pytest.raises(ValueError, match="min_cell"):
         joint_shares({"tone": ["x"]}, ["a"], 0)
     assert math.isnan(joint_shares({"tone": [None], "g": ["x"]}, ["a"], categories={"tone": ["y"]})[0].share)
+
+
+def test_mean_std_prompts_without_images_do_not_enter():
+    # Shares 0.9, 0.1: sqrt(0.4^2) = 0.4; 0.5, 0.5: 0.
+    assert mean_std([[9, 1], [5, 5], [0, 0]]) == pytest.approx(0.2)
+    assert math.isnan(mean_std([[0, 0]]))

@@ -76,7 +76,7 @@ def test_float32_and_order():
 
 
 @pytest.mark.parametrize("per_prompt", [1, 8])
-def test_intervals_hold_the_expected_score_at_this_number_of_pictures(per_prompt):
+def test_intervals_hold_the_expected_score_at_this_number_of_images(per_prompt):
     def draw(seed):
         rng = np.random.default_rng(seed)
         prompts = np.repeat(np.arange(400 // per_prompt), per_prompt)
@@ -114,7 +114,7 @@ def test_a_single_prompt_has_no_interval():
         ([[np.nan, 1.0]] * 10, {"kind": "logits"}, "logits must be finite"),
         ([1.0, 2.0], {"kind": "logits"}, r"got \(2,\)"),
         (np.zeros((0, 4)), {"kind": "logits"}, r"neither 0; got \(0, 4\)"),
-        ([[1.0, 2.0]] * 4, {"kind": "logits"}, r"splits must lie in 1 .. 4, the pictures; got 10"),
+        ([[1.0, 2.0]] * 4, {"kind": "logits"}, r"splits must lie in 1 .. 4, the images; got 10"),
         ([[1.0, 2.0]] * 10, {"kind": "log"}, "kind must be"),
         ([[1.0, 2.0]] * 10, {"kind": "logits", "clusters": [1]}, "one label for each of the 10"),
     ],

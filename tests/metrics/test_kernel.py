@@ -92,7 +92,7 @@ def test_the_interval_is_the_jackknife_by_hand():
     assert (got.value, got.low, got.high) == pytest.approx((value, value - half, value + half), rel=1e-9)
 
 
-def test_leaving_out_a_prompt_leaves_out_all_its_pictures():
+def test_leaving_out_a_prompt_leaves_out_all_its_images():
     x, y = sets(9, 14, 3)
     prompts = np.array([0, 1, 2, 0, 1, 2, 3, 3, 3, 3, 4, 5, 5, 0])
     inner, cross = kernel._inner_sums(y, (1 / 3, 1.0, 3)), kernel._cross_sums(x, y, (1 / 3, 1.0, 3))[1]
@@ -127,11 +127,11 @@ def test_intervals_hold_the_true_distance():
     assert coverage(draw, expected, 200) >= 0.91
 
 
-def test_pictures_of_one_prompt_are_not_independent():
+def test_images_of_one_prompt_are_not_independent():
     def draw(rng):
         prompts = np.repeat(np.arange(40), 6)
-        pictures = rng.standard_normal((40, 20))[prompts] + 0.2 * rng.standard_normal((240, 20))
-        return rng.standard_normal((300, 20)), pictures + 0.5, prompts
+        images = rng.standard_normal((40, 20))[prompts] + 0.2 * rng.standard_normal((240, 20))
+        return rng.standard_normal((300, 20)), images + 0.5, prompts
 
     expected = np.mean([kid(*draw(np.random.default_rng(s))[:2]).value for s in range(10_000, 10_600)])
     assert coverage(draw, expected, 150) >= 0.9
@@ -170,13 +170,13 @@ def test_one_subset_of_everything_is_the_whole():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: kid(np.ones((1, 2)), np.ones((3, 2))), "real needs at least 2 pictures, to make a pair; got 1"),
+        (lambda: kid(np.ones((1, 2)), np.ones((3, 2))), "real needs at least 2 images, to make a pair; got 1"),
         (lambda: kid(np.ones((3, 2)), np.ones((3, 5))), "2 features and generated ones 5"),
         (lambda: kid(np.ones((3, 2)), np.full((3, 2), np.nan)), "generated has NaN or infinity in 3 of 3"),
         (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), clusters=[1]), "one label for each of the 3"),
         (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), degree=0), "degree must be at least 1"),
-        (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), level=1.0), "level must lie strictly"),
-        (lambda: kid_subsets(np.ones((30, 2)), np.ones((20, 2))), "smaller set, 20 pictures; got 1000. Lower it"),
+        (lambda: kid(np.ones((3, 2)), np.ones((3, 2)), confidence=1.0), "confidence must lie strictly"),
+        (lambda: kid_subsets(np.ones((30, 2)), np.ones((20, 2))), "smaller set, 20 images; got 1000. Lower it"),
         (lambda: kid_subsets(np.ones((3, 2)), np.ones((3, 2)), subsets=0), "subsets must be at least 1"),
     ],
 )

@@ -190,8 +190,8 @@ def test_differences_that_float32_cannot_see():
     assert prdc(real, generated, 1) == pytest.approx((4 / 7, 6 / 7, 5 / 7, 4 / 7))
 
 
-def test_many_copies_of_one_picture():
-    # 300 black pictures among 400, on both sides: their radius is 0, so they are outside although equal.
+def test_many_copies_of_one_image():
+    # 300 black images among 400, on both sides: their radius is 0, so they are outside although equal.
     rng = np.random.default_rng(3)
     real = np.concatenate([np.full((300, 8), 0.37), rng.standard_normal((100, 8)) + 50]).astype(np.float32)
     found = memberships(real, real, 3)
@@ -318,7 +318,7 @@ def test_one_generated_set_against_several_groups(clouds, monkeypatch):
 
 
 def test_pairs_share_generated_groups(clouds):
-    # {object} pictures of two objects, each held against two regions.
+    # {object} images of two objects, each held against two regions.
     real, generated = clouds
     cells = [(obj, region) for obj in "ab" for region in "xy" for _ in range(15)]
     objects = ["a"] * 25 + ["b"] * 25

@@ -60,7 +60,7 @@ def test_higher_levels_are_wider():
     found = half_samples(rng.standard_normal((80, 8)), rng.standard_normal((70, 8)), 3, seed=0)
     for metric in PRDC._fields:
         value, low, high = found.interval(metric)
-        _, lower, higher = found.interval(metric, level=0.99)
+        _, lower, higher = found.interval(metric, confidence=0.99)
         assert lower < low <= value <= high < higher
 
 
@@ -82,7 +82,7 @@ def test_strata_are_halved_each():
     real, generated = (centres[kinds] + rng.standard_normal((120, 8)) for _ in range(2))
     generated[kinds > 4] += 1000  # five of the places are missed
     free = half_samples(real, generated, 3, seed=0)
-    bound = half_samples(real, generated, 3, seed=0, real_strata=kinds, generated_strata=list(kinds))
+    bound = half_samples(real, generated, 3, seed=0, strata=(kinds, list(kinds)))
     column = PRDC._fields.index("coverage")
     assert bound.halves[:, column].std() < 0.8 * free.halves[:, column].std()
 
@@ -111,7 +111,7 @@ def test_groups_equal_separate_calls_and_keep_small_ones():
 
 
 def test_groups_that_share_their_generated_set_move_together():
-    # Both regions look alike, so which generated pictures there are matters to both in the same way.
+    # Both regions look alike, so which generated images there are matters to both in the same way.
     rng = np.random.default_rng(9)
     real = np.concatenate([rng.standard_normal((100, 2))] * 2) + rng.standard_normal((200, 2)) * 0.01
     generated = rng.standard_normal((60, 2)) * 2
@@ -126,7 +126,7 @@ def test_groups_that_share_their_generated_set_move_together():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda x: half_samples(x, x, 3, seed=0, n_splits=1), "n_splits must be at least 2; got 1"),
     (lambda x: half_samples(x[:4], x, 3, seed=0), r"real set has 4 point\(s\)"),
-    (lambda x: half_samples(x, x, 3, seed=0, real_strata=[1]), "real strata.*30 rows; got 1"),
+    (lambda x: half_samples(x, x, 3, seed=0, strata=([1], [1])), "real strata.*30 rows; got 1"),
     (lambda _: shared_covariance([], "precision"), "one generated set"),
 ])  # fmt: skip
 def test_bad_input(call, message):

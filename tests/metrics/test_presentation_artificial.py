@@ -55,7 +55,7 @@ def test_sets_are_what_they_say(protocol):
         assert s.realised == pytest.approx(first[s.first].mean() - second[s.second].mean())
         assert abs(s.realised - s.nominal) <= 1 / 80 + 1e-12
         if protocol == "corrected":
-            assert s.realised == pytest.approx(s.nominal)  # all candidates are whole numbers of 80 pictures
+            assert s.realised == pytest.approx(s.nominal)  # all candidates are whole numbers of 80 images
     for scale in scales[1:]:
         for repetition in range(4):
             nominal = [s.nominal for s in sets if (s.scale, s.repetition) == (scale, repetition)]
@@ -64,7 +64,7 @@ def test_sets_are_what_they_say(protocol):
     assert [s.attribute for s in sets[:15]] == ATTRIBUTES
 
 
-def test_every_candidate_is_a_whole_number_of_eighty_pictures():
+def test_every_candidate_is_a_whole_number_of_eighty_images():
     for scale in SCALES:
         for i in range(-9, 10):
             assert (Fraction(scale) * i / 10 * 80).denominator == 1
@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_sets_and_scales_do_not_disturb_each_other(
 
 
 def test_ranges_follow_from_the_labels():
-    # 160 pictures: women 20 with, men 120 with and 40 without. Groups of 80: women 0 to 20, men 40 to 80 with it. So
+    # 160 images: women 20 with, men 120 with and 40 without. Groups of 80: women 0 to 20, men 40 to 80 with it. So
     # the difference lies between -80/80 and -20/80: of scale 1.0 the candidates -0.9 to -0.3.
     labels = {"tie": ([1] * 20 + [0] * 140, [1] * 120 + [0] * 40)}
     assert feasible_differences(labels, 1.0)[0].tolist() == [True] * 7 + [False] * 12
@@ -155,7 +155,7 @@ def test_estimates_that_are_missing_are_counted():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="a group has 80 pictures, but only 40"):
+    with pytest.raises(ValueError, match="a group has 80 images, but only 40"):
         artificial_sets({"tie": ([0, 1] * 20, [0, 1] * 50)})
     with pytest.raises(ValueError, match="tie: labels must be one-dimensional and 0 or 1"):
         artificial_sets({"tie": ([0, 2] * 50, [0, 1] * 50)})
@@ -166,7 +166,7 @@ def test_bad_input_is_named():
     sets = artificial_sets(HALF, scales=(0.5,), repetitions=1)
     with pytest.raises(ValueError, match="no estimates for 'a0'"):
         estimate_sets(sets, {})
-    with pytest.raises(ValueError, match="the sets speak of more pictures"):
+    with pytest.raises(ValueError, match="the sets speak of more images"):
         estimate_sets(sets, {name: ([0.1], [0.2]) for name in HALF})
     with pytest.raises(ValueError, match="reference must be"):
         evaluate_estimators(sets, {}, reference="printed")

@@ -27,19 +27,19 @@ Floats = NDArray[np.float64]
 class Planted(NamedTuple):
     positives: Floats
     negatives: Floats
-    pictures: Floats
+    images: Floats
     labels: NDArray[np.bool_]
 
 
 def planted(seed: int = 0) -> Planted:
-    """Sentences of person, context, attribute; pictures apart from them that show the same, weaker, and much else."""
+    """Sentences of person, context, attribute; images apart from them that show the same, weaker, and much else."""
     rng = np.random.default_rng(seed)
 
     def random(*shape: int) -> Floats:
         return rng.standard_normal((*shape, WIDTH)) / np.sqrt(WIDTH)
 
     attributes, contexts, people = random(ATTRIBUTES), random(CONTEXTS), 0.5 * random(3)
-    of_texts, of_pictures = 1.5 * random(), 1.5 * random()
+    of_texts, of_images = 1.5 * random(), 1.5 * random()
     negatives = of_texts + contexts[:, None] + people + 0.2 * random(CONTEXTS, 3)
     positives = (
         of_texts + contexts[:, None] + people + attributes[:, None, None] + 0.2 * random(ATTRIBUTES, CONTEXTS, 3)
@@ -47,11 +47,11 @@ def planted(seed: int = 0) -> Planted:
     share = np.array([[0.8, 0.2, 0.5, 0.6], [0.2, 0.8, 0.5, 0.3]])[:, None, None]
     labels = rng.random((2, CONTEXTS, 5, ATTRIBUTES)) < share
     contents = 0.7 * contexts[:, None] + people[:2, None, None] + labels @ attributes
-    pictures = of_pictures + 0.6 * contents + 0.4 * random(2, CONTEXTS, 5)
+    images = of_images + 0.6 * contents + 0.4 * random(2, CONTEXTS, 5)
     return Planted(
         positives.reshape(ATTRIBUTES, -1, WIDTH),
         negatives.reshape(-1, WIDTH),
-        pictures.reshape(-1, WIDTH),
+        images.reshape(-1, WIDTH),
         labels.reshape(-1, ATTRIBUTES),
     )
 
@@ -76,8 +76,8 @@ def test_cosines_by_hand():
 
 def test_calibrated_vector_is_the_plain_one_less_a_constant():
     rng = np.random.default_rng(0)
-    pictures, queries, reference = rng.normal(size=(20, 8)), rng.normal(size=(5, 8)), rng.normal(size=8)
-    apart = vector(cosine_estimates(pictures, queries)) - vector(calibrated_estimates(pictures, queries, reference))
+    images, queries, reference = rng.normal(size=(20, 8)), rng.normal(size=(5, 8)), rng.normal(size=8)
+    apart = vector(cosine_estimates(images, queries)) - vector(calibrated_estimates(images, queries, reference))
     np.testing.assert_allclose(apart, apart[0], rtol=1e-12)
     assert abs(apart[0]) > 1e-3
 
@@ -87,16 +87,16 @@ def test_released_is_scikit_learn_with_the_released_settings():
     linear_model = pytest.importorskip("sklearn.linear_model")
     made = planted()
     fitted = fit_released(made.positives, made.negatives, seeds=(0, 7))
-    single = [x.astype(np.float32) for x in (made.negatives, made.positives[2], made.pictures)]
-    negatives, positives, pictures = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in single)
+    single = [x.astype(np.float32) for x in (made.negatives, made.positives[2], made.images)]
+    negatives, positives, images = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in single)
     for member, seed in enumerate((0, 7)):
         peer = linear_model.SGDClassifier(
             loss="log_loss", max_iter=5000, tol=1e-3, early_stopping=True, validation_fraction=0.1, random_state=seed
         ).fit(np.concatenate([negatives, positives]), [0] * 48 + [1] * 48)
         np.testing.assert_array_equal(fitted.weights[member, 2], peer.coef_[0])
         np.testing.assert_array_equal(fitted.intercepts[member, 2], peer.intercept_[0].astype(np.float32))
-        told = fitted.member_probabilities(made.pictures)[member, :, 2]
-        np.testing.assert_allclose(told, peer.predict_proba(pictures)[:, 1], atol=1e-6)
+        told = fitted.member_probabilities(made.images)[member, :, 2]
+        np.testing.assert_allclose(told, peer.predict_proba(images)[:, 1], atol=1e-6)
 
 
 def test_released_ensemble_is_the_mean_of_ten_seeds():
@@ -104,10 +104,10 @@ def test_released_ensemble_is_the_mean_of_ten_seeds():
     made = planted()
     fitted = fit_released(made.positives[:1], made.negatives)
     assert fitted.n_members == 10
-    members = fitted.member_probabilities(made.pictures)
+    members = fitted.member_probabilities(made.images)
     assert members.shape == (10, 160, 1)
-    np.testing.assert_allclose(fitted.probabilities(made.pictures), members.mean(axis=0), rtol=1e-12)
-    alone = fit_released(made.positives[:1], made.negatives, seeds=(3,)).probabilities(made.pictures)
+    np.testing.assert_allclose(fitted.probabilities(made.images), members.mean(axis=0), rtol=1e-12)
+    alone = fit_released(made.positives[:1], made.negatives, seeds=(3,)).probabilities(made.images)
     np.testing.assert_allclose(alone, members[3], rtol=1e-12)
 
 
@@ -116,12 +116,12 @@ def test_released_depends_on_the_order_of_sentences_and_corrected_does_not():
     made = planted()
     order = np.random.default_rng(0).permutation(48)
     contexts = np.repeat(np.arange(16), 3)
-    one = fit_released(made.positives, made.negatives, seeds=(0,)).probabilities(made.pictures)
-    other = fit_released(made.positives[:, order], made.negatives[order], seeds=(0,)).probabilities(made.pictures)
+    one = fit_released(made.positives, made.negatives, seeds=(0,)).probabilities(made.images)
+    other = fit_released(made.positives[:, order], made.negatives[order], seeds=(0,)).probabilities(made.images)
     assert np.abs(one - other).max() > 1e-3
-    one = fit_corrected(made.positives, made.negatives).probabilities(made.pictures)
+    one = fit_corrected(made.positives, made.negatives).probabilities(made.images)
     moved = fit_corrected(made.positives[:, order], made.negatives[order], contexts=contexts[order])
-    np.testing.assert_allclose(moved.probabilities(made.pictures), one, atol=1e-8)
+    np.testing.assert_allclose(moved.probabilities(made.images), one, atol=1e-8)
 
 
 def test_without_scikit_learn_the_message_says_what_to_do(monkeypatch):
@@ -189,9 +189,9 @@ def test_largest_strength_within_one_standard_error_by_hand():
     assert estimators._one_standard_error(errors, folds) == 0
 
 
-def test_corrected_is_not_at_its_ends_for_pictures_that_show_many_things():
-    # An axis for each attribute; sentences hold one or none, pictures about half of all. Their vectors are as long, so
-    # each attribute weighs less in a picture than in a sentence, and a threshold learnt between sentences is too high.
+def test_corrected_is_not_at_its_ends_for_images_that_show_many_things():
+    # An axis for each attribute; sentences hold one or none, images about half of all. Their vectors are as long, so
+    # each attribute weighs less in an image than in a sentence, and a threshold learnt between sentences is too high.
     rng = np.random.default_rng(4)
     kinds, rest = 12, 6
 
@@ -221,7 +221,7 @@ def test_corrected_is_the_same_every_time_and_fits_each_attribute_alike():
 def test_corrected_takes_negatives_of_another_number():
     made = planted()
     fitted = fit_corrected(made.positives, np.concatenate([made.negatives, made.negatives[:12] + 0.01]))
-    told = fitted.probabilities(made.pictures)
+    told = fitted.probabilities(made.images)
     assert min(auc(told[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
 
 
@@ -232,7 +232,7 @@ def test_planted_attributes_are_found(fit):
         pytest.importorskip("sklearn")
     for seed in range(3):
         made = planted(seed)
-        told = fit(made.positives, made.negatives).probabilities(made.pictures)
+        told = fit(made.positives, made.negatives).probabilities(made.images)
         assert min(auc(told[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
         found = vector(told)
         truth = vector(made.labels.astype(float))
@@ -245,25 +245,25 @@ def test_batches_lengths_and_groups_do_not_matter(fit):
         pytest.importorskip("sklearn")
     made = planted()
     fitted: ClothesClassifiers = fit(made.positives, made.negatives)
-    whole = fitted.probabilities(made.pictures)
+    whole = fitted.probabilities(made.images)
     assert whole.shape == (160, ATTRIBUTES)
     assert whole.min() >= 0
     assert whole.max() <= 1
-    parts = [fitted.probabilities(part) for part in np.array_split(3.0 * made.pictures, 7)]
+    parts = [fitted.probabilities(part) for part in np.array_split(3.0 * made.images, 7)]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-12)
-    swapped = fitted.probabilities(np.roll(made.pictures, 80, axis=0))  # the other gender first
+    swapped = fitted.probabilities(np.roll(made.images, 80, axis=0))  # the other gender first
     np.testing.assert_allclose(vector(swapped), -vector(whole), atol=1e-12)
     assert gep_score(vector(swapped)) == pytest.approx(gep_score(vector(whole)), abs=1e-12)
 
 
-def test_more_pictures_than_fit_at_once(monkeypatch):
+def test_more_images_than_fit_at_once(monkeypatch):
     from verism.metrics.presentation import estimators
 
     made = planted()
     fitted = fit_corrected(made.positives, made.negatives)
-    whole = fitted.probabilities(made.pictures)
+    whole = fitted.probabilities(made.images)
     monkeypatch.setattr(estimators, "ROWS_AT_ONCE", 33)
-    np.testing.assert_allclose(fitted.probabilities(made.pictures), whole, atol=1e-12)
+    np.testing.assert_allclose(fitted.probabilities(made.images), whole, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

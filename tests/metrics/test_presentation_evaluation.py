@@ -13,9 +13,7 @@ from verism.metrics.presentation.evaluation import (
     PAIR_TYPES,
     auc_by_group,
     count_differences,
-    kendall_tau,
     pair_counts,
-    pearson,
     presentation_ratio,
     released_classifier_auc,
     roc_auc,
@@ -24,8 +22,9 @@ from verism.metrics.presentation.evaluation import (
     tau_by_pair_type,
     vector_agreement,
 )
+from verism.statistics.association import kendall_tau, pearson_r
 
-# Stable Diffusion, neutral prompts: pictures of 80 that show the attribute by majority of three (arXiv:2302.03675,
+# Stable Diffusion, neutral prompts: images of 80 that show the attribute by majority of three (arXiv:2302.03675,
 # Table 11 times 80; exact in the authors' release), and the CLS vector the release prints with three digits. In the
 # paper's order: boots, slippers, jeans, shorts, slacks, dress, skirt, suit, shirt, uniform, jacket, hat, tie, mask and
 # gloves.
@@ -55,7 +54,7 @@ def test_mcc_and_pearson_of_stable_diffusion_neutral():
     vector = count_differences(WOMEN, MEN, 80, 80)
     # Release: 0.318182 (7/22) and 0.86993. Mask is 2/80 in both: the one zero, counted as positive.
     assert sign_mcc(CLS, vector, zeros="positive") == (pytest.approx(0.31818182), 15, 1)
-    assert pearson(CLS, vector) == pytest.approx(0.86993, abs=5e-6)
+    assert pearson_r(CLS, vector) == pytest.approx(0.86993, abs=5e-6)
     agreement = vector_agreement(CLS, vector, zeros="positive")
     assert (agreement.n_used, agreement.n_zero, agreement.n_unusable) == (15, 1, 0)
     for interval in (agreement.tau, agreement.mcc, agreement.pearson):
@@ -107,6 +106,8 @@ def test_tau_is_scipys(pairs):
 def test_tau_by_hand_and_of_many():
     # Pairs of (1,1) (2,3) (3,2) (3,4): five comparable on x; 1-2 1-3 1-4 2-4 agree, 2-3 does not, 3-4 is tied on x.
     assert pair_counts([1, 2, 3, 3], [1, 3, 2, 4]) == (6, 3, 1, 0)
+    assert pair_counts([1, 1, 1], [1, 2, 3]) == (3, 0, 3, 0)
+    assert pair_counts([], []) == (0, 0, 0, 0)
     assert kendall_tau([1, 2, 3, 3], [1, 3, 2, 4]) == pytest.approx(3 / math.sqrt(5 * 6))
     rng = np.random.default_rng(1)
     x = rng.normal(size=3000)
@@ -144,7 +145,7 @@ def test_ties_of_counts_are_ties_and_those_of_floats_may_not_be():
     assert len(set(count_differences(first, second, 80, 80).tolist())) == 1
     assert len(set(count_differences(first, second, 80, 80, ties="floats").tolist())) == 2
     assert math.isnan(count_differences([0, 1], [0, 1], [0, 2], 4)[0])
-    with pytest.raises(ValueError, match="between 0 and the number of pictures"):
+    with pytest.raises(ValueError, match="between 0 and the number of images"):
         count_differences([5], [1], 4, 4)
     with pytest.raises(ValueError, match="ties must be one of"):
         count_differences([1], [1], 4, 4, ties="exact")
@@ -249,8 +250,8 @@ def test_auc_of_one_has_a_width_and_of_one_kind_none():
     assert roc_auc([0, 1], [0.5, 0.5]).value == 0.5
 
 
-def test_auc_intervals_cover_with_pictures_of_prompts():
-    # Estimate: label + effect of the prompt + noise. Difference of two pictures of different prompts: N(1, 2 * 1.25).
+def test_auc_intervals_cover_with_images_of_prompts():
+    # Estimate: label + effect of the prompt + noise. Difference of two images of different prompts: N(1, 2 * 1.25).
     truth = stats.norm.cdf(1 / math.sqrt(2 * 1.25))
     rng = np.random.default_rng(5)
     together = alone = 0
@@ -278,7 +279,7 @@ def test_auc_by_group_and_the_mean():
     singles = [table.groups[g].value for g in ("tie", "hat")]
     assert table.mean.value == pytest.approx(np.mean(singles))
     assert table.groups["tie"] == roc_auc(labels[:60], estimates[:60])
-    # Independent pictures: half the root of the sum of squared errors.
+    # Independent images: half the root of the sum of squared errors.
     errors = [delong_error(labels[s], estimates[s]) for s in (slice(0, 60), slice(60, 120))]
     half = stats.t.ppf(0.975, 179) * math.hypot(*errors) / 2
     slope = table.mean.value * (1 - table.mean.value)
@@ -319,12 +320,12 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="one length"):
         kendall_tau([1, 2], [1])
     with pytest.raises(ValueError, match="1 of 2 entries are NaN"):
-        pearson([1, math.nan], [1, 2])
+        pearson_r([1, math.nan], [1, 2])
     with pytest.raises(ValueError, match="labels must be 0 or 1; got 2"):
         roc_auc([0, 2], [0.1, 0.2])
-    with pytest.raises(ValueError, match="one label for each of the 2 entries"):
+    with pytest.raises(ValueError, match="one label for each of the 2 values"):
         roc_auc([0, 1], [0.1, 0.2], clusters=[1])
-    with pytest.raises(ValueError, match="one entry for each of the 2 pictures"):
+    with pytest.raises(ValueError, match="one entry for each of the 2 images"):
         presentation_ratio([0, 1], [0.1, 0.2], [True])
     with pytest.raises(ValueError, match="one group for each of the 2 rows"):
         auc_by_group(["a"], [0, 1], [0.1, 0.2])

@@ -13,6 +13,7 @@ from verism.metrics.presentation import (
     Presentation,
     context_scores,
     exact_frequencies,
+    exact_pairs,
     exact_score,
     exact_vector,
     frequencies,
@@ -24,13 +25,13 @@ from verism.metrics.presentation import (
 )
 from verism.statistics import holm, paired_difference
 
-SHAPE = (2, 16, 5, 4)  # groups, contexts, pictures, attributes
+SHAPE = (2, 16, 5, 4)  # groups, contexts, images, attributes
 GROUP, CONTEXT, _, ATTRIBUTE = (index.ravel() for index in np.indices(SHAPE))
 NAMES = np.array(["woman", "man"])[GROUP]
 
 
 def told(values: NDArray[np.float64], **options: object) -> Presentation:
-    """Of the neutral setting: all attributes are judged on the same pictures."""
+    """Of the neutral setting: all attributes are judged on the same images."""
     return vector_with_intervals(values.ravel(), NAMES, ATTRIBUTE, CONTEXT, n_resamples=200, **options)
 
 
@@ -52,7 +53,7 @@ def test_vector_and_score_by_hand():
     assert gep_score(vector) == 0.5
 
 
-def test_counts_of_eighty_pictures_give_exact_scores():
+def test_counts_of_eighty_images_give_exact_scores():
     # 9/80 - 11/80 = -2/80, 1/80 - 0 = 1/80, 40/80 - 40/80 = 0; mean (2 + 1 + 0) / 80 / 3 = 1/80.
     first, second = ([Fraction(k, 80) for k in counts] for counts in ((9, 1, 40), (11, 0, 40)))
     vector = exact_vector(first, second)
@@ -78,7 +79,7 @@ def test_largest_gap_of_two_groups_is_the_absolute_vector():
     np.testing.assert_array_equal(largest_gap([[0.5], [0.25], [1.0]]), [0.75])
 
 
-def test_a_picture_made_for_one_attribute_does_not_count_for_another():
+def test_a_image_made_for_one_attribute_does_not_count_for_another():
     found = frequencies([1, 1, 0], ["w", "w", "w"], ["hat", "hat", "tie"])
     np.testing.assert_array_equal(found.values, [[1.0, 0.0]])
     np.testing.assert_array_equal(found.n_used, [[2, 1]])
@@ -94,12 +95,12 @@ def test_what_cannot_be_judged_is_counted_and_left_out():
 
 
 # ------------------------------------------------------------------------------------------------------------- contexts
-def test_pictures_are_grouped_by_prompt_not_by_number():
-    flat = np.repeat(np.arange(16), 5)  # 0_0, 0_1, ..., 0_4, 1_0, ...: the prompt of each picture
+def test_images_are_grouped_by_prompt_not_by_number():
+    flat = np.repeat(np.arange(16), 5)  # 0_0, 0_1, ..., 0_4, 1_0, ...: the prompt of each image
     np.testing.assert_array_equal(prompt_major(flat, 5), np.repeat(np.arange(16)[:, None], 5, axis=1))
     # The published routine takes the array as 5 x 16 and so mixes contexts.
     assert len(np.unique(flat.reshape(5, 16)[:, 0])) == 5
-    with pytest.raises(ValueError, match="5 pictures of every prompt"):
+    with pytest.raises(ValueError, match="5 images of every prompt"):
         prompt_major(flat[:-1], 5)
 
 
@@ -124,7 +125,7 @@ def test_mean_over_contexts_is_at_least_the_score_of_all():
     np.testing.assert_allclose(by_context.values[3], np.abs(values[0, 3].mean(0) - values[1, 3].mean(0)).mean())
 
 
-def test_a_context_without_a_usable_picture_of_a_group_has_no_score():
+def test_a_context_without_a_usable_image_of_a_group_has_no_score():
     found = context_scores([1, np.nan, 1, 0], ["w", "m", "w", "m"], ["hat"] * 4, ["a", "a", "b", "b"], n_resamples=5)
     np.testing.assert_array_equal(found.values, [np.nan, 1.0])
     np.testing.assert_array_equal(found.n_unusable, [1, 0])
@@ -171,7 +172,7 @@ def test_same_seed_same_result_and_all_ends_in_place():
     assert one.score.low <= one.score.corrected <= one.score.high
     assert one.score.low <= one.score.value <= one.score.high
     assert np.all((one.frequency_low < one.frequencies.values) & (one.frequencies.values < one.frequency_high))
-    wider = told(values, seed=3, level=0.99).pairs[0]
+    wider = told(values, seed=3, confidence=0.99).pairs[0]
     assert np.all((wider.low < pair.low) & (wider.high > pair.high))
 
 
@@ -277,7 +278,7 @@ def test_equal_estimates_and_a_single_prompt_have_no_interval():
     assert np.isnan(one_label.pairs[0].low[0])
 
 
-def test_missing_pictures_leave_the_rest_usable():
+def test_missing_images_leave_the_rest_usable():
     values = labels()
     values[0, 3, :2] = np.nan
     values[1, 7] = np.nan
@@ -293,8 +294,8 @@ def test_missing_pictures_leave_the_rest_usable():
     assert np.isfinite(gone.pairs[0].p_adjusted[[0, 1, 3]]).all()
 
 
-def test_unequal_numbers_of_pictures_are_no_difference_in_themselves():
-    # Half of the contexts show the attribute always, the others never, alike for both groups; one group lacks pictures.
+def test_unequal_numbers_of_images_are_no_difference_in_themselves():
+    # Half of the contexts show the attribute always, the others never, alike for both groups; one group lacks images.
     values = np.zeros(SHAPE)
     values[:, :8] = 1
     values[1, :8, 1:] = np.nan
@@ -320,7 +321,7 @@ def test_unequal_numbers_of_pictures_are_no_difference_in_themselves():
         (lambda: frequencies([1], ["w"], ["hat"], group_order=["w", "w"]), "list each once"),
         (lambda: vector_with_intervals([1], ["w"], ["hat"], [0]), "at least two groups"),
         (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0]), "one label for each of the 2"),
-        (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], level=1.0), "level"),
+        (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], confidence=1.0), "confidence"),
         (lambda: vector_with_intervals([1, 0], ["w", "m"], ["a", "a"], [0, 0], n_resamples=0), "n_resamples"),
         (lambda: context_scores([1], ["w"], ["hat"], [0]), "at least two groups"),
     ],
@@ -345,3 +346,15 @@ def test_groups_that_vary_alike_have_a_score_without_an_interval():
     )
     assert found.score.value == pytest.approx(0.5)
     assert math.isnan(found.score.low)
+
+
+def test_exact_pairs_of_three_groups_have_vectors_scores_and_the_largest_gap():
+    thirds = {name: {"hat": Fraction(n, 3), "tie": Fraction(0)} for name, n in (("a", 1), ("b", 3), ("c", 0))}
+    pairs = exact_pairs(thirds)
+    assert [pair.groups for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [pair.vector["hat"] for pair in pairs] == [Fraction(-2, 3), Fraction(1, 3), Fraction(1)]
+    assert [pair.score for pair in pairs] == [Fraction(1, 3), Fraction(1, 6), Fraction(1, 2)]
+    assert {pair.largest_gap for pair in pairs} == {Fraction(1, 2)}
+    assert exact_pairs({name: thirds[name] for name in "ab"})[0].largest_gap is None
+    with pytest.raises(ValueError, match="'b' has others than 'a'"):
+        exact_pairs({"a": {"hat": Fraction(1)}, "b": {"tie": Fraction(1)}})

@@ -13,7 +13,7 @@ from verism.metrics.presentation import (
     vector_with_intervals,
 )
 
-SHAPE = (2, 16, 5, 6)  # groups, contexts, pictures, attributes
+SHAPE = (2, 16, 5, 6)  # groups, contexts, images, attributes
 GROUP, CONTEXT, _, ATTRIBUTE = (index.ravel() for index in np.indices(SHAPE))
 PLANTED = np.array([0.3, -0.2, 0.1, -0.05, 0.0, 0.0])
 NONE = np.zeros(6)
@@ -30,8 +30,7 @@ def told(seed: int, planted: np.ndarray, *, labels: bool, explicit: bool) -> Pre
     return vector_with_intervals(values.ravel(), GROUP, ATTRIBUTE, clusters, seed=seed, n_resamples=200)
 
 
-@pytest.mark.parametrize("labels", [True, False])
-@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize(("labels", "explicit"), [(True, False), (False, True)])
 def test_intervals_hold_what_was_planted(labels, explicit):
     held, scores, corrected = [], [], []
     for seed in range(REPEATS):
@@ -40,7 +39,7 @@ def test_intervals_hold_what_was_planted(labels, explicit):
         held.append((pair.low <= PLANTED) & (pair.high >= PLANTED))
         scores.append(found.score.low <= np.abs(PLANTED).mean() <= found.score.high)
         corrected.append(found.score.corrected - np.abs(PLANTED).mean())
-    # 900 intervals of entries, of which six share their pictures: two standard errors are below 0.02.
+    # 900 intervals of entries, of which six share their images: two standard errors are below 0.02.
     assert 0.93 <= np.mean(held) <= 0.975
     assert 0.90 <= np.mean(scores) <= 1.0
     assert abs(np.mean(corrected)) < 0.012  # the raw score of labels lies 0.03 too high
@@ -78,17 +77,17 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
     def random(*shape: int) -> np.ndarray:
         return rng.standard_normal((*shape, width)) / np.sqrt(width)
 
-    shown, people, of_texts, of_pictures = random(6), 0.5 * random(3), 1.5 * random(), 1.5 * random()
+    shown, people, of_texts, of_images = random(6), 0.5 * random(3), 1.5 * random(), 1.5 * random()
     scenes = of_texts + random(16)[:, None] + people
     negatives, positives = scenes + 0.2 * random(16, 3), scenes + shown[:, None, None] + 0.2 * random(6, 16, 3)
 
-    def pictures(n_contexts: int) -> np.ndarray:
+    def images(n_contexts: int) -> np.ndarray:
         """Of both groups, shape (2, contexts, 5, width): a context has a look, and attributes that go with it."""
         share = 0.35 + np.array([0.5, -0.5])[:, None, None, None] * PLANTED
         share = share + rng.uniform(-0.15, 0.15, (1, n_contexts, 1, 6)) + np.zeros((1, 1, 5, 1))
         worn = rng.random(share.shape) < share
         look = 0.5 * random(n_contexts)[:, None] + 0.3 * random(2, n_contexts, 5)
-        return of_pictures + 0.6 * (worn @ shown) + look  # the person looks alike, so that clothes alone differ
+        return of_images + 0.6 * (worn @ shown) + look  # the person looks alike, so that clothes alone differ
 
     classifiers = fit_corrected(positives.reshape(6, 48, width), negatives.reshape(48, width))
 
@@ -102,13 +101,13 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
             told = calibrated_estimates(flat, of_texts + shown, of_texts)
         return told.reshape(*made.shape[:3], 6)
 
-    many = estimates(pictures(8_000))
+    many = estimates(images(8_000))
     expected = (many[0] - many[1]).mean(axis=(0, 1))
     np.testing.assert_array_equal(np.sign(expected[:4]), np.sign(PLANTED[:4]))
     assert np.argmax(expected) == 0
     assert np.argmin(expected) == 1
     held = []
     for _ in range(REPEATS):
-        found = vector_with_intervals(estimates(pictures(16)).ravel(), GROUP, ATTRIBUTE, CONTEXT, n_resamples=20)
+        found = vector_with_intervals(estimates(images(16)).ravel(), GROUP, ATTRIBUTE, CONTEXT, n_resamples=20)
         held.append((found.pairs[0].low <= expected) & (found.pairs[0].high >= expected))
     assert 0.93 <= np.mean(held) <= 0.97

@@ -14,6 +14,7 @@ from verism.metrics.retrieval import (
     clipscore,
     consistency,
     cosine,
+    mean_clipscore,
     mean_score,
     median_rank,
     percentile_10,
@@ -28,7 +29,7 @@ def vectors(n: int, dim: int, seed: int, *, kind: type = np.float32) -> np.ndarr
 
 
 def pairs(n: int, dim: int = 8, noise: float = 2.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures near their own text, of unequal lengths."""
+    """Images near their own text, of unequal lengths."""
     rng = np.random.default_rng(seed)
     texts = rng.standard_normal((n, dim)) * rng.uniform(0.5, 2, size=(n, 1))
     images = texts + noise * rng.standard_normal((n, dim))
@@ -108,7 +109,7 @@ def test_percentile_by_hand() -> None:
 
 
 def test_objects_weigh_the_same() -> None:
-    # a: 0 .. 10, its percentile is 1. b: 5. c: no score. Mean over a and b: 3; over pictures it would be near 1.3.
+    # a: 0 .. 10, its percentile is 1. b: 5. c: no score. Mean over a and b: 3; over images it would be near 1.3.
     values = [*range(11), 5.0, math.nan, math.nan]
     found = consistency(values, [*"aaaaaaaaaaa", "b", "b", "c"])
     assert found.value == 3.0
@@ -116,8 +117,8 @@ def test_objects_weigh_the_same() -> None:
     assert found.percentiles["a"] == 1.0
     assert found.percentiles["b"] == 5.0
     assert math.isnan(found.percentiles["c"])
-    assert found.n_pictures == {"a": 11, "b": 1, "c": 0}
-    assert math.isnan(found.low), "with one picture nobody knows how much it varies"
+    assert found.n_images == {"a": 11, "b": 1, "c": 0}
+    assert math.isnan(found.low), "with one image nobody knows how much it varies"
 
 
 def test_interval_is_that_of_a_plain_bootstrap() -> None:
@@ -142,7 +143,7 @@ def test_resampled_percentiles_are_distributed_as_those_of_drawn_resamples(n: in
 
 
 @pytest.mark.parametrize("n", [10, 100])
-def test_interval_covers_what_so_many_pictures_give_on_average(n: int) -> None:
+def test_interval_covers_what_so_many_images_give_on_average(n: int) -> None:
     rng = np.random.default_rng(1)
     expected = np.percentile(rng.normal(size=(20_000, n)), 10, axis=1).mean()
     objects = np.repeat(np.arange(5), n)
@@ -153,7 +154,7 @@ def test_interval_covers_what_so_many_pictures_give_on_average(n: int) -> None:
     assert 0.92 <= hits / 300 <= 0.99
 
 
-def test_order_of_pictures_does_not_matter() -> None:
+def test_order_of_images_does_not_matter() -> None:
     values, objects = np.random.default_rng(0).normal(size=60), list("abc") * 20
     order = np.random.default_rng(1).permutation(60)
     a = consistency(values, objects, seed=3, n_resamples=100)
@@ -169,8 +170,8 @@ def test_consistency_of_nothing_and_of_wrong_input() -> None:
     assert nothing.n_used == 0
     with pytest.raises(ValueError, match=r"one object per score; got 1 for shape \(2,\)"):
         consistency([1.0, 2.0], ["a"])
-    with pytest.raises(ValueError, match="level must lie"):
-        consistency([1.0], ["a"], level=1.0)
+    with pytest.raises(ValueError, match="confidence must lie"):
+        consistency([1.0], ["a"], confidence=1.0)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -213,18 +214,18 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "ROWS_AT_ONCE", 11)
     parts = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
     for a, b in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(a.per_picture, b.per_picture, atol=1e-12)
+        np.testing.assert_allclose(a.per_image, b.per_image, atol=1e-12)
 
 
 def test_released_counts_lengths_and_ties_and_corrected_does_not() -> None:
-    # Every picture looks at its own text, but text 0 is ten times as long and lies near all of them.
+    # Every image looks at its own text, but text 0 is ten times as long and lies near all of them.
     texts = np.eye(4, dtype=np.float32) + 0.5
     texts[0] *= 10
     images = np.eye(4, dtype=np.float32) + 0.5
     lengths = r_precision(images, texts, protocol="released", method="exact", pool=3)
-    # Pictures 1 to 3: text 0 alone is better. Two draws of 4 miss it with (3/4)**2 = 9/16. Picture 0 always wins.
-    assert lengths.per_picture.tolist() == [1.0, 0.5625, 0.5625, 0.5625]
-    assert r_precision(images, texts, pool=3).per_picture.tolist() == [1.0] * 4
+    # Images 1 to 3: text 0 alone is better. Two draws of 4 miss it with (3/4)**2 = 9/16. Image 0 always wins.
+    assert lengths.per_image.tolist() == [1.0, 0.5625, 0.5625, 0.5625]
+    assert r_precision(images, texts, pool=3).per_image.tolist() == [1.0] * 4
     # All texts at the same distance: the own comes first and wins, or has a fair chance of 1 in 3.
     same = np.eye(4, dtype=np.float32)
     blind = np.ones((4, 4), dtype=np.float32)
@@ -237,7 +238,7 @@ def test_released_is_without_noise_what_it_is_on_average() -> None:
     texts[50:60] = texts[0]  # copies are drawn more often
     exact = r_precision(images, texts, protocol="released", method="exact", pool=20)
     sampled = r_precision(images, texts, protocol="released", pool=20, repeats=2_000)
-    np.testing.assert_allclose(sampled.per_picture, exact.per_picture, atol=0.06)  # 5 standard errors: 0.056
+    np.testing.assert_allclose(sampled.per_image, exact.per_image, atol=0.06)  # 5 standard errors: 0.056
     assert sampled.value == pytest.approx(exact.value, abs=0.005)
 
 
@@ -273,7 +274,7 @@ def test_exact_is_the_mean_over_all_pools(pool: int) -> None:
     of = ranks(images.astype(np.float64), texts.astype(np.float64))
     assert of.n_texts == 9
     found = r_precision(images.astype(np.float64), texts.astype(np.float64), pool=pool)
-    np.testing.assert_allclose(found.per_picture, expected, atol=1e-9)
+    np.testing.assert_allclose(found.per_image, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("better", "tied", "expected"), [
@@ -310,7 +311,7 @@ def test_sampled_is_on_average_the_exact_one() -> None:
     images, texts = pairs(120, dim=6)
     exact = r_precision(images, texts, pool=12)
     sampled = r_precision(images, texts, pool=12, method="sampled", repeats=4_000)
-    np.testing.assert_allclose(sampled.per_picture, exact.per_picture, atol=0.04)  # 5 standard errors
+    np.testing.assert_allclose(sampled.per_image, exact.per_image, atol=0.04)  # 5 standard errors
     blind = r_precision(np.ones((4, 4)), np.eye(4), pool=3, method="sampled", repeats=5)
     assert blind.value == pytest.approx(1 / 3), "two equals in every pool"
 
@@ -325,10 +326,10 @@ def test_neither_order_nor_lengths_matter(seed: int, pool: int) -> None:
     scaled = r_precision(
         images[order] * rng.uniform(0.1, 9, (24, 1)), texts[order] * rng.uniform(0.1, 9, (24, 1)), pool=pool
     )
-    np.testing.assert_allclose(scaled.per_picture, plain.per_picture[order], atol=1e-9)
-    texts_alone = rng.permutation(24)  # rows of texts in another order than the pictures
+    np.testing.assert_allclose(scaled.per_image, plain.per_image[order], atol=1e-9)
+    texts_alone = rng.permutation(24)  # rows of texts in another order than the images
     found = r_precision(images, texts[texts_alone], positive=np.argsort(texts_alone), pool=pool)
-    np.testing.assert_allclose(found.per_picture, plain.per_picture, atol=1e-9)
+    np.testing.assert_allclose(found.per_image, plain.per_image, atol=1e-9)
 
 
 def test_a_larger_pool_is_harder_and_luck_is_one_over_it() -> None:
@@ -349,7 +350,7 @@ def test_copies_of_the_own_text_are_never_against_it() -> None:
         r_precision(images, texts, pool=6)
 
 
-def test_several_pictures_of_a_text_share_a_cluster() -> None:
+def test_several_images_of_a_text_share_a_cluster() -> None:
     images, texts = pairs(60, noise=3.0)
     once = r_precision(images, texts, pool=10)
     thrice = r_precision(np.repeat(images, 3, axis=0), texts, positive=np.repeat(np.arange(60), 3), pool=10)
@@ -358,17 +359,17 @@ def test_several_pictures_of_a_text_share_a_cluster() -> None:
     assert thrice.n_used == 180
 
 
-def test_pictures_without_a_vector_are_counted_and_not_scored() -> None:
+def test_images_without_a_vector_are_counted_and_not_scored() -> None:
     images, texts = pairs(20)
     whole = r_precision(images, texts, pool=5)
     images[3], images[7, 2], images[9, 0] = 0, np.nan, np.inf
     for protocol in ("released", "corrected"):
         found = r_precision(images, texts, protocol=protocol, pool=5)  # type: ignore[arg-type]
         assert (found.n_used, found.n_unusable) == (17, 3)
-        assert np.flatnonzero(np.isnan(found.per_picture)).tolist() == [3, 7, 9]
-        assert found.value == pytest.approx(np.nanmean(found.per_picture))
+        assert np.flatnonzero(np.isnan(found.per_image)).tolist() == [3, 7, 9]
+        assert found.value == pytest.approx(np.nanmean(found.per_image))
     kept = [i for i in range(20) if i not in (3, 7, 9)]
-    np.testing.assert_allclose(found.per_picture[kept], whole.per_picture[kept], atol=1e-12)
+    np.testing.assert_allclose(found.per_image[kept], whole.per_image[kept], atol=1e-12)
     nothing = r_precision(np.zeros((2, 8)), texts[:2], pool=2)
     assert math.isnan(nothing.value)
     assert math.isnan(nothing.low)
@@ -393,7 +394,7 @@ def test_wrong_input_is_said() -> None:
         r_precision(images, texts, seed=-1, pool=2)
     with pytest.raises(ValueError, match=r"of one D, M >= 1; got \(5, 8\) and \(5, 7\)"):
         r_precision(images, texts[:, :7])
-    with pytest.raises(ValueError, match="got 5 pictures and 4 texts"):
+    with pytest.raises(ValueError, match="got 5 images and 4 texts"):
         r_precision(images, texts[:4])
     with pytest.raises(ValueError, match=r"must lie in 0 .. 4; got 1 to 5"):
         r_precision(images, texts, positive=[1, 2, 3, 4, 5])
@@ -408,12 +409,12 @@ def test_wrong_input_is_said() -> None:
 # Ranks
 # --------------------------------------------------------------------------------------------------------------------
 def test_ranks_by_hand() -> None:
-    # Text 3 is text 1 once more. Picture 0 is nearest to text 1, then to its own; picture 1 to its own.
+    # Text 3 is text 1 once more. Image 0 is nearest to text 1, then to its own; image 1 to its own.
     texts = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, 1.0]])
     images = np.array([[1.0, 2.0], [0.1, 5.0], [0.0, 1.0], [0.0, 0.0]])
     of = ranks(images, texts)
     assert of.n_texts == 3
-    # Picture 2: text 1 is better, text 0 exactly as near as its own. Picture 3 has no direction.
+    # Image 2: text 1 is better, text 0 exactly as near as its own. Image 3 has no direction.
     assert of.better[:3].tolist() == [1, 0, 1]
     assert of.tied[:3].tolist() == [0, 0, 1]
     assert math.isnan(of.better[3])
@@ -429,5 +430,19 @@ def test_ranks_by_hand() -> None:
 def test_recall_at_one_is_r_precision_against_all_texts() -> None:
     images, texts = pairs(80)
     everything = r_precision(images, texts, pool=80)
-    np.testing.assert_allclose(recall_at(1, ranks(images, texts)), everything.per_picture, atol=1e-9)
+    np.testing.assert_allclose(recall_at(1, ranks(images, texts)), everything.per_image, atol=1e-9)
     assert math.isnan(median_rank(ranks(np.zeros((1, 8)), texts, positive=[0])))
+
+
+def test_mean_clipscore_images_without_score_are_counted_and_prompts_kept_together() -> None:
+    image, text = pairs(60)
+    image[7] = 0
+    one_by_one, by_prompt = (
+        mean_clipscore(image, text, scale="hessel", clusters=clusters) for clusters in (None, np.arange(60) // 20)
+    )
+    assert one_by_one.value == mean_score(clipscore(image, text, scale="hessel")).value
+    assert (one_by_one.n_used, one_by_one.n_unusable) == (59, 1)
+    assert one_by_one.low < one_by_one.value < one_by_one.high
+    assert (by_prompt.low, by_prompt.high) != (one_by_one.low, one_by_one.high)
+    with pytest.raises(ValueError, match="one label for each of the 60 images"):
+        mean_clipscore(image, text, clusters=[1])

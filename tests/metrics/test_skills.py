@@ -1,4 +1,4 @@
-"""Skill arithmetic: accuracy, the accuracy of shuffled pictures, and the table of counts."""
+"""Skill arithmetic: accuracy, the accuracy of shuffled images, and the table of counts."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def test_count_confusion_equals_scikit_learn():
     [
         ([0], [1], 4, "expected must lie in 1 .. max_count=4; got 0"),
         ([5], [1], 4, "got 5 to 5"),
-        ([1], [-1], 4, "found must be >= 0; got -1"),
-        ([1], [1, 2], 4, "same pictures; got 1 and 2"),
-        ([1], [math.nan], 4, "found must hold whole numbers; got nan"),
+        ([1], [-1], 4, "predicted must be >= 0; got -1"),
+        ([1], [1, 2], 4, "same images; got 1 and 2"),
+        ([1], [math.nan], 4, "predicted must hold whole numbers; got nan"),
         ([1.5], [1], 4, "expected must hold whole numbers; got 1.5"),
         ([1], [1], 0, "max_count must be at least 1"),
         ([[1]], [[1]], 4, "one-dimensional"),

@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path: Path) -> None:
         read_truth(source, {"gender": ("a", "b")}, {})
     with pytest.raises(UsageError, match=r"line 6: tone='3'; expected one of 1, 2"):
         read_truth(source, {"tone": ("1", "2")}, {})
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="no such file; expected a table with the columns path"):
         read_truth(tmp_path / "nowhere.csv", {"tone": TONES}, {})
     table.write_text("path,tone\n")
     with pytest.raises(UsageError, match="no pictures"):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from verism.metrics.presentation import gep_score, gep_vector
-from verism.metrics.presentation.evaluation import kendall_tau, sign_mcc
+from verism.metrics.presentation.evaluation import sign_mcc
 from verism.reproduce.common import Check, Verdict, read_published, undocumented
 from verism.reproduce.gep import KEYS, gep_checks, possible_mccs, possible_taus, read_gep
+from verism.statistics.association import kendall_tau
 
 MODELS = ("CogView2", "DALL-E 2", "Stable Diffusion")
 ATTRIBUTES = "boots slippers jeans shorts slacks dress skirt suit shirt uniform jacket hat tie mask gloves"

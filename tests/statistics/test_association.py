@@ -13,13 +13,16 @@ from verism.statistics import krippendorff_alpha
 from verism.statistics.agreement import cohen_kappa, fleiss_kappa, rating_counts
 from verism.statistics.association import (
     auc,
+    kendall_tau,
     kendall_tau_b,
     majority,
     matthews,
     mcc,
     pearson,
+    pearson_r,
     percent_agreement,
     phi,
+    roc_area,
     spearman,
 )
 
@@ -86,6 +89,37 @@ def test_the_published_definitions_by_hand():
     assert matthews([[15, 10], [5, 20]]) == pytest.approx(250 / math.sqrt(25 * 25 * 30 * 20))
     # auc: pairs (positive, negative) of scores 3 2 | 2 1: 3>2, 3>1, 2=2 (half), 2>1: 3.5 of 4
     assert auc([3, 2, 2, 1], [1, 1, 0, 0], **QUICK).value == pytest.approx(3.5 / 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("digits", [0, 12])
+def test_coefficients_with_and_without_ties_are_those_of_scipy(seed, digits):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=60).round(digits)
+    y = (x + rng.normal(size=60)).round(digits)
+    assert kendall_tau(x, y) == pytest.approx(stats.kendalltau(x, y).statistic, abs=1e-14)
+    assert pearson_r(x, y) == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-14)
+    assert spearman(x, y, **QUICK).value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-14)
+    assert roc_area(x, y > 0) == pytest.approx(roc_auc_score(y > 0, x), abs=1e-14)
+
+
+@pytest.mark.parametrize("coefficient", [kendall_tau, pearson_r, roc_area])
+@pytest.mark.parametrize(("x", "y"), [([], []), ([0.5], [1]), ([1, 2, 3], [1, 1, 1])])
+def test_coefficients_of_degenerate_sides_are_nan(coefficient, x, y):
+    assert math.isnan(coefficient(x, y))
+
+
+def test_pearson_of_tiny_numbers_is_that_of_the_same_numbers_scaled():
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0, 2.0])
+    assert pearson_r(x * 1e-200, y * 1e-200) == pytest.approx(pearson_r(x, y))  # squares underflow
+
+
+@pytest.mark.parametrize("coefficient", [kendall_tau, pearson_r, roc_area])
+def test_coefficients_refuse_nan_and_unequal_lengths(coefficient):
+    with pytest.raises(ValueError, match="1 of 2 entries are NaN"):
+        coefficient([1, math.nan], [0, 1])
+    with pytest.raises(ValueError, match="one length"):
+        coefficient([1, 2], [1])
 
 
 def test_agreement_of_three_raters_is_the_mean_over_units_of_their_pairs():

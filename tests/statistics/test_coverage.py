@@ -223,7 +223,7 @@ def test_rogan_gladen(truth, sensitivity, specificity, n_calibration):
     assert coverage(uncorrected, truth) < 0.90
 
 
-def test_rogan_gladen_from_a_confusion_of_pictures():
+def test_rogan_gladen_from_a_confusion_of_images():
     rng = np.random.default_rng(12)
     runs = []
     for _ in range(N_RUNS):

@@ -101,7 +101,7 @@ def test_same_seed_same_ends():
     ([0.5, 0.6], [0.1, math.nan], {}, "all finite"),
     ([0.5, 0.6], [[1.0, 2.0], [2.0, 1.0]], {}, "no covariance matrix"),
     ([0.5, 0.6], [[1.0, 0.5], [0.0, 1.0]], {}, "no covariance matrix"),
-    ([0.5, 0.6], [0.1, 0.1], {"level": 1.0}, "level"),
+    ([0.5, 0.6], [0.1, 0.1], {"confidence": 1.0}, "confidence"),
     ([0.5, 0.6], [0.1, 0.1], {"n_draws": 0}, "n_resamples"),
 ])  # fmt: skip
 def test_bad_input(values, uncertainty, options, message):

@@ -38,13 +38,15 @@ def test_wilson_by_hand():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 1000])
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
-def test_wilson_equals_scipy(n, level):
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_wilson_equals_scipy(n, confidence):
     from scipy.stats import binomtest
 
     for successes in {0, 1, n // 3, n - 1, n}:
-        reference = binomtest(successes, n).proportion_ci(level, method="wilson")
-        assert wilson(successes, n, level=level) == pytest.approx((successes / n, reference.low, reference.high))
+        reference = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+        assert wilson(successes, n, confidence=confidence) == pytest.approx(
+            (successes / n, reference.low, reference.high)
+        )
 
 
 def test_wilson_of_nothing_is_undefined():
@@ -57,17 +59,17 @@ def test_wilson_refuses_impossible_counts(successes, n):
         wilson(successes, n)
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, math.nan])
-def test_level_is_a_share(level):
+@pytest.mark.parametrize("confidence", [0, 1, 95, math.nan])
+def test_level_is_a_share(confidence):
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        wilson(1, 2, level=level)
+        wilson(1, 2, confidence=confidence)
 
 
 @given(st.integers(1, 500), st.data(), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
-def test_wilson_of_the_complement_is_mirrored(n, data, level):
+def test_wilson_of_the_complement_is_mirrored(n, data, confidence):
     successes = data.draw(st.integers(0, n))
-    value, low, high = wilson(successes, n, level=level)
-    mirrored = wilson(n - successes, n, level=level)
+    value, low, high = wilson(successes, n, confidence=confidence)
+    mirrored = wilson(n - successes, n, confidence=confidence)
     assert mirrored == pytest.approx((1 - value, 1 - high, 1 - low), abs=1e-12)
     assert 0 <= low <= value <= high <= 1
     assert low < high
@@ -112,8 +114,8 @@ def test_design_effect_of_many_clusters_is_that_of_the_ratio_estimator():
 
 
 @pytest.mark.parametrize("value", [0, 1])
-def test_all_equal_counts_clusters_not_pictures(value):
-    # 30 prompts of 4 pictures, all alike: nothing says that pictures of a prompt could differ, so n = 30.
+def test_all_equal_counts_clusters_not_images(value):
+    # 30 prompts of 4 images, all alike: nothing says that images of a prompt could differ, so n = 30.
     interval = clustered_proportion(np.full(120, value), np.repeat(np.arange(30), 4))
     assert interval == pytest.approx(wilson(30 * value, 30))
     assert interval.low < interval.high

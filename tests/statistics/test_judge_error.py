@@ -19,7 +19,7 @@ def exact(value: float) -> Interval:
 
 
 def test_confusion_by_hand():
-    # right pictures 1-5: judged 1 1 1 0 1; wrong pictures 6-8: judged 0 1 0
+    # right images 1-5: judged 1 1 1 0 1; wrong images 6-8: judged 0 1 0
     result = confusion([1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 1, 0, 1, 0])
     assert (result.tp, result.fp, result.tn, result.fn) == (4, 1, 2, 1)
     assert result.false_accept == wilson(1, 3)
@@ -53,7 +53,7 @@ def test_confusion_rates_without_denominator_are_undefined():
     assert math.isnan(nothing.accuracy.value)
 
 
-def test_confusion_with_prompts_of_several_pictures():
+def test_confusion_with_prompts_of_several_images():
     rng = np.random.default_rng(1)
     clusters = np.repeat(np.arange(60), 4)
     truth = rng.integers(0, 2, size=240)
@@ -77,10 +77,10 @@ def test_confusion_of_swapped_classes_is_mirrored(pairs):
 @pytest.mark.parametrize(
     ("truth", "judged", "clusters", "message"),
     [
-        ([1, 0], [1], None, "same pictures; got 2 and 1"),
+        ([1, 0], [1], None, "same images; got 2 and 1"),
         ([1, math.nan], [1, 0], None, "truth holds 1 NaN"),
         ([1, 0], [1, 2], None, "judged must hold only 0 and 1; got 2"),
-        ([1, 0], [1, 0], ["a"], "one label for each of the 2 pictures"),
+        ([1, 0], [1, 0], ["a"], "one label for each of the 2 images"),
     ],
 )
 def test_confusion_refuses(truth, judged, clusters, message):
@@ -125,7 +125,7 @@ def test_corrected_interval_is_ordered_and_mirrored(right, n_right, n_wrong, mis
     sensitivity = wilson(max(0, n_right - missed), n_right)
     specificity = wilson(max(0, n_wrong - passed), n_wrong)
     corrected = rogan_gladen(rate, sensitivity, specificity)
-    # Asking for the share of wrong pictures swaps the roles of sensitivity and specificity.
+    # Asking for the share of wrong images swaps the roles of sensitivity and specificity.
     mirrored = rogan_gladen(wilson(50 - right, 50), specificity, sensitivity)
     assert (corrected.value, corrected.low, corrected.high) == pytest.approx(
         (1 - mirrored.value, 1 - mirrored.high, 1 - mirrored.low), abs=1e-9, nan_ok=True
@@ -160,7 +160,7 @@ def test_judge_that_may_be_no_better_than_chance_leaves_all_open():
 def test_undefined_calibration_has_no_value():
     corrected = rogan_gladen(exact(0.5), PERFECT, wilson(0, 0))
     assert math.isnan(corrected.value)
-    assert corrected.note == "specificity is undefined: no pictures to measure it on"
+    assert corrected.note == "specificity is undefined: no images to measure it on"
 
 
 @pytest.mark.parametrize(("rate", "cut", "word"), [(0.05, 0.0, "below"), (0.95, 1.0, "above")])

@@ -110,7 +110,7 @@ def test_mixtures_that_look_alike_get_a_note():
 
 def test_nothing_is_made_up():
     for said, table, says in (
-        ([0, 0], JUDGE, "no pictures"),
+        ([0, 0], JUDGE, "no images"),
         ([5, 5], [[9, 1], [0, 0]], "true class 1"),
         ([5, 5], [[4, 6], [6, 4]], "no better than chance"),
     ):
@@ -149,7 +149,7 @@ def test_bad_input_says_what_is_wrong(said, table, options, says):
 
 def test_all_numbers_of_one_fit_are_those_of_separate_ones():
     rng, table = np.random.default_rng(1), 60 * np.eye(4, dtype=int) + 5
-    options = {"level": 0.9, "observed_by_cluster": rng.multinomial(9, np.full(4, 0.25), 20)}
+    options = {"confidence": 0.9, "observed_by_cluster": rng.multinomial(9, np.full(4, 0.25), 20)}
     values = [1, 2, 3, 4]
     fitted = fit_shares(None, table, **options)
     assert repr(fitted.shares()) == repr(adjusted_shares(None, table, **options))
@@ -166,7 +166,7 @@ def test_the_mean_of_one_class_against_the_rest_is_its_share():
     assert told[:3] == pytest.approx(expected)
     # By the way of means that are no share, with the quantile of shares: 5.99 is that of chi-square of two degrees at
     # 0.95, and of one at 0.98563.
-    near = adjusted_mean(said, table, [2, 2 + 1e-9, 5, 2], level=0.98563)
+    near = adjusted_mean(said, table, [2, 2 + 1e-9, 5, 2], confidence=0.98563)
     assert near[:3] == pytest.approx(expected, abs=2e-3)
     assert adjusted_mean(said, table, [3, 3, 3, 3])[:3] == (3, 3, 3)
 
@@ -228,11 +228,11 @@ FEW_TONES = np.array([0, 3, 0, 5, 0, 2, 0, 0, 0, 0]) / 10
 BELL = np.array([3, 5, 10, 20, 30, 20, 6, 3, 2, 1]) / 100
 
 
-CASES = {  # true shares, errors, items of each class, prompts, whether pictures of a prompt are of one class
+CASES = {  # true shares, errors, items of each class, prompts, whether images of a prompt are of one class
     "equal": (np.full(10, 0.1), neighbours(10), 60, 84, False),
     "bell": (BELL, neighbours(10), 60, 84, False),
     "hardly any items": (FEW_TONES, blurred(10), 3, 24, False),
-    "few pictures": (FEW_TONES, blurred(10), 15, 7, False),
+    "few images": (FEW_TONES, blurred(10), 15, 7, False),
     "few tones": (FEW_TONES, blurred(10), 60, 84, False),
     "prompts agree": (FEW_TONES, blurred(10), 60, 24, True),
 }
@@ -256,8 +256,8 @@ def test_intervals_of_ten_classes_cover():
 
 
 # ------------------------------------------------------------------------------------------ classes that are missed
-def test_shares_of_all_pictures_by_hand():
-    # A perfect judge that loses no picture of class 0 and half of class 1: 60 and 20 told are 60 and 40 there.
+def test_shares_of_all_images_by_hand():
+    # A perfect judge that loses no image of class 0 and half of class 1: 60 and 20 told are 60 and 40 there.
     told = adjusted_shares([60, 20], [[100, 0], [0, 50]], unusable=[0, 50])
     assert told.shares == pytest.approx([0.6, 0.4], abs=1e-6)
     assert told.low[1] < 0.4 < told.high[1]

@@ -13,7 +13,7 @@ NAN = math.nan
 
 
 def test_by_hand():
-    # Four pictures, judged 1 1 1 0; people saw the first and the last: 0 and 0. With lam = 1: 3/4 + mean(-1, 0) = 1/4.
+    # Four images, judged 1 1 1 0; people saw the first and the last: 0 and 0. With lam = 1: 3/4 + mean(-1, 0) = 1/4.
     found = ppi_mean([1, 1, 1, 0], [0, NAN, NAN, 0], tune=False)
     assert found.uncorrected == pytest.approx(0.75)
     assert found.value == pytest.approx(0.25)
@@ -25,7 +25,7 @@ def test_weights_coefficients_and_inclusion_by_hand():
     # Weighted judged mean (2*1 + 1*0 + 1*1) / 4 = 3/4; labels on 0 and 1, weights 2:1: (2*0 + 1*0)/3 - (2*1 + 0)/3.
     found = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], tune=False)
     assert found.value == pytest.approx(3 / 4 - 2 / 3)
-    # A picture labelled with half the chance stands for twice as many: weights 4:1.
+    # An image labelled with half the chance stands for twice as many: weights 4:1.
     found = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], inclusion=[0.5, 1, 1], tune=False)
     assert found.value == pytest.approx(3 / 4 - 4 / 5)
     parts = [LabelledMean([1, 1, 0], [1, 1, NAN]), LabelledMean([1, 0, 0], [0, 0, NAN], coefficient=-1)]
@@ -34,7 +34,7 @@ def test_weights_coefficients_and_inclusion_by_hand():
     assert ppi_sum(parts, tune=False).uncorrected == pytest.approx(1 / 3)
 
 
-def test_with_every_picture_labelled_the_judge_does_not_matter():
+def test_with_every_image_labelled_the_judge_does_not_matter():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 60).astype(float)
     for judged in (truth, 1 - truth, rng.integers(0, 2, 60)):
@@ -43,7 +43,7 @@ def test_with_every_picture_labelled_the_judge_does_not_matter():
 
 
 def test_without_clusters_and_ties_of_samples_the_variance_is_the_published_one():
-    # Science 382:669, eq. for the mean: var(f)/N + var(y - f)/n, for labelled pictures that are few among all.
+    # Science 382:669, eq. for the mean: var(f)/N + var(y - f)/n, for labelled images that are few among all.
     rng = np.random.default_rng(1)
     n, many = 400, 100_000
     judged = rng.normal(0, 2, many)
@@ -112,9 +112,9 @@ def test_what_cannot_be_told_is_nan_with_the_reason():
         (lambda: ppi_mean([1, 0], [1, 1], weights=[1, -1]), "weights"),
         (lambda: ppi_mean([1, 0], [1, 1], inclusion=[1, 0]), "inclusion"),
         (lambda: ppi_mean([1, 0], [1, 1], clusters=["a"]), "clusters"),
-        (lambda: ppi_mean([1, 0], [1, 1], level=1.0), "level"),
+        (lambda: ppi_mean([1, 0], [1, 1], confidence=1.0), "confidence"),
         (lambda: ppi_sum([]), "one part"),
-        (lambda: labels_needed(0, n_pictures=10, sd=0.5), "half_width"),
+        (lambda: labels_needed(0, n_images=10, sd=0.5), "half_width"),
     ],
 )
 def test_input_that_cannot_be_is_refused(call, message):
@@ -124,7 +124,7 @@ def test_input_that_cannot_be_is_refused(call, message):
 
 # ---------------------------------------------------------------------------------------------------------- simulation
 def simulated(rng, share, sensitivity, specificity, *, prompts=120, each=4, labels=120):
-    """Pictures of prompts that differ (Beta, intraclass correlation 0.2), a judge that errs, labels on some."""
+    """Images of prompts that differ (Beta, intraclass correlation 0.2), a judge that errs, labels on some."""
     chance = rng.beta(share * 4, (1 - share) * 4, prompts)
     truth = (rng.random((prompts, each)) < chance[:, None]).ravel()
     u = rng.random(truth.size)
@@ -178,19 +178,19 @@ def test_a_difference_of_groups_is_covered_where_the_judge_is_worse_for_one():
 # -------------------------------------------------------------------------------------------------------------- planner
 def test_labels_needed_by_hand_and_at_the_ends():
     # Labels alone: (1.96 * 0.5 / 0.05)^2 = 384.2
-    assert labels_needed(0.05, n_pictures=10**9, sd=0.5) == 385
-    # A judge with r = 0.8 among very many pictures leaves 1 - 0.64 of the variance.
-    assert labels_needed(0.05, n_pictures=10**9, sd=0.5, correlation=0.8) == math.ceil(0.36 * 384.146)
-    assert labels_needed(0.05, n_pictures=10**9, sd=0.5, design_effect=2.0) == 769
-    assert labels_needed(0.05, n_pictures=300, sd=0.5) is None  # more than there are
-    assert labels_needed(0.05, n_pictures=384, sd=0.5, correlation=0.99) is None  # all pictures are too few
-    assert labels_needed(10.0, n_pictures=100, sd=0.5) == 2
+    assert labels_needed(0.05, n_images=10**9, sd=0.5) == 385
+    # A judge with r = 0.8 among very many images leaves 1 - 0.64 of the variance.
+    assert labels_needed(0.05, n_images=10**9, sd=0.5, correlation=0.8) == math.ceil(0.36 * 384.146)
+    assert labels_needed(0.05, n_images=10**9, sd=0.5, design_effect=2.0) == 769
+    assert labels_needed(0.05, n_images=300, sd=0.5) is None  # more than there are
+    assert labels_needed(0.05, n_images=384, sd=0.5, correlation=0.99) is None  # all images are too few
+    assert labels_needed(10.0, n_images=100, sd=0.5) == 2
 
 
 def test_the_interval_is_about_as_wide_as_planned():
     rng = np.random.default_rng(11)
     widths = []
-    n = labels_needed(0.06, n_pictures=2000, sd=0.5, correlation=0.8)
+    n = labels_needed(0.06, n_images=2000, sd=0.5, correlation=0.8)
     for _ in range(40):
         truth = rng.integers(0, 2, 2000)
         judged = np.where(rng.random(2000) < 0.9, truth, 1 - truth)  # correlation 0.8

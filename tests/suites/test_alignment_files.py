@@ -107,11 +107,11 @@ def test_a_numbered_line_is_no_coco_image(tmp_path):
     [
         ("[1, 2]", r"expected Karpathy's dataset_coco\.json .*got a list whose first entry is 1"),
         ('{"a": 1}', r"expected Karpathy's .*got an object with \['a'\]"),
-        ("{", r"is no JSON file: .*Expected Karpathy's"),
+        ("{", r"is not JSON: .*expected Karpathy's"),
         ('{"images": [{"split": "test"}]}', r"images\[0\]: expected `split`, `filename` and `sentences` .*'filename'"),
         (
             '{"images": [{"id": 1}], "annotations": [{"image_id": 1, "id": 2, "bbox": []}]}',
-            r"annotations\[0\]: expected `image_id`, `id` and `caption`, .*not instances_.*'caption'",
+            r"annotations\[0\]: expected `image_id` and `caption`, .*not instances_.*'caption'",
         ),
         ('{"images": [{"id": 1}], "annotations": []}', "no image has a caption"),
         (
@@ -165,11 +165,11 @@ def test_prompt_lists(tmp_path):
     ("name", "content", "message"),
     [
         ("p.txt", "\n", "no prompts in it"),
-        ("p.csv", "words\nx\n", r"row 1: no prompt; expected a column `prompt`, got columns \['words'\]"),
+        ("p.csv", "words\nx\n", r"line 2: no prompt; expected a column `prompt`, got columns \['words'\]"),
         ("p.csv", "prompt\n\n", "no prompts in it"),
-        ("p.csv", "id,prompt\na,x\na,y\n", "row 2: the id 'a' is used twice"),
-        ("p.csv", 'prompt,references\nx,"[1"\n', "row 1: `references`: expected a JSON list"),
-        ("p.xls", "x", "a manifest is .csv or .jsonl"),
+        ("p.csv", "id,prompt\na,x\na,y\n", "line 3: the id 'a' is used twice"),
+        ("p.csv", 'prompt,references\nx,"[1"\n', "line 2: `references`: expected a JSON list"),
+        ("p.xls", "x", "expected a prompt list in a .csv"),
     ],
 )
 def test_bad_prompt_lists(tmp_path, name, content, message):
@@ -256,15 +256,15 @@ def _dsg(**changes):
     ("rows", "message"),
     [
         ([], "no questions in it; expected rows with"),
-        ([{"id": "a", "question": "q"}], "row 1: no `caption` or `text`"),
-        ([{"text": "a", "prompt": "b"}], r"row 1: no question; expected rows .*got columns \['text', 'prompt'\]"),
+        ([{"id": "a", "question": "q"}], "entry 1: no `caption` or `text`"),
+        ([{"text": "a", "prompt": "b"}], r"entry 1: no question; expected rows .*got columns \['text', 'prompt'\]"),
         ([_dsg(dependency="7")], "about 't': question '1' depends on .*no question '7'; correct `dependency`"),
         ([_dsg(dependency="1")], "question '1' depends on itself"),
         ([_dsg(), _dsg()], "the id '1' is used twice"),
-        ([_dsg(), _dsg(text="u", proposition_id=2)], "row 2: the id 'd' stands for 't' above and for 'u' here"),
-        ([TIFA[0] | {"answer": "wolf"}], r"row 1: the answer 'wolf' is none of the choices \['dog', 'cat'\]"),
+        ([_dsg(), _dsg(text="u", proposition_id=2)], "entry 2: the id 'd' stands for 't' above and for 'u' here"),
+        ([TIFA[0] | {"answer": "wolf"}], r"entry 1: the answer 'wolf' is none of the choices \['dog', 'cat'\]"),
         ([TIFA[0], TIFA[0] | {"choices": ["dog"]}], "asked twice with different choices"),
-        ([{"prompt": "t", "dsg_questions": "q"}], "row 1: expected `prompt` and a list `dsg_questions`"),
+        ([{"prompt": "t", "dsg_questions": "q"}], "entry 1: expected `prompt` and a list `dsg_questions`"),
         ([{"prompt": "t", "dsg_questions": ["q"], "dsg_children": [2], "dsg_parents": ["0"]}], "numbered 1 to 1"),
         ({"a": 1, "b": 2}, "expected rows with"),
     ],

@@ -363,7 +363,7 @@ def test_released_draws_go_by_the_order_of_prompts(tmp_path):
         verdicts, score = score_of(suite, tables)
         assert score("r_precision", "released").value == pytest.approx(expected.value)
         chances = [value_of(verdicts, f"{n}#0", "r_precision", "released")["value"] for n in names]
-        assert chances == expected.per_picture.tolist()
+        assert chances == expected.per_image.tolist()
 
 
 def test_a_stored_run_scores_the_same(tmp_path):

@@ -131,7 +131,7 @@ def broken(tmp_path, change):
 
 def test_yes_must_be_not_no(tmp_path):
     path = broken(tmp_path, lambda rows: rows[4].update({"Answer.No3.0": "true", "Answer.Yes3.1": "true"}))
-    with pytest.raises(UsageError, match=r"tie.csv, row 5, item 3: Yes is 'true' and No is 'true'"):
+    with pytest.raises(UsageError, match=r"tie.csv, line 6, item 3: Yes is 'true' and No is 'true'"):
         read_votes([path], STUDY)
     path = broken(tmp_path, lambda rows: rows[4].update({"Answer.No3.0": "", "Answer.Yes3.1": ""}))
     with pytest.raises(UsageError, match="Yes is 'empty'"):
@@ -192,7 +192,7 @@ def test_a_table_of_votes_and_an_even_split(tmp_path):
     with pytest.raises(UsageError, match="do not have 3 votes"):
         read_votes([tmp_path / "votes.csv"], STUDY, votes_each=3)
     rows[0]["vote"] = "maybe"
-    with pytest.raises(UsageError, match="row 1: 'maybe' is no vote"):
+    with pytest.raises(UsageError, match="line 2: 'maybe' is no vote"):
         read_votes([write(tmp_path / "votes.csv", rows)], STUDY)
     with pytest.raises(UsageError, match="no picture named"):
         read_votes([write(tmp_path / "v.csv", [{"attribute": "tie", "vote": "no"}])], STUDY)
@@ -230,7 +230,7 @@ def test_models_must_be_told_apart(tmp_path):
 
 def test_a_second_label_is_refused(tmp_path):
     row = {"prompt_id": "woman/0", "index": 0, "attribute": "tie", "label": 1}
-    with pytest.raises(UsageError, match="row 2: a second label for picture 0 of woman/0"):
+    with pytest.raises(UsageError, match="line 3: a second label for picture 0 of woman/0"):
         read_labels(write(tmp_path / "labels.csv", [row, row]), STUDY)
 
 

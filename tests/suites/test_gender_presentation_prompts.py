@@ -285,7 +285,7 @@ def test_what_no_folder_may_be(tmp_path):
     with pytest.raises(UsageError, match="expected woman_v1_MODEL_gen"):
         build(images=tmp_path)
     picture(tmp_path / "woman_v1_x_gen" / "a.png")
-    with pytest.raises(UsageError, match="no picture in its folders is named by its prompt"):
+    with pytest.raises(UsageError, match="no image in its folders is named by its prompt"):
         build(images=tmp_path)
     picture(tmp_path / "woman_v1_x_gen" / "256_0.png")
     with pytest.raises(UsageError, match="has prompts 0 to 255 per group, not 256"):
@@ -295,7 +295,7 @@ def test_what_no_folder_may_be(tmp_path):
     with pytest.raises(UsageError, match="none of its 1 pictures answers"):
         build(images=tmp_path, settings="explicit")
     picture(tmp_path / "female_v1_x_gen" / "3_0.jpg")
-    with pytest.raises(UsageError, match="are picture 0 of prompt 3 of woman; keep one"):
+    with pytest.raises(UsageError, match="are image 0 of prompt 'woman/3'; keep one"):
         build(images=tmp_path)
 
 
@@ -340,8 +340,8 @@ def test_tables(tmp_path):
         ("a.png,,,man,crown,1,", "no explicit prompt for 'crown'"),
         ("a.png,,,man,,17,", "no context '17'"),
         ("a.png,,,man,,1,x", "index 'x' is not the number"),
-        ("a.png,,,man,,1,2559", "picture 2559 of prompt 0 of man\\? Pictures of each prompt count from 0"),
-        ("a.png,,,man,,1,\nb.png,,,man,,1,0", "are picture 0 of prompt 0 of man; keep one"),
+        ("a.png,,,man,,1,2559", "image 2559 of prompt 'man/0'\\? Images of each prompt count from 0"),
+        ("a.png,,,man,,1,\nb.png,,,man,,1,0", "are image 0 of prompt 'man/0'; keep one"),
     ],
 )
 def test_errors_in_tables(tmp_path, row, message):

@@ -84,7 +84,7 @@ def test_prompts_and_ids_say_it_too(tmp_path):
     ],
 )
 def test_rows_that_name_no_prompt_are_refused_by_number(tmp_path, row, message):
-    with pytest.raises(UsageError, match=rf"row 1: .*{message}"):
+    with pytest.raises(UsageError, match=rf"line 2: .*{message}"):
         read_brought(table(tmp_path / "g.csv", row), GEODE)
 
 
@@ -178,7 +178,7 @@ def test_slashes_became_underscores_and_object_pictures_have_the_region_of_their
 
 
 def test_other_folders_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="no picture in it is named PROMPT__NUMBER"):
+    with pytest.raises(UsageError, match="no image in it is named PROMPT__NUMBER"):
         read_brought(tmp_path, GEODE)
     (tmp_path / "car in Atlantis__1.png").write_bytes(b"")
     with pytest.raises(UsageError, match="'car in Atlantis' is no prompt of the world"):

@@ -197,9 +197,9 @@ def test_one_file_with_two_labels_is_two_rows_and_missing_files_can_stay(tmp_pat
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"object": "bag", "region": "Africa"}, "row 1: no picture; a column is named file_path"),
-        ({"path": "a", "region": "Africa"}, "row 1: no object"),
-        ({"path": "a", "object": "bag", "region": ""}, "row 1: no region"),
+        ({"object": "bag", "region": "Africa"}, "line 2: no picture; a column is named file_path"),
+        ({"path": "a", "region": "Africa"}, "line 2: no object"),
+        ({"path": "a", "object": "bag", "region": ""}, "line 2: no region"),
     ],
 )
 def test_tables_without_the_columns_are_refused(tmp_path, row, message):

@@ -286,14 +286,16 @@ def test_a_bad_scene_is_named_with_file_and_key(tmp_path, skill, record, message
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"data": null}', '{"data": {"id": 1}}', "3"])
 def test_a_file_that_is_no_scene_file(tmp_path, content):
     path = write(tmp_path, "object", content)
-    with pytest.raises(UsageError, match="is no scene file: expected a JSON object with a list `data`") as caught:
+    with pytest.raises(
+        UsageError, match=r"is no scene file: expected a JSON object with a list `data`|is not JSON: .*expected scenes"
+    ) as caught:
         read_scenes(tmp_path, V2, "val")
     assert str(path) in str(caught.value)
 
 
 def test_a_scene_file_that_is_not_utf8(tmp_path):
     write(tmp_path, "object", "").write_bytes(b'{"data": ["\xff"]}')
-    with pytest.raises(UsageError, match="is no scene file"):
+    with pytest.raises(UsageError, match=r"cannot be read as UTF-8 text: .*expected scenes"):
         read_scenes(tmp_path, V2, "val")
 
 
@@ -330,6 +332,8 @@ def test_a_file_that_is_no_box_file(tmp_path, content):
     path = boxes_path(tmp_path, "object", "val")
     path.parent.mkdir(parents=True)
     path.write_text(content)
-    with pytest.raises(UsageError, match="is no bounding-box file in the published form") as caught:
+    with pytest.raises(
+        UsageError, match=r"is no bounding-box file in the published form|is not JSON: .*expected bounding boxes"
+    ) as caught:
         read_boxes(tmp_path, "object", "val")
     assert str(path) in str(caught.value)

@@ -96,9 +96,9 @@ def test_a_run_directory(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("path_to,region\na.png,x\n", r"row 1: no file; expected a column `file_path`, got columns \['path_to', 'r"),
-        ("file_path\na.png\n./a.png\n", "row 2: a.png is listed in row 1 already"),
-        ("file_path\n", "no pictures in it"),
+        ("path_to,region\na.png,x\n", r"line 2: no file_path; .*this one has path_to, region"),
+        ("file_path\na.png\n./a.png\n", r"line 3: a.png is listed already \(.*line 2\)"),
+        ("file_path\n", "no rows in it"),
     ],
 )  # fmt: skip
 def test_bad_lists(tmp_path, content, message):

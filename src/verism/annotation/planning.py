@@ -84,7 +84,7 @@ def plan_labels(
         need = partial(
             labels_needed,
             half_width,
-            n_pictures=n,
+            n_images=n,
             sd=sd,
             design_effect=max(1.0, *(_design_effect(part, estimand.worth) for part in estimand.parts)),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
+from verism.files import read_json, write_json
 from verism.records import Prompt, RatingTask, empty_table
 from verism.store import Run
 
@@ -67,9 +67,8 @@ def study_path(run: Run, name: str | None = None) -> Path:
 def link_study(run: Run, path: Path) -> None:
     """Let a run know of a study that lies with another run, and shows its pictures, too."""
     folder = run.path / FOLDER
-    folder.mkdir(exist_ok=True)
     link = folder / f"{path.stem}-of-{path.parent.parent.name}.json"
-    link.write_text(json.dumps({"study": str(path.absolute())}) + "\n", encoding="utf-8")
+    write_json(link, {"study": str(path.absolute())})
 
 
 def find_study(run: Run, name: str | None = None) -> Path | None:
@@ -93,7 +92,7 @@ def _linked(run: Run) -> list[Path]:
     """Studies that lie with other runs and show pictures of this one."""
     paths = []
     for link in sorted((run.path / FOLDER).glob("*.json")):
-        target = Path(json.loads(link.read_text(encoding="utf-8"))["study"])
+        target = Path(read_json(link)["study"])
         if not target.exists():
             raise UsageError(f"{link}: the study {target} is gone; bring it back, or remove this file")
         paths.append(target)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from verism.annotation.votes import CHECKS, Check, Item
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import read_rows
 from verism.records import Prompt, RatingTask
 from verism.store import Run
 
@@ -126,8 +126,8 @@ def read_checks(path: Path, tasks: Sequence[RatingTask]) -> list[dict[str, str]]
     """
     by_name = {task.name: task for task in tasks}
     checks = []
-    for number, row in enumerate(read_rows(path), start=1):
-        where = f"{path}, row {number}"
+    for row in read_rows(path, "items with known answers"):
+        where = row.where
         values = {k: str(row.get(k) or "").strip() for k in ("item", "task", "answer", "check")}
         if not values["item"] or not values["answer"]:
             raise UsageError(f"{where}: columns are item, task, answer, check; item or answer is empty")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_document
+from verism.files import IMAGE_SUFFIXES, read_document
 from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
 from verism.store import Run
 from verism.suites.catalogue import stored_suite
@@ -160,5 +160,5 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
 
 def _example(told: str, folder: Path) -> str:
     """A sentence as it is; the name of a picture as its path."""
-    is_picture = Path(told).suffix.lower() in PICTURE_SUFFIXES and (folder / told).is_file()
+    is_picture = Path(told).suffix.lower() in IMAGE_SUFFIXES and (folder / told).is_file()
     return str((folder / told).absolute()) if is_picture else told

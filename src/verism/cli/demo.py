@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from verism import api
+from verism.files import write_csv
 from verism.reports.html import write_report
 from verism.reports.tables import terminal_table
 from verism.terminal import say
@@ -40,10 +40,8 @@ def run_demo(out: Path, *, limit: int, seed: int) -> None:
     # The oracle's pictures serve again: shuffling only changes whose prompt a picture answers.
     manifest = out / "oracle-pictures.csv"
     painted = [row for row in oracle.read("images").iter_rows(named=True) if row["state"] == "ok"]
-    with manifest.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(("prompt_id", "path"))
-        table.writerows((row["prompt_id"], oracle.resolve(row["path"]).absolute()) for row in painted)
+    rows = ((row["prompt_id"], oracle.resolve(row["path"]).absolute()) for row in painted)
+    write_csv(manifest, ("prompt_id", "path"), rows)
     shuffled = api.evaluate("paintskills", images=manifest, out=out / "shuffled", limit=limit, seed=seed, shuffle=True)
     runs = [model, scripted, oracle, shuffled]
     page = write_report(runs, out / "report.html")

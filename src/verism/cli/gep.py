@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from verism.errors import UsageError
-from verism.terminal import Group, put_json, say, without_nan
+from verism.files import read_lines
+from verism.terminal import Group, put_result, say
 
 if TYPE_CHECKING:
-    from verism.metrics.presentation.evaluation import VectorAgreement
-    from verism.metrics.presentation.judging import JudgeReport, ModelsReport, Protocol
+    from verism.metrics.presentation.judge_agreement import Protocol
     from verism.store import Run
     from verism.suites.gender_presentation.studies import Study
 
@@ -79,7 +78,13 @@ def gep_labels(
     """
     from dataclasses import replace
 
-    from verism.suites.gender_presentation.labels import majority_labels, read_votes, vote_agreement, write_labels
+    from verism.suites.gender_presentation.labels import (
+        LabelSummary,
+        majority_labels,
+        read_votes,
+        vote_agreement,
+        write_labels,
+    )
 
     chosen = _study(study)
     votes = read_votes(files, chosen, votes_each=votes_each)
@@ -90,42 +95,10 @@ def gep_labels(
             raise UsageError(f"--model {model}: no votes on its pictures; there are those of {', '.join(models)}")
     labels = majority_labels(votes)
     agreement = vote_agreement(votes, by_attribute=True, seed=seed)
-    by_attribute = {
-        attribute.name: [label for label in labels if label.attribute == attribute.name]
-        for attribute in chosen.attributes
-    }
-    record: dict[str, Any] = {
-        "n_votes": len(votes.votes),
-        "n_voters": len({vote.worker for vote in votes.votes if vote.worker is not None}),
-        "n_tasks": votes.n_tasks,
-        "n_rejected": votes.n_rejected,
-        "n_labels": len(labels),
-        "n_undecided": sum(label.label is None for label in labels),
-        "models": sorted({label.picture.model or "(none)" for label in labels}),
-        "alpha": {name: dict(found._asdict()) for name, found in agreement.items()},
-        "attributes": {
-            name: {"labels": len(of), "seen": sum(label.label == 1 for label in of)}
-            for name, of in by_attribute.items()
-            if of
-        },
-    }
     if out is not None:
         write_labels(out, labels)
-    if as_json:
-        put_json(without_nan(record))
-    else:
-        voters = f" of {record['n_voters']:,} people" if record["n_voters"] else ""
-        click.echo(
-            f"{record['n_votes']:,} votes{voters}: {record['n_labels']:,} labels, {record['n_undecided']:,} undecided"
-        )
-        if votes.n_rejected:
-            click.echo(f"{votes.n_rejected:,} rows of rejected work left out")
-        click.echo(f"Krippendorff's alpha {_number(agreement['all'])}")
-        rows = [
-            [name, f"{n['labels']:,}", f"{n['seen']:,}", _number(agreement[name])]
-            for name, n in record["attributes"].items()
-        ]
-        click.echo(_aligned([["attribute", "labels", "seen", "alpha"], *rows]))
+    names = [attribute.name for attribute in chosen.attributes]
+    put_result(LabelSummary(votes=votes, labels=labels, agreement=agreement, attributes=names), as_json)
     if out is not None:
         say(f"written: {out}")
 
@@ -163,11 +136,11 @@ def gep_judge(
     verism gep judge runs/sd15 --labels labels.csv
     verism gep judge runs/sd15 runs/dalle2 --labels sd15.csv --labels dalle2.csv --estimator CLS --json
     """
-    from verism.metrics.presentation.judging import judge_estimator, judge_models, models_record, report_record
+    from verism.metrics.presentation.judge_agreement import EstimatorResult, judge_estimator, judge_models
     from verism.suites.gender_presentation.judged import judged_by
 
     opened = _opened(runs, label_files, protocol)
-    results: list[tuple[str, tuple[str, str], dict[str, JudgeReport], ModelsReport | None]] = []
+    results = []
     for name in estimators or ESTIMATORS:
         for pair in _pairs(opened[0][1]):
             reports = {}
@@ -184,31 +157,14 @@ def gep_judge(
                         seed=seed,
                     )
             if reports:
-                results.append((name, pair, reports, judge_models(reports) if len(reports) > 1 else None))
+                models = judge_models(reports) if len(reports) > 1 else None
+                results.append(EstimatorResult(estimator=name, protocol=protocol, reports=reports, models=models))
     if not results:
         raise UsageError(
             f"no verdicts of {' or '.join(estimators or ESTIMATORS)} under the protocol {protocol} in "
             f"{', '.join(map(str, runs))}; the run needs --clip or --vqa"
         )
-    if as_json:
-        put_json(
-            without_nan(
-                [
-                    {
-                        "estimator": name,
-                        "runs": {run: report_record(report) for run, report in reports.items()},
-                        "models": None if models is None else models_record(models),
-                    }
-                    for name, _, reports, models in results
-                ]
-            )
-        )
-        return
-    for name, _, reports, models in results:
-        for run_name, report in reports.items():
-            click.echo(_report_text(f"{name} ({protocol}), {run_name}", report))
-        if models is not None:
-            click.echo(_models_text(f"{name} ({protocol}), all runs", models))
+    put_result(results, as_json)
 
 
 def _opened(
@@ -282,7 +238,7 @@ def gep_ablate(
     verism gep ablate runs/sd15 --labels labels.csv --protocol released
     verism gep ablate runs/sd15 --labels labels.csv --captions coco.txt --clip openai/clip-vit-large-patch14
     """
-    from verism.metrics.presentation.judging import judge_estimator, report_record
+    from verism.metrics.presentation.judge_agreement import AblationResult, judge_estimator
     from verism.suites.gender_presentation.judged import judged_variants
 
     if len(label_files) > 1:
@@ -306,36 +262,31 @@ def gep_ablate(
         )
     except ModuleNotFoundError as err:
         raise UsageError(f"{err}; or use --protocol corrected") from err
-    results = [
-        (name, pair, judge_estimator(
-            rows, genders=pair, attributes=[a.name for a in study.attributes],
-            protocol=protocol, group_size=group_size, seed=seed,
-        ))
+    variants = [
+        (
+            name,
+            judge_estimator(
+                rows,
+                genders=pair,
+                attributes=[attribute.name for attribute in study.attributes],
+                protocol=protocol,
+                group_size=group_size,
+                seed=seed,
+            ),
+        )
         for name, rows in judged.items()
         for pair in _pairs(study)
-    ]  # fmt: skip
-    if as_json:
-        put_json(without_nan([{"variant": name, **report_record(report)} for name, _, report in results]))
-        return
-    rows = [["variant", "difference", "on", "tau", "MCC", "mean AUC"]]
-    for name, pair, report in results:
-        found = {} if report.artificial is None else {"artificial sets": report.artificial.overall}
-        found |= {setting: vectors.agreement for setting, vectors in report.vectors.items()}
-        for on, agreement in found.items():
-            rows.append(
-                [name, " - ".join(pair), on, _number(agreement.tau), _number(agreement.mcc), _number(report.auc.mean)]
-            )
-    click.echo(_aligned(rows))
-    for note in dict.fromkeys(report.artificial_note for _, _, report in results if report.artificial_note):
-        say(f"artificial sets: {note}")
+    ]
+    put_result(AblationResult(variants), as_json)
+    if not as_json:
+        for note in dict.fromkeys(report.artificial_note for _, report in variants if report.artificial_note):
+            say(f"artificial sets: {note}")
 
 
 def _lines(path: Path | None, option: str) -> list[str]:
     if path is None:
         return []
-    if not path.is_file():
-        raise UsageError(f"{option} {path}: no such file")
-    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    lines = read_lines(path)
     if not lines:
         raise UsageError(f"{option} {path}: no lines in it")
     return lines
@@ -367,69 +318,3 @@ def _text_vectors(run: Run, judge: str, clip: str | None, device: str | None) ->
         return np.stack([known[text] for text in texts])
 
     return vectors
-
-
-# ---------------------------------------------------------------------------------------------------------------- text
-def _number(interval: Any) -> str:
-    """``0.64 [0.34, 0.82]``; a dash where undefined."""
-    if math.isnan(interval.value):
-        return "-"
-    if math.isnan(interval.low):
-        return f"{interval.value:.3f}"
-    return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-
-
-def _agreements(found: Mapping[str, VectorAgreement]) -> list[list[str]]:
-    return [
-        [name, _number(a.tau), _number(a.mcc), _number(a.pearson), f"{a.n_used:,}", f"{a.n_zero:,}"]
-        for name, a in found.items()
-    ]
-
-
-def _report_text(title: str, report: JudgeReport) -> str:
-    lines = [
-        title,
-        f"difference: {' - '.join(report.genders)}; {report.n_used:,} labelled answers used, {report.n_unusable:,} "
-        f"labelled without an answer, {report.n_unlabelled:,} not labelled",
-        "",
-    ]
-    found = {setting: vectors.agreement for setting, vectors in report.vectors.items()}
-    if report.artificial is not None:
-        found["artificial sets"] = report.artificial.overall
-        found |= {f"  scale {scale:g}": agreement for scale, agreement in report.artificial.by_scale.items()}
-    lines.append(_aligned([["", "tau", "MCC of signs", "Pearson", "n", "zeros"], *_agreements(found)]))
-    if report.artificial_note:
-        lines.append(f"artificial sets: {report.artificial_note}")
-    lines.append("")
-    scores = [[s, f"{v.automatic_score:.4g}", f"{v.human_score:.4g}"] for s, v in report.vectors.items()]
-    lines += [_aligned([["GEP score", "judge", "people"], *scores]), ""]
-    header = ["attribute", "AUC", *(f"AUC {gender}" for gender in report.auc_by_gender), "gender / attribute"]
-    rows = [header, ["mean", *(_number(t.mean) for t in (report.auc, *report.auc_by_gender.values())), ""]]
-    for name, auc in report.auc.groups.items():
-        of_one = (
-            _number(table.groups[name]) if name in table.groups else "-" for table in report.auc_by_gender.values()
-        )
-        rows.append([name, _number(auc), *of_one, _number(report.ratios[name].ratio)])
-    lines += [_aligned(rows), ""]
-    return "\n".join(lines)
-
-
-def _models_text(title: str, models: ModelsReport) -> str:
-    ranks = zip(models.entries, models.scores.ranks_automatic.tolist(), models.scores.ranks_reference.tolist())
-    rows = [[model, setting, f"{judge:g}", f"{people:g}"] for (model, setting), judge, people in ranks]
-    tau = "-" if math.isnan(models.scores.tau) else f"{models.scores.tau:.3f}"
-    lines = [title, f"tau of scores {tau}", _aligned([["run", "setting", "rank by judge", "by people"], *rows]), ""]
-    if models.mixed is not None:
-        found = _agreements({"artificial sets of all runs": models.mixed})
-        lines += [_aligned([["", "tau", "MCC of signs", "Pearson", "n", "zeros"], *found]), ""]
-        pairs = [
-            [name.replace("_", " "), "-" if math.isnan(pair.tau) else f"{pair.tau:.3f}", f"{pair.pairs:,}"]
-            for name, pair in models.pairs.items()
-        ]
-        lines += [_aligned([["pairs of", "tau", "pairs"], *pairs]), ""]
-    return "\n".join(lines)

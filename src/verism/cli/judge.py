@@ -208,14 +208,14 @@ def _read_tones(ids: Sequence[str], observations: pl.DataFrame) -> Iterator[Read
     """Tones as the suite reads them, and besides by the pixel rule, of the largest face."""
     from verism.pipeline.calibration import Reading
     from verism.records import Prompt
-    from verism.suites.shown import Shown, VerdictRows
     from verism.suites.social_bias.evidence import tone_rows
     from verism.suites.social_bias.studies import TONE, Axis
+    from verism.suites.verdict_table import ShownImage, VerdictRows
 
     nothing = Prompt(prompt_id="", suite="social_bias", text="")
     rows = VerdictRows()
     axis = Axis(name=TONE, question="", choices=(), strip="", groups=())
-    tone_rows(rows, [Shown(image_id=i, prompt=nothing, index=0, problem=None) for i in ids], axis, observations)
+    tone_rows(rows, [ShownImage(image_id=i, prompt=nothing, index=0, problem=None) for i in ids], axis, observations)
     for row in rows.table().iter_rows(named=True):
         yield Reading(row["image_id"], TONE, row["protocol"], None if row["value"] is None else f"{row['value']:.0f}")
     largest: Mapping[str, Any] = {

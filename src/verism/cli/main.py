@@ -390,16 +390,25 @@ cli.add_command(train)
 # ------------------------------------------------------------------------------------------------------------ listings
 @cli.command("list")
 @click.argument("what", type=click.Choice(["suites", "models", "judges", "protocols", "environments", "classes"]))
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True)
-def list_command(what: str, as_json: bool) -> None:
-    """What there is to choose from.
+def list_command(what: str, name: str | None, as_json: bool) -> None:
+    """What there is to choose from; with the NAME of a model or judge, what can be written behind it.
 
     \b
     verism list judges
-    verism list classes --json
+    verism list judges onnx
+    verism list models diffusers --json
     """
-    from verism.cli.listing import listing
+    from verism.cli.listing import listing, option_listing, option_text
 
+    if name is not None:
+        records = option_listing(what, name)
+        if as_json:
+            put_json(records)
+        else:
+            click.echo("\n\n".join("\n".join(option_text(record)) for record in records))
+        return
     rows = listing(what)
     if as_json:
         put_json([{"name": name, "description": text} for name, text in rows])

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from fractions import Fraction
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from verism.cli._metric_files import (
+    read_array,
+    read_candidates,
+    read_clusters,
+    read_counts,
+    read_features,
+    read_features_or_statistics,
+    read_frequencies,
+    read_pixels,
+    read_references,
+    usage,
+)
 from verism.errors import UsageError, VerismError
-from verism.terminal import Group, put_json, say, without_nan
+from verism.terminal import Group, put_result, say
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from verism.metrics.frechet import FeatureStatistics
+    from verism.judges.skin_tone.colour import SkinColour
 
 __all__ = ["metrics"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Array = Any  # numpy arrays: numpy is loaded with the first command, not with the command line
 
 # From here on an interval takes more than a moment: features of a Fréchet distance, and products between two sets.
 LONG_JACKKNIFE = 512
 LONG_PRDC = 10**10
-LONG_NOTE = "computed anew for many parts of the pictures, which takes a while; --no-interval leaves them out"
+LONG_NOTE = "computed anew for many parts of the images, which takes a while; --no-interval leaves them out"
 
 
 @click.group(cls=Group)
@@ -41,7 +46,7 @@ def metrics() -> None:
     verism metrics fid --real coco_val.npz --generated mine.npy --json
     verism metrics captions --references captions_val2014.json --candidates results.json
 
-    Arrays are .npy, or .npz with a single array (or one named `features`): one row per picture. Pickles are not opened.
+    Arrays are .npy, or .npz with a single array (or one named `features`): one row per image. Pickles are not opened.
     """
 
 
@@ -57,12 +62,12 @@ def _files(*names: str, what: str) -> Callable[[F], F]:
     return decorate
 
 
-_sides = _files("real", "generated", what="Features of {} pictures, shape (pictures, features).")
+_sides = _files("real", "generated", what="Features of {} images, shape (images, features).")
 _embeddings = _files("image-embeddings", "text-embeddings", what="Vectors of {}s, shape (N, D), not normalised.")
 _prompts = click.option(
     "--prompts",
     type=click.Path(path_type=Path),
-    help="Text file, line i the prompt of generated picture i: intervals keep pictures of one prompt together.",
+    help="Text file, line i the prompt of generated image i: intervals keep images of one prompt together.",
 )
 _no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out: they take most of the time.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -79,51 +84,41 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 def metrics_prdc(
     real: Path, generated: Path, k: int, inclusive: bool, no_interval: bool, seed: int, as_json: bool
 ) -> None:
-    """Precision, recall, density and coverage of generated pictures against real ones.
+    """Precision, recall, density and coverage of generated images against real ones.
 
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
     verism metrics prdc --real real.npy --generated mine.npy --inclusive
     """
     from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
+    from verism.metrics.results import PRDCResult
 
-    x, y = _features(real, "--real"), _features(generated, "--generated")
-    with _usage():
+    x, y = read_features(real, "--real"), read_features(generated, "--generated")
+    intervals = None
+    with usage():
         values = prdc(x, y, k, strict=not inclusive)
-        ceiling = expected_coverage(len(x), len(y), k)
-        intervals = None
         if not no_interval:
             if len(x) * len(y) * x.shape[1] > LONG_PRDC:
                 say(f"intervals: {LONG_NOTE}")
             halves = half_samples(x, y, k, seed=seed, strict=not inclusive, values=values)
-            intervals = {
-                "precision": halves.interval("precision"),
-                "recall": halves.interval("recall"),
-                "density": halves.interval("density"),
-                "coverage": halves.interval("coverage"),
-            }
-    if as_json:
-        result = values._asdict() | {
-            "k": k,
-            "strict": not inclusive,
-            "n_real": len(x),
-            "n_generated": len(y),
-            "features": x.shape[1],
-            "expected_coverage": ceiling,
-            "intervals": None if intervals is None else {name: _ends(ends) for name, ends in intervals.items()},
-        }
-        put_json(without_nan(result))
-        return
-    for name in PRDC._fields:
-        note = f"   equal distributions: {ceiling:.4f}" if name == "coverage" else ""
-        click.echo(_row(name, getattr(values, name), None if intervals is None else intervals[name]) + note)
-    click.echo(f"k = {k}; {_counts(len(x), len(y), x.shape[1])}")
+            intervals = {name: halves.interval(name) for name in PRDC._fields}  # type: ignore[arg-type]
+        result = PRDCResult(
+            values=values,
+            expected_coverage=expected_coverage(len(x), len(y), k),
+            intervals=intervals,
+            k=k,
+            strict=not inclusive,
+            n_real=len(x),
+            n_generated=len(y),
+            dim=x.shape[1],
+        )
+    put_result(result, as_json)
 
 
 @metrics.command("fid")
 @_sides
 @_prompts
-@click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated pictures.")
+@click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated images.")
 @_no_interval
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the groups that are left out in turn.")
 @_as_json
@@ -139,49 +134,30 @@ def metrics_fid(
     verism metrics fid --real coco_val.npz --generated mine.npy --infinity
     """
     from verism.metrics.frechet import FeatureStatistics, fid_infinity, frechet_from_features, frechet_interval
+    from verism.metrics.results import FrechetResult
 
-    first, second = _features_or_statistics(real, "--real"), _features_or_statistics(generated, "--generated")
-    interval = extrapolated = None
-    with _usage():
-        told = frechet_from_features(first, second)
-        clusters = None if prompts is None else _labels(prompts, _n_rows(second, generated))
-        if told.warning:
-            say(f"warning: {told.warning}")
+    first = read_features_or_statistics(real, "--real")
+    second = read_features_or_statistics(generated, "--generated")
+    interval = infinite = None
+    with usage():
+        distance = frechet_from_features(first, second)
+        if prompts is not None and isinstance(second, FeatureStatistics):
+            raise UsageError(f"--prompts needs the features of the generated images; {generated} has statistics")
+        clusters = read_clusters(prompts, len(second))
+        if distance.warning:
+            say(f"warning: {distance.warning}")
         if not no_interval:
-            if told.dim >= LONG_JACKKNIFE:
+            if distance.dim >= LONG_JACKKNIFE:
                 say(f"interval: {LONG_NOTE}")
             interval = frechet_interval(first, second, clusters=clusters, seed=seed)
         if infinity:
             if isinstance(second, FeatureStatistics):
-                raise UsageError(f"--infinity needs the features of the generated pictures; {generated} has statistics")
+                raise UsageError(f"--infinity needs the features of the generated images; {generated} has statistics")
             n_groups = 0 if no_interval else 10
-            extrapolated = fid_infinity(first, second, clusters=clusters, n_groups=n_groups, seed=seed)
-            if extrapolated.warning and extrapolated.warning != told.warning:
-                say(f"warning: {extrapolated.warning}")
-    if as_json:
-        result: dict[str, Any] = {
-            "fid": told.value,
-            "n_real": told.n_real,
-            "n_generated": told.n_generated,
-            "features": told.dim,
-            "warning": told.warning,
-        }
-        if interval is not None:
-            result["interval"] = _ends(interval)
-        if extrapolated is not None:
-            result["fid_infinity"] = {
-                "value": extrapolated.value,
-                "interval": _ends(extrapolated),
-                "slope": extrapolated.slope,
-                "sizes": extrapolated.sizes.tolist(),
-                "distances": extrapolated.values.tolist(),
-            }
-        put_json(without_nan(result))
-        return
-    click.echo(_row("fid", told.value, interval))
-    if extrapolated is not None:
-        click.echo(_row("fid-infinity", extrapolated.value, extrapolated))
-    click.echo(_counts(told.n_real, told.n_generated, told.dim))
+            infinite = fid_infinity(first, second, clusters=clusters, n_groups=n_groups, seed=seed)
+            if infinite.warning and infinite.warning != distance.warning:
+                say(f"warning: {infinite.warning}")
+    put_result(FrechetResult(distance=distance, interval=interval, infinity=infinite), as_json)
 
 
 @metrics.command("kid")
@@ -209,41 +185,19 @@ def metrics_kid(
     verism metrics kid --real real.npy --generated mine.npy --published --subset-size 500
     """
     from verism.metrics.kernel import kid, kid_subsets
+    from verism.metrics.results import KernelResult
 
-    x, y = _features(real, "--real"), _features(generated, "--generated")
+    x, y = read_features(real, "--real"), read_features(generated, "--generated")
     parts = None
-    with _usage():
-        told = kid(x, y, clusters=None if prompts is None else _labels(prompts, len(y)))
+    with usage():
+        distance = kid(x, y, clusters=read_clusters(prompts, len(y)))
         if published:
             parts = kid_subsets(x, y, subsets=subsets, subset_size=subset_size, seed=seed)
-    if as_json:
-        result: dict[str, Any] = {
-            "kid": told.value,
-            "interval": _ends(told),
-            "n_real": told.n_real,
-            "n_generated": told.n_generated,
-            "features": x.shape[1],
-        }
-        if parts is not None:
-            result["published"] = {
-                "kid_mean": parts.mean,
-                "kid_std": parts.std,
-                "subsets": subsets,
-                "subset_size": subset_size,
-                "seed": seed,
-            }
-        put_json(without_nan(result))
-        return
-    click.echo(_row("kid", told.value, told, digits=6))
-    if parts is not None:
-        click.echo(
-            f"{'kid, subsets':<14} {parts.mean:>10.6f}  ± {parts.std:.6f}   {subsets} of {subset_size:,} pictures"
-        )
-    click.echo(_counts(told.n_real, told.n_generated, x.shape[1]))
+    put_result(KernelResult(distance=distance, dim=x.shape[1], published=parts, seed=seed), as_json)
 
 
 @metrics.command("inception-score")
-@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (pictures, classes).")
+@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (images, classes).")
 @click.option("--probabilities", type=click.Path(path_type=Path), help="Instead: rows of sum 1.")
 @click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Consecutive parts.")
 @_prompts
@@ -257,32 +211,23 @@ def metrics_inception_score(
     verism metrics inception-score --logits logits.npy --json
     """
     from verism.metrics.inception_score import inception_score
+    from verism.metrics.results import InceptionResult
 
     if (logits is None) == (probabilities is None):
         raise UsageError("give one of --logits and --probabilities")
-    path, option = (logits, "--logits") if logits is not None else (probabilities, "--probabilities")
-    assert path is not None
-    given = _features(path, option)
-    with _usage():
-        told = inception_score(
-            given,
-            kind="logits" if logits is not None else "probabilities",
+    if logits is not None:
+        predictions = read_features(logits, "--logits")
+    else:
+        assert probabilities is not None
+        predictions = read_features(probabilities, "--probabilities")
+    with usage():
+        score = inception_score(
+            predictions,
+            kind="probabilities" if logits is None else "logits",
             splits=splits,
-            clusters=None if prompts is None else _labels(prompts, len(given)),
+            clusters=read_clusters(prompts, len(predictions)),
         )
-    if as_json:
-        result = {
-            "inception_score": told.mean,
-            "std": told.std,
-            "splits": told.splits,
-            "whole": {"value": told.value, "interval": _ends(told)},
-            "n_generated": told.n,
-        }
-        put_json(without_nan(result))
-        return
-    click.echo(f"{'inception score':<16} {told.mean:>8.4f}  ± {told.std:.4f}   {told.splits} splits, as published")
-    click.echo(f"{'all at once':<16} {told.value:>8.4f}  [{told.low:.4f}, {told.high:.4f}]")
-    click.echo(f"{told.n:,} pictures, {given.shape[1]:,} classes")
+    put_result(InceptionResult(score=score, n_classes=predictions.shape[1]), as_json)
 
 
 # ------------------------------------------------------------------------------------------------------------ captions
@@ -298,59 +243,39 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
     """BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit; METEOR and SPICE on request.
 
     References: {"annotations": [{"image_id": 1, "caption": "a dog"}, ...]}. Candidates: [{"image_id": 1, "caption":
-    "a cat"}], one of each picture. Pictures without a candidate are left out, as is usual, and counted.
+    "a cat"}], one of each image. Images without a candidate are left out, as is usual, and counted.
 
     \b
     verism metrics captions --references refs.json --candidates cands.json --json
     verism metrics captions --references refs.json --candidates cands.json --with meteor --with spice
     """
-    from verism.metrics.captions import (
-        DEFAULT_METRICS,
-        TOOLKIT_NAMES,
-        MissingTool,
-        ToolFailed,
-        caption_scores,
-    )
+    from verism.metrics.captions import DEFAULT_METRICS, MissingTool, ToolFailed, caption_scores
+    from verism.metrics.results import CaptionResult
 
-    meant, said = _references(references), _candidates(candidates)
-    if unknown := [key for key in said if key not in meant]:
+    by_people, generated = read_references(references, "--references"), read_candidates(candidates, "--candidates")
+    if unknown := [key for key in generated if key not in by_people]:
         raise UsageError(
-            f"{len(unknown):,} of {len(said):,} candidates have no reference, such as image_id {unknown[0]!r}: are "
-            f"{candidates} and {references} of the same data set?"
+            f"{len(unknown):,} of {len(generated):,} candidates have no reference, such as image_id {unknown[0]!r}: "
+            f"are {candidates} and {references} of the same data set?"
         )
     try:
-        with _usage():
-            told = caption_scores(
-                meant,
-                said,
+        with usage():
+            scores = caption_scores(
+                by_people,
+                generated,
                 metrics=(*DEFAULT_METRICS, *extra),  # type: ignore[arg-type]  # click checked them
                 tokenizer=tokenizer,  # type: ignore[arg-type]
                 unmatched="count",
             )
     except (MissingTool, ToolFailed) as err:
         raise VerismError(str(err)) from err
-    names = {name: TOOLKIT_NAMES[name] for name in TOOLKIT_NAMES if name in told.values}
-    if as_json:
-        result = {
-            **{shown: told.values[name].value for name, shown in names.items()},
-            "intervals": {shown: _ends(told.values[name]) for name, shown in names.items()},
-            "n_used": told.n_used,
-            "n_unusable": told.n_unusable,
-            "tokenizer": told.tokenizer,
-        }
-        put_json(without_nan(result))
-        return
-    for name, shown in names.items():
-        click.echo(_row(shown, told.values[name].value, told.values[name]))
-    click.echo(f"{told.n_used:,} pictures, {told.n_unusable:,} without a candidate left out")
+    put_result(CaptionResult(scores=scores), as_json)
 
 
 # ---------------------------------------------------------------------------------------------------------- embeddings
 @metrics.command("r-precision")
 @_embeddings
-@click.option(
-    "--positive", type=click.Path(path_type=Path), help="Row of each picture's text.  [default: the same row]"
-)
+@click.option("--positive", type=click.Path(path_type=Path), help="Row of each image's text.  [default: the same row]")
 @click.option(
     "--protocol", type=click.Choice(["released", "corrected"]), default="corrected", show_default=True, help="See docs."
 )
@@ -370,43 +295,22 @@ def metrics_r_precision(
     seed: int,
     as_json: bool,
 ) -> None:
-    """How often a picture is nearer to its own text than to all others of a pool.
+    """How often an image is nearer to its own text than to all others of a pool.
 
     \b
     verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy --protocol released --json
     verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy
     """
+    from verism.metrics.results import RPrecisionResult
     from verism.metrics.retrieval import r_precision
 
-    images, texts = _features(image_embeddings, "--image-embeddings"), _features(text_embeddings, "--text-embeddings")
-    rows = None if positive is None else _array(positive, "--positive")
-    with _usage():
-        told = r_precision(
-            images,
-            texts,
-            positive=rows,
-            protocol=protocol,  # type: ignore[arg-type]  # click checked both
-            method=method,  # type: ignore[arg-type]
-            pool=pool,
-            repeats=repeats,
-            seed=seed,
-        )
-    if as_json:
-        result = {
-            "r_precision": told.value,
-            "interval": _ends(told),
-            "n_used": told.n_used,
-            "n_unusable": told.n_unusable,
-            "protocol": protocol,
-            "method": method or ("sampled" if protocol == "released" else "exact"),
-            "pool": pool,
-        }
-        put_json(without_nan(result))
-        return
-    click.echo(_row("r-precision", told.value, told))
-    click.echo(
-        f"{protocol}, pool of {pool}; {told.n_used:,} pictures, {told.n_unusable:,} unusable; {len(texts):,} texts"
-    )
+    images = read_features(image_embeddings, "--image-embeddings")
+    texts = read_features(text_embeddings, "--text-embeddings")
+    rows = None if positive is None else read_array(positive, "--positive")
+    chosen: Any = {"protocol": protocol, "method": method or ("sampled" if protocol == "released" else "exact")}
+    with usage():
+        precision = r_precision(images, texts, positive=rows, **chosen, pool=pool, repeats=repeats, seed=seed)
+    put_result(RPrecisionResult(precision=precision, **chosen, pool=pool, n_texts=len(texts)), as_json)
 
 
 @metrics.command("clipscore")
@@ -423,35 +327,20 @@ def metrics_r_precision(
 def metrics_clipscore(
     image_embeddings: Path, text_embeddings: Path, scale: str, prompts: Path | None, as_json: bool
 ) -> None:
-    """Mean agreement of pictures with their texts, row by row.
+    """Mean agreement of images with their texts, row by row.
 
     \b
     verism metrics clipscore --image-embeddings i.npy --text-embeddings t.npy --scale hessel --json
     """
-    import numpy as np
+    from verism.metrics.results import ClipScoreResult
+    from verism.metrics.retrieval import mean_clipscore
 
-    from verism.metrics.retrieval import clipscore, mean_score
-    from verism.statistics import cluster_bootstrap_mean
-
-    images, texts = _features(image_embeddings, "--image-embeddings"), _features(text_embeddings, "--text-embeddings")
-    with _usage():
-        scores = clipscore(images, texts, scale=scale)  # type: ignore[arg-type]  # click checked it
-        told = mean_score(scores)
-        usable = ~np.isnan(scores)
-        clusters = np.arange(len(scores)) if prompts is None else _labels(prompts, len(scores))
-        interval = cluster_bootstrap_mean(scores[usable], clusters[usable], seed=0)
-    if as_json:
-        result = {
-            "clipscore": told.value,
-            "interval": _ends(interval),
-            "scale": scale,
-            "n_used": told.n_used,
-            "n_unusable": told.n_unusable,
-        }
-        put_json(without_nan(result))
-        return
-    click.echo(_row("clipscore", told.value, interval))
-    click.echo(f"scale {scale}; {told.n_used:,} pictures, {told.n_unusable:,} unusable")
+    images = read_features(image_embeddings, "--image-embeddings")
+    texts = read_features(text_embeddings, "--text-embeddings")
+    with usage():
+        clusters = read_clusters(prompts, len(images))
+        score = mean_clipscore(images, texts, scale=scale, clusters=clusters)  # type: ignore[arg-type]  # click checked
+    put_result(ClipScoreResult(score=score, scale=scale), as_json)
 
 
 # ------------------------------------------------------------------------------------------- gender presentation (GEP)
@@ -472,35 +361,15 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     \b
     verism metrics gep --frequencies frequencies.csv --json
     """
-    result = []
-    for (model, setting), genders in _frequencies(frequencies).items():
-        names = list(genders)
-        for place, first in enumerate(names):
-            for second in names[place + 1 :]:
-                vector = {a: genders[first][a] - genders[second][a] for a in genders[first]}
-                entry: dict[str, Any] = {
-                    "model": model,
-                    "setting": setting,
-                    "genders": [first, second],
-                    "vector": {a: float(v) for a, v in vector.items()},
-                    "gep": float(sum(map(abs, vector.values())) / len(vector)),
-                }
-                if len(names) > 2:
-                    gaps = [max(f[a] for f in genders.values()) - min(f[a] for f in genders.values()) for a in vector]
-                    entry["largest_gap"] = float(sum(gaps) / len(gaps))
-                result.append(entry)
-    if as_json:
-        put_json(result)
-        return
-    for entry in result:
-        first, second = entry["genders"]
-        click.echo(f"{entry['model']}, {entry['setting']}: {first} minus {second}")
-        width = max(14, *map(len, entry["vector"]))
-        for name, value in entry["vector"].items():
-            click.echo(f"  {name:<{width}} {value:>+9.4f}")
-        click.echo(f"  {'GEP score':<{width}} {entry['gep']:>9.4f}")
-        if "largest_gap" in entry:
-            click.echo(f"  {'largest gap':<{width}} {entry['largest_gap']:>9.4f}  over all genders")
+    from verism.metrics.presentation import exact_pairs
+    from verism.metrics.results import PresentationResult
+
+    results = [
+        PresentationResult(model=model, setting=setting, pair=pair)
+        for (model, setting), genders in read_frequencies(frequencies, "--frequencies").items()
+        for pair in exact_pairs(genders)
+    ]
+    put_result(results, as_json)
 
 
 # ----------------------------------------------------------------------------------------------------------- skin tone
@@ -511,7 +380,7 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     required=True,
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A picture, or a flat patch of colour; may be given again.",
+    help="An image, or a flat patch of colour; may be given again.",
 )
 @click.option("--box", metavar="X0,Y0,X1,Y1", help="Only this region, pixels, ends excluded. By default all of it.")
 @click.option(
@@ -526,11 +395,11 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     type=click.Choice(["none", "grey-world", "shades-of-grey", "white-patch"]),
     default="none",
     show_default=True,
-    help="How the light that is corrected for is estimated, from the whole picture.",
+    help="How the light that is corrected for is estimated, from the whole image.",
 )
 @_as_json
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
-    """Colour, ITA and Monk tone of a picture or a region of it, whatever it shows: no face is looked for.
+    """Colour, ITA and Monk tone of an image or a region of it, whatever it shows: no face is looked for.
 
     Three ways: corrected (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
     computes it, swapped channels and 8-bit Lab included; its index counts from 0), and the pixel rule of its authors.
@@ -545,60 +414,78 @@ def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumi
     from verism.metrics.colour import rule_tone
 
     sides = None if box is None else _box(box)
+    settings: Any = {"average": average, "illumination": illumination}  # click checked the names
     results = []
     for path in images:
-        pixels = _pixels(path, "--image")
+        pixels = read_pixels(path, "--image")
         height, width = pixels.shape[:2]
         x0, y0, x1, y1 = sides or (0, 0, width, height)
         if x1 > width or y1 > height:
-            raise UsageError(f"--box {box} must lie within the picture; {path} is {width} x {height} pixels")
+            raise UsageError(f"--box {box} must lie within the image; {path} is {width} x {height} pixels")
         mask = np.zeros((height, width), dtype=bool)
         mask[y0:y1, x0:x1] = True
-        settings: Any = {"average": average, "illumination": illumination}  # click checked the names
         skin = measure_skin(pixels, mask, min_pixels=1, **settings)
-        tone, rgb, n_passed = rule_tone(pixels, mask)
-        results.append(
-            {
-                "image": str(path),
-                "box": [x0, y0, x1, y1],
-                "n_pixels": (x1 - x0) * (y1 - y0),
-                "corrected": {
-                    "ita_deg": skin.ita_deg,
-                    "monk_tone": skin.tone,
-                    "monk_tone_by_ita": skin.tone_by_ita or None,
-                    "lab": list(skin.lab),
-                    "rgb": list(skin.rgb255),
-                    "delta_e": skin.delta_e,
-                    "n_pixels": skin.n_pixels,
-                    "state": skin.state,
-                    "note": skin.note,
-                },
-                "released": {
-                    "ita_deg": skin.released_ita_deg,
-                    "monk_tone": skin.released_tone or None,
-                    "index": skin.released_tone - 1 if skin.released_tone else None,
-                },
-                "pixel_rule": {"monk_tone": tone or None, "rgb": rgb.tolist(), "n_pixels": n_passed},
-            }
-        )
-    if as_json:
-        put_json(without_nan(results if len(results) > 1 else results[0]))
-        return
-    for number, result in enumerate(results):
-        corrected, released, rule = (cast(dict[str, Any], result[w]) for w in ("corrected", "released", "pixel_rule"))
-        click.echo("\n" * (number > 0) + f"{result['image']}: {result['n_pixels']:,} pixels")
-        click.echo(f"  {'':<12} {'tone':>4} {'ITA':>8}  colour (sRGB)")
-        for name, way, tone in (
-            ("corrected", corrected, corrected["monk_tone"]),
-            ("by ITA", {}, corrected["monk_tone_by_ita"]),
-            ("released", released, released["monk_tone"]),
-            ("pixel rule", rule, rule["monk_tone"]),
+        tone, rgb, n_pixels = rule_tone(pixels, mask)
+        rule = {"monk_tone": tone or None, "rgb": rgb.tolist(), "n_pixels": n_pixels}
+        results.append(_Tone(image=str(path), box=(x0, y0, x1, y1), skin=skin, pixel_rule=rule))
+    put_result(results if len(results) > 1 else results[0], as_json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tone:
+    """Colour and tone of a region of an image, three ways."""
+
+    image: str
+    box: tuple[int, int, int, int]
+    skin: SkinColour
+    pixel_rule: Mapping[str, Any]
+
+    @property
+    def n_pixels(self) -> int:
+        x0, y0, x1, y1 = self.box
+        return (x1 - x0) * (y1 - y0)
+
+    def record(self) -> dict[str, Any]:
+        skin = self.skin
+        return {
+            "image": self.image,
+            "box": list(self.box),
+            "n_pixels": self.n_pixels,
+            "corrected": {
+                "ita_deg": skin.ita_deg,
+                "monk_tone": skin.tone,
+                "monk_tone_by_ita": skin.tone_by_ita or None,
+                "lab": list(skin.lab),
+                "rgb": list(skin.rgb255),
+                "delta_e": skin.delta_e,
+                "n_pixels": skin.n_pixels,
+                "state": skin.state,
+                "note": skin.note,
+            },
+            "released": {
+                "ita_deg": skin.released_ita_deg,
+                "monk_tone": skin.released_tone or None,
+                "index": skin.released_tone - 1 if skin.released_tone else None,
+            },
+            "pixel_rule": dict(self.pixel_rule),
+        }
+
+    def text(self) -> str:
+        from verism.metrics.results import number
+
+        skin, rule = self.skin, self.pixel_rule
+        lines = [f"{self.image}: {self.n_pixels:,} pixels", f"  {'':<12} {'tone':>4} {'ITA':>8}  colour (sRGB)"]
+        for name, tone, angle, rgb in (
+            ("corrected", skin.tone, number(skin.ita_deg, 2), skin.rgb255),
+            ("by ITA", skin.tone_by_ita, "", ()),
+            ("released", skin.released_tone, number(skin.released_ita_deg, 2), ()),
+            ("pixel rule", rule["monk_tone"], "", rule["rgb"]),
         ):
-            angle = _number(way["ita_deg"], 2) if "ita_deg" in way else ""
-            levels = " ".join(_number(v, 1) for v in way.get("rgb", ()))
-            click.echo(f"  {name:<12} {tone or '-':>4} {angle:>8}  {levels}".rstrip())
-        if corrected["note"]:
-            click.echo(f"  {corrected['state']}: {corrected['note']}")
+            colour = " ".join(number(v, 1) for v in rgb)
+            lines.append(f"  {name:<12} {tone or '-':>4} {angle:>8}  {colour}".rstrip())
+        if skin.note:
+            lines.append(f"  {skin.state}: {skin.note}")
+        return "\n".join(lines)
 
 
 def _box(text: str) -> tuple[int, int, int, int]:
@@ -611,20 +498,9 @@ def _box(text: str) -> tuple[int, int, int, int]:
     return x0, y0, x1, y1
 
 
-def _pixels(path: Path, option: str) -> Array:
-    from verism.imaging import read_picture
-
-    read = read_picture(path)
-    if read.pixels is None:
-        raise UsageError(f"{option}: {path} cannot be used: {read.note}")
-    if read.state == "ok" and read.note:
-        say(f"{path}: {read.note}")
-    return read.pixels
-
-
 # ----------------------------------------------------------------------------------------------------------- imbalance
 @metrics.command("mad")
-@click.option("--counts", metavar="N,N,...", help="Pictures of each class of one prompt (or of all together): 7,2.")
+@click.option("--counts", metavar="N,N,...", help="Images of each class of one prompt (or of all together): 7,2.")
 @click.option(
     "--counts-file",
     type=click.Path(path_type=Path),
@@ -637,7 +513,7 @@ def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None
     """Mean absolute deviation (MAD) of shares of classes from equal shares, or from a target.
 
     Of several prompts: the mean of the MADs of each, with an interval by resampling prompts; what a model without
-    imbalance would show at these numbers of pictures; an estimate without that part; and the MAD of all together. Of
+    imbalance would show at these numbers of images; an estimate without that part; and the MAD of all together. Of
     one prompt: the interval is that of the MAD of its true shares. Divisor K is the published formula, K-1 what Tables
     8 and 9 of the first DALL-Eval paper print.
 
@@ -646,74 +522,31 @@ def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None
     verism metrics mad --counts 20,14,85,26
     verism metrics mad --counts-file per_prompt.csv --target 0.3,0.7
     """
-    import numpy as np
-
-    from verism.metrics.imbalance import Divisor, pooled_mad, prompt_mad, std, unbiased_test
+    from verism.metrics.imbalance import Divisor, mean_std, pooled_mad, prompt_mad, unbiased_test
+    from verism.metrics.results import MadResult
 
     if (counts is None) == (counts_file is None):
         raise UsageError("give one of --counts and --counts-file")
+    classes = None
     if counts is not None:
         table = [_comma_separated(counts, "--counts")]
-        classes = None
     else:
         assert counts_file is not None
-        classes, table = _counts_table(counts_file)
-    goal = None if target is None else _comma_separated(target, "--target")
+        classes, table = read_counts(counts_file, "--counts-file")
+    shares = None if target is None else _comma_separated(target, "--target")
     divisors: tuple[Divisor, ...] = ("K", "K-1")
-    with _usage():
-        each = {d: prompt_mad(table, goal, divisor=d, seed=seed) for d in divisors}
-        whole = {d: pooled_mad(table, goal, divisor=d, seed=seed) for d in divisors}
-        stds = std(table, goal)
-        used = ~np.isnan(stds)
-        spread = float(stds[used].mean()) if used.any() else float("nan")
-        p_value = unbiased_test(table, goal, seed=seed)
-    first = each["K"]
-    several = first.n_prompts > 1
-    unusable = len(table) - first.n_prompts
-    if as_json:
-
-        def entry(d: Divisor) -> dict[str, Any]:
-            told, pooled = each[d], whole[d]
-            debiased = {"low": told.debiased_low, "high": told.debiased_high, "level": 0.95}
-            return {
-                "value": told.value,
-                "interval": _ends(told),
-                "expected": told.expected,
-                "debiased": {"value": told.debiased, "interval": debiased} if several else None,
-                "pooled": {"value": pooled.value, "interval": _ends(pooled), "expected": pooled.expected},
-            }
-
-        result = {
-            "mad": {d: entry(d) for d in divisors},
-            "std": spread,
-            "p_unbiased": p_value,
-            "classes": classes,
-            "target": goal,
-            "n_prompts": first.n_prompts,
-            "n_prompts_empty": unusable,
-            "n_used": first.n_used,
-        }
-        put_json(without_nan(result))
-        return
-    for d in divisors:
-        told = each[d]
-        click.echo(_row(f"MAD, {d}", told.value, told) + f"   unbiased model: {_number(told.expected, 4)}")
-        if several:
-            click.echo(_row("  debiased", told.debiased, _Bounds(told.debiased_low, told.debiased_high)))
-            click.echo(
-                _row("  pooled", whole[d].value, whole[d]) + f"   unbiased model: {_number(whole[d].expected, 4)}"
-            )
-    click.echo(_row("STD", spread, None))
-    click.echo(_row("p, unbiased", p_value, None))
-    click.echo(
-        f"{first.n_prompts:,} prompt{'s' if first.n_prompts != 1 else ''}, {first.n_used:,} pictures, {len(table[0])} "
-        f"classes; {unusable:,} prompts without pictures left out"
-    )
-
-
-class _Bounds(NamedTuple):
-    low: float
-    high: float
+    with usage():
+        result = MadResult(
+            by_prompt={d: prompt_mad(table, shares, divisor=d, seed=seed) for d in divisors},
+            pooled={d: pooled_mad(table, shares, divisor=d, seed=seed) for d in divisors},
+            std=mean_std(table, shares),
+            p_value=unbiased_test(table, shares, seed=seed),
+            n_rows=len(table),
+            n_classes=len(table[0]),
+            classes=classes,
+            target=shares,
+        )
+    put_result(result, as_json)
 
 
 def _comma_separated(text: str, option: str) -> list[float]:
@@ -721,219 +554,3 @@ def _comma_separated(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} must be numbers with commas between, such as 7,2; got {text!r}") from None
-
-
-def _counts_table(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Names of the classes, and counts of each prompt."""
-    option = "--counts-file"
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
-    if len(rows) < 2:
-        raise UsageError(f"{option}: {path} must have a line of class names, and a row of counts per prompt")
-    kept = [i for i, name in enumerate(rows[0]) if name.lower() != "prompt"]
-    classes = [rows[0][i] for i in kept]
-    if any(name.replace(".", "", 1).isdigit() for name in classes):
-        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])}")
-    table = []
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(rows[0]):
-            raise UsageError(f"{option}: row {number} of {path} must have {len(rows[0])} cells; it has {len(row)}")
-        try:
-            table.append([float(row[i]) for i in kept])
-        except ValueError:
-            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)}") from None
-    return classes, table
-
-
-# --------------------------------------------------------------------------------------------------------------- files
-@contextmanager
-def _usage() -> Iterator[None]:
-    """What a metric says about its input is wrong usage."""
-    try:
-        yield
-    except ValueError as err:
-        raise UsageError(str(err)) from err
-
-
-def _open(path: Path, option: str) -> Any:
-    """An array, or an open .npz file."""
-    import numpy as np
-
-    if path.suffix not in (".npy", ".npz"):
-        raise UsageError(f"{option} must be an .npy or .npz file; got {path}")
-    try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
-        raise UsageError(
-            f"{option}: {path} cannot be read as an array ({err}). Save it with numpy.save; pickles are not opened"
-        ) from err
-
-
-def _array(path: Path, option: str) -> Array:
-    opened = _open(path, option)
-    if not hasattr(opened, "files"):
-        return opened
-    with opened:
-        name = "features" if "features" in opened.files else opened.files[0] if len(opened.files) == 1 else None
-        if name is None:
-            hint = ""
-            if {"mu", "sigma"} <= set(opened.files):
-                hint = ". It is a statistics file, which only `verism metrics fid` can use"
-            raise UsageError(
-                f"{option}: {path} must hold one array, or one named features; it has {', '.join(opened.files)}{hint}"
-            )
-        try:
-            return opened[name]
-        except ValueError as err:
-            raise UsageError(f"{option}: {name} of {path} cannot be read ({err})") from err
-
-
-def _features(path: Path, option: str) -> Array:
-    array = _array(path, option)
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        hint = ". Pictures must be turned into features first" if array.ndim == 4 else ""
-        raise UsageError(
-            f"{option}: {path} must hold numbers of shape (rows, columns), one row per picture; "
-            f"got {array.dtype} of shape {array.shape}{hint}"
-        )
-    return array
-
-
-def _features_or_statistics(path: Path, option: str) -> Array | FeatureStatistics:
-    opened = _open(path, option)
-    if hasattr(opened, "files"):
-        with opened:
-            is_statistics = {"mu", "sigma"} & set(opened.files)
-        if is_statistics:
-            from verism.metrics.frechet import read_statistics
-
-            with _usage():
-                return read_statistics(path)
-    return _features(path, option)
-
-
-def _n_rows(side: Array | FeatureStatistics, path: Path) -> int:
-    if isinstance(side, tuple):
-        raise UsageError(f"--prompts needs the features of the generated pictures; {path} has statistics")
-    return len(side)
-
-
-def _labels(path: Path, n: int) -> np.ndarray:
-    """The lines of a text file, one per picture."""
-    import numpy as np
-
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"--prompts: {path} cannot be read as text ({err})") from err
-    if len(lines) != n:
-        raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} pictures; it has {len(lines):,}")
-    return np.array(lines)
-
-
-def _frequencies(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Fraction]]]:
-    """Frequency of each attribute by (model, setting) and gender; exact, so that equal differences stay equal."""
-    option, columns = "--frequencies", ("model", "setting", "gender", "attribute", "frequency")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
-    reader = csv.DictReader(lines)
-    if missing := [c for c in columns if c not in (reader.fieldnames or ())]:
-        raise UsageError(
-            f"{option}: {path} must have the columns {', '.join(columns)}; {', '.join(missing)} is missing"
-        )
-    found: dict[tuple[str, str], dict[str, dict[str, Fraction]]] = {}
-    for row in reader:
-        where = f"{option}: line {reader.line_num} of {path}"
-        model, setting, gender, attribute, text = ((row[c] or "").strip() for c in columns)
-        try:
-            frequency = Fraction(text)
-        except (ValueError, ZeroDivisionError):
-            raise UsageError(f"{where} must have a number as frequency, such as 0.25 or 20/80; got {text!r}") from None
-        mine = found.setdefault((model, setting), {}).setdefault(gender, {})
-        if attribute in mine:
-            raise UsageError(f"{where} gives {attribute!r} of {gender!r} again ({model}, {setting})")
-        mine[attribute] = frequency
-    if not found:
-        raise UsageError(f"{option}: {path} has no rows")
-    for (model, setting), genders in found.items():
-        where = f"{option}: {path}, {model}, {setting}"
-        if len(genders) < 2:
-            raise UsageError(f"{where}: needs at least two genders to compare; it has {', '.join(genders)}")
-        every = {a for mine in genders.values() for a in mine}
-        for gender, mine in genders.items():
-            if lacking := sorted(every - set(mine)):
-                raise UsageError(f"{where}: {gender!r} lacks {', '.join(lacking)}, which others have")
-    return found
-
-
-def _json(path: Path, option: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, ValueError) as err:
-        raise UsageError(f"{option}: {path} cannot be read as JSON ({err})") from err
-
-
-def _records(given: Any, path: Path, option: str) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(given, list) or not all(isinstance(r, dict) and {"image_id", "caption"} <= set(r) for r in given):
-        raise UsageError(f"{option}: {path} must have a list of records, each with image_id and caption")
-    for record in given:
-        if not isinstance(record["image_id"], (int, str)):
-            raise UsageError(f"{option}: image_id in {path} must be a number or a text; got {record['image_id']!r}")
-    return given
-
-
-def _references(path: Path) -> dict[int | str, list[str]]:
-    """Captions of each picture, in the order of the file."""
-    given = _json(path, "--references")
-    if not isinstance(given, dict) or "annotations" not in given:
-        raise UsageError(f'--references: {path} must be a COCO captions file, {{"annotations": [...]}}')
-    captions: dict[int | str, list[str]] = {}
-    for record in _records(given["annotations"], path, "--references"):
-        if not isinstance(record["caption"], str):
-            raise UsageError(f"--references: caption of image_id {record['image_id']!r} in {path} must be a text")
-        captions.setdefault(record["image_id"], []).append(record["caption"])
-    return captions
-
-
-def _candidates(path: Path) -> dict[int | str, str | None]:
-    captions: dict[int | str, str | None] = {}
-    for record in _records(_json(path, "--candidates"), path, "--candidates"):
-        key, caption = record["image_id"], record["caption"]
-        if key in captions:
-            raise UsageError(f"--candidates: {path} must have one caption per picture; image_id {key!r} comes again")
-        if not (caption is None or isinstance(caption, str)):
-            raise UsageError(f"--candidates: caption of image_id {key!r} in {path} must be a text; got {caption!r}")
-        captions[key] = caption
-    return captions
-
-
-# ------------------------------------------------------------------------------------------------------------- output
-def _ends(interval: Any) -> dict[str, float]:
-    return {"low": interval.low, "high": interval.high, "level": 0.95}
-
-
-def _row(name: str, value: float, interval: Any, *, digits: int = 4) -> str:
-    text = f"{name:<14} {_number(value, digits):>10}"
-    return text if interval is None else text + f"  [{_number(interval.low, digits)}, {_number(interval.high, digits)}]"
-
-
-def _number(value: float, digits: int) -> str:
-    return "-" if value != value else f"{value:.{digits}f}"
-
-
-def _counts(n_real: int | None, n_generated: int | None, dim: int) -> str:
-    shown = ["unknown number of" if n is None else f"{n:,}" for n in (n_real, n_generated)]
-    return f"{shown[0]} real and {shown[1]} generated pictures, {dim:,} features"

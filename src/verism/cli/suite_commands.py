@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,16 +130,15 @@ def _parameter(spec: Option | Rule, flag: str) -> click.Option:
     )
 
 
-def _type_of(spec: Option | Rule) -> click.ParamType:
+def _type_of(spec: Option | Rule) -> click.ParamType[Any]:
     if spec.choices and not spec.commas:
         return click.Choice(list(spec.choices))
     if isinstance(spec, Rule) and spec.file:
         return click.Path(path_type=Path)
-    numbers: Mapping[Any, Any] = {int: click.IntRange, float: click.FloatRange}
-    if spec.type in numbers and not spec.commas:
-        low, high = (None if end is None else spec.type(end) for end in (spec.low, spec.high))
-        of_range: click.ParamType = numbers[spec.type](low, high)
-        return of_range
+    if spec.type is int and not spec.commas:
+        return click.IntRange(*(None if end is None else int(end) for end in (spec.low, spec.high)))
+    if spec.type is float and not spec.commas:
+        return click.FloatRange(spec.low, spec.high)
     if spec.type is bool:
         return click.BOOL
     return click.Path(path_type=Path) if spec.type is Path else click.STRING

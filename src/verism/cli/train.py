@@ -2,19 +2,124 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from verism.cli.common import put_scores
 from verism.errors import UsageError
 from verism.terminal import Failures, Group, put_json, say, without_nan
+from verism.training.settings import (
+    DetectorConfig,
+    FinetuneConfig,
+    GeneratorConfig,
+    Interval,
+    SceneChoice,
+    value_type,
+)
 
 __all__ = ["train"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+_FLAGS = {
+    "minutes": "--minutes",
+    "steps": "--steps",
+    "epochs": "--epochs",
+    "lora_rank": "--lora",
+    "batch_size": "--batch",
+    "gradient_accumulation": "--accumulate",
+    "width": "--width",
+    "lr": "--lr",
+    "fraction": "--fraction",
+    "resolution": "--resolution",
+    "revision": "--revision",
+    "seed": "--seed",
+    "device": "--device",
+    "workers": "--workers",
+}
+"""The settings that are options, in the order of the help; the others are for callers of the functions."""
+
+_BASES: dict[str, type] = {"builtin": GeneratorConfig, "diffusers": FinetuneConfig}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Options from settings
+# --------------------------------------------------------------------------------------------------------------------
+def _setting_options(configs: Mapping[str, type], *, without: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """An option for each setting in ``_FLAGS``: type, range, help and default are those of its field.
+
+    An option that is not given is None, and the settings class fills in its default.
+
+    Args:
+        configs: settings classes by the name under which the help tells them apart.
+        without: settings that are no options of this command.
+    """
+
+    def decorate(command: F) -> F:
+        for name, flag in reversed(_FLAGS.items()):
+            owners = {label: _field(config, name) for label, config in configs.items() if _field(config, name)}
+            if owners and name not in without:
+                config = configs[next(iter(owners))]
+                command = click.option(flag, name, type=_click_type(config, name), help=_help(owners, configs))(command)
+        return command
+
+    return decorate
+
+
+def _field(config: type, name: str) -> Any:
+    return next((f for f in dataclasses.fields(config) if f.name == name), None)
+
+
+def _click_type(config: type, name: str) -> Any:
+    kind, within = value_type(config, name), _field(config, name).metadata["within"]
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if not isinstance(within, Interval):
+        return kind
+    (low, high), (above, below) = within.bounds, within.is_open
+    upper = None if high == float("inf") else high
+    if kind is int:
+        return click.IntRange(int(low), None if upper is None else int(upper), above, below and upper is not None)
+    return click.FloatRange(low, upper, above, below and upper is not None)
+
+
+def _help(owners: Mapping[str, Any], configs: Mapping[str, type]) -> str:
+    """What the settings are, for whom, and their defaults."""
+    abouts: dict[str, str] = {label: field.metadata["about"] for label, field in owners.items()}
+    some = len(owners) < len(configs)
+    if len(set(abouts.values())) == 1:
+        text = next(iter(abouts.values())) + (f" ({', '.join(owners)})" if some else "")
+    else:
+        text = " ".join(f"{label}: {about}" for label, about in abouts.items())
+    defaults = {label: field.default for label, field in owners.items() if field.default is not None}
+    if len(set(defaults.values())) == 1 and len(defaults) == len(owners):
+        return f"{text}  [default: {next(iter(defaults.values()))}]"
+    if defaults:
+        return f"{text}  [default: {', '.join(f'{value} ({label})' for label, value in defaults.items())}]"
+    return text
+
+
+def _given(config: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, as arguments of a settings class.
+
+    Raises:
+        UsageError: one of them is no setting of this class.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if foreign := [flag for name, flag in _FLAGS.items() if name in given and _field(config, name) is None]:
+        other = " and ".join(sorted(label for label, other in _BASES.items() if other is not config))
+        raise UsageError(f"{', '.join(foreign)}: only for --base {other}")
+    return given
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Commands
+# --------------------------------------------------------------------------------------------------------------------
 @click.group(cls=Group)
 def train() -> None:
     """Train what verism ships, or your own; finetune a model.
@@ -32,30 +137,17 @@ def train() -> None:
     "--scenes", "scene_dirs", multiple=True, required=True, type=click.Path(path_type=Path), help="Rendered scenes."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint, log, detector.onnx.")
-@click.option("--minutes", type=float, help="Length of the training; resumed parts count.")
-@click.option("--steps", type=click.IntRange(1), help="Or its length in steps.")
-@click.option("--batch", type=click.IntRange(2), default=16, show_default=True)
-@click.option("--width", type=float, default=0.8, show_default=True, help="Multiplies the channels of the network.")
-@click.option("--lr", type=float, default=2e-3, show_default=True, help="Highest learning rate.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda ...")
-@click.option("--workers", type=click.IntRange(1), help="CPU cores.  [default: all]")
+@_setting_options({"detector": DetectorConfig})
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
 def train_detector(
     suites: tuple[str, ...],
     scene_dirs: tuple[Path, ...],
     out: Path,
-    minutes: float | None,
-    steps: int | None,
-    batch: int,
-    width: float,
-    lr: float,
-    seed: int,
-    device: str,
-    workers: int | None,
+    *,
     fresh: bool,
     export_only: bool,
+    **options: Any,
 ) -> None:
     """Train a compact detector on rendered train scenes and export it to ONNX. Resumes from its checkpoint.
 
@@ -66,26 +158,12 @@ def train_detector(
     """
     from verism.suites.catalogue import make_suite
     from verism.training.detector import train_and_export
-    from verism.training.scene_arrays import PAINTSKILLS_CLASSES
 
-    labels = [label for name in suites for label in make_suite(name, limit=1).labels] or PAINTSKILLS_CLASSES
-    result = train_and_export(
-        scene_dirs,
-        out,
-        classes=tuple(dict.fromkeys(labels)),
-        minutes=minutes,
-        steps=steps,
-        batch_size=batch,
-        width=width,
-        peak_lr=lr,
-        seed=seed,
-        device=device,
-        workers=workers,
-        resume=not fresh,
-        export_only=export_only,
-        say=say,
-    )
-    put_json(without_nan(result))
+    given = _given(DetectorConfig, options)
+    if suites:
+        given["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
+    config = DetectorConfig(**given, resume=not fresh)
+    put_json(without_nan(train_and_export(scene_dirs, out, config, export_only=export_only, say=say)))
 
 
 @train.command("generator")
@@ -98,13 +176,6 @@ def train_detector(
 @click.option("--suite", default="paintskills", show_default=True, help="Whose train scenes to learn.")
 @click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times; all: every one.")
 @click.option(
-    "--fraction",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Share of the scenes to learn from: 1.0, 0.5, 0.1 in the published study.",
-)
-@click.option(
     "--scenes",
     "scene_dirs",
     multiple=True,
@@ -112,24 +183,17 @@ def train_detector(
     help="Rendered train scenes (for builtin with --masks).  [default: render some into OUT/scenes]",
 )
 @click.option(
-    "--render", type=click.IntRange(1), default=6000, show_default=True, help="Without --scenes: how many to render."
+    "--render",
+    "n_scenes",
+    type=click.IntRange(1),
+    default=6000,
+    show_default=True,
+    help="Without --scenes: how many to render.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoints, log, model, evaluation.")
-@click.option("--minutes", type=float, help="Length of the training; resumed parts count.")
-@click.option("--steps", type=click.IntRange(1), help="Or its length in steps.")
-@click.option("--epochs", type=float, help="Or in passes over the pictures (diffusers).")
-@click.option("--lora", "lora_rank", type=click.IntRange(1), help="Train low-rank updates of this rank (diffusers).")
-@click.option("--batch", type=click.IntRange(1), help="Pictures at a time.  [default: 4 (diffusers), 16 (builtin)]")
-@click.option(
-    "--accumulate", type=click.IntRange(1), default=4, show_default=True, help="Batches per step (diffusers)."
-)
-@click.option("--lr", type=float, help="Highest learning rate.  [default: 1e-5, LoRA 1e-4, builtin 1e-3]")
-@click.option("--resolution", type=click.IntRange(8), help="Side of the pictures (diffusers).  [default: the model's]")
-@click.option("--revision", help="Of the base on the hub (diffusers).")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda ...")
-@click.option("--workers", type=click.IntRange(1), help="CPU cores (builtin).  [default: all]")
-@click.option("--cache", type=click.Path(path_type=Path), help="Where pictures taken apart are kept (builtin).")
+@_setting_options({"scenes": SceneChoice})
+@_setting_options(_BASES, without=("width",))
+@click.option("--cache", type=click.Path(path_type=Path), help="Where images taken apart are kept (builtin).")
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")
 @click.option(
@@ -140,31 +204,7 @@ def train_detector(
     show_default=True,
     help="Afterwards evaluate on so many test prompts; 0: do not.",
 )
-def train_generator(
-    base: str,
-    suite: str,
-    skills: tuple[str, ...],
-    fraction: float,
-    scene_dirs: tuple[Path, ...],
-    render: int,
-    out: Path,
-    minutes: float | None,
-    steps: int | None,
-    epochs: float | None,
-    lora_rank: int | None,
-    batch: int | None,
-    accumulate: int,
-    lr: float | None,
-    resolution: int | None,
-    revision: str | None,
-    seed: int,
-    device: str,
-    workers: int | None,
-    cache: Path | None,
-    fresh: bool,
-    export_only: bool,
-    n_prompts: int,
-) -> None:
+def train_generator(base: str, suite: str, out: Path, *, n_prompts: int, **options: Any) -> None:
     """Train a text-to-image model on rendered train scenes, then evaluate it on test prompts. Resumes.
 
     \b
@@ -174,51 +214,56 @@ def train_generator(
     verism train generator --base diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5 --lora 16 --epochs 5 --out tuned
     verism train generator --base diffusers:my_model --skill spatial --fraction 0.5 --steps 5000 --out half
     """
-    wanted = None if not skills or "all" in skills else list(dict.fromkeys(skills))
-    kind, _, argument = base.partition(":")
-    if kind not in ("builtin", "diffusers") or bool(argument) != (kind == "diffusers"):
+    skills = options.pop("skills")
+    wanted = None if not skills or "all" in skills else tuple(dict.fromkeys(skills))
+    choice = SceneChoice(skills=wanted, **_given(SceneChoice, {"fraction": options.pop("fraction")}))
+    kind, _, source = base.partition(":")
+    if kind not in _BASES or bool(source) != (kind == "diffusers"):
         raise UsageError(f"--base is builtin or diffusers:ID_OR_PATH, got {base!r}")
-    folders = scene_dirs or (_render_train_scenes(suite, wanted, render, out / "scenes", seed),)
+    folders, n_scenes = options.pop("scene_dirs"), options.pop("n_scenes")
+    actions = {name: options.pop(name) for name in ("cache", "export_only")}
+    config = _BASES[kind](resume=not options.pop("fresh"), **_given(_BASES[kind], options))
+    if kind == "diffusers" and any(actions.values()):
+        raise UsageError("--cache and --export-only are for --base builtin")
+    if not actions["export_only"]:
+        config.check_length()
+    if not folders:
+        folders = (_render_train_scenes(suite, wanted, n_scenes, out / "scenes", config.seed),)
     if kind == "builtin":
-        if lora_rank or epochs or resolution or revision:
-            raise UsageError("--lora, --epochs, --resolution and --revision are for --base diffusers:...")
         from verism.training.generator import train_and_export
 
-        result = train_and_export(
-            folders, out, suite=suite, skills=wanted, fraction=fraction, minutes=minutes, steps=steps,
-            batch_size=batch or 16, peak_lr=lr or 1e-3, seed=seed, device=device, workers=workers,
-            cache=cache, resume=not fresh, export_only=export_only, say=say,
-        )  # fmt: skip
+        result = train_and_export(folders, out, config, choice=choice, suite=suite, say=say, **actions)
         model = f"builtin:{result['model']}"
     else:
-        if export_only or workers or cache:
-            raise UsageError("--export-only, --workers and --cache are for --base builtin")
-        from verism.training.finetune import finetune_diffusers
-        from verism.training.pairs import picture_text_pairs
-
-        pairs = picture_text_pairs(folders, skills=wanted, fraction=fraction, seed=seed)
-        say(f"{len(pairs):,} pictures to learn from")
-        folder = finetune_diffusers(
-            argument, pairs, out=out, lora_rank=lora_rank, steps=steps, epochs=epochs,
-            time_limit_s=None if minutes is None else minutes * 60, batch_size=batch or 4,
-            gradient_accumulation=accumulate, lr=lr, resolution=resolution, revision=revision, seed=seed,
-            device=device, resume=not fresh, about={"suite": suite, "fraction": fraction}, log=_say_progress,
-        )  # fmt: skip
-        model = f"diffusers:{argument}?lora={folder}" if lora_rank else f"diffusers:{folder}"
-        if lora_rank and revision:
-            model += f"&revision={revision}"
-        result = {"model": str(folder), "pictures": len(pairs), "fraction": fraction}
+        result, model = _finetune(source, folders, out, config, choice, suite)
     say(f"model: {model}")
     if n_prompts:
         failures = Failures()
         finished = _evaluate(
-            suite, out, model=model, skills=wanted, limit=n_prompts, seed=seed,
-            device=None if device == "auto" else device, on_failure=failures, on_summary=say,
+            suite, out, model=model, skills=wanted, limit=n_prompts, seed=config.seed,
+            device=None if config.device == "auto" else config.device, on_failure=failures, on_summary=say,
         )  # fmt: skip
         put_scores(finished, as_json=False)
         failures.report()
         say(f"run: {finished.path}")
     put_json(without_nan(result | {"name": model}))
+
+
+def _finetune(
+    source: str, folders: tuple[Path, ...], out: Path, config: FinetuneConfig, choice: SceneChoice, suite: str
+) -> tuple[dict[str, Any], str]:
+    """Finetune a diffusers model; returns its card and its name as ``--model`` takes it."""
+    from verism.training.finetuning import finetune_diffusers
+    from verism.training.image_text_pairs import image_text_pairs
+
+    pairs = image_text_pairs(folders, choice, seed=config.seed)
+    say(f"{len(pairs):,} images to learn from")
+    about = {"suite": suite, "fraction": choice.fraction}
+    folder = finetune_diffusers(source, pairs, config, out=out, about=about, log=_say_progress)
+    model = f"diffusers:{source}?lora={folder}" if config.lora_rank else f"diffusers:{folder}"
+    if config.lora_rank and config.revision:
+        model += f"&revision={config.revision}"
+    return {"model": str(folder), "pictures": len(pairs), "fraction": choice.fraction}, model
 
 
 def _evaluate(suite: str, out: Path, **options: Any) -> Any:
@@ -234,7 +279,7 @@ def _evaluate(suite: str, out: Path, **options: Any) -> Any:
     raise AssertionError("unreachable")
 
 
-def _render_train_scenes(suite: str, skills: list[str] | None, count: int, out: Path, seed: int) -> Path:
+def _render_train_scenes(suite: str, skills: tuple[str, ...] | None, count: int, out: Path, seed: int) -> Path:
     """Train scenes with masks in a folder; those that are there already are kept."""
     import os
 
@@ -242,7 +287,7 @@ def _render_train_scenes(suite: str, skills: list[str] | None, count: int, out: 
     from verism.registry import Context, make_painter
     from verism.suites.catalogue import make_suite
 
-    size = 192  # the objects of a picture are cut out of it: much smaller would blur them
+    size = 192  # the objects of an image are cut out of it: much smaller would blur them
     the_suite = make_suite(suite, skills=skills, split="train", limit=count, seed=seed)
     painter = make_painter(Context(size=size, processes=os.cpu_count() or 1))
     failures = Failures()

@@ -2,22 +2,24 @@
 
 Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common picture suffix;
 for the second and later pictures of a prompt ``{id}_{k}.png``); of a data set in the published layout the folders of
-pictures of all skills are searched. A manifest is CSV (with a header) or JSON lines with a column ``path`` and
-``prompt_id`` or ``prompt`` (the text), and optionally ``index``; relative paths count from the manifest.
+pictures of all skills are searched. A manifest is CSV (with a header) or JSON lines with a path, ``prompt_id`` or
+``prompt`` (the text), and optionally ``index`` (see ``verism.user_images``); relative paths count from the manifest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_rows
+from verism.files import IMAGE_SUFFIXES
 from verism.records import Prompt, Request, Result, UserImage
+from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
 
-__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures"]
+__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures", "matched_images"]
 
+COLUMNS = "prompt_id or prompt"
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
 
 
@@ -87,21 +89,16 @@ def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple
         if index == 0:  # the first of several may carry its number too
             names.setdefault(f"{stem}_0", (prompt_id, 0))
             names.setdefault(f"image_{stem}_0", (prompt_id, 0))
-    files: dict[tuple[str, int], Path] = {}
+    images = UserImages(max_images=None)
     ignored = []
     folders = [folder, *(f for name in IMAGE_FOLDERS for f in sorted(folder.glob(f"*/{name}")) if f.is_dir())]
-    for path in sorted(p for f in folders for p in f.iterdir() if p.is_file()):
-        key = names.get(path.stem) if path.suffix.lower() in PICTURE_SUFFIXES else None
+    for path in sorted(p for f in folders for p in f.iterdir() if p.is_file() and not p.name.startswith(".")):
+        key = names.get(path.stem) if path.suffix.lower() in IMAGE_SUFFIXES else None
         if key is None:
             ignored.append(path)
-        elif key in files:
-            raise UsageError(
-                f"--images {folder}: both {files[key].name} and {path.name} are pictures of {key[0]!r}; keep one, "
-                "or use a manifest"
-            )
         else:
-            files[key] = path.absolute()
-    return files, ignored
+            images.add(*key, path)
+    return images.files, ignored
 
 
 def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tuple[str, int], Path], list[Path]]:
@@ -109,47 +106,53 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
     for p in prompts:
         by_text.setdefault(p.text.strip(), []).append(p)
     by_id = {p.prompt_id: p for p in prompts}
-    files: dict[tuple[str, int], Path] = {}
+    images = UserImages(max_images=None)
     ignored: list[Path] = []
-    served: dict[str, int] = {}  # per prompt text, pictures dealt out so far
-    for number, row in enumerate(read_rows(manifest), start=1):
-        where = f"{manifest}, row {number}"
-        if not row.get("path"):
-            raise UsageError(f"{where}: no `path`; a manifest has columns path and prompt_id or prompt")
-        path = Path(str(row["path"]))
-        path = (path if path.is_absolute() else manifest.parent / path).absolute()
-        given_index = row.get("index")
-        try:
-            index = None if given_index in (None, "") else int(str(given_index))
-        except ValueError:
-            raise UsageError(f"{where}: index {given_index!r} is not a whole number") from None
-        if index is not None and index < 0:
-            raise UsageError(f"{where}: index {index} is negative; the first picture of a prompt has index 0")
-        key: tuple[str, int] | None = None
-        if row.get("prompt_id"):
-            prompt = by_id.get(str(row["prompt_id"]))
-            if prompt is not None:
-                key = (prompt.prompt_id, _next_index(files, prompt) if index is None else index)
-        elif row.get("prompt"):
-            # Prompts may repeat in a suite; pictures of one text are dealt out to them in order.
-            text = str(row["prompt"]).strip()
+    served: dict[str, int] = {}  # per prompt text, images dealt out so far
+    for row in read_image_table(manifest, COLUMNS):
+        prompt_id: str | None
+        if prompt_id := row.value("prompt_id"):
+            index = row.index
+        elif text := row.value(*PROMPT_COLUMNS):
+            # Prompts may repeat in a suite; images of one text are dealt out to them in order.
             slots = [(p.prompt_id, i) for p in by_text.get(text, ()) for i in range(p.n_images)]
-            position = served.get(text, 0) if index is None else index
+            position = served.get(text, 0) if row.index is None else row.index
             served[text] = served.get(text, 0) + 1
-            key = slots[position] if position < len(slots) else None
+            prompt_id, index = slots[position] if position < len(slots) else (None, None)
         else:
-            raise UsageError(f"{where}: neither `prompt_id` nor `prompt`")
-        if key is None or key[1] >= by_id[key[0]].n_images:
-            ignored.append(path)
-        elif key in files:
-            raise UsageError(f"{where}: a second picture for prompt {key[0]!r}, index {key[1]}")
+            raise UsageError(f"{row.where}: no prompt; {table_columns(COLUMNS)}")
+        if prompt_id is None or prompt_id not in by_id:
+            ignored.append(row.path)
         else:
-            files[key] = path
-    return files, ignored
+            images.add(prompt_id, index, row.path)
+    files = {key: path for key, path in images.files.items() if key[1] < by_id[key[0]].n_images}
+    return files, ignored + [path for key, path in images.files.items() if key not in files]
 
 
-def _next_index(files: Mapping[tuple[str, int], Path], prompt: Prompt) -> int:
-    return next(i for i in range(len(files) + 1) if (prompt.prompt_id, i) not in files)
+def matched_images(
+    source: Path, *, prompts: Sequence[Prompt], on_matched: Callable[[str], None] | None
+) -> FolderGenerator:
+    """Images that exist, matched with the prompts of a run.
+
+    Args:
+        source: folder of images, or a manifest.
+        prompts: what images are wanted of.
+        on_matched: told what matched, in lines.
+
+    Raises:
+        UsageError: as ``match_pictures``, or nothing matches.
+    """
+    matching = match_pictures(source, prompts)
+    if on_matched is not None:
+        on_matched(matching.table())
+    if not matching.files:
+        example = prompts[0].prompt_id if prompts else "count_val_00000"
+        raise UsageError(
+            f"none of the {len(prompts):,} prompts has a picture in {source}: expected names such as "
+            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
+            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
+        )
+    return FolderGenerator(matching)
 
 
 class FolderGenerator:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from verism.errors import UsageError, VerismError, require
+from verism.errors import UsageError, VerismError
+from verism.inference import pick_device, pick_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +25,8 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Batches",
+    "Dtype",
+    "Execution",
     "Preprocessing",
     "content_id",
     "normalised",
@@ -36,6 +40,28 @@ EXTRA = "models"
 """The extra of the package that brings torch and transformers."""
 
 Preprocessing = Literal["model", "released"]
+Dtype = Literal["float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a model is run by PyTorch.
+
+    Attributes:
+        device: ``cuda``, ``cuda:1``, ``cpu`` ...; the GPU if there is one.
+        dtype: type of numbers that the model computes with.
+        batch_size: images (or texts) at once; halved when the GPU's memory runs out.
+    """
+
+    device: str | None = None
+    dtype: Dtype = "float32"
+    batch_size: int = 8
+
+    @property
+    def named_dtype(self) -> str | None:
+        """The type as a judge's name has it: None for the usual one."""
+        return None if self.dtype == "float32" else self.dtype
+
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -44,25 +70,6 @@ RELEASED_SIZE_PX = 800  # both sides, whatever the aspect: the authors' PaintSki
 
 T = TypeVar("T")  # what is judged: pictures, or texts
 R = TypeVar("R")
-
-
-def pick_device(device: str | None) -> torch.device:
-    """The named device, or the GPU if there is one, or else the processor."""
-    require("torch", extra=EXTRA, purpose="a model from a hub")
-    import torch
-
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def pick_dtype(dtype: str) -> torch.dtype:
-    """The torch type of ``float32``, ``float16`` or ``bfloat16``."""
-    require("torch", extra=EXTRA, purpose="a model from a hub")
-    import torch
-
-    known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if dtype not in known:
-        raise UsageError(f"dtype must be one of {', '.join(known)}, not {dtype!r}")
-    return known[dtype]
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -6,22 +6,19 @@ id, by the name of a file, or by a number, as COCO does. A run's picture is look
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
+from verism.files import IMAGE_SUFFIXES
 
 if TYPE_CHECKING:
     from verism.records import LoadedImage
 
-__all__ = ["PictureNames", "number_in", "picture_name", "read_records"]
+__all__ = ["PictureNames", "number_in", "picture_name"]
 
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 _MSCOCO = re.compile(r"(\d+)_mscoco_\d+")  # image and sentence, as in the released list of R-precision
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
 
@@ -93,41 +90,7 @@ class PictureNames:
 
 def _stem(name: str) -> str:
     path = PurePosixPath(name)
-    return path.stem if path.suffix.lower() in _SUFFIXES else path.name
-
-
-def read_records(path: Path, *, kind: str) -> Sequence[Mapping[str, Any]]:
-    """The rows of a file: CSV with a header, JSON Lines, or a JSON list of objects, told apart by the suffix.
-
-    Args:
-        kind: what the file should be, for messages.
-    Raises:
-        UsageError: no such file, another format, or an item that is no object.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as err:
-        raise UsageError(f"cannot read {kind} from {path}: {err.strerror or err}") from err
-    except UnicodeDecodeError as err:
-        raise UsageError(f"{path} is not text in UTF-8: {err}") from err
-    suffix = path.suffix.lower()
-    if suffix == ".csv":
-        return list(csv.DictReader(io.StringIO(text, newline="")))
-    if suffix not in (".json", ".jsonl"):
-        raise UsageError(f"{path}: expected a file .csv, .jsonl or .json with {kind}, got {suffix or 'no suffix'}")
-    try:
-        if suffix == ".json":
-            rows = json.loads(text)
-        else:
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError as err:
-        raise UsageError(f"{path} is not valid {suffix[1:].upper()}: {err}") from err
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        found = "an object" if isinstance(rows, dict) else "a list whose items are not all objects"
-        raise UsageError(
-            f"{path}: expected a list of objects with {kind}, got {found if rows else type(rows).__name__}"
-        )
-    return rows
+    return path.stem if path.suffix.lower() in IMAGE_SUFFIXES else path.name
 
 
 def picture_name(row: Mapping[str, Any], columns: Sequence[str], where: str) -> str:

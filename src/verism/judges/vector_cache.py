@@ -14,15 +14,16 @@ each, 250 MB for 2,048; on disk the same without the 200.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from verism.errors import VerismError
+from verism.files import whole_file
 
 __all__ = ["VectorCache", "cached_rows", "pixels_key", "text_key"]
 
@@ -94,7 +95,7 @@ class VectorCache:
             return
         try:
             self._write(self._folder, keys, rows)
-        except OSError as err:
+        except VerismError as err:
             warnings.warn(f"vectors cannot be kept in {self._folder}: {err}; they stay in memory", stacklevel=2)
             self._folder = None
 
@@ -132,15 +133,8 @@ class VectorCache:
     def _write(self, folder: Path, keys: Sequence[str], rows: Vectors) -> None:
         digests = np.array([np.frombuffer(bytes.fromhex(key), dtype=np.uint8) for key in keys])
         part = folder / f"{hashlib.sha256(digests.data).hexdigest()[:32]}.npz"
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, judge=np.array(self.name), keys=digests, vectors=rows)
-            os.replace(temporary, part)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(part, sync=False) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, judge=np.array(self.name), keys=digests, vectors=rows)
         self._seen.add(part.name)
         self._damaged.discard(part)
         while self._damaged:  # what they held has been, or will be, computed and written again

@@ -95,10 +95,10 @@ def mixture(x: Floats, n: Floats, target: Floats, judge: tuple[float, float], *,
     """The problem of every class.
 
     Args:
-        x: pictures of the class, (P, B).
-        n: pictures, (P,), each >= 1.
+        x: images of the class, (P, B).
+        n: images, (P,), each >= 1.
         target: share of the class, (P, B).
-        judge: shares of right answers of the class and of all others: a picture is called of the class with chance
+        judge: shares of right answers of the class and of all others: an image is called of the class with chance
             ``pi * judge[0] + (1 - pi) * (1 - judge[1])``.
         half: points of the grid on either side. None: four per standard deviation of a share, or more.
     """
@@ -112,12 +112,12 @@ def mixture(x: Floats, n: Floats, target: Floats, judge: tuple[float, float], *,
     likelihood, all_times = np.ones((len(seen), rows, len(u))), np.zeros((len(seen), rows))
     cost = np.zeros((len(seen), len(u)))
     for k, (kinds, times) in enumerate(seen):
-        hits, of, t = (column[:, None] for column in kinds.T)
+        hits, totals, t = (column[:, None] for column in kinds.T)
         share = np.clip(t + np.where(u < 0, u * t, u * (1 - t)), 0.0, 1.0)
         called = share * judge[0] + (1 - share) * (1 - judge[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             log = np.where(hits > 0, hits * np.log(called), 0.0)
-            log += np.where(of > hits, (of - hits) * np.log1p(-called), 0.0)
+            log += np.where(totals > hits, (totals - hits) * np.log1p(-called), 0.0)
         likelihood[k, : len(times)] = np.exp(log - log.max(axis=1, keepdims=True))
         all_times[k, : len(times)] = times
         cost[k] = times @ np.abs(share - t) / times.sum()

@@ -14,13 +14,13 @@ def checked_features(values: ArrayLike, name: str) -> NDArray[Any]:
     """Features as an array of shape (N, D), in the type they have. ValueError if they are none, or not finite."""
     array = np.asarray(values)
     if array.ndim != 2 or array.shape[1] < 1:
-        raise ValueError(f"{name} must be features of shape (pictures, numbers per picture); got shape {array.shape}")
+        raise ValueError(f"{name} must be features of shape (images, numbers per image); got shape {array.shape}")
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers; got {array.dtype}")
     if not np.isfinite(array).all():
         bad = int(np.count_nonzero(~np.isfinite(array).all(axis=1)))
         raise ValueError(
-            f"{name} has NaN or infinity in {bad} of {len(array)} pictures; remove them first, and count them"
+            f"{name} has NaN or infinity in {bad} of {len(array)} images; remove them first, and count them"
         )
     return array
 
@@ -29,17 +29,17 @@ def check_same_width(real: int, generated: int) -> None:
     """Raise ValueError unless both sides have as many features."""
     if real != generated:
         raise ValueError(
-            f"real pictures have {real} features and generated ones {generated}: take both from the same network"
+            f"real images have {real} features and generated ones {generated}: take both from the same network"
         )
 
 
-def jackknife_variance(whole: float, without: Floats, sizes: Floats) -> float:
+def jackknife_variance(value: float, without: Floats, sizes: Floats) -> float:
     """Variance of a statistic from its values without each of G >= 2 groups of these sizes.
 
     Source: Busing, Meijer & van der Leeden 1999, Stat. Comput. 9:3-8, equation 4; with equal groups the usual
         ``(G - 1) / G * sum((without - mean)**2)``.
     """
     weights = sizes.sum() / sizes
-    pseudo = weights * whole - (weights - 1) * without
-    centre = len(sizes) * whole - float(np.sum((1 - 1 / weights) * without))
+    pseudo = weights * value - (weights - 1) * without
+    centre = len(sizes) * value - float(np.sum((1 - 1 / weights) * without))
     return float(np.mean((pseudo - centre) ** 2 / (weights - 1)))

@@ -68,15 +68,15 @@ _EPSILON, _KAPPA = 216 / 24389, 24389 / 27  # where CIELAB's cube root becomes a
 # --------------------------------------------------------------------------------------------------------------------
 # sRGB, linear light, CIELAB
 # --------------------------------------------------------------------------------------------------------------------
-def _colours(given: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> Floats:
-    array = np.asarray(given, dtype=np.float64)
+def _colours(values: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
     if array.ndim < 1 or array.shape[-1] not in last:
         raise ValueError(f"{name}: colours must have shape (..., {' or '.join(map(str, last))}); got {array.shape}")
     return array
 
 
-def _bytes(given: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> NDArray[np.uint8]:
-    array = np.asarray(given)
+def _bytes(values: ArrayLike, name: str, last: tuple[int, ...] = (3,)) -> NDArray[np.uint8]:
+    array = np.asarray(values)
     if array.ndim < 1 or array.shape[-1] not in last:
         raise ValueError(f"{name}: pixels must have shape (..., {' or '.join(map(str, last))}); got {array.shape}")
     if array.dtype != np.uint8:
@@ -298,20 +298,20 @@ def skin_rule(rgb: ArrayLike) -> Bools:
     passed = (red > 95) & (green > 40) & (blue > 20) & (red > blue) & (red.astype(np.int16) - green > 15)
     if pixels.shape[-1] == 4:
         passed &= pixels[..., 3] > 15
-    # Few pixels get here in most pictures, so the second half looks at these alone.
-    places = np.flatnonzero(passed)
-    y, cr, cb = _ycrcb(np.take(pixels.reshape(-1, pixels.shape[-1]), places, axis=0))
+    # Few pixels get here in most images, so the second half looks at these alone.
+    positions = np.flatnonzero(passed)
+    y, cr, cb = _ycrcb(np.take(pixels.reshape(-1, pixels.shape[-1]), positions, axis=0))
     result = np.zeros(passed.size, dtype=bool)
-    result[places] = (y > 80) & _skin_hues()[cr, cb]
+    result[positions] = (y > 80) & _skin_hues()[cr, cb]
     return result.reshape(passed.shape)
 
 
 def rule_tone(rgb: ArrayLike, mask: ArrayLike | None = None) -> tuple[int, Floats, int]:
-    """Tone of a picture by the pixel rule: mean RGB of the pixels that pass, nearest swatch by L1.
+    """Tone of an image by the pixel rule: mean RGB of the pixels that pass, nearest swatch by L1.
 
     Args:
         rgb: uint8, (..., 3) or (..., 4).
-        mask: where to look, of shape (...); None for the whole picture, as the baseline does.
+        mask: where to look, of shape (...); None for the whole image, as the baseline does.
     Returns:
         Tone from 1 to 10, 0 where no pixel passes; mean sRGB (3,), NaN then; number of pixels that passed.
     """
@@ -320,7 +320,7 @@ def rule_tone(rgb: ArrayLike, mask: ArrayLike | None = None) -> tuple[int, Float
     if mask is not None:
         where = np.asarray(mask)
         if where.shape != passed.shape:
-            raise ValueError(f"rule_tone: mask must have the shape of the picture, {passed.shape}; got {where.shape}")
+            raise ValueError(f"rule_tone: mask must have the shape of the image, {passed.shape}; got {where.shape}")
         passed &= where.astype(bool)
     if not (n := int(passed.sum())):
         return 0, np.full(3, np.nan), 0
@@ -353,8 +353,8 @@ def _lab8_tables() -> tuple[Fixed, Fixed]:
 def _lab8_root(row: int, red: NDArray[np.uint8], green: NDArray[np.uint8], blue: NDArray[np.uint8]) -> Fixed:
     """Cube root of X, Y or Z (``row`` 0, 1, 2), x 2^15."""
     adds, roots = _lab8_tables()
-    of_red, of_green, of_blue = adds[row]
-    total = np.take(of_red, red) + np.take(of_green, green) + np.take(of_blue, blue)
+    red_term, green_term, blue_term = adds[row]
+    total = np.take(red_term, red) + np.take(green_term, green) + np.take(blue_term, blue)
     return np.asarray(np.take(roots, _rounded_shift(total, _LAB_BITS)))
 
 
@@ -375,8 +375,8 @@ def opencv_lab8(rgb: ArrayLike) -> NDArray[np.uint8]:
     """
     channels = _channels(_bytes(rgb, "opencv_lab8"))
     fx, fy, fz = (_lab8_root(row, *channels) for row in range(3))
-    found = _lab8_lightness(fy), _lab8_opponent(500, fx, fy), _lab8_opponent(200, fy, fz)
-    return np.stack(found, axis=-1).astype(np.uint8)
+    lab = _lab8_lightness(fy), _lab8_opponent(500, fx, fy), _lab8_opponent(200, fy, fz)
+    return np.stack(lab, axis=-1).astype(np.uint8)
 
 
 @cache
@@ -389,7 +389,7 @@ def _released_angles() -> Floats:
 def released_ita(rgb255: ArrayLike) -> Floats:
     """The "ITA" of each pixel as the released code computes it, degrees, for uint8 RGB (..., 3): shape (...).
 
-    A picture read as BGR is converted as if it were RGB, and 8-bit Lab is taken for CIELAB: atan((L8 - 50) / b8), with
+    An image read as BGR is converted as if it were RGB, and 8-bit Lab is taken for CIELAB: atan((L8 - 50) / b8), with
     L8 up to 255 and b8 around 128. Differences are signed, as in the NumPy before 2 that the code was written for; b8
     does not reach 0 for any colour.
 
@@ -403,7 +403,7 @@ def released_ita(rgb255: ArrayLike) -> Floats:
 def released_mean_ita(rgb255: ArrayLike) -> float:
     """Mean of `released_ita` over a face's pixels (..., 3) uint8, pure black left out; NaN if nothing is left.
 
-    A picture's value is the mean of its faces' values, whatever their sizes.
+    An image's value is the mean of its faces' values, whatever their sizes.
     """
     pixels = _bytes(rgb255, "released_mean_ita").reshape(-1, 3)
     red, green, blue = _channels(pixels)

@@ -3,10 +3,10 @@
 ``d = |mean_a - mean_b|**2 + Tr(A) + Tr(B) - 2 Tr(sqrt(A B))`` with covariances A and B. The last trace is the sum of
 the singular values of ``F_a.T @ F_b`` for any factors ``A = F_a F_a.T`` and ``B = F_b F_b.T``: nothing here is ever
 complex, and nothing is added to a diagonal to make a matrix root come out. With Cholesky factors it is one symmetric
-eigenvalue problem without vectors; with the pictures themselves as factors, if they are fewer than features, it is as
+eigenvalue problem without vectors; with the images themselves as factors, if they are fewer than features, it is as
 small as they are few, and exact.
 
-The estimate is too high, by about a constant over the number of pictures, so values of different numbers of pictures do
+The estimate is too high, by about a constant over the number of images, so values of different numbers of images do
 not compare. All results name these numbers; ``fid_infinity`` extrapolates them away.
 
 Sources: Heusel et al. 2017, arXiv:1706.08500 (FID); Dowson & Landau 1982, J. Multivar. Anal. 12:450-455 (the distance);
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics._shared import Floats, check_same_width, checked_features, jackknife_variance
 from verism.statistics import Interval
-from verism.statistics._common import check_level, cluster_codes, student_quantile
+from verism.statistics._common import check_confidence, cluster_codes, student_quantile
 
 __all__ = [
     "FeatureMoments",
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 CHECKED_ROWS = 128  # of a covariance compared with its columns at once, so that both stay in the cache
-CHUNK_ROWS = 4096  # pictures converted to float64 at once: 64 MiB at 2048 features
+CHUNK_ROWS = 4096  # images converted to float64 at once: 64 MiB at 2048 features
 EPS = float(np.finfo(np.float64).eps)
 # Largest error of Tr(sqrt(A B)), relative to Tr(A) + Tr(B), up to which eigenvalues of the squared problem will do;
 # beyond, singular values are taken, three times as slow.
@@ -52,12 +52,12 @@ MOST_NEGATIVE = -1e-4
 
 
 class FeatureStatistics(NamedTuple):
-    """Mean and covariance of the features of a set of pictures: what statistics files hold.
+    """Mean and covariance of the features of a set of images: what statistics files hold.
 
     Attributes:
         mean: shape (D,), float64.
         covariance: shape (D, D), float64, unbiased (divided by n - 1).
-        n: pictures behind them, None if unknown.
+        n: images behind them, None if unknown.
     """
 
     mean: Floats
@@ -66,7 +66,7 @@ class FeatureStatistics(NamedTuple):
 
 
 class FeatureMoments:
-    """Running mean and covariance of features in float64, for sets of pictures that do not fit in memory.
+    """Running mean and covariance of features in float64, for sets of images that do not fit in memory.
 
     Batches and shards may come in any order. Sums are kept about the running mean, and that relative to the mean of the
     first batch, so a large common offset of the features costs no digits.
@@ -82,9 +82,9 @@ class FeatureMoments:
 
     def __init__(self, dim: int) -> None:
         if dim < 1:
-            raise ValueError(f"dim must be at least 1, the numbers per picture; got {dim}")
+            raise ValueError(f"dim must be at least 1, the numbers per image; got {dim}")
         self.n = 0
-        self._origin = np.zeros(dim)  # some point among the pictures: the mean of the first batch
+        self._origin = np.zeros(dim)  # some point among the images: the mean of the first batch
         self._mean = np.zeros(dim)  # relative to it
         self._scatter = np.zeros((dim, dim))  # sum of (x - mean)(x - mean).T
 
@@ -102,14 +102,14 @@ class FeatureMoments:
         return len(self._mean)
 
     def update(self, batch: ArrayLike) -> None:
-        """Add pictures: features of shape (batch, D), any float type.
+        """Add images: features of shape (batch, D), any float type.
 
         Raises:
             ValueError: another number of columns, NaN or infinity; nothing is added then.
         """
         x = checked_features(batch, "batch").astype(np.float64)
         if x.shape[1] != self.dim:
-            raise ValueError(f"batch must have {self.dim} numbers per picture, as those before; got {x.shape[1]}")
+            raise ValueError(f"batch must have {self.dim} numbers per image, as those before; got {x.shape[1]}")
         if not len(x):
             return
         if not self.n:
@@ -120,7 +120,7 @@ class FeatureMoments:
         self._add(len(x), mean, x)
 
     def merge(self, other: FeatureMoments) -> None:
-        """Add the pictures of another shard, which stays as it is."""
+        """Add the images of another shard, which stays as it is."""
         if other.dim != self.dim:
             raise ValueError(f"shards must have the same number of features; got {self.dim} and {other.dim}")
         if other.n:
@@ -131,7 +131,7 @@ class FeatureMoments:
             self._scatter += scatter
 
     def _add(self, n: int, mean: Floats, centred: Floats) -> None:
-        """Add n pictures of this mean, and as their scatter that of the rows ``centred``."""
+        """Add n images of this mean, and as their scatter that of the rows ``centred``."""
         step, total = mean - self._mean, self.n + n
         # The shift of the mean is one more row: the whole update is one symmetric product.
         rows = np.concatenate([centred, math.sqrt(self.n * n / total) * step[None]])
@@ -141,12 +141,12 @@ class FeatureMoments:
 
     @property
     def mean(self) -> Floats:
-        """Shape (D,); NaN without pictures."""
+        """Shape (D,); NaN without images."""
         return self._origin + self._mean if self.n else np.full(self.dim, np.nan)
 
     @property
     def covariance(self) -> Floats:
-        """Unbiased (n - 1), shape (D, D); NaN with fewer than two pictures."""
+        """Unbiased (n - 1), shape (D, D); NaN with fewer than two images."""
         return self._scatter / (self.n - 1) if self.n > 1 else np.full((self.dim, self.dim), np.nan)
 
     def statistics(self) -> FeatureStatistics:
@@ -155,7 +155,7 @@ class FeatureMoments:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``mu``, ``sigma`` and ``n`` as .npz: a file other FID programs read as well. Whole or not at all."""
         if self.n < 2:
-            raise ValueError(f"a covariance needs at least 2 pictures; got {self.n}")
+            raise ValueError(f"a covariance needs at least 2 images; got {self.n}")
         target = Path(path)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
@@ -171,12 +171,12 @@ class FeatureMoments:
         """The moments of a file of ``save``, to be continued.
 
         Raises:
-            ValueError: as ``read_statistics``, or the file does not tell its number of pictures.
+            ValueError: as ``read_statistics``, or the file does not tell its number of images.
         """
         read = read_statistics(path)
         if read.n is None:
             raise ValueError(
-                f"{path} does not say of how many pictures it is (no n), so none can be added; read_statistics reads it"
+                f"{path} does not say of how many images it is (no n), so none can be added; read_statistics reads it"
             )
         moments = cls(len(read.mean))
         moments.n, moments._origin, moments._scatter = read.n, read.mean, read.covariance * (read.n - 1)
@@ -219,12 +219,14 @@ def read_statistics(path: str | os.PathLike[str]) -> FeatureStatistics:
 def frechet_distance(mean_a: ArrayLike, cov_a: ArrayLike, mean_b: ArrayLike, cov_b: ArrayLike) -> float:
     """Squared Fréchet (2-Wasserstein) distance between two normal distributions.
 
-    A covariance without full rank (n <= D pictures) is decomposed into its eigenvectors, and eigenvalues at the level
+    A covariance without full rank (n <= D images) is decomposed into its eigenvectors, and eigenvalues at the level
     of rounding are taken as 0. What rounding leaves below 0 for equal distributions is returned as 0.
 
     Args:
-        mean_a: shape (D,). cov_a: shape (D, D), symmetric, no eigenvalue below 0 but for rounding.
-        mean_b: shape (D,). cov_b: shape (D, D).
+        mean_a: shape (D,).
+        cov_a: shape (D, D), symmetric, no eigenvalue below 0 but for rounding.
+        mean_b: shape (D,).
+        cov_b: shape (D, D).
     Returns:
         In [0, inf), in squared units of the features; 0 for equal distributions. Right to about 1e-10 of the traces.
     Raises:
@@ -245,8 +247,9 @@ class FrechetDistance(NamedTuple):
 
     Attributes:
         value: in [0, inf), lower is better.
-        n_real: real pictures, None if a statistics file does not tell. n_generated: generated ones.
-        dim: features per picture.
+        n_real: real images, None if a statistics file does not tell.
+        n_generated: generated ones.
+        dim: features per image.
         warning: why the value should not be trusted or compared; empty if there is nothing to say.
     """
 
@@ -260,16 +263,16 @@ class FrechetDistance(NamedTuple):
 def frechet_from_features(
     real: ArrayLike | FeatureStatistics, generated: ArrayLike | FeatureStatistics
 ) -> FrechetDistance:
-    """Fréchet distance between two sets of pictures: FID, with the features of the FID Inception network.
+    """Fréchet distance between two sets of images: FID, with the features of the FID Inception network.
 
-    Sets with no more pictures than features are not turned into D x D covariances: their pictures are used as factors
+    Sets with no more images than features are not turned into D x D covariances: their images are used as factors
     of it, which gives the same value from a problem as small as the set, without rounding a singular matrix.
 
     Args:
         real: features, shape (N, D), N >= 2; or their statistics.
         generated: features, shape (M, D), M >= 2; or their statistics.
     Raises:
-        ValueError: shapes that do not fit, fewer than 2 pictures, NaN or infinity.
+        ValueError: shapes that do not fit, fewer than 2 images, NaN or infinity.
 
     >>> frechet_from_features([[0.0], [2.0]], [[5.0], [9.0]]).value   # (7 - 1)**2 + 2 + 8 - 2 * 4
     38.0
@@ -287,28 +290,29 @@ def frechet_interval(
     clusters: ArrayLike | None = None,
     real_clusters: ArrayLike | None = None,
     n_groups: int = 20,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Fréchet distance with an interval for what other pictures of the same number would give on average.
+    """Fréchet distance with an interval for what other images of the same number would give on average.
 
-    The target is the expected distance at this number of pictures: the bias of small sets is part of it, since it is
+    The target is the expected distance at this number of images: the bias of small sets is part of it, since it is
     part of every published FID. ``fid_infinity`` has the other target.
 
-    The standard error is that of the delete-a-group jackknife. A bootstrap over pictures would not do: a resample
-    repeats pictures, which raises the bias of this statistic about as much again as the sample itself did, so that
+    The standard error is that of the delete-a-group jackknife. A bootstrap over images would not do: a resample
+    repeats images, which raises the bias of this statistic about as much again as the sample itself did, so that
     intervals may miss their own estimate. Leaving out a twentieth changes the bias by a twentieth, for all groups
     alike, and that drops out of their spread. Its variance errs upwards if at all (Efron and Stein), also where
-    pictures are fewer than features and gradients of the distance do not exist. Both sets are left out in turn, and
+    images are fewer than features and gradients of the distance do not exist. Both sets are left out in turn, and
     their variances added; a side given as statistics counts as fixed, so its share is missing.
 
     Args:
         real: features, shape (N, D), or statistics.
         generated: features, shape (M, D), or statistics.
-        clusters: label of each generated picture's prompt, shape (M,); prompts stay together in a group. None: each
-            picture is its own. real_clusters: the same for real pictures, shape (N,).
+        clusters: label of each generated image's prompt, shape (M,); prompts stay together in a group. None: each
+            image is its own.
+        real_clusters: the same for real images, shape (N,).
         n_groups: groups of each side, >= 2; fewer where there are fewer clusters.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
         seed: of the assignment to groups.
     Returns:
         The distance between its ends, low >= 0. NaN ends where both sides are fixed, or one has fewer than 2 clusters.
@@ -317,44 +321,48 @@ def frechet_interval(
     Source: Efron & Stein 1981, Ann. Stat. 9:586-596; Busing, Meijer & van der Leeden 1999, Stat. Comput. 9:3-8 (groups
         of unequal size); degrees of freedom by Welch and Satterthwaite.
     """
-    check_level(level)
+    check_confidence(confidence)
     first, second = _spread(real, "real"), _spread(generated, "generated")
     check_same_width(first.dim, second.dim)
     value = _distance(first, second)
     rng = np.random.default_rng(seed)
     variance = inverse_freedom = 0.0
     sampled = False
-    for given, other, labels, name in (
+    for side, other, labels, name in (
         (generated, first, clusters, "clusters"),
         (real, second, real_clusters, "real_clusters"),
     ):
-        if isinstance(given, FeatureStatistics):
+        if isinstance(side, FeatureStatistics):
             if labels is not None:
                 raise ValueError(f"{name} needs the features of that side; it is given as statistics")
             continue
-        x = checked_features(given, "features")
+        x = checked_features(side, "features")
         groups = _groups(len(x), labels, n_groups, rng)
         if len(groups) < 2:
             return Interval(value, math.nan, math.nan)
-        whole, without = _Projection(x, other).leave_out(groups)
-        part = jackknife_variance(whole, without, np.array([len(g) for g in groups], dtype=np.float64))
+        distance, without = _Projection(x, other).leave_out(groups)
+        part = jackknife_variance(distance, without, np.array([len(g) for g in groups], dtype=np.float64))
         variance += part
         inverse_freedom += part**2 / (len(groups) - 1)
         sampled = True
     if not sampled or variance == 0.0:
         return Interval(value, math.nan, math.nan)
-    half = student_quantile(variance**2 / inverse_freedom, (1 + level) / 2) * math.sqrt(variance)
+    half = student_quantile(variance**2 / inverse_freedom, (1 + confidence) / 2) * math.sqrt(variance)
     return Interval(value, max(0.0, value - half), value + half)
 
 
 class FidInfinity(NamedTuple):
-    """FID extrapolated to infinitely many generated pictures.
+    """FID extrapolated to infinitely many generated images.
 
     Attributes:
-        value: intercept of the line; it may be below 0 for sets that differ little. low, high: its interval.
-        slope: of the distance in 1/n: the bias of n generated pictures is about ``slope / n``.
-        sizes: generated pictures in each subset, shape (P,). values: their distances, shape (P,).
-        n_real: real pictures, None if unknown. n_generated: generated ones.
+        value: intercept of the line; it may be below 0 for sets that differ little.
+        low: lower end of its interval.
+        high: upper end.
+        slope: of the distance in 1/n: the bias of n generated images is about ``slope / n``.
+        sizes: generated images in each subset, shape (P,).
+        values: their distances, shape (P,).
+        n_real: real images, None if unknown.
+        n_generated: generated ones.
         warning: empty if there is nothing to say.
     """
 
@@ -377,16 +385,16 @@ def fid_infinity(
     smallest: int | None = None,
     clusters: ArrayLike | None = None,
     n_groups: int = 10,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> FidInfinity:
-    """The distance at infinitely many generated pictures: a straight line in 1/n through distances of subsets.
+    """The distance at infinitely many generated images: a straight line in 1/n through distances of subsets.
 
     The real side stays as it is, so its own bias remains: compare values against the same reference only.
 
-    The points are subsets of the same pictures, hence the error of the regression would be far too small. The interval
-    repeats the whole extrapolation with a group of pictures left out (delete-a-group jackknife). It speaks of
-    the generated pictures alone.
+    The points are subsets of the same images, hence the error of the regression would be far too small. The interval
+    repeats the whole extrapolation with a group of images left out (delete-a-group jackknife). It speaks of
+    the generated images alone.
 
     Args:
         real: features, shape (N, D), or statistics.
@@ -394,20 +402,20 @@ def fid_infinity(
         n_points: subsets, of sizes evenly spaced from ``smallest`` to M, drawn without replacement.
         smallest: smallest subset. None: 5,000 as published, or half of M where M < 10,000. The line is only straight
             where subsets are larger than the number of features.
-        clusters: label of each generated picture's prompt, shape (M,), kept together in groups of the interval.
+        clusters: label of each generated image's prompt, shape (M,), kept together in groups of the interval.
         n_groups: groups of the interval, >= 2. 0: no interval (NaN), ``n_groups + 1`` times as fast.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
         seed: of subsets and groups.
     Raises:
         ValueError: as ``frechet_from_features``; sizes that do not fit.
     Source: Chong & Forsyth 2020, arXiv:1911.07023, sections 3 and 4 (there Sobol or random subsets; here random).
     """
-    check_level(level)
+    check_confidence(confidence)
     reference, x = _spread(real, "real"), checked_features(generated, "generated")
     check_same_width(reference.dim, x.shape[1])
     least = (5000 if len(x) >= 10_000 else len(x) // 2) if smallest is None else smallest
     if not 4 <= least < len(x):
-        raise ValueError(f"smallest must lie in 4 .. {len(x) - 1} for {len(x)} generated pictures; got {least}")
+        raise ValueError(f"smallest must lie in 4 .. {len(x) - 1} for {len(x)} generated images; got {least}")
     if n_points < 2:
         raise ValueError(f"n_points must be at least 2, to draw a line through; got {n_points}")
     rng = np.random.default_rng(seed)
@@ -434,13 +442,13 @@ def fid_infinity(
         )
         shares = np.bincount(home).astype(np.float64)
         error = math.sqrt(jackknife_variance(value, without, shares))
-        half = student_quantile(len(groups) - 1, (1 + level) / 2) * error
+        half = student_quantile(len(groups) - 1, (1 + confidence) / 2) * error
         low, high = value - half, value + half
     warnings = [_warning(reference, None)]
     if least <= reference.dim:
         warnings.append(
-            f"The smallest subset has {least:,} pictures for {reference.dim:,} features: the distance only falls as "
-            "1/n where pictures outnumber features, so the extrapolation is rough."
+            f"The smallest subset has {least:,} images for {reference.dim:,} features: the distance only falls as "
+            "1/n where images outnumber features, so the extrapolation is rough."
         )
     return FidInfinity(
         value, low, high, slope, sizes, values, reference.n, len(x), " ".join(text for text in warnings if text)
@@ -463,17 +471,17 @@ class _Spread(NamedTuple):
         return len(self.mean)
 
     @classmethod
-    def of_statistics(cls, given: FeatureStatistics, name: str) -> _Spread:
-        mean = np.atleast_1d(np.asarray(given.mean, dtype=np.float64))
-        covariance = np.atleast_2d(np.asarray(given.covariance, dtype=np.float64))
+    def of_statistics(cls, statistics: FeatureStatistics, name: str) -> _Spread:
+        mean = np.atleast_1d(np.asarray(statistics.mean, dtype=np.float64))
+        covariance = np.atleast_2d(np.asarray(statistics.covariance, dtype=np.float64))
         _check_statistics(mean, covariance, name)
-        return cls(mean, float(np.trace(covariance)), covariance, None, given.n, name)
+        return cls(mean, float(np.trace(covariance)), covariance, None, statistics.n, name)
 
     @classmethod
     def of_features(cls, x: NDArray[Any], name: str) -> _Spread:
         n, dim = x.shape
         if n < 2:
-            raise ValueError(f"{name} needs at least 2 pictures for a covariance; got {n}")
+            raise ValueError(f"{name} needs at least 2 images for a covariance; got {n}")
         if n - 1 >= dim:
             moments = FeatureMoments.of(x)
             covariance = moments.covariance
@@ -496,10 +504,10 @@ class _Spread(NamedTuple):
         return lower if lower is not None else _eigen_factor(self.covariance, self.name)
 
 
-def _spread(given: ArrayLike | FeatureStatistics, name: str) -> _Spread:
-    if isinstance(given, FeatureStatistics):
-        return _Spread.of_statistics(given, name)
-    return _Spread.of_features(checked_features(given, name), name)
+def _spread(side: ArrayLike | FeatureStatistics, name: str) -> _Spread:
+    if isinstance(side, FeatureStatistics):
+        return _Spread.of_statistics(side, name)
+    return _Spread.of_features(checked_features(side, name), name)
 
 
 def _distance(a: _Spread, b: _Spread) -> float:
@@ -585,10 +593,10 @@ def _eigen_factor(covariance: Floats, name: str) -> Floats:
 
 
 class _Projection:
-    """Pictures seen from a fixed other side with covariance F F.T, so that many subsets of them can be measured.
+    """Images seen from a fixed other side with covariance F F.T, so that many subsets of them can be measured.
 
     With ``Y = (X - mean) F`` the eigenvalues needed for a subset are those of the covariance of its rows of Y: no
-    Cholesky factor is computed again. Few pictures work on their Gram matrix ``Y Y.T`` instead.
+    Cholesky factor is computed again. Few images work on their Gram matrix ``Y Y.T`` instead.
     """
 
     def __init__(self, x: NDArray[Any], other: _Spread, *, keep: bool = False) -> None:
@@ -605,7 +613,7 @@ class _Projection:
         return projected
 
     def _value(self, n: int, total: Floats, squares: float, roots: float) -> float:
-        """Distance of n pictures: sum and sum of squares of their centred features, sum of roots not yet over n - 1."""
+        """Distance of n images: sum and sum of squares of their centred features, sum of roots not yet over n - 1."""
         trace = (squares - float(total @ total) / n) / (n - 1)
         step = self.centre + total / n - self.other.mean
         return float(step @ step) + trace + self.other.trace - 2.0 * roots / math.sqrt(n - 1)
@@ -626,7 +634,7 @@ class _Projection:
         return self._value(len(chosen), total, squares, _roots(matrix, skip=int(len(matrix) == len(chosen))))
 
     def leave_out(self, groups: list[NDArray[np.intp]]) -> tuple[float, Floats]:
-        """The distance of all pictures, and without each group, shape (G,)."""
+        """The distance of all images, and without each group, shape (G,)."""
         everything = np.arange(len(self.x))
         if self.gram is not None:
             return self.subset(everything), np.array([self.subset(np.setdiff1d(everything, g)) for g in groups])
@@ -669,7 +677,7 @@ def _roots(matrix: Floats, skip: int = 0) -> float:
 
 
 def _groups(n: int, clusters: ArrayLike | None, n_groups: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Random groups of about equal size; clusters stay whole. Each leaves at least 2 pictures to the others."""
+    """Random groups of about equal size; clusters stay whole. Each leaves at least 2 images to the others."""
     if n_groups < 2:
         raise ValueError(f"n_groups must be at least 2; got {n_groups}")
     codes = np.arange(n) if clusters is None else cluster_codes(clusters, n)
@@ -697,7 +705,7 @@ def _check_statistics(mean: Floats, covariance: Floats, name: str) -> None:
         )
     largest = max(float(covariance.max()), -float(covariance.min()))
     if not (np.isfinite(mean).all() and math.isfinite(largest)):
-        raise ValueError(f"{name} or its mean holds NaN or infinity; a covariance needs at least 2 pictures")
+        raise ValueError(f"{name} or its mean holds NaN or infinity; a covariance needs at least 2 images")
     for start in range(0, len(mean), CHECKED_ROWS):
         rows = slice(start, start + CHECKED_ROWS)
         if np.abs(covariance[rows] - covariance[:, rows].T).max() > 1e-5 * largest:
@@ -707,9 +715,9 @@ def _check_statistics(mean: Floats, covariance: Floats, name: str) -> None:
 
 
 def _warning(real: _Spread, generated: _Spread | None) -> str:
-    """What makes a distance hard to trust: sets with no more pictures than features."""
+    """What makes a distance hard to trust: sets with no more images than features."""
     few = [
-        f"{side.n:,} {name} pictures"
+        f"{side.n:,} {name} images"
         for side, name in ((real, "real"), (generated, "generated"))
         if side is not None and side.n is not None and side.n <= side.dim
     ]
@@ -717,5 +725,5 @@ def _warning(real: _Spread, generated: _Spread | None) -> str:
         return ""
     return (
         f"Only {' and '.join(few)} for {real.dim:,} features: the covariance is singular and the distance far too "
-        "high. Compare it with distances at the same numbers of pictures only, or use KID."
+        "high. Compare it with distances at the same numbers of images only, or use KID."
     )

@@ -1,10 +1,10 @@
 """How far shares of perceived classes lie from a target: mean absolute deviation (MAD), and what small counts hide.
 
-With nine pictures a prompt, a model that draws every picture by a fair coin has a MAD of 0.137 on average, not 0. So
+With nine images a prompt, a model that draws every image by a fair coin has a MAD of 0.137 on average, not 0. So
 the mean over prompts comes with ``expected`` (what an unbiased model would show) and ``debiased``, an estimate for the
 true shares. Arrays in, numbers out; NaN where there is nothing to measure.
 
-Notation: ``counts`` (..., K) pictures of each of K classes, target shares t, observed shares p, true shares pi.
+Notation: ``counts`` (..., K) images of each of K classes, target shares t, observed shares p, true shares pi.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "expected_mad",
     "joint_shares",
     "mad",
+    "mean_std",
     "pooled_mad",
     "prompt_mad",
     "std",
@@ -40,7 +41,7 @@ Floats = NDArray[np.float64]
 Divisor = Literal["K", "K-1"]
 
 NULL_RUNS = 200  # simulated runs of an unbiased model behind the debiased estimate
-NULL_LARGEST = 200  # beyond so many pictures a prompt, the simulation takes this many: it hardly depends on the number
+NULL_LARGEST = 200  # beyond so many images a prompt, the simulation takes this many: it hardly depends on the number
 CHUNK_CELLS = 4_000_000  # simulated counts held at once: 32 MB
 SUM_TOLERANCE = 1e-6
 
@@ -49,15 +50,15 @@ class PromptMad(NamedTuple):
     """Mean over prompts of the MAD of each prompt.
 
     Attributes:
-        value: as published: from observed shares, so too high for few pictures a prompt.
-        low: interval of ``value`` by resampling prompts. It is about the MAD at these numbers of pictures.
+        value: as published: from observed shares, so too high for few images a prompt.
+        low: interval of ``value`` by resampling prompts. It is about the MAD at these numbers of images.
         high: its upper end.
-        expected: mean MAD that a model without imbalance would show at these numbers of pictures.
+        expected: mean MAD that a model without imbalance would show at these numbers of images.
         debiased: estimate of the mean over prompts of the MAD of the true shares.
         debiased_low: interval of ``debiased``; 0 where the run may come from a model without imbalance.
         debiased_high: its upper end.
-        n_prompts: prompts with a picture.
-        n_used: pictures.
+        n_prompts: prompts with an image.
+        n_used: images.
     """
 
     value: float
@@ -70,17 +71,21 @@ class PromptMad(NamedTuple):
     n_prompts: int
     n_used: int
 
+    @property
+    def debiased_interval(self) -> Interval:
+        return Interval(self.debiased, self.debiased_low, self.debiased_high)
+
 
 class PooledMad(NamedTuple):
-    """MAD of the shares of all pictures together, with an interval in which prompts are the units.
+    """MAD of the shares of all images together, with an interval in which prompts are the units.
 
     Attributes:
         value: in [0, largest MAD].
         low: 0 where prompts that agree with the target on the whole would show as much.
         high: upper end.
-        expected: what independent pictures without imbalance would show. Prompts that differ raise it.
-        n_prompts: prompts with a picture.
-        n_used: pictures.
+        expected: what independent images without imbalance would show. Prompts that differ raise it.
+        n_prompts: prompts with an image.
+        n_used: images.
     """
 
     value: float
@@ -92,14 +97,17 @@ class PooledMad(NamedTuple):
 
 
 class JointShare(NamedTuple):
-    """Share of one combination of labels among the pictures that have all labels.
+    """Share of one combination of labels among the images that have all labels.
 
     Attributes:
         labels: one per column, in the order of the columns.
-        n: pictures of the combination; clusters: prompts these are from.
-        share, low, high: share of all usable pictures, and its interval clustered by prompt.
-        reported: False below the minimum cell size; ``note`` then says so in words, and the numbers are for looking
-            closer, not for tables.
+        n: images of the combination.
+        clusters: prompts these are from.
+        share: share of all usable images.
+        low: lower end of its interval, clustered by prompt.
+        high: upper end.
+        reported: False below the minimum cell size: the numbers are then for looking closer, not for tables.
+        note: says so in words, else empty.
     """
 
     labels: tuple[str, ...]
@@ -117,12 +125,12 @@ def mad(counts: ArrayLike, target: ArrayLike | None = None, *, divisor: Divisor 
     """Mean absolute deviation of shares from a target: ``sum_i |p_i - t_i| / divisor``.
 
     Args:
-        counts: pictures of each class, shape (..., K), K >= 2.
+        counts: images of each class, shape (..., K), K >= 2.
         target: shares, shape (K,) or that of counts. None: uniform.
         divisor: ``K`` as the DALL-Eval text and code have it, largest value 0.5 for two classes; ``K-1`` as Tables 8
             and 9 of its first version print it (a factor of K / (K - 1)).
     Returns:
-        Float for one set of counts, else an array of shape (...). NaN where there are no pictures.
+        Float for one set of counts, else an array of shape (...). NaN where there are no images.
     Raises:
         ValueError: counts that are negative or not whole, or a target that is no distribution over the classes.
     Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and v3, Sec. 4.3.
@@ -143,12 +151,25 @@ def std(counts: ArrayLike, target: ArrayLike | None = None) -> Any:
     return _scalar(np.sqrt(np.mean((_shares(c) - t) ** 2, axis=-1)))
 
 
-def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> Any:
-    """Exact mean of ``mad`` over pictures that are drawn from the target itself.
+def mean_std(counts: ArrayLike, target: ArrayLike | None = None) -> float:
+    """Mean over prompts of ``std``; prompts without images do not enter. NaN if none has any.
 
     Args:
-        n: pictures, scalar or shape (...).
+        counts: images by prompt and class, shape (P, K).
+        target: share of each class, shape (K,) or (P, K); None: all equal.
+    """
+    values = np.atleast_1d(std(counts, target))
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else math.nan
+
+
+def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> Any:
+    """Exact mean of ``mad`` over images that are drawn from the target itself.
+
+    Args:
+        n: images, scalar or shape (...).
         target: shares, shape (K,) or (..., K).
+        divisor: ``K`` or ``K-1``, see ``mad``.
     Returns:
         Float or array of shape (...); NaN where n is 0.
     Raises:
@@ -163,7 +184,7 @@ def expected_mad(n: ArrayLike, target: ArrayLike, *, divisor: Divisor = "K") -> 
 
     number = np.asarray(n, dtype=np.float64)
     if not (np.isfinite(number).all() and np.all(number >= 0) and np.all(number == np.round(number))):
-        raise ValueError(f"n must be whole numbers of pictures, >= 0; got {n!r}")
+        raise ValueError(f"n must be whole numbers of images, >= 0; got {n!r}")
     t = _target(target, None)
     number = number[..., None]
     above = np.floor(number * t)
@@ -183,7 +204,7 @@ def prompt_mad(
     divisor: Divisor = "K",
     n_resamples: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PromptMad:
     """Mean over prompts of the MAD of each, what chance alone would show, and an estimate without that part.
 
@@ -196,7 +217,7 @@ def prompt_mad(
 
     The interval is one of profile likelihood: all values that some mixture has whose log-likelihood is close enough to
     the best. "Close enough" is the chi-square quantile with one degree of freedom, downwards at least the quantile of
-    LR simulated without imbalance, because near 0 the chi-square is too small. Binomial counts of few pictures do not
+    LR simulated without imbalance, because near 0 the chi-square is too small. Binomial counts of few images do not
     tell every distribution apart; the interval contains what they leave open. Classes are tied together by one
     multiplier, and for K > 2 the threshold is scaled by how their deviations vary together.
 
@@ -204,13 +225,13 @@ def prompt_mad(
     of both is the range of MADs within the likelihood region of its shares (Clopper-Pearson for two classes).
 
     Args:
-        counts: pictures of each class per prompt, shape (P, K). Prompts without pictures are left out.
+        counts: images of each class per prompt, shape (P, K). Prompts without images are left out.
         target: shape (K,), or (P, K) for a target of each prompt's own. None: uniform. With targets that differ,
             prompts are taken to be alike in how far they go of the way from their target to 0 or 1.
         divisor: see ``mad``.
         n_resamples: of prompts, for the interval of ``value``.
         seed: of these, and of the simulated runs without imbalance.
-        level: of both intervals, in (0, 1).
+        confidence: confidence level of both intervals, in (0, 1).
     Raises:
         ValueError: as ``mad``; counts not of shape (P, K).
     Source: Kiefer & Wolfowitz 1956, Ann. Math. Stat. 27:887-906, and Laird 1978, JASA 73:805-811 (mixture estimate);
@@ -227,13 +248,13 @@ def prompt_mad(
     expected = float(np.mean(expected_mad(n, t, divisor=divisor)))
     value = float(values.mean()) / by
     if len(c) == 1:
-        low, high = (end / by for end in _single_interval(c[0], t[0], level, seed))
+        low, high = (end / by for end in _single_interval(c[0], t[0], confidence, seed))
         debiased = value * max(0.0, 1 - (k - 1) / float(_distance(c[0], t[0]))) if value > 0 else 0.0
         debiased = min(max(debiased, low), high)
         return PromptMad(value, low, high, expected, debiased, low, high, 1, int(n.sum()))
-    ends = _mean_interval(values, float(_largest(t).max()), n_resamples, seed, level)
-    told = _debiased(c, t, level, seed)
-    estimate = told.value / by, told.low / by, told.high / by
+    ends = _mean_interval(values, float(_largest(t).max()), n_resamples, seed, confidence)
+    unbiased = _debiased(c, t, confidence, seed)
+    estimate = unbiased.value / by, unbiased.low / by, unbiased.high / by
     return PromptMad(value, ends.low / by, ends.high / by, expected, *estimate, len(c), int(n.sum()))
 
 
@@ -244,11 +265,11 @@ def adjusted_prompt_mad(
     *,
     divisor: Divisor = "K",
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Mean over prompts of the MAD of true shares, for two classes and a judge that errs.
 
-    The debiased estimate of ``prompt_mad``, with the judge in the mixture: a picture of a prompt with share pi of the
+    The debiased estimate of ``prompt_mad``, with the judge in the mixture: an image of a prompt with share pi of the
     first class is called so with probability ``pi s + (1 - pi)(1 - r)``, s and r the judge's shares of right answers of
     either class. No prompt's own counts are inverted. The judge's uncertainty enters by putting the ends of the Wilson
     intervals of s and r in, one at a time, and adding the squares of the changes.
@@ -259,7 +280,10 @@ def adjusted_prompt_mad(
     Args:
         counts: as the judge said, shape (P, 2), two prompts or more.
         confusion: items of known class, confusion[i][j] of class i that were called j, shape (2, 2), rows not empty.
-        target, divisor, seed, level: as in ``prompt_mad``.
+        target: as in ``prompt_mad``.
+        divisor: as in ``prompt_mad``.
+        seed: as in ``prompt_mad``.
+        confidence: as in ``prompt_mad``.
     Returns:
         The estimate and its interval. NaN if no prompts, or the judge is no better than chance.
     Raises:
@@ -273,22 +297,22 @@ def adjusted_prompt_mad(
         raise ValueError(f"confusion must have counts >= 0, and items of either class; got {table.tolist()}")
     if len(c) == 1:
         raise ValueError("adjusted_prompt_mad needs two prompts or more; for one, adjust its shares")
-    right = [wilson(table[i, i], table[i].sum(), level=level) for i in (0, 1)]
+    right = [wilson(table[i, i], table[i].sum(), confidence=confidence) for i in (0, 1)]
     nothing = Interval(math.nan, math.nan, math.nan)
     if not len(c) or right[0].value + right[1].value <= 1:
         return nothing
     by = _by(divisor, 2)
     known = right[0].value, right[1].value
-    plain = _debiased(c, t, level, seed, judge=known)
+    plain = _debiased(c, t, confidence, seed, judge=known)
     down, up = (plain.value - plain.low) ** 2, (plain.high - plain.value) ** 2
-    for place in (0, 1):
+    for index in (0, 1):
         moved = []
-        for end in (right[place].low, right[place].high):
-            judge = (end, known[1]) if place == 0 else (known[0], end)
+        for end in (right[index].low, right[index].high):
+            judge = (end, known[1]) if index == 0 else (known[0], end)
             if sum(judge) <= 1:
                 down = up = math.inf
                 break
-            moved.append(_debiased(c, t, level, seed, judge=judge, null_judge=known).value - plain.value)
+            moved.append(_debiased(c, t, confidence, seed, judge=judge, null_judge=known).value - plain.value)
         else:
             down += max(0.0, -min(moved)) ** 2
             up += max(0.0, max(moved)) ** 2
@@ -304,16 +328,16 @@ def pooled_mad(
     divisor: Divisor = "K",
     n_resamples: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PooledMad:
-    """MAD of the shares of all pictures together, with an interval clustered by prompt.
+    """MAD of the shares of all images together, with an interval clustered by prompt.
 
     The upper end, and the lower one where it is not 0, are those of the classes above their target taken together: MAD
     is twice their excess over the divisor, and their share has a ``clustered_proportion`` interval. The lower end is 0
     unless the deviation exceeds the quantile of those of resampled prompts from the sample itself. With a single prompt
     the interval is that of ``prompt_mad``.
 
-    Args, Raises: as for ``prompt_mad``. A target per prompt counts by the prompt's number of pictures.
+    Args, Raises: as for ``prompt_mad``. A target per prompt counts by the prompt's number of images.
     """
     c, t = _used(counts, target)
     by = _by(divisor, c.shape[-1])
@@ -325,20 +349,20 @@ def pooled_mad(
     value = float(np.abs(shares - goal).sum())
     expected = float(expected_mad(total, goal, divisor=divisor))
     if len(c) == 1:
-        low, high = _single_interval(c[0], t[0], level, seed)
+        low, high = _single_interval(c[0], t[0], confidence, seed)
         return PooledMad(value / by, low / by, high / by, expected, 1, int(total))
     above = shares > goal if value > 0 else np.arange(len(goal)) == goal.argmin()
     inside = c[:, above].sum(axis=1).astype(np.int64)
     each = np.stack([inside, n.astype(np.int64) - inside], axis=1).ravel()
     labels = np.repeat(np.repeat(np.arange(len(c)), 2), each)
-    said = np.repeat(np.tile([1.0, 0.0], len(c)), each)
-    ends = clustered_proportion(said, labels, level=level)
+    indicator = np.repeat(np.tile([1.0, 0.0], len(c)), each)
+    ends = clustered_proportion(indicator, labels, confidence=confidence)
     room = float(goal[above].sum())
     rng = np.random.default_rng(seed)
     off = c - n[:, None] * t
     drawn = rng.multinomial(len(c), np.full(len(c), 1 / len(c)), size=n_resamples)
     moved = np.abs((drawn @ off) / (drawn @ n)[:, None] - (shares - goal)).sum(axis=1)
-    chance = float(np.quantile(moved, level))
+    chance = float(np.quantile(moved, confidence))
     low = 0.0 if value <= chance else max(0.0, 2 * (ends.low - room))
     high = 2 * (ends.high - room)
     return PooledMad(value / by, low / by, high / by, expected, len(c), int(total))
@@ -347,10 +371,10 @@ def pooled_mad(
 def unbiased_test(
     counts: ArrayLike, target: ArrayLike | None = None, *, n_resamples: int = 1999, seed: int = 0
 ) -> float:
-    """p-value of "every picture of every prompt is drawn from the target", by simulation of just that.
+    """p-value of "every image of every prompt is drawn from the target", by simulation of just that.
 
     One-sided: the share of simulated runs, the observed one among them, whose mean MAD over prompts is as high or
-    higher. The smallest possible value is ``1 / (n_resamples + 1)``. NaN without pictures.
+    higher. The smallest possible value is ``1 / (n_resamples + 1)``. NaN without images.
 
     Raises: as ``prompt_mad``.
     """
@@ -374,18 +398,18 @@ def joint_shares(
     min_cell: int = 10,
     *,
     categories: Mapping[str, Sequence[str]] | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> list[JointShare]:
     """Shares of every combination of labels, such as perceived gender and tone, with intervals clustered by prompt.
 
     Args:
-        labels: columns by name, each with one label per picture; None: no answer. Pictures without an answer in any
+        labels: columns by name, each with one label per image; None: no answer. Images without an answer in any
             column are left out of all shares.
-        clusters: prompt of each picture.
-        min_cell: pictures a combination needs to be reported.
+        clusters: prompt of each image.
+        min_cell: images a combination needs to be reported.
         categories: all classes of columns, in order, so that combinations nobody saw stay in the table. A column not
             named has those that occur, sorted.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         One row per combination, in order of the categories.
     Raises:
@@ -393,9 +417,9 @@ def joint_shares(
     """
     lengths = {name: len(column) for name, column in labels.items()}
     if not labels or set(lengths.values()) != {len(clusters)}:
-        raise ValueError(f"labels must have one or more columns of the {len(clusters)} pictures; got {lengths}")
+        raise ValueError(f"labels must have one or more columns of the {len(clusters)} images; got {lengths}")
     if min_cell < 1:
-        raise ValueError(f"min_cell must be a number of pictures, >= 1; got {min_cell}")
+        raise ValueError(f"min_cell must be a number of images, >= 1; got {min_cell}")
     known = {
         name: tuple((categories or {}).get(name) or sorted({x for x in column if x is not None}))
         for name, column in labels.items()
@@ -406,21 +430,21 @@ def joint_shares(
     rows = list(zip(*labels.values(), strict=True))
     usable = [i for i, row in enumerate(rows) if None not in row]
     prompts = np.unique(np.asarray([str(clusters[i]) for i in usable]), return_inverse=True)[1]
-    found = []
+    cells = []
     for cell in product(*known.values()):
         hits = np.array([rows[i] == cell for i in usable], dtype=np.float64)
         n = int(hits.sum())
-        share = clustered_proportion(hits, prompts, level=level)
-        note = "" if n >= min_cell else f"{n} pictures, fewer than the {min_cell} a combination needs"
-        found.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
-    return found
+        share = clustered_proportion(hits, prompts, confidence=confidence)
+        note = "" if n >= min_cell else f"{n} images, fewer than the {min_cell} a combination needs"
+        cells.append(JointShare(cell, n, len(set(prompts[hits > 0].tolist())), *share, n >= min_cell, note))
+    return cells
 
 
 # ------------------------------------------------------------------------------------------------------------- debiased
 def _debiased(
     c: Floats,
     t: Floats,
-    level: float,
+    confidence: float,
     seed: int,
     *,
     judge: tuple[float, float] = (1.0, 1.0),
@@ -446,8 +470,8 @@ def _debiased(
         return Interval(twice * value, math.nan, math.nan)
     from scipy.special import chdtri
 
-    threshold = float(chdtri(1, 1 - level)) * _dependence(c, t, classes)
-    lower_threshold = max(threshold, float(np.quantile(null, level)))
+    threshold = float(chdtri(1, 1 - confidence)) * _dependence(c, t, classes)
+    lower_threshold = max(threshold, float(np.quantile(null, confidence)))
     low, high = mixture.profile(float(best.sum()), lower_threshold / 2, threshold / 2)
     return Interval(twice * value, twice * min(low, value), twice * max(high, value))
 
@@ -467,15 +491,15 @@ def _null_gain(prompts: int, n: int, target: tuple[float, ...], judge: tuple[flo
     rng = np.random.default_rng([seed, prompts, n])
     t = np.array(target)
     if len(t) == 2:
-        said = t[0] * judge[0] + t[1] * (1 - judge[1])
-        drawn = rng.binomial(n, said, size=(NULL_RUNS, prompts))[..., None]
+        predicted = t[0] * judge[0] + t[1] * (1 - judge[1])
+        drawn = rng.binomial(n, predicted, size=(NULL_RUNS, prompts))[..., None]
     else:
         drawn = rng.multinomial(n, t, size=(NULL_RUNS, prompts))
     total = np.zeros(NULL_RUNS)
     x = np.arange(n + 1.0)[:, None]
-    for place in range(drawn.shape[-1]):
-        times = np.stack([np.count_nonzero(drawn[..., place] == k, axis=1) for k in range(n + 1)], axis=1)
-        one = _mixture.mixture(x, np.full(n + 1, float(n)), np.full((n + 1, 1), t[place]), judge, half=20)
+    for column in range(drawn.shape[-1]):
+        times = np.stack([np.count_nonzero(drawn[..., column] == k, axis=1) for k in range(n + 1)], axis=1)
+        one = _mixture.mixture(x, np.full(n + 1, float(n)), np.full((n + 1, 1), t[column]), judge, half=20)
         many = one.repeated(times.astype(np.float64))
         fitted = many.fit(np.zeros(NULL_RUNS), tolerance=1e-5)
         total += 2 * (many.log_likelihood(fitted) - many.log_likelihood_at_target())
@@ -491,7 +515,7 @@ def _distance(c: Floats, t: Floats) -> Any:
         return 2 * np.sum(xlogy(c, _shares(c)) - xlogy(c, t), axis=-1)
 
 
-def _single_interval(c: Floats, t: Floats, level: float, seed: int) -> tuple[float, float]:
+def _single_interval(c: Floats, t: Floats, confidence: float, seed: int) -> tuple[float, float]:
     """Range of sum_i |pi_i - t_i| in the likelihood region of one multinomial, all sets of classes at a time.
 
     The sum is twice the largest excess of a set of classes over its target. Every set's share is bounded by its
@@ -501,17 +525,17 @@ def _single_interval(c: Floats, t: Floats, level: float, seed: int) -> tuple[flo
 
     n, k = float(c.sum()), len(c)
     if k == 2:  # Clopper & Pearson 1934, Biometrika 26:404-413
-        tail, x = (1 - level) / 2, float(c[0])
+        tail, x = (1 - confidence) / 2, float(c[0])
         low = float(betaincinv(x, n - x + 1, tail)) if x > 0 else 0.0
         high = float(betaincinv(x + 1, n - x, 1 - tail)) if x < n else 1.0
         ends = abs(low - t[0]), abs(high - t[0])
         return (0.0 if low <= t[0] <= high else 2 * float(min(ends))), 2 * float(max(ends))
     null = _distance(np.random.default_rng(seed).multinomial(int(n), t, size=2000).astype(np.float64), t)
-    threshold = max(float(chdtri(k - 1, 1 - level)), float(np.quantile(null, level)))
+    threshold = max(float(chdtri(k - 1, 1 - confidence)), float(np.quantile(null, confidence)))
     order = np.argsort(c / n - t)[::-1]
     up = down = 0.0
     # Any sets bound from below, and those of the first classes by excess do so best. From above all sets count; of
-    # those with the same number of pictures, the one with the least target does.
+    # those with the same number of images, the one with the least target does.
     for size in range(1, k):
         inside = order[:size]
         down = max(down, _binomial_end(c[inside].sum(), n, threshold, upper=False) - t[inside].sum())
@@ -521,11 +545,11 @@ def _single_interval(c: Floats, t: Floats, level: float, seed: int) -> tuple[flo
 
 
 def _sets(c: Floats, t: Floats) -> list[NDArray[np.intp]]:
-    """For every possible number of pictures, the set of classes with it that has the least target."""
+    """For every possible number of images, the set of classes with it that has the least target."""
     best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
-    for place, (count, goal) in enumerate(zip(c.tolist(), t.tolist(), strict=True)):
+    for index, (count, goal) in enumerate(zip(c.tolist(), t.tolist(), strict=True)):
         for had, (least, members) in list(best.items()):
-            new = had + int(count), (least + goal, (*members, place))
+            new = had + int(count), (least + goal, (*members, index))
             if count > 0 and (new[0] not in best or new[1][0] < best[new[0]][0]):
                 best[new[0]] = new[1]
     empty = np.flatnonzero(c == 0)
@@ -548,18 +572,20 @@ def _binomial_end(x: float, n: float, threshold: float, *, upper: bool) -> float
     return float(inside)
 
 
-def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, level: float) -> Interval:
+def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, confidence: float) -> Interval:
     """Bootstrap of the mean; where all prompts agree, Wilson's, as a share of the largest value, with n prompts.
 
     A variable in [0, 1] varies at most as 0 and 1 do, so Wilson's interval is wide enough.
     """
     values = values.round(12)  # rounding must not decide which prompts count as alike
     if np.ptp(values) > 0:
-        told = cluster_bootstrap_mean(values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, level=level)
-        if not math.isnan(told.low):
-            return told
+        bootstrap = cluster_bootstrap_mean(
+            values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, confidence=confidence
+        )
+        if not math.isnan(bootstrap.low):
+            return bootstrap
     share = min(1.0, float(values.mean()) / largest) if largest > 0 else 0.0
-    ends = wilson(share * len(values), len(values), level=level)
+    ends = wilson(share * len(values), len(values), confidence=confidence)
     return Interval(float(values.mean()), ends.low * largest, ends.high * largest)
 
 
@@ -569,7 +595,7 @@ def _checked(counts: ArrayLike, target: ArrayLike | None) -> tuple[Floats, Float
     if c.ndim < 1 or c.shape[-1] < 2:
         raise ValueError(f"counts must have two or more classes in the last axis; got shape {c.shape}")
     if not (np.isfinite(c).all() and np.all(c >= 0) and np.all(c == np.round(c))):
-        raise ValueError("counts must be whole numbers >= 0, pictures of each class; leave out what has no answer")
+        raise ValueError("counts must be whole numbers >= 0, images of each class; leave out what has no answer")
     return c, np.broadcast_to(_target(target, c.shape), c.shape)
 
 
@@ -589,7 +615,7 @@ def _target(target: ArrayLike | None, shape: tuple[int, ...] | None) -> Floats:
 
 
 def _used(counts: ArrayLike, target: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Counts and targets of the prompts that have a picture."""
+    """Counts and targets of the prompts that have an image."""
     c, t = _checked(counts, target)
     if c.ndim != 2:
         raise ValueError(f"counts must have shape (prompts, classes); got {c.shape}")

@@ -1,6 +1,6 @@
-"""Inception score: how sure a classifier is of each picture, and how varied the pictures are to it.
+"""Inception score: how sure a classifier is of each image, and how varied the images are to it.
 
-``exp(mean KL(p(y|x) || p(y)))`` over pictures, with p(y) the mean of their class probabilities.
+``exp(mean KL(p(y|x) || p(y)))`` over images, with p(y) the mean of their class probabilities.
 
 Sources: Salimans et al. 2016, arXiv:1606.03498, section 4 and its released code (ten splits); Barratt & Sharma 2018,
 arXiv:1801.01973 (what it is not).
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from verism.statistics._common import (
     Floats,
-    check_level,
+    check_confidence,
     cluster_totals,
     ratio_variance,
     student_quantile,
@@ -28,13 +28,16 @@ SUM_TOLERANCE = 1e-3  # probabilities stored in float16 add up to 1 only so far
 
 
 class InceptionScore(NamedTuple):
-    """Inception score, as published and of all pictures at once.
+    """Inception score, as published and of all images at once.
 
     Attributes:
-        mean: over splits, in [1, C]; higher is better. std: between splits (divided by their number), as printed.
-        value: of all pictures at once, in [1, C]: not below the scores of splits on average, which see less variety.
-        low, high: interval of ``value``; NaN with fewer than two clusters.
-        n: pictures. splits: parts of ``mean``.
+        mean: over splits, in [1, C]; higher is better.
+        std: between splits (divided by their number), as printed.
+        value: of all images at once, in [1, C]: not below the scores of splits on average, which see less variety.
+        low: lower end of the interval of ``value``; NaN with fewer than two clusters.
+        high: upper end.
+        n: images.
+        splits: parts of ``mean``.
     """
 
     mean: float
@@ -52,39 +55,39 @@ def inception_score(
     kind: Literal["logits", "probabilities"],
     splits: int = 10,
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> InceptionScore:
-    """Inception score of pictures from a classifier's predictions.
+    """Inception score of images from a classifier's predictions.
 
     Splits are consecutive parts in the order given, as published; torch-fidelity shuffles first. Scores of splits grow
-    with their size, so compare equal numbers of pictures and splits.
+    with their size, so compare equal numbers of images and splits.
 
-    The interval is of the log of the score, whose influence function is the divergence of each picture from the mean:
+    The interval is of the log of the score, whose influence function is the divergence of each image from the mean:
     mean plus or minus Student's t times the standard error of these divergences between clusters. It is about the
-    expected score at this number of pictures, whose bias (too low with few) is part of it.
+    expected score at this number of images, whose bias (too low with few) is part of it.
 
     Args:
         predictions: shape (N, C): logits (any real numbers), or probabilities (>= 0, rows of sum 1).
         kind: which of both. There is no guessing: logits may look like probabilities.
         splits: parts, from 1 to N.
-        clusters: label of each picture's prompt, shape (N,), if prompts have several pictures.
-        level: confidence level, in (0, 1).
+        clusters: label of each image's prompt, shape (N,), if prompts have several images.
+        confidence: confidence level, in (0, 1).
     Raises:
         ValueError: shapes, NaN, infinite logits, rows that are no probabilities, labels or splits that do not fit.
 
     >>> inception_score([[1.0, 0.0], [0.0, 1.0]], kind="probabilities", splits=1).value   # two classes, both certain
     2.0
     """
-    check_level(level)
+    check_confidence(confidence)
     if kind not in ("logits", "probabilities"):
         raise ValueError(f"kind must be 'logits' or 'probabilities'; got {kind!r}")
-    given = np.asarray(predictions, dtype=np.float64)
-    if given.ndim != 2 or not given.shape[0] or not given.shape[1]:
-        raise ValueError(f"predictions must have shape (pictures, classes), neither 0; got {given.shape}")
-    n = len(given)
+    values = np.asarray(predictions, dtype=np.float64)
+    if values.ndim != 2 or not values.shape[0] or not values.shape[1]:
+        raise ValueError(f"predictions must have shape (images, classes), neither 0; got {values.shape}")
+    n = len(values)
     if not 1 <= splits <= n:
-        raise ValueError(f"splits must lie in 1 .. {n}, the pictures; got {splits}")
-    p, negative_entropy = _from_logits(given) if kind == "logits" else _from_probabilities(given)
+        raise ValueError(f"splits must lie in 1 .. {n}, the images; got {splits}")
+    p, negative_entropy = _from_logits(values) if kind == "logits" else _from_probabilities(values)
     scores = [
         math.exp(_divergences(p[part], negative_entropy[part]).mean())
         for part in (slice(i * n // splits, (i + 1) * n // splits) for i in range(splits))
@@ -95,24 +98,24 @@ def inception_score(
     totals = cluster_totals(divergences, np.arange(n) if clusters is None else clusters)
     if len(totals.sizes) > 1:
         freedom = len(totals.sizes) - 1
-        half = student_quantile(freedom, (1 + level) / 2) * math.sqrt(ratio_variance(totals))
+        half = student_quantile(freedom, (1 + confidence) / 2) * math.sqrt(ratio_variance(totals))
         low, high = max(1.0, math.exp(log_score - half)), min(float(p.shape[1]), math.exp(log_score + half))
     return InceptionScore(float(np.mean(scores)), float(np.std(scores)), math.exp(log_score), low, high, n, splits)
 
 
 def _divergences(p: Floats, negative_entropy: Floats) -> Floats:
-    """KL(p_i || mean p) per picture, shape (N,): classes nobody gives a chance to count nothing."""
+    """KL(p_i || mean p) per image, shape (N,): classes nobody gives a chance to count nothing."""
     mean = p.mean(axis=0)
     seen = mean > 0
-    # Rounding may leave -1e-17 where all pictures are alike.
+    # Rounding may leave -1e-17 where all images are alike.
     divergences: Floats = np.maximum(negative_entropy - p[:, seen] @ np.log(mean[seen]), 0.0)
     return divergences
 
 
 def _from_logits(logits: Floats) -> tuple[Floats, Floats]:
-    """Probabilities, shape (N, C), and sum of p log p per picture, without the log of a rounded probability."""
+    """Probabilities, shape (N, C), and sum of p log p per image, without the log of a rounded probability."""
     if not np.isfinite(logits).all():
-        raise ValueError("logits must be finite; remove pictures with NaN or infinity first, and count them")
+        raise ValueError("logits must be finite; remove images with NaN or infinity first, and count them")
     shifted = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     total = powers.sum(axis=1, keepdims=True)

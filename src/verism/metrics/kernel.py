@@ -1,6 +1,6 @@
 """Kernel Inception distance: the squared maximum mean discrepancy of features under a cubic polynomial kernel.
 
-Unlike the Fréchet distance it is unbiased at any number of pictures, so small sets compare with large ones; it may come
+Unlike the Fréchet distance it is unbiased at any number of images, so small sets compare with large ones; it may come
 out slightly below 0 where both sets are alike.
 
 Sources: Bińkowski et al. 2018, arXiv:1801.01401, section 4; Gretton et al. 2012, JMLR 13:723-773, lemma 6 (unbiased
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics._shared import Floats, check_same_width, checked_features, jackknife_variance
-from verism.statistics._common import check_level, cluster_codes, student_quantile
+from verism.statistics._common import check_confidence, cluster_codes, student_quantile
 
 __all__ = ["KernelDistance", "KernelSubsets", "kid", "kid_subsets"]
 
@@ -28,8 +28,10 @@ class KernelDistance(NamedTuple):
 
     Attributes:
         value: unbiased, around 0 for equal distributions, lower is better; may be negative.
-        low, high: ends of its interval; NaN with fewer than two clusters on a side.
-        n_real, n_generated: pictures.
+        low: lower end of its interval; NaN with fewer than two clusters on a side.
+        high: upper end.
+        n_real: real images.
+        n_generated: generated images.
     """
 
     value: float
@@ -43,8 +45,12 @@ class KernelSubsets(NamedTuple):
     """The kernel distance as published: over random subsets.
 
     Attributes:
-        mean: over subsets. std: between subsets (divided by their number): no standard error of the mean, as subsets
-            overlap. values: of each subset, shape (subsets,).
+        mean: over subsets.
+        std: between subsets (divided by their number): no standard error of the mean, as subsets overlap.
+        values: of each subset, shape (subsets,).
+        subset_size: images of each side in one subset.
+        n_real: real images.
+        n_generated: generated images.
     """
 
     mean: float
@@ -64,30 +70,34 @@ def kid(
     coef0: float = 1.0,
     clusters: ArrayLike | None = None,
     real_clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> KernelDistance:
-    """Unbiased kernel distance over all pairs of pictures, with an interval; no subsets, no chance.
+    """Unbiased kernel distance over all pairs of images, with an interval; no subsets, no chance.
 
-    ``mean k(x, x') + mean k(y, y') - 2 mean k(x, y)`` over pairs of different pictures, with the kernel
+    ``mean k(x, x') + mean k(y, y') - 2 mean k(x, y)`` over pairs of different images, with the kernel
     ``k(x, y) = (gamma x.y + coef0)**degree``. The interval is the delete-one-cluster jackknife of both sets, computed
     from row sums of the kernel matrices, which are gone through in tiles: memory grows with N + M, not with their
-    product. It is symmetric, so it ends too low where a few pictures decide the value: few features, few clusters.
+    product. It is symmetric, so it ends too low where a few images decide the value: few features, few clusters.
 
     Products are taken in the precision of the features (float32 if both are float32) and added up in float64.
 
     Args:
-        real: features, shape (N, D), N >= 2. generated: features, shape (M, D), M >= 2.
-        degree: of the kernel, >= 1. gamma: its scale; None: 1 / D. coef0: its constant.
-        clusters: label of each generated picture's prompt, shape (M,), if prompts have several pictures. Pairs within a
-            prompt stay in the value, as published. real_clusters: the same for real pictures, shape (N,).
-        level: confidence level of the interval, in (0, 1).
+        real: features, shape (N, D), N >= 2.
+        generated: features, shape (M, D), M >= 2.
+        degree: of the kernel, >= 1.
+        gamma: its scale; None: 1 / D.
+        coef0: its constant.
+        clusters: label of each generated image's prompt, shape (M,), if prompts have several images. Pairs within a
+            prompt stay in the value, as published.
+        real_clusters: the same for real images, shape (N,).
+        confidence: confidence level of the interval, in (0, 1).
     Raises:
-        ValueError: shapes that do not fit, fewer than 2 pictures, NaN or infinity, labels that do not fit.
+        ValueError: shapes that do not fit, fewer than 2 images, NaN or infinity, labels that do not fit.
 
     >>> kid([[0.0], [1.0]], [[1.0], [2.0]]).value   # 1 + 27 - 2 * (1 + 1 + 8 + 27) / 4
     9.5
     """
-    check_level(level)
+    check_confidence(confidence)
     x, y, scale = _prepared(real, generated, degree, gamma)
     n, m = len(x), len(y)
     kernel = (scale, coef0, degree)
@@ -104,7 +114,7 @@ def kid(
     variance = sum(part for part, _ in parts)
     if variance > 0:  # false for NaN, too
         freedom = variance**2 / sum(part**2 / (clusters_ - 1) for part, clusters_ in parts)
-        half = student_quantile(freedom, (1 + level) / 2) * math.sqrt(variance)
+        half = student_quantile(freedom, (1 + confidence) / 2) * math.sqrt(variance)
         low, high = value - half, value + half
     return KernelDistance(value, low, high, n, m)
 
@@ -123,13 +133,17 @@ def kid_subsets(
     """Mean and spread of the unbiased kernel distance over random subsets: the KID that is usually printed.
 
     For comparison with published numbers only; ``kid`` uses every pair and knows its own uncertainty. Each subset is
-    drawn without replacement, first of the real pictures and then of the generated ones, as torch-fidelity draws of its
+    drawn without replacement, first of the real images and then of the generated ones, as torch-fidelity draws of its
     first and second input: ``seed=numpy.random.RandomState(2020)`` gives the subsets of its default.
 
     Args:
-        real: features, shape (N, D). generated: features, shape (M, D).
-        subsets: how many, >= 1. subset_size: pictures of each side in one, from 2 to the smaller set.
-        degree, gamma, coef0: as ``kid``.
+        real: features, shape (N, D).
+        generated: features, shape (M, D).
+        subsets: how many, >= 1.
+        subset_size: images of each side in one, from 2 to the smaller set.
+        degree: as ``kid``.
+        gamma: as ``kid``.
+        coef0: as ``kid``.
         seed: seed or generator of the draws.
     Raises:
         ValueError: as ``kid``, or subsets larger than a set.
@@ -139,7 +153,7 @@ def kid_subsets(
         raise ValueError(f"subsets must be at least 1; got {subsets}")
     if not 2 <= subset_size <= min(len(x), len(y)):
         raise ValueError(
-            f"subset_size must lie between 2 and the smaller set, {min(len(x), len(y))} pictures; got {subset_size}. "
+            f"subset_size must lie between 2 and the smaller set, {min(len(x), len(y))} images; got {subset_size}. "
             "Lower it, or use kid, which needs no subsets"
         )
     rng = np.random.default_rng(seed) if isinstance(seed, int) else seed
@@ -224,8 +238,8 @@ def _leave_one_out_variance(
     cross_left = cross.sum() - np.bincount(codes, weights=cross)
     other_inner, m = other
     without = inner_left / (left * (left - 1)) + other_inner / (m * (m - 1)) - 2 * cross_left / (left * m)
-    whole = _distance(float(inner.sum()), len(x), other_inner, m, float(cross.sum()))
-    return jackknife_variance(whole, without, sizes.astype(np.float64)), len(sizes)
+    distance = _distance(float(inner.sum()), len(x), other_inner, m, float(cross.sum()))
+    return jackknife_variance(distance, without, sizes.astype(np.float64)), len(sizes)
 
 
 def _prepared(
@@ -235,7 +249,7 @@ def _prepared(
     arrays = [checked_features(real, "real"), checked_features(generated, "generated")]
     for array, name in zip(arrays, ("real", "generated")):
         if len(array) < 2:
-            raise ValueError(f"{name} needs at least 2 pictures, to make a pair; got {len(array)}")
+            raise ValueError(f"{name} needs at least 2 images, to make a pair; got {len(array)}")
     check_same_width(arrays[0].shape[1], arrays[1].shape[1])
     if degree < 1:
         raise ValueError(f"degree must be at least 1; got {degree}")

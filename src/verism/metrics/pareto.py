@@ -14,7 +14,8 @@ def dominates(a: ArrayLike, b: ArrayLike, *, higher_is_better: bool | Sequence[b
     """Whether a point is at least as good as another in every metric and better in one.
 
     Args:
-        a, b: values of the metrics, shape (D,).
+        a: values of the metrics, shape (D,).
+        b: values of the metrics, shape (D,).
         higher_is_better: of all metrics, or of each of them.
     Returns:
         False if a value of either is NaN: an undefined number neither wins nor loses.

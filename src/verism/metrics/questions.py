@@ -1,7 +1,7 @@
-"""Scores of pictures by questions about them: TIFA, and DSG with its dependencies between questions.
+"""Scores of images by questions about them: TIFA, and DSG with its dependencies between questions.
 
 A prompt is turned into questions beforehand ("is there a dog?", "is the dog brown?"); a model answers them from the
-picture, and the picture's score is the share of right answers. All functions are pure; questions have ids of any kind.
+image, and the image's score is the share of right answers. All functions are pure; questions have ids of any kind.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 class QuestionScore(NamedTuple):
-    """The share of right answers of one picture; NaN if no question has a usable answer.
+    """The share of right answers of one image; NaN if no question has a usable answer.
 
     Attributes:
         value: in [0, 1].
-        n_used: questions that entered the value. n_unusable: those without a usable answer.
+        n_used: questions that entered the value.
+        n_unusable: those without a usable answer.
     """
 
     value: float
@@ -123,11 +124,12 @@ def dsg_score(
     *,
     dependence: Dependence = "parents",
 ) -> QuestionScore:
-    """Score of one picture by yes/no questions that are all to be answered yes.
+    """Score of one image by yes/no questions that are all to be answered yes.
 
     Args:
         answers: per question ``yes``, ``no``, or None where the reply is neither.
-        parents, dependence: see ``question_values``.
+        parents: see ``question_values``.
+        dependence: see ``question_values``.
 
     Raises:
         ValueError: an answer that is none of these three, or dependencies that do not fit.
@@ -145,7 +147,7 @@ def dsg_score(
 
 
 def tifa_score(answers: Mapping[Id, str | None], expected: Mapping[Id, str]) -> QuestionScore:
-    """Score of one picture by questions with choices: the share answered as expected.
+    """Score of one image by questions with choices: the share answered as expected.
 
     Args:
         answers: per question the choice taken, None where the reply is none of the choices.

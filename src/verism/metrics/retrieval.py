@@ -1,6 +1,6 @@
-"""How well pictures and texts agree by their vectors: cosines on named scales, consistency of classes, R-precision.
+"""How well images and texts agree by their vectors: cosines on named scales, consistency of classes, R-precision.
 
-Vectors come from a model that puts pictures and texts in one space, as it gives them: not normalised.
+Vectors come from a model that puts images and texts in one space, as it gives them: not normalised.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from verism.statistics.intervals import Interval, cluster_bootstrap_mean, cluste
 
 __all__ = [
     "Consistency",
+    "MeanClipScore",
     "MeanScore",
     "Method",
     "Protocol",
@@ -26,6 +27,7 @@ __all__ = [
     "clipscore",
     "consistency",
     "cosine",
+    "mean_clipscore",
     "mean_score",
     "median_rank",
     "percentile_10",
@@ -52,7 +54,7 @@ _STEP = 1 / 2_048
 # Cosines on named scales
 # --------------------------------------------------------------------------------------------------------------------
 class MeanScore(NamedTuple):
-    """A mean over pictures, how many entered it, and how many had no score. NaN if none entered."""
+    """A mean over images, how many entered it, and how many had no score. NaN if none entered."""
 
     value: float
     n_used: int
@@ -60,11 +62,11 @@ class MeanScore(NamedTuple):
 
 
 def cosine(image: ArrayLike, text: ArrayLike) -> Floats:
-    """Cosine of the angle between each picture and its own text.
+    """Cosine of the angle between each image and its own text.
 
     Args:
-        image: vectors of pictures, shape (N, D), of any length.
-        text: vectors of their texts, shape (N, D), row i belonging to picture i.
+        image: vectors of images, shape (N, D), of any length.
+        text: vectors of their texts, shape (N, D), row i belonging to image i.
     Returns:
         Shape (N,), in [-1, 1], computed in double precision; NaN where a vector is 0 or holds NaN or infinite numbers.
     Raises:
@@ -75,7 +77,7 @@ def cosine(image: ArrayLike, text: ArrayLike) -> Floats:
     """
     a, b = np.asarray(image), np.asarray(text)
     if a.ndim != 2 or a.shape != b.shape:
-        raise ValueError(f"cosine needs a text for each picture, shapes (N, D); got {a.shape} and {b.shape}")
+        raise ValueError(f"cosine needs a text for each image, shapes (N, D); got {a.shape} and {b.shape}")
     values = np.empty(len(a))
     for start in range(0, len(a), ROWS_AT_ONCE):  # so that float32 matrices are not doubled as a whole
         rows = slice(start, start + ROWS_AT_ONCE)
@@ -84,7 +86,7 @@ def cosine(image: ArrayLike, text: ArrayLike) -> Floats:
 
 
 def clipscore(image: ArrayLike, text: ArrayLike, *, scale: Scale = "cosine") -> Floats:
-    """Agreement of each picture with its text, on one of the scales in use. They are not comparable with each other.
+    """Agreement of each image with its text, on one of the scales in use. They are not comparable with each other.
 
     * ``cosine``: the cosine, in [-1, 1]; DIG In.
     * ``x100``: 100 times the cosine, in [-100, 100]; EvalGIM, torchmetrics. Both put a *mean* below 0 to 0, see
@@ -92,7 +94,8 @@ def clipscore(image: ArrayLike, text: ArrayLike, *, scale: Scale = "cosine") -> 
     * ``hessel``: 2.5 times the cosine, and 0 where it is negative, in [0, 2.5]; the CLIPScore of its paper.
 
     Args:
-        image, text: as for ``cosine``.
+        image: as for ``cosine``.
+        text: as for ``cosine``.
         scale: see above. The prompt prefix ("A photo depicts") of the paper is the caller's: it belongs to the text.
     Returns:
         Shape (N,), higher is better; NaN where undefined.
@@ -111,7 +114,7 @@ def clipscore(image: ArrayLike, text: ArrayLike, *, scale: Scale = "cosine") -> 
 
 
 def mean_score(scores: ArrayLike, *, floor_at_zero: bool = False) -> MeanScore:
-    """Mean over the pictures that have a score.
+    """Mean over the images that have a score.
 
     Args:
         scores: shape (N,); NaN: no score.
@@ -124,17 +127,68 @@ def mean_score(scores: ArrayLike, *, floor_at_zero: bool = False) -> MeanScore:
     return MeanScore(value, len(usable), np.size(scores) - len(usable))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Consistency: the pictures that agree least
-# --------------------------------------------------------------------------------------------------------------------
-class Consistency(NamedTuple):
-    """Mean over objects of the 10th percentile of their pictures' scores.
+class MeanClipScore(NamedTuple):
+    """A mean CLIPScore and its interval.
 
     Attributes:
-        value, low, high: the mean and its interval; NaN where undefined.
-        n_used, n_unusable: pictures with and without a score.
-        percentiles: by object, in the order of their first picture; NaN for objects without any score.
-        n_pictures: by object, pictures with a score.
+        value: mean over images with a score; NaN without any.
+        low: lower end; NaN with fewer than two clusters.
+        high: upper end.
+        n_used: images with a score.
+        n_unusable: images without.
+    """
+
+    value: float
+    low: float
+    high: float
+    n_used: int
+    n_unusable: int
+
+
+def mean_clipscore(
+    image: ArrayLike,
+    text: ArrayLike,
+    *,
+    scale: Scale = "cosine",
+    clusters: ArrayLike | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> MeanClipScore:
+    """Mean of ``clipscore``, with a bootstrap over clusters.
+
+    Args:
+        image: vectors of images, shape (N, D).
+        text: vectors of their texts, shape (N, D).
+        scale: see ``clipscore``.
+        clusters: prompt of each image, shape (N,); each image its own if not given.
+        seed: of the resamples.
+        confidence: confidence level of the interval, in (0, 1).
+    Raises:
+        ValueError: as ``clipscore``, or not one cluster per image.
+    """
+    scores = clipscore(image, text, scale=scale)
+    mean, usable = mean_score(scores), ~np.isnan(scores)
+    labels = np.arange(len(scores)) if clusters is None else np.asarray(clusters)
+    if labels.shape != scores.shape:
+        raise ValueError(f"clusters must give one label for each of the {len(scores)} images; got {labels.shape}")
+    ends = cluster_bootstrap_mean(scores[usable], labels[usable], seed=seed, confidence=confidence)
+    return MeanClipScore(mean.value, ends.low, ends.high, mean.n_used, mean.n_unusable)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Consistency: the images that agree least
+# --------------------------------------------------------------------------------------------------------------------
+class Consistency(NamedTuple):
+    """Mean over objects of the 10th percentile of their images' scores.
+
+    Attributes:
+        value: the mean; NaN where undefined.
+        low: lower end of its interval; NaN where undefined.
+        high: upper end.
+        n_used: images with a score.
+        n_unusable: images without.
+        percentiles: by object, in the order of their first image; NaN for objects without any score.
+        n_images: by object, images with a score.
     """
 
     value: float
@@ -143,7 +197,7 @@ class Consistency(NamedTuple):
     n_used: int
     n_unusable: int
     percentiles: dict[Hashable, float]
-    n_pictures: dict[Hashable, int]
+    n_images: dict[Hashable, int]
 
 
 def percentile_10(values: ArrayLike) -> float:
@@ -168,42 +222,42 @@ def consistency(
     *,
     seed: int | np.random.Generator = 0,
     n_resamples: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Consistency:
-    """Object consistency: the 10th percentile of the scores of each object's pictures, averaged over objects.
+    """Object consistency: the 10th percentile of the scores of each object's images, averaged over objects.
 
-    Every object weighs the same, however many pictures it has; objects without any score are left out of the mean, and
+    Every object weighs the same, however many images it has; objects without any score are left out of the mean, and
     are NaN in ``percentiles``.
 
-    The 10th percentile of few pictures is too high on average: with normal scores by 0.22 of their standard deviation
-    for 10 pictures, 0.09 for 30, 0.04 for 60 and 0.015 for 180. Compare values at equal numbers of pictures per object.
+    The 10th percentile of few images is too high on average: with normal scores by 0.22 of their standard deviation
+    for 10 images, 0.09 for 30, 0.04 for 60 and 0.015 for 180. Compare values at equal numbers of images per object.
 
-    The interval says where the value would lie for other pictures, as many per object. Pictures are drawn again within
+    The interval says where the value would lie for other images, as many per object. Images are drawn again within
     each object, objects are fixed; quantiles of the resampled values are moved so that their mean is the value, for the
     resamples have that excess once more. With 5 or 27 objects of 10 to 180 normal scores, intervals of 95 % held the
     expected value in 94 to 98 % of 400 trials. Ends are NaN if an object with scores has only one.
 
     Args:
-        values: score of each picture, shape (N,); NaN: no score.
-        objects: each picture's object, N labels.
-        seed: of the resampling; the result does not depend on the order of pictures.
+        values: score of each image, shape (N,); NaN: no score.
+        objects: each image's object, N labels.
+        seed: of the resampling; the result does not depend on the order of images.
         n_resamples: resamples, >= 1.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Raises:
-        ValueError: not one object per score, or a level outside (0, 1).
+        ValueError: not one object per score, or a confidence outside (0, 1).
     Source: Hall et al. 2023, arXiv:2308.06198, Sec. 4.4. The interval is ours.
     """
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1 or len(scores) != len(objects):
         raise ValueError(f"consistency needs one object per score; got {len(objects)} for shape {scores.shape}")
-    if not 0.0 < level < 1.0 or n_resamples < 1:
-        raise ValueError(f"level must lie in (0, 1) and n_resamples be >= 1; got {level} and {n_resamples}")
+    if not 0.0 < confidence < 1.0 or n_resamples < 1:
+        raise ValueError(f"confidence must lie in (0, 1) and n_resamples be >= 1; got {confidence} and {n_resamples}")
     rows: dict[Hashable, list[int]] = {}
     for i, name in enumerate(objects):
         rows.setdefault(name, []).append(i)
-    ordered = {name: np.sort(_usable(scores[of_object])) for name, of_object in rows.items()}
-    sizes = {name: len(of_object) for name, of_object in ordered.items()}
-    percentiles = {name: percentile_10(of_object) for name, of_object in ordered.items()}
+    ordered = {name: np.sort(_usable(scores[scores_of_one])) for name, scores_of_one in rows.items()}
+    sizes = {name: len(scores_of_one) for name, scores_of_one in ordered.items()}
+    percentiles = {name: percentile_10(scores_of_one) for name, scores_of_one in ordered.items()}
     rng = np.random.default_rng(seed)
     total = np.zeros(n_resamples)
     for name in sorted(ordered, key=repr):  # always in one order, for the same numbers to be drawn
@@ -214,7 +268,7 @@ def consistency(
     low = high = math.nan
     if defined and 1 not in sizes.values():
         resampled = total / len(defined)
-        ends = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+        ends = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
         low, high = (float(end) for end in ends - resampled.mean() + value)
     n_used = sum(sizes.values())
     return Consistency(value, low, high, n_used, len(scores) - n_used, percentiles, sizes)
@@ -252,13 +306,13 @@ def _resampled_tenth(ordered: Floats, n_resamples: int, rng: np.random.Generator
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Retrieval: is the picture's own text nearer than others?
+# Retrieval: is the image's own text nearer than others?
 # --------------------------------------------------------------------------------------------------------------------
 class Ranks(NamedTuple):
-    """Where each picture's own text stands among all distinct texts.
+    """Where each image's own text stands among all distinct texts.
 
     Attributes:
-        better: other texts nearer to the picture, shape (N,); NaN for pictures without a usable vector.
+        better: other texts nearer to the image, shape (N,); NaN for images without a usable vector.
         tied: other texts exactly as near, shape (N,).
         n_texts: distinct texts, with the own.
     """
@@ -269,12 +323,15 @@ class Ranks(NamedTuple):
 
 
 class RPrecision(NamedTuple):
-    """Share of pictures that retrieve their own text from a pool.
+    """Share of images that retrieve their own text from a pool.
 
     Attributes:
-        value: in [0, 1], higher is better; 1 / pool by luck. low, high: its interval over pictures, clustered by text.
-        n_used, n_unusable: pictures with and without a usable vector.
-        per_picture: probability (exact) or share of the repeats (sampled), shape (N,); NaN for unusable pictures.
+        value: in [0, 1], higher is better; 1 / pool by luck.
+        low: lower end of its interval over images, clustered by text.
+        high: upper end.
+        n_used: images with a usable vector.
+        n_unusable: images without.
+        per_image: probability (exact) or share of the repeats (sampled), shape (N,); NaN for unusable images.
     """
 
     value: float
@@ -282,7 +339,7 @@ class RPrecision(NamedTuple):
     high: float
     n_used: int
     n_unusable: int
-    per_picture: Floats
+    per_image: Floats
 
 
 def r_precision(
@@ -295,9 +352,9 @@ def r_precision(
     pool: int = 100,
     repeats: int = 5,
     seed: int = 10,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> RPrecision:
-    """R-precision with R = 1: is a picture nearer to its own text than to ``pool - 1`` others?
+    """R-precision with R = 1: is an image nearer to its own text than to ``pool - 1`` others?
 
     ``released``, as the authors' script computes it: raw dot products, so that long text vectors win more often; the
     others are drawn *with* replacement from all texts, the own among them; the own text comes first in the pool and the
@@ -310,24 +367,26 @@ def r_precision(
     chance that none of ``pool - 1`` draws hits one. It has no noise of sampling, costs no more, and has no seed.
 
     The stream of ``released`` is Python's ``random.choices`` after ``random.seed(seed)``, repeat after repeat, and in
-    each the pictures in their order. That it is ``choices`` and that repeats are the outer loop is an assumption: what
-    is known of the script says neither. Another stream moves the value of 30,000 pictures by about 0.1 points.
+    each the images in their order. That it is ``choices`` and that repeats are the outer loop is an assumption: what
+    is known of the script says neither. Another stream moves the value of 30,000 images by about 0.1 points.
 
     Texts are the same where their vectors are the same in every number, for one text has one vector.
 
     Args:
         image_vectors: shape (N, D), not normalised, in the order of the file. Rows that hold NaN or infinite numbers or
-            only 0 are pictures without an answer: they enter no value.
+            only 0 are images without an answer: they enter no value.
         text_vectors: shape (M, D), not normalised: the pool. All finite, none 0.
-        positive: row of each picture's own text, shape (N,); None: text i is that of picture i, M = N.
+        positive: row of each image's own text, shape (N,); None: text i is that of image i, M = N.
+        protocol: ``released`` or ``corrected``, see above.
         method: by default ``sampled`` for ``released`` and ``exact`` for ``corrected``.
         pool: size of the pool with the own text, >= 2.
-        repeats, seed: of ``sampled``.
-        level: of the interval, which resamples the pictures of a text together.
+        repeats: how often ``sampled`` draws the pools, >= 1.
+        seed: of ``sampled``, in 0 .. 2**32 - 1.
+        confidence: confidence level of the interval, which resamples the images of a text together.
     Raises:
         ValueError: shapes that do not fit, unusable text vectors, or (corrected) fewer different texts than ``pool``.
     Source: Xu et al. 2018, arXiv:1711.10485, Sec. 4.1; Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, with ViT-B/32
-        and one caption for each of 30,000 pictures.
+        and one caption for each of 30,000 images.
     """
     _check("protocol", protocol, get_args(Protocol))
     method = method or ("sampled" if protocol == "released" else "exact")
@@ -356,11 +415,11 @@ def r_precision(
         else:
             wins = _sampled_wins(better, tied, others, draws, repeats, seed)
     wins[~data.usable] = math.nan
-    return RPrecision(*_share(wins, data.own, level=level), _n(data.usable), _n(~data.usable), wins)
+    return RPrecision(*_share(wins, data.own, confidence=confidence), _n(data.usable), _n(~data.usable), wins)
 
 
 def ranks(image_vectors: ArrayLike, text_vectors: ArrayLike, *, positive: ArrayLike | None = None) -> Ranks:
-    """Where each picture's own text stands by cosine among all distinct texts, for ``recall_at`` and ``median_rank``.
+    """Where each image's own text stands by cosine among all distinct texts, for ``recall_at`` and ``median_rank``.
 
     Args, Raises: as for ``r_precision``.
     """
@@ -370,31 +429,31 @@ def ranks(image_vectors: ArrayLike, text_vectors: ArrayLike, *, positive: ArrayL
     return Ranks(better, tied, data.n_texts)
 
 
-def recall_at(k: int, of: Ranks) -> Floats:
-    """Chance that a picture's own text is among its k nearest, equals in fair order; shape (N,), in [0, 1], or NaN.
+def recall_at(k: int, ranking: Ranks) -> Floats:
+    """Chance that an image's own text is among its k nearest, equals in fair order; shape (N,), in [0, 1], or NaN.
 
     Raises:
         ValueError: k < 1.
     """
     if k < 1:
         raise ValueError(f"recall_at needs k >= 1; got {k}")
-    return np.clip((k - of.better) / (of.tied + 1), 0.0, 1.0)
+    return np.clip((k - ranking.better) / (ranking.tied + 1), 0.0, 1.0)
 
 
-def median_rank(of: Ranks) -> float:
-    """Median over pictures of the rank of the own text, 1 the best; among equals the middle one. NaN without any."""
-    rank = _usable(1 + of.better + of.tied / 2)
+def median_rank(ranking: Ranks) -> float:
+    """Median over images of the rank of the own text, 1 the best; among equals the middle one. NaN without any."""
+    rank = _usable(1 + ranking.better + ranking.tied / 2)
     return float(np.median(rank)) if len(rank) else math.nan
 
 
 class _Retrieval:
-    """Pictures against distinct texts, tile by tile.
+    """Images against distinct texts, tile by tile.
 
     Attributes:
-        usable: pictures with a usable vector, shape (N,).
+        usable: images with a usable vector, shape (N,).
         column_of_row: distinct text of each row of the texts, shape (M,).
         copies: rows of each distinct text, shape (T,).
-        own: distinct text of each picture, shape (N,).
+        own: distinct text of each image, shape (N,).
     """
 
     def __init__(
@@ -403,7 +462,7 @@ class _Retrieval:
         images, texts = np.asarray(image_vectors), np.asarray(text_vectors)
         if images.ndim != 2 or texts.ndim != 2 or images.shape[1] != texts.shape[1] or not len(texts):
             raise ValueError(
-                f"pictures and texts must be matrices (N, D) and (M, D) of one D, M >= 1; got {images.shape} and "
+                f"images and texts must be matrices (N, D) and (M, D) of one D, M >= 1; got {images.shape} and "
                 f"{texts.shape}"
             )
         if unusable := _n(~_has_direction(texts)):
@@ -411,7 +470,7 @@ class _Retrieval:
         if positive is None:
             if len(images) != len(texts):
                 raise ValueError(
-                    f"without positive, text i is that of picture i; got {len(images)} pictures and {len(texts)} texts"
+                    f"without positive, text i is that of image i; got {len(images)} images and {len(texts)} texts"
                 )
             rows = np.arange(len(images))
         else:
@@ -438,7 +497,7 @@ class _Retrieval:
         return len(self._texts)
 
     def tiles(self) -> Iterator[tuple[slice, NDArray[np.floating], NDArray[np.floating]]]:
-        """Rows of pictures, their similarities with all distinct texts, (B, T), and with their own, (B, 1).
+        """Rows of images, their similarities with all distinct texts, (B, T), and with their own, (B, 1).
 
         All from one product, so that equal texts are exactly equal, the own among them.
         """
@@ -452,21 +511,21 @@ class _Retrieval:
             yield rows, near, np.take_along_axis(near, self.own[rows, None], axis=1)
 
     def counts(self) -> tuple[Floats, Floats]:
-        """Other distinct texts that are nearer than the own, and as near, of each picture, each shape (N,)."""
+        """Other distinct texts that are nearer than the own, and as near, of each image, each shape (N,)."""
         better, tied = np.zeros(len(self._images)), np.zeros(len(self._images))
-        for rows, near, own in self.tiles():
-            better[rows] = np.count_nonzero(near > own, axis=1)
-            tied[rows] = np.count_nonzero(near == own, axis=1) - 1
+        for rows, near, positive in self.tiles():
+            better[rows] = np.count_nonzero(near > positive, axis=1)
+            tied[rows] = np.count_nonzero(near == positive, axis=1) - 1
         return better, tied
 
     def better_rows(self) -> Floats:
-        """Rows of the texts, equal ones counted each, that are nearer than the own, of each picture, shape (N,)."""
+        """Rows of the texts, equal ones counted each, that are nearer than the own, of each image, shape (N,)."""
         repeated = np.flatnonzero(self.copies > 1)
-        found = np.zeros(len(self._images))
-        for rows, near, own in self.tiles():
-            nearer = near > own
-            found[rows] = np.count_nonzero(nearer, axis=1) + nearer[:, repeated] @ (self.copies[repeated] - 1)
-        return found
+        better = np.zeros(len(self._images))
+        for rows, near, positive in self.tiles():
+            nearer = near > positive
+            better[rows] = np.count_nonzero(nearer, axis=1) + nearer[:, repeated] @ (self.copies[repeated] - 1)
+        return better
 
 
 def _released_wins(data: _Retrieval, draws: int, repeats: int, seed: int) -> Floats:
@@ -482,10 +541,10 @@ def _released_wins(data: _Retrieval, draws: int, repeats: int, seed: int) -> Flo
         for start in range(0, n, ROWS_AT_ONCE):  # on to the next repeat
             stream.random_sample((min(ROWS_AT_ONCE, n - start), draws))
     wins = np.zeros(n)
-    for rows, near, own in data.tiles():
+    for rows, near, positive in data.tiles():
         for stream in streams:
             drawn = (stream.random_sample((len(near), draws)) * m).astype(np.intp)
-            wins[rows] += (np.take_along_axis(near, data.column_of_row[drawn], axis=1) <= own).all(axis=1)
+            wins[rows] += (np.take_along_axis(near, data.column_of_row[drawn], axis=1) <= positive).all(axis=1)
     return wins / repeats
 
 
@@ -499,10 +558,10 @@ def _chance_to_win(better: Floats, tied: Floats, others: int, draws: int) -> Flo
     worse = others - better - tied
     top = _log_choose(worse + tied + 1, draws + 1)
     bottom = _log_choose(worse, draws + 1)
-    whole = _log_choose(np.full(1, others, dtype=np.float64), draws)
-    chance = (np.exp(top - whole) - np.exp(bottom - whole)) / (tied + 1)
+    all_draws = _log_choose(np.full(1, others, dtype=np.float64), draws)
+    chance = (np.exp(top - all_draws) - np.exp(bottom - all_draws)) / (tied + 1)
     # Without ties the difference is C(r, k): taken directly, without loss of digits.
-    return np.where(tied == 0, np.exp(_log_choose(worse, draws) - whole), np.clip(chance, 0.0, 1.0))
+    return np.where(tied == 0, np.exp(_log_choose(worse, draws) - all_draws), np.clip(chance, 0.0, 1.0))
 
 
 def _sampled_wins(better: Floats, tied: Floats, others: int, draws: int, repeats: int, seed: int) -> Floats:
@@ -517,18 +576,18 @@ def _sampled_wins(better: Floats, tied: Floats, others: int, draws: int, repeats
     return wins / repeats
 
 
-def _share(wins: Floats, clusters: Indices, *, level: float) -> Interval:
-    """Mean of shares with its interval; pictures of one text are resampled together."""
+def _share(wins: Floats, clusters: Indices, *, confidence: float) -> Interval:
+    """Mean of shares with its interval; images of one text are resampled together."""
     usable = ~np.isnan(wins)
     values, labels = wins[usable], clusters[usable]
     if not len(values):
         return Interval(math.nan, math.nan, math.nan)
     if np.isin(values, (0.0, 1.0)).all():
-        return clustered_proportion(values, labels, level=level)
+        return clustered_proportion(values, labels, confidence=confidence)
     rounded = np.rint(values / _STEP) * _STEP
     if (rounded == rounded[0]).all():
         rounded = values
-    around = cluster_bootstrap_mean(rounded, labels, seed=0, n_resamples=5_000, level=level)
+    around = cluster_bootstrap_mean(rounded, labels, seed=0, n_resamples=5_000, confidence=confidence)
     value = float(values.mean())
     low, high = np.clip(np.array(around[1:]) + (value - around.value), 0.0, 1.0)  # NaN stays
     return Interval(value, float(low), float(high))
@@ -545,7 +604,7 @@ def _check(name: str, value: str, choices: Sequence[str]) -> None:
 def _usable(values: ArrayLike) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise ValueError(f"scores must be one-dimensional, one per picture; got shape {array.shape}")
+        raise ValueError(f"scores must be one-dimensional, one per image; got shape {array.shape}")
     if np.isinf(array).any():
         raise ValueError("scores must be finite, or NaN for none; got infinite ones")
     return array[~np.isnan(array)]
@@ -580,7 +639,7 @@ def _distinct_rows(vectors: NDArray[np.floating]) -> tuple[Indices, Indices]:
     hashes = (
         hashlib.blake2b(np.ascontiguousarray(row + 0.0).data, digest_size=16).digest() for row in vectors
     )  # -0 is 0
-    number = np.array([seen.setdefault(of_row, len(seen)) for of_row in hashes], dtype=np.intp)
+    number = np.array([seen.setdefault(row_hash, len(seen)) for row_hash in hashes], dtype=np.intp)
     first = np.zeros(len(seen), dtype=np.intp)
     first[number[::-1]] = np.arange(len(vectors))[::-1]
     return first, number

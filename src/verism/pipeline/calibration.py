@@ -6,9 +6,7 @@ with everything that leads to it: faces that are not found, and faces where ther
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 from verism._version import __version__
 from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError, VerismError
+from verism.files import read_json, read_rows
 from verism.imaging import read_picture
 from verism.pipeline.stream import BATCH, batches
 from verism.records import Judge, LoadedImage, Need
@@ -73,23 +72,20 @@ def read_truth(source: Path, tasks: Mapping[str, Sequence[str]], facets: Mapping
         UsageError: no such table, a missing column, a class that the task does not have, a file named twice.
     """
     table = source / "truth.csv" if source.is_dir() else source
-    try:
-        content = table.read_bytes()
-    except OSError as err:
-        raise UsageError(
-            f"{table} cannot be read ({err.strerror}); the truth is a CSV file with the columns path, "
-            f"{', '.join(tasks)}, or a folder with truth.csv as `verism scenes portraits` writes it"
-        ) from None
-    rows = list(csv.DictReader(content.decode("utf-8-sig").splitlines()))
+    rows = read_rows(
+        table,
+        f"a table with the columns path, {', '.join(tasks)}, or a folder with truth.csv as `verism scenes portraits` "
+        "writes it",
+    )
     if not rows:
         raise UsageError(f"{table} lists no pictures")
     if missing := [name for name in ("path", *tasks) if rows[0].get(name) is None]:
         raise UsageError(f"{table} has no column {', '.join(map(repr, missing))}; it has {', '.join(rows[0])}")
     items = []
-    for line, row in enumerate(rows, start=2):
+    for row in rows:
         for task, labels in tasks.items():
             if row[task] not in labels:
-                raise UsageError(f"{table}, line {line}: {task}={row[task]!r}; expected one of {', '.join(labels)}")
+                raise UsageError(f"{row.where}: {task}={row[task]!r}; expected one of {', '.join(labels)}")
         items.append(
             Known(
                 image_id=row["path"],
@@ -102,9 +98,9 @@ def read_truth(source: Path, tasks: Mapping[str, Sequence[str]], facets: Mapping
         raise UsageError(f"{table} names a picture twice; each must be there once")
     command = None
     if source.is_dir() and (source / "definitions.json").exists():
-        command = json.loads((source / "definitions.json").read_text(encoding="utf-8")).get("command")
+        command = read_json(source / "definitions.json").get("command")
     about = f"{len(items):,} pictures of {table.name}"
-    made: dict[str, Any] = {"truth_sha256": hashlib.sha256(content).hexdigest()}
+    made: dict[str, Any] = {"truth_sha256": hashlib.sha256(table.read_bytes()).hexdigest()}
     if command:
         about, made["truth_command"] = f"{len(items):,} pictures rendered by `{command}`", command
     return KnownPictures(items=tuple(items), about=about, made=made)

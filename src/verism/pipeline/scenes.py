@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.files import write_json, write_whole
 from verism.imaging import encode_png
 from verism.pipeline.progress import Progress
 from verism.records import Painted, Painter, Scene
@@ -100,9 +101,7 @@ def _store(root: Path, skill: str, scene_id: str, painted: Painted, masks: bool,
     if masks:
         files[mask_path(root, skill, scene_id)] = painted.mask
     for path, pixels in files.items():
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_bytes(encode_png(pixels))
-        temporary.replace(path)
+        write_whole(path, encode_png(pixels), sync=False)
     log.write(json.dumps({"id": scene_id, "boxes": painted.boxes.tolist()}) + "\n")
     log.flush()
 
@@ -119,7 +118,7 @@ def _finished(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float3
     if boxes_path(root, skill, split).exists():
         done |= read_boxes(root, skill, split)
     if _journal(root, skill, split).exists():
-        for line in _journal(root, skill, split).read_text(encoding="utf-8").splitlines():
+        for line in _journal(root, skill, split).read_text(encoding="utf-8").split("\n"):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
@@ -149,8 +148,7 @@ def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: 
             raise UsageError(
                 f"{root} holds another scene {scene.scene_id!r}: made with another seed; use another --out"
             )
-    root.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(now) + "\n", encoding="utf-8")
+    write_json(path, now)
 
 
 def scenes_summary(scenes: Sequence[Scene]) -> str:

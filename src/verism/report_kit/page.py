@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from markupsafe import Markup
 
 from verism.cards import JudgeCard
 from verism.errors import UsageError
+from verism.files import write_whole
 from verism.report_kit import tables
 from verism.report_kit.adjustments import adjusted_rows
 from verism.report_kit.evidence import Evidence, shares_page, union
@@ -155,14 +155,8 @@ def _switching(protocols: Sequence[str]) -> str:
 def write_page(page: str, out: Path) -> Path:
     """Write a page whole; ``out`` is an ``.html`` file, or a directory that gets an ``index.html``."""
     file = out if out.suffix.lower() in (".html", ".htm") else out / "index.html"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
-        temporary.write_bytes(page.encode("utf-8", "backslashreplace"))
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
+    write_whole(file, page.encode("utf-8", "backslashreplace"))
     return file
 
 

@@ -19,12 +19,11 @@ from verism.metrics.presentation.artificial import REPETITIONS, SCALES, candidat
 from verism.metrics.presentation.evaluation import (
     PAIR_TYPES,
     count_differences,
-    kendall_tau,
-    pearson,
     sign_mcc,
     tau_by_pair_type,
 )
 from verism.reproduce.common import Check, Known, Verdict, Writer, by_number, half_unit, read_published
+from verism.statistics.association import kendall_tau, pearson_r
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -385,7 +384,7 @@ def _table_19(writer: Writer, published: Published) -> None:
     key = ("neutral", "Stable Diffusion")
     row = published.one("19", "Pearson", "CLS", *key)
     estimate = np.array([float(v) for v in published.classifier_vector])
-    value = pearson(estimate, published.vector(key))
+    value = pearson_r(estimate, published.vector(key))
     writer.number("Table 19", f"{_name(row)}, from the released vector", row.printed, value)
     writer.impossible("Table 19", "Pearson of 17 more real vectors and two artificial ones", "", NEEDS_PICTURES)
 

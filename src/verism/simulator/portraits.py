@@ -7,9 +7,6 @@ light, pose and camera are drawn independently of each other and of everything e
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -21,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.files import write_csv, write_json, write_whole
 from verism.imaging import encode_png
 from verism.simulator.assets.heads import LANDMARKS, FaceShape, Marks, draw_face, fine_face, take_marks
 from verism.simulator.assets.people import MONK_TONES, HairStyle, PersonSpec, build_parts
@@ -345,16 +343,12 @@ def render_portraits(
         spec = _sitter(rng, tone)
         portrait = paint_portrait(spec, shape, light, shot, size, seed=int(rng.integers(2**31)))
         name = f"images/{number:05d}_tone{tone:02d}.png"
-        (out / name).write_bytes(encode_png(portrait.pixels))
+        write_whole(out / name, encode_png(portrait.pixels), sync=False)
         rows.append({"path": name, **_facts(portrait, shape, light, shot)})
         if on_picture is not None:
             on_picture(number + 1)
-    table = io.StringIO()
-    writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
     path = out / "truth.csv"
-    path.write_text(table.getvalue(), encoding="utf-8")
+    write_csv(path, list(rows[0]), (row.values() for row in rows))
     made = {
         "portraits": PORTRAITS_VERSION,
         "renderer": RENDERER_VERSION,
@@ -364,7 +358,7 @@ def render_portraits(
         "command": f"verism scenes portraits --count {count} --size {size} --seed {seed}",
         "swatches": [[round(255 * c) for c in color] for color in MONK_TONES],
     }
-    (out / "definitions.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    write_json(out / "definitions.json", made)
     return RenderedPortraits(table=path, pictures=count)
 
 

@@ -13,9 +13,6 @@ a label.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.files import write_csv, write_json, write_whole
 from verism.imaging import encode_png
 from verism.simulator.assets.people import (
     MONK_TONES,
@@ -605,7 +603,7 @@ def render_people(
         redrawn += attempts > 0
         for worn, (spec, view, place, picture) in zip((1, 0), drawn, strict=True):
             name = f"{pair:05d}_{block}_{'with' if worn else 'without'}.png"
-            (folder / name).write_bytes(encode_png(picture.pixels))
+            write_whole(folder / name, encode_png(picture.pixels), sync=False)
             facts = {
                 "path": f"images/{name}",
                 "block": block,
@@ -626,10 +624,6 @@ def render_people(
             rows.append(facts)
         if on_pair is not None:
             on_pair(pair + 1)
-    table = io.StringIO()
-    writer = csv.DictWriter(table, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
     definitions = {
         "attributes": ATTRIBUTES,
         "min_visible": MIN_VISIBLE,
@@ -639,9 +633,9 @@ def render_people(
         "renderer": RENDERER_VERSION,
         "blocks": blocks,
     }
-    (out / "definitions.json").write_text(json.dumps(definitions, indent=1) + "\n", encoding="utf-8")
+    write_json(out / "definitions.json", definitions)
     path = out / "labels.csv"
-    path.write_text(table.getvalue(), encoding="utf-8")
+    write_csv(path, list(rows[0]), (row.values() for row in rows))
     return RenderedPeople(labels=path, pictures=count, redrawn=redrawn)
 
 

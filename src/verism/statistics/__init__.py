@@ -1,6 +1,6 @@
 """Intervals, paired tests and corrections for judge error: arrays in, numbers out.
 
-Prompts are the sampling unit. Pictures of one prompt are alike, so every function that is given pictures also takes
+Prompts are the sampling unit. Images of one prompt are alike, so every function that is given images also takes
 the prompt of each (``clusters``) and lets the interval grow accordingly. Only numpy is loaded on import.
 
 NaN is never an input: answers that are null are removed and counted by the caller. NaN is an output where a number is

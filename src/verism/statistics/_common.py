@@ -26,10 +26,10 @@ class ClusterTotals(NamedTuple):
         return float(self.sizes.sum())
 
 
-def check_level(level: float) -> None:
-    """Raise ValueError unless 0 < level < 1."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, such as 0.95; got {level}")
+def check_confidence(confidence: float) -> None:
+    """Raise ValueError unless 0 < confidence < 1."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
 
 
 def check_resamples(n_resamples: int) -> None:
@@ -59,7 +59,21 @@ def zero_one(values: ArrayLike, name: str) -> Floats:
     return array
 
 
-def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
+def finite_pair(first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats]:
+    """Both as float64, shape (N,).
+
+    Raises:
+        ValueError: not one-dimensional, of unequal length, or NaN or infinite.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(f"two one-dimensional arrays of one length are needed; got shapes {a.shape} and {b.shape}")
+    if bad := int(np.count_nonzero(~(np.isfinite(a) & np.isfinite(b)))):
+        raise ValueError(f"{bad} of {len(a)} entries are NaN or infinite; leave them out and count them")
+    return a, b
+
+
+def cluster_codes(clusters: ArrayLike, n: int, name: str = "clusters") -> NDArray[np.intp]:
     """Cluster number of each unit, 0 .. K-1, shape (n,), numbered in the order of the sorted labels.
 
     Raises:
@@ -67,7 +81,7 @@ def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
     """
     labels = np.asarray(clusters)
     if labels.shape != (n,):
-        raise ValueError(f"clusters must give one label for each of the {n} values; got shape {labels.shape}")
+        raise ValueError(f"{name} must give one label for each of the {n} values; got shape {labels.shape}")
     if labels.dtype == object:
         missing = sum(label is None or label != label for label in labels)
     elif labels.dtype.kind == "f":
@@ -75,7 +89,7 @@ def cluster_codes(clusters: ArrayLike, n: int) -> NDArray[np.intp]:
     else:
         missing = 0
     if missing:
-        raise ValueError(f"clusters holds {missing} missing label(s); every unit must belong to a cluster (its prompt)")
+        raise ValueError(f"{name} holds {missing} missing label(s); every unit must have one")
     return np.unique(labels, return_inverse=True)[1].reshape(n)
 
 
@@ -103,7 +117,7 @@ def ratio_variance(totals: ClusterTotals) -> float:
 
 
 def effective_size(
-    totals: ClusterTotals, sum_of_squares: float, *, lowest: float, highest: float, level: float
+    totals: ClusterTotals, sum_of_squares: float, *, lowest: float, highest: float, confidence: float
 ) -> float:
     """How many independent units tell as much about the mean as these clustered ones.
 
@@ -121,7 +135,7 @@ def effective_size(
         sum_of_squares: of the values of all units.
         lowest: smallest value a unit can have.
         highest: largest value a unit can have, > lowest.
-        level: confidence level of the interval it is for, in (0, 1).
+        confidence: confidence level of the interval it is for, in (0, 1).
     Source: Rao & Scott 1992, Biometrics 48:577-585 (ratio estimator, effective sample size); Korn & Graubard 1998,
         Survey Methodology 24:193-201 (degrees of freedom).
     """
@@ -139,7 +153,7 @@ def effective_size(
     between = padded_clusters / (padded_clusters - 1) * squares / padded_n**2
     unit_variance = (sum_of_squares + half * (lowest**2 + highest**2)) / padded_n - mean**2
     design_effect = between / (unit_variance / (padded_n - 1))
-    tail = (1 + level) / 2
+    tail = (1 + confidence) / 2
     freedom = (student_quantile(n - 1, tail) / student_quantile(n_clusters - 1, tail)) ** 2
     return min(max(n / design_effect * freedom, smallest), n)
 

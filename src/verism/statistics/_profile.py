@@ -1,7 +1,7 @@
 """Profile likelihood of shares behind an erring judge: how far a share or a mean can move before the data object.
 
 Unknown are the shares pi of true classes, (K,), and how the judge errs on each, rows A of (K, J + 1): what it says, and
-last that it says nothing of use. The card's items are one multinomial draw for each row. The run's pictures of which it
+last that it says nothing of use. The card's items are one multinomial draw for each row. The run's images of which it
 did say something are one draw from ``sum_k pi_k A[k, j]``, given that it said something.
 """
 
@@ -30,11 +30,11 @@ class Experiment:
     """What was counted.
 
     Attributes:
-        said: pictures of the run by what was said of them, (J,); any scale.
+        judged: images of the run by what was said of them, (J,); any scale.
         card: items by true class and what was said, in the last column of how many nothing, (K, J + 1).
     """
 
-    said: Floats
+    judged: Floats
     card: Floats
 
 
@@ -44,8 +44,11 @@ def profile_ends(
     """Ends of the intervals of ``values[f] @ pi``, for F numbers: where twice the loss of log-likelihood is critical.
 
     Args:
-        values: (F, K), of each class, not all equal. sizes: how many independent pictures the run counts as for each
-            number, (F,). start: likely shares, (K,). critical: quantile of a chi-square distribution.
+        experiment: the counts, and what is known of the judge.
+        values: (F, K), of each class, not all equal.
+        sizes: how many independent images the run counts as for each number, (F,).
+        start: likely shares, (K,).
+        critical: quantile of a chi-square distribution.
     Returns:
         Lower and upper ends, each (F,).
     """
@@ -55,7 +58,7 @@ def profile_ends(
     least, most = values.min(axis=1), values.max(axis=1)
     # Lower ends first, then upper ones, all at once.
     twice, top, spread = np.tile(values, (2, 1)), np.tile(best, 2), np.tile(most - least, 2)
-    n = np.tile(sizes, 2)[:, None] * (experiment.said / experiment.said.sum())
+    n = np.tile(sizes, 2)[:, None] * (experiment.judged / experiment.judged.sum())
     near, far = np.tile(middle, 2), np.concatenate([least, most])
     root = np.sqrt(critical)
 
@@ -65,7 +68,7 @@ def profile_ends(
         return np.sqrt(2 * np.maximum(top - likelihood, 0)) - root, state
 
     state = np.tile(state, (2, 1, 1))
-    edge = far + 1e-9 * np.sign(near - far) * spread  # all pictures of the other classes: just inside
+    edge = far + 1e-9 * np.sign(near - far) * spread  # all images of the other classes: just inside
     at_far, _ = objection(edge, state, ROUNDS // 3)
     done = (at_far <= 0) | (np.abs(far - near) < CLOSE * spread)
     at, at_near, side = np.where(done, near, far), np.full(2 * f, -root), np.zeros(2 * f)
@@ -76,13 +79,13 @@ def profile_ends(
         # Illinois: an end that stays twice counts half, so that both close in.
         share = np.clip(-at_near / np.maximum(at_far - at_near, TINY), 0.02, 0.98)
         at = np.where(done, at, near + share * (far - near))
-        found, reached = objection(at, state, ROUNDS)
+        value, reached = objection(at, state, ROUNDS)
         ends = np.where(done, ends, at)
-        done |= (np.abs(found) < PRECISE) | (np.abs(far - near) < CLOSE * spread)
-        over = found > 0
+        done |= (np.abs(value) < PRECISE) | (np.abs(far - near) < CLOSE * spread)
+        over = value > 0
         at_far, at_near = (
-            np.where(over, found, np.where(side == -1, at_far / 2, at_far)),
-            np.where(over, np.where(side == 1, at_near / 2, at_near), found),
+            np.where(over, value, np.where(side == -1, at_far / 2, at_far)),
+            np.where(over, np.where(side == 1, at_near / 2, at_near), value),
         )
         far, near, side = np.where(over, at, far), np.where(over, near, at), np.where(over, 1.0, -1.0)
         state = np.where(over[:, None, None], state, reached)  # the next trial lies farther out
@@ -93,12 +96,16 @@ def deviance(experiment: Experiment, size: float, start: Floats) -> float:
     """Twice what the best shares and rows lack in log-likelihood against the counts themselves, >= 0.
 
     Args:
-        size: independent pictures the run counts as. start: likely shares, (K,).
+        experiment: the counts, and what is known of the judge.
+        size: independent images the run counts as.
+        start: likely shares, (K,).
     """
     _, best = _free(experiment, np.eye(len(start))[:1], np.array([size]), start)
-    own = experiment.card / experiment.card.sum(axis=1, keepdims=True)
-    said = experiment.said / experiment.said.sum()
-    most = (experiment.card * np.log(np.maximum(own, TINY))).sum() + size * said @ np.log(np.maximum(said, TINY))
+    card_shares = experiment.card / experiment.card.sum(axis=1, keepdims=True)
+    judged = experiment.judged / experiment.judged.sum()
+    most = (experiment.card * np.log(np.maximum(card_shares, TINY))).sum() + size * judged @ np.log(
+        np.maximum(judged, TINY)
+    )
     return max(0.0, 2 * float(most - best[0]))
 
 
@@ -109,7 +116,7 @@ def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) 
     if not experiment.card[:, -1].any():
         rows[:, -1] = 0  # nothing is ever lost
     rows /= rows.sum(axis=1, keepdims=True)
-    n = sizes[:, None] * (experiment.said / experiment.said.sum())
+    n = sizes[:, None] * (experiment.judged / experiment.judged.sum())
     fit = _Fit(experiment.card, n, values, np.full(f, np.nan))
     return fit.climb(fit.expected(np.tile(0.95 * start + 0.05 / k, (f, 1)), np.tile(rows, (f, 1, 1))), 4 * ROUNDS)
 
@@ -118,11 +125,14 @@ def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) 
 class _Fit:
     """EM of B problems at once, each with its number held at a value, or free where that is NaN.
 
-    The state is the expected pictures of the run by true class and what was said, lost ones last, (B, K, J + 1); its
+    The state is the expected images of the run by true class and what was said, lost ones last, (B, K, J + 1); its
     columns add up to what was said, which steps that overshoot keep.
 
     Attributes:
-        card: (K, J + 1). n: (B, J). values: (B, K). at: (B,).
+        card: (K, J + 1).
+        n: (B, J).
+        values: (B, K).
+        at: (B,).
     """
 
     card: Floats
@@ -133,7 +143,7 @@ class _Fit:
     def climb(self, state: Floats, rounds: int) -> tuple[Floats, Floats]:
         """State and log-likelihood of greatest likelihood. EM, overshooting along its last two steps.
 
-        Source: Dempster, Laird & Rubin 1977, JRSS B 39:1-38 (with pictures that cannot be seen: Sec. 4.2); Varadhan &
+        Source: Dempster, Laird & Rubin 1977, JRSS B 39:1-38 (with images that cannot be seen: Sec. 4.2); Varadhan &
             Roland 2008, Scand. J. Stat. 35:335-353 (scheme S3).
         """
         likelihood = np.full(len(state), -np.inf)
@@ -159,10 +169,10 @@ class _Fit:
         rows /= np.maximum(rows.sum(axis=2, keepdims=True), TINY)
         joint = self.shares(state)[:, :, None] * rows
         chance = np.maximum(joint.sum(axis=1), TINY)
-        told = 1 - joint[:, :, -1].sum(axis=1)
-        likelihood = (self.n * np.log(chance[:, :-1])).sum(axis=1) - self.n.sum(axis=1) * np.log(told)
+        usable = 1 - joint[:, :, -1].sum(axis=1)
+        likelihood = (self.n * np.log(chance[:, :-1])).sum(axis=1) - self.n.sum(axis=1) * np.log(usable)
         likelihood += (self.card * np.log(np.maximum(rows, TINY))).sum(axis=(1, 2))
-        return self._share_out(joint, chance, told), likelihood
+        return self._share_out(joint, chance, usable), likelihood
 
     def expected(self, shares: Floats, rows: Floats) -> Floats:
         """The state that shares (B, K) and rows (B, K, J + 1) imply."""
@@ -173,23 +183,25 @@ class _Fit:
         """A state to start from, from one of another held value: no class is out of the question."""
         return cast(Floats, state + 1e-6 * state.sum(axis=(1, 2), keepdims=True) / state[0].size)
 
-    def _share_out(self, joint: Floats, chance: Floats, told: Floats) -> Floats:
-        of = np.concatenate([self.n / chance[:, :-1], (self.n.sum(axis=1) / told)[:, None]], axis=1)
-        return cast(Floats, joint * of[:, None, :])
+    def _share_out(self, joint: Floats, chance: Floats, usable: Floats) -> Floats:
+        per_chance = np.concatenate([self.n / chance[:, :-1], (self.n.sum(axis=1) / usable)[:, None]], axis=1)
+        return cast(Floats, joint * per_chance[:, None, :])
 
     def shares(self, state: Floats) -> Floats:
-        """The most likely shares for expected pictures, with the number held, (B, K)."""
-        of_class: Floats = state.sum(axis=2) + TINY
-        of_class /= of_class.sum(axis=1, keepdims=True)
+        """The most likely shares for expected images, with the number held, (B, K)."""
+        by_class: Floats = state.sum(axis=2) + TINY
+        by_class /= by_class.sum(axis=1, keepdims=True)
         if np.isnan(self.at).all():
-            return of_class
+            return by_class
         off = self.values - self.at[:, None]
         alone = (self.values == 0) | (self.values == 1)
         if alone.all() and (self.values.sum(axis=1) == 1).all():  # one class: the others keep their proportions
-            own = (of_class * self.values).sum(axis=1, keepdims=True)
-            by = np.where(self.values == 1, self.at[:, None] / own, (1 - self.at[:, None]) / np.maximum(1 - own, TINY))
-            return cast(Floats, of_class * by)
-        return _tilted(of_class, off)
+            mean = (by_class * self.values).sum(axis=1, keepdims=True)
+            by = np.where(
+                self.values == 1, self.at[:, None] / mean, (1 - self.at[:, None]) / np.maximum(1 - mean, TINY)
+            )
+            return cast(Floats, by_class * by)
+        return _tilted(by_class, off)
 
 
 def _tilted(shares: Floats, off: Floats) -> Floats:

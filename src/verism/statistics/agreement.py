@@ -1,7 +1,7 @@
 """How far several people, or several judges, agree about the same things, beyond what chance alone would give.
 
-A unit is what was rated (a picture and a question), a rater who rated it. All functions are pure; randomness comes in
-as ``seed``. Intervals resample whole clusters of units: the prompts of the pictures, or the units themselves.
+A unit is what was rated (an image and a question), a rater who rated it. All functions are pure; randomness comes in
+as ``seed``. Intervals resample whole clusters of units: the prompts of the images, or the units themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import Floats, check_level, check_resamples
+from verism.statistics._common import Floats, check_confidence, check_resamples
 from verism.statistics.intervals import Interval, cluster_bootstrap
 
 __all__ = [
@@ -35,7 +35,11 @@ class Agreement(NamedTuple):
     """An agreement between the ends of its interval, NaN where undefined.
 
     Attributes:
-        n_units: units that entered the value. n_ratings: their ratings.
+        value: the coefficient.
+        low: lower end of its interval.
+        high: upper end.
+        n_units: units that entered the value.
+        n_ratings: their ratings.
         n_unusable: units that did not, for want of a second rating.
     """
 
@@ -51,7 +55,8 @@ class RatingCounts(NamedTuple):
     """How often each unit was given each value.
 
     Attributes:
-        values: the distinct values in sorted order, length V. counts: shape (U, V), unit by value.
+        values: the distinct values in sorted order, length V.
+        counts: shape (U, V), unit by value.
     """
 
     values: tuple[Any, ...]
@@ -76,8 +81,9 @@ def krippendorff_alpha(
         level: what counts as disagreement. ``nominal``: any difference; ``ordinal``: by the number of ratings between
             the two values; ``interval``: by the squared difference.
         clusters: label of each unit's cluster, shape (units,); each unit its own if not given.
-        n_resamples: resamples of the BCa interval; 0 leaves it out. seed: of the resamples.
-        confidence: level of the interval, in (0, 1).
+        n_resamples: resamples of the BCa interval; 0 leaves it out.
+        seed: of the resamples.
+        confidence: confidence level of the interval, in (0, 1).
     Returns:
         1 for perfect agreement, 0 for what chance gives, below 0 for systematic disagreement. NaN if there is no pair
         of ratings, or only one value: nothing could have disagreed. Units with fewer than two ratings do not enter.
@@ -98,10 +104,10 @@ def krippendorff_alpha(
     pairable = table.counts.sum(axis=1) >= 2
     counts = table.counts[pairable]
     groups = cluster_labels(clusters, len(pairable))[pairable]
-    found = bootstrap_interval(
+    interval = bootstrap_interval(
         lambda rows: alpha_of_counts(rows, level=level, values=numbers), counts, groups, n_resamples, seed, confidence
     )
-    return Agreement(*found, len(counts), int(counts.sum()), int(np.count_nonzero(~pairable)))
+    return Agreement(*interval, len(counts), int(counts.sum()), int(np.count_nonzero(~pairable)))
 
 
 def rating_counts(ratings: ArrayLike) -> RatingCounts:
@@ -114,18 +120,18 @@ def rating_counts(ratings: ArrayLike) -> RatingCounts:
     if array.ndim != 2:
         raise ValueError(f"ratings must have shape (raters, units), None where there is none; got shape {array.shape}")
     n_units = array.shape[1]
-    given = np.array([value is not None and value == value for value in array.ravel()], dtype=bool)
-    units = np.tile(np.arange(n_units), array.shape[0])[given]
-    kept = [plain_value(value) for value in array.ravel()[given]]
+    is_rated = np.array([value is not None and value == value for value in array.ravel()], dtype=bool)
+    units = np.tile(np.arange(n_units), array.shape[0])[is_rated]
+    kept = [plain_value(value) for value in array.ravel()[is_rated]]
     try:
         values = tuple(sorted(set(kept)))
     except TypeError as err:
         raise ValueError(
             f"ratings must be all numbers or all names; got {sorted({type(v).__name__ for v in kept})}"
         ) from err
-    place = {value: number for number, value in enumerate(values)}
+    column = {value: number for number, value in enumerate(values)}
     counts = np.zeros((n_units, len(values)))
-    np.add.at(counts, (units, np.array([place[value] for value in kept], dtype=np.intp)), 1.0)
+    np.add.at(counts, (units, np.array([column[value] for value in kept], dtype=np.intp)), 1.0)
     return RatingCounts(values, counts)
 
 
@@ -134,7 +140,8 @@ def alpha_of_counts(counts: ArrayLike, *, level: AlphaLevel = "nominal", values:
 
     Args:
         counts: shape (U, V), how many raters gave unit u value v; units with fewer than two ratings do not enter.
-        level: see ``krippendorff_alpha``. values: the V values in rising order; needed for ``interval``.
+        level: see ``krippendorff_alpha``.
+        values: the V values in rising order; needed for ``interval``.
     Returns:
         Alpha; NaN without a pair of ratings, or with one value only.
     """
@@ -186,10 +193,14 @@ def cohen_kappa(
     """Cohen's kappa of two raters, each with their own habits.
 
     Args:
-        first, second: their ratings, shape (N,); None or NaN where one gave none.
+        first: ratings of the first rater, shape (N,); None or NaN where there is none.
+        second: ratings of the second rater, shape (N,).
         weights: how disagreements count: all alike, by the distance of the categories in their order, or its square.
         categories: the categories in their order; the sorted values that occur if not given.
-        clusters, n_resamples, seed, confidence: see ``krippendorff_alpha``.
+        clusters: see ``krippendorff_alpha``.
+        n_resamples: see ``krippendorff_alpha``.
+        seed: see ``krippendorff_alpha``.
+        confidence: see ``krippendorff_alpha``.
     Returns:
         1 for perfect agreement, 0 for chance; NaN if both gave one and the same value throughout, or nobody both.
     Raises:
@@ -201,13 +212,13 @@ def cohen_kappa(
     pair = [np.asarray(side, dtype=object) for side in (first, second)]
     if pair[0].ndim != 1 or pair[0].shape != pair[1].shape:
         raise ValueError(f"kappa needs one rating of each rater per unit; got shapes {pair[0].shape}, {pair[1].shape}")
-    given = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
-    sides = [[plain_value(value) for value in side[given]] for side in pair]
+    rated = np.array([all(v is not None and v == v for v in both) for both in zip(*pair)], dtype=bool)
+    sides = [[plain_value(value) for value in side[rated]] for side in pair]
     values = sorted({*sides[0], *sides[1]}) if categories is None else list(categories)
-    place = {value: number for number, value in enumerate(values)}
-    if foreign := [value for side in sides for value in side if value not in place]:
+    code = {value: number for number, value in enumerate(values)}
+    if foreign := [value for side in sides for value in side if value not in code]:
         raise ValueError(f"rating {foreign[0]!r} is none of the categories {values}")
-    codes = np.array([[place[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1)
+    codes = np.array([[code[value] for value in side] for side in sides], dtype=np.intp).reshape(2, -1)
     size = max(len(values), 1)
     ranks = np.arange(size, dtype=np.float64)
     gaps = np.abs(ranks[:, None] - ranks[None, :])
@@ -218,9 +229,9 @@ def cohen_kappa(
         expected = float(table.sum(axis=1) @ cost @ table.sum(axis=0))
         return math.nan if expected == 0 else 1.0 - float((table * cost).sum()) / expected
 
-    groups = cluster_labels(clusters, len(given))[given]
-    found = bootstrap_interval(kappa, codes.T, groups, n_resamples, seed, confidence)
-    return Agreement(*found, codes.shape[1], codes.size, int(np.count_nonzero(~given)))
+    groups = cluster_labels(clusters, len(rated))[rated]
+    interval = bootstrap_interval(kappa, codes.T, groups, n_resamples, seed, confidence)
+    return Agreement(*interval, codes.shape[1], codes.size, int(np.count_nonzero(~rated)))
 
 
 def fleiss_kappa(
@@ -236,7 +247,10 @@ def fleiss_kappa(
     Args:
         counts: shape (U, V), how many raters gave unit u category v; every row adds up to the same number, >= 2.
             ``rating_counts`` makes them.
-        clusters, n_resamples, seed, confidence: see ``krippendorff_alpha``.
+        clusters: see ``krippendorff_alpha``.
+        n_resamples: see ``krippendorff_alpha``.
+        seed: see ``krippendorff_alpha``.
+        confidence: see ``krippendorff_alpha``.
     Returns:
         1 for perfect agreement, 0 for chance; NaN without units, or if one category takes all.
     Raises:
@@ -259,8 +273,8 @@ def fleiss_kappa(
         chance = float(((rows.sum(axis=0) / rows.sum()) ** 2).sum())
         return math.nan if chance >= 1 else (alike - chance) / (1 - chance)
 
-    found = bootstrap_interval(kappa, table, cluster_labels(clusters, len(table)), n_resamples, seed, confidence)
-    return Agreement(*found, len(table), int(table.sum()), 0)
+    interval = bootstrap_interval(kappa, table, cluster_labels(clusters, len(table)), n_resamples, seed, confidence)
+    return Agreement(*interval, len(table), int(table.sum()), 0)
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
@@ -281,10 +295,12 @@ def cluster_labels(clusters: ArrayLike | None, n: int) -> NDArray[Any]:
 def bootstrap_interval(
     statistic: Any, rows: NDArray[Any], clusters: NDArray[Any], n_resamples: int, seed: int, confidence: float
 ) -> Interval:
-    check_level(confidence)
+    check_confidence(confidence)
     if len(rows) == 0:
         return Interval(math.nan, math.nan, math.nan)
     if n_resamples == 0:
         return Interval(statistic(rows), math.nan, math.nan)
     check_resamples(n_resamples)
-    return cluster_bootstrap(statistic, rows, clusters=clusters, seed=seed, n_resamples=n_resamples, level=confidence)
+    return cluster_bootstrap(
+        statistic, rows, clusters=clusters, seed=seed, n_resamples=n_resamples, confidence=confidence
+    )

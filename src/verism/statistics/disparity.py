@@ -3,7 +3,7 @@
 The largest of several noisy values is too large on average, and the smallest too small, so a gap seems to exist where
 there is none: six equal groups with a standard error of 0.04 show a gap of 0.10 on average. Resampling the gap does not
 mend that, it doubles the error. So intervals here come from bounds that hold for all groups, or all pairs of groups, at
-once: in at least ``level`` of all repetitions they contain the true gap, also if it is 0. A gap comes with what
+once: in at least ``confidence`` of all repetitions they contain the true gap, also if it is 0. A gap comes with what
 chance alone would show, and with a test of equality.
 
 Estimates are taken as normal, with known covariance. Pure functions; draws come from ``seed``.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from verism.statistics._common import Floats, check_level, check_resamples, finite
+from verism.statistics._common import Floats, check_confidence, check_resamples, finite
 from verism.statistics.intervals import Interval
 
 __all__ = ["Gap", "GroupExtreme", "gap", "ratio", "worst"]
@@ -39,7 +39,8 @@ class Gap(NamedTuple):
         interval: the observed gap with simultaneous ends; the low end is 0 where equality cannot be excluded.
         expected_if_equal: mean gap that these standard errors show between groups that are equal.
         p_equal: p-value of the hypothesis that all groups are equal, by their largest standardised difference.
-        lowest, highest: positions of the two groups.
+        lowest: position of the group with the lowest value.
+        highest: position of the group with the highest value.
     """
 
     interval: Interval
@@ -50,12 +51,12 @@ class Gap(NamedTuple):
 
 
 def _covariance(uncertainty: ArrayLike, n: int) -> Floats:
-    given = np.asarray(uncertainty, dtype=np.float64)
-    matrix = np.diag(given**2) if given.ndim == 1 else given
-    if matrix.shape != (n, n) or not np.isfinite(matrix).all() or (given.ndim == 1 and np.any(given < 0)):
+    spread = np.asarray(uncertainty, dtype=np.float64)
+    matrix = np.diag(spread**2) if spread.ndim == 1 else spread
+    if matrix.shape != (n, n) or not np.isfinite(matrix).all() or (spread.ndim == 1 and np.any(spread < 0)):
         raise ValueError(
             f"uncertainty must be {n} standard errors >= 0 or a {n} x {n} covariance matrix, all finite; got shape "
-            f"{given.shape}. Leave groups without a value out, and say so"
+            f"{spread.shape}. Leave groups without a value out, and say so"
         )
     scale = float(np.abs(matrix).max())
     if np.abs(matrix - matrix.T).max() > 1e-9 * scale or np.linalg.eigvalsh(matrix).min() < -1e-8 * scale:
@@ -63,8 +64,8 @@ def _covariance(uncertainty: ArrayLike, n: int) -> Floats:
     return matrix
 
 
-def _checked(values: ArrayLike, uncertainty: ArrayLike, level: float, n_draws: int) -> tuple[Floats, Floats]:
-    check_level(level)
+def _checked(values: ArrayLike, uncertainty: ArrayLike, confidence: float, n_draws: int) -> tuple[Floats, Floats]:
+    check_confidence(confidence)
     check_resamples(n_draws)
     numbers = finite(values, "values")
     if len(numbers) < 2:
@@ -88,12 +89,12 @@ def _over(difference: Floats, error: Floats) -> Floats:
 
 
 def _simultaneous(
-    covariance: Floats, level: float, n_draws: int, seed: int | np.random.Generator
+    covariance: Floats, confidence: float, n_draws: int, seed: int | np.random.Generator
 ) -> tuple[Floats, float]:
     """Standard error of each group, and the number of them that bounds the errors of all groups at once."""
     error = np.sqrt(np.diag(covariance))
     largest = np.abs(_over(_noise(covariance, n_draws, seed), error)).max(axis=1)
-    return error, float(np.quantile(largest, level))
+    return error, float(np.quantile(largest, confidence))
 
 
 def worst(
@@ -101,7 +102,7 @@ def worst(
     uncertainty: ArrayLike,
     *,
     seed: int | np.random.Generator,
-    level: float = 0.95,
+    confidence: float = 0.95,
     limits: tuple[float, float] = (-math.inf, math.inf),
     n_draws: int = 10_000,
 ) -> GroupExtreme:
@@ -112,7 +113,7 @@ def worst(
         uncertainty: standard errors of independent groups, shape (G,), or the covariance matrix, shape (G, G), for
             groups that share data, such as one generated set held against several regions.
         seed: seed or generator.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
         limits: of what is measured, such as (0, 1); ends are kept within.
         n_draws: draws of the noise, >= 1.
     Returns:
@@ -120,8 +121,8 @@ def worst(
     Raises:
         ValueError: fewer than two groups, NaN, an uncertainty that does not fit.
     """
-    numbers, covariance = _checked(values, uncertainty, level, n_draws)
-    error, quantile = _simultaneous(covariance, level, n_draws, seed)
+    numbers, covariance = _checked(values, uncertainty, confidence, n_draws)
+    error, quantile = _simultaneous(covariance, confidence, n_draws, seed)
     at = int(np.argmin(numbers))
     low, high = np.clip([np.min(numbers - quantile * error), np.min(numbers + quantile * error)], *limits)
     return GroupExtreme(Interval(float(numbers[at]), float(low), float(high)), at)
@@ -132,19 +133,24 @@ def gap(
     uncertainty: ArrayLike,
     *,
     seed: int | np.random.Generator,
-    level: float = 0.95,
+    confidence: float = 0.95,
     largest: float = math.inf,
     n_draws: int = 10_000,
 ) -> Gap:
     """Highest minus lowest value of the groups, >= 0.
 
     Args:
+        values: as for ``worst``.
+        uncertainty: as for ``worst``.
+        seed: as for ``worst``.
+        confidence: as for ``worst``.
         largest: gap that is possible, such as 1 for shares; the upper end is kept below.
-        values, uncertainty, seed, level, n_draws, Raises: as for ``worst``.
+        n_draws: as for ``worst``.
+    Raises: as for ``worst``.
     Source: Tukey-Kramer bounds of all pairwise differences (Hochberg & Tamhane 1987, Multiple Comparison Procedures,
         Ch. 3), with the quantile drawn from the given covariance; if all pairs lie within theirs, so does the largest.
     """
-    numbers, covariance = _checked(values, uncertainty, level, n_draws)
+    numbers, covariance = _checked(values, uncertainty, confidence, n_draws)
     first, second = np.triu_indices(len(numbers), 1)
     variance = np.diag(covariance)
     error = np.sqrt(np.maximum(variance[first] + variance[second] - 2 * covariance[first, second], 0.0))
@@ -154,7 +160,7 @@ def gap(
     for start in range(0, n_draws, step):
         piece = noise[start : start + step]
         extremes[start : start + step] = np.abs(_over(piece[:, first] - piece[:, second], error)).max(axis=1)
-    quantile = float(np.quantile(extremes, level))
+    quantile = float(np.quantile(extremes, confidence))
     difference = np.abs(numbers[first] - numbers[second])
     observed = float(_over(difference, error).max())
     lowest, highest = int(np.argmin(numbers)), int(np.argmax(numbers))
@@ -177,7 +183,7 @@ def ratio(
     uncertainty: ArrayLike,
     *,
     seed: int | np.random.Generator,
-    level: float = 0.95,
+    confidence: float = 0.95,
     n_draws: int = 10_000,
 ) -> Interval:
     """Lowest over highest value of the groups, in [0, 1]; 1 if all are equal, NaN if all are 0.
@@ -185,14 +191,19 @@ def ratio(
     The ends combine simultaneous bounds of the lowest and of the highest group, so the interval is on the wide side.
 
     Args:
-        values: one per group, >= 0; the rest, and Raises, as for ``worst``.
+        values: one per group, shape (G,), >= 0.
+        uncertainty: as for ``worst``.
+        seed: as for ``worst``.
+        confidence: as for ``worst``.
+        n_draws: as for ``worst``.
+    Raises: as for ``worst``.
     """
-    numbers, covariance = _checked(values, uncertainty, level, n_draws)
+    numbers, covariance = _checked(values, uncertainty, confidence, n_draws)
     if numbers.min() < 0:
         raise ValueError(f"a ratio needs values >= 0; got {numbers.min():g}")
     if numbers.max() == 0:
         return Interval(math.nan, math.nan, math.nan)
-    error, quantile = _simultaneous(covariance, level, n_draws, seed)
+    error, quantile = _simultaneous(covariance, confidence, n_draws, seed)
     below, above = np.maximum(numbers - quantile * error, 0.0), numbers + quantile * error
     # The lowest group is at least min(below) and at most min(above); the highest likewise.
     high = min(1.0, float(above.min() / below.max())) if below.max() > 0 else 1.0

@@ -1,6 +1,6 @@
 """Confidence intervals: proportions, means and any statistic, of units that come in clusters.
 
-A unit is a picture, a cluster the prompt it was made for. All functions are pure; randomness comes in as ``seed``.
+A unit is an image, a cluster the prompt it was made for. All functions are pure; randomness comes in as ``seed``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics._common import (
     Floats,
-    check_level,
+    check_confidence,
     check_resamples,
     cluster_codes,
     cluster_totals,
@@ -52,13 +52,13 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(successes: float, n: float, *, level: float = 0.95) -> Interval:
+def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Interval:
     """Wilson score interval of a proportion of independent units.
 
     Args:
         successes: units that are right, in [0, n].
         n: units. Neither needs to be whole, so that an effective sample size will do.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         Proportion and interval, in [0, 1]; all NaN if n is 0. Never of zero width.
     Raises:
@@ -68,13 +68,13 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Interval:
     >>> wilson(9, 10)
     Interval(value=0.9, low=0.595849..., high=0.982123...)
     """
-    check_level(level)
+    check_confidence(confidence)
     if not (math.isfinite(n) and 0 <= successes <= n):
         raise ValueError(f"wilson needs 0 <= successes <= n, both finite; got successes={successes}, n={n}")
     if n == 0:
         return Interval(math.nan, math.nan, math.nan)
     successes, n = float(successes), float(n)
-    p, z = successes / n, NormalDist().inv_cdf((1 + level) / 2)
+    p, z = successes / n, NormalDist().inv_cdf((1 + confidence) / 2)
     shrink = 1 + z**2 / n
     middle = (p + z**2 / (2 * n)) / shrink
     half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / shrink
@@ -84,8 +84,8 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Interval:
     return Interval(p, low, high)
 
 
-def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Wilson interval of a proportion when several units (pictures) share a cluster (prompt).
+def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """Wilson interval of a proportion when several units (images) share a cluster (prompt).
 
     The proportion is over units. Its interval is Wilson's at the effective sample size, which falls with the design
     effect of the clusters and with their number. It does not collapse near 0 % and 100 %: there units count as if
@@ -95,7 +95,7 @@ def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, level: float
     Args:
         values: 0 or 1 per unit, shape (N,).
         clusters: label of each unit's cluster, shape (N,).
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         Proportion and interval, in [0, 1]; all NaN if there are no units.
     Raises:
@@ -105,14 +105,14 @@ def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, level: float
         Pagano 2015, J. Surv. Stat. Methodol. 3:484-503. We differ in how the design effect is estimated when it can
         hardly be seen, see ``effective_size`` in ``_common.py``.
     """
-    check_level(level)
+    check_confidence(confidence)
     totals = cluster_totals(zero_one(values, "values"), clusters)
     if not len(totals.sizes):
         return Interval(math.nan, math.nan, math.nan)
     right = float(totals.sums.sum())
     proportion = right / totals.n_units
-    effective = effective_size(totals, right, lowest=0.0, highest=1.0, level=level)
-    return wilson(proportion * effective, effective, level=level)
+    effective = effective_size(totals, right, lowest=0.0, highest=1.0, confidence=confidence)
+    return wilson(proportion * effective, effective, confidence=confidence)
 
 
 def clustered_mean(
@@ -120,7 +120,7 @@ def clustered_mean(
     clusters: ArrayLike,
     *,
     bounds: tuple[float, float] | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Mean of all values, with Student's t interval over clusters, by the linearised variance of a ratio.
 
@@ -128,8 +128,10 @@ def clustered_mean(
     bootstrap is too short (``python benchmarks/imbalance.py --part means``).
 
     Args:
-        values: shape (N,). clusters: label of each value's cluster, shape (N,).
-        bounds: ends that a mean cannot pass, to which the interval is cut. level: confidence level, in (0, 1).
+        values: shape (N,).
+        clusters: label of each value's cluster, shape (N,).
+        bounds: ends that a mean cannot pass, to which the interval is cut.
+        confidence: confidence level, in (0, 1).
     Returns:
         Mean and ends; NaN without values. Ends are NaN without two clusters, or if nothing varies between them.
     Raises:
@@ -139,7 +141,7 @@ def clustered_mean(
     >>> clustered_mean([1, 3, 2, 2, 5, 5], ["a", "a", "b", "b", "c", "c"])
     Interval(value=3.0, low=-1.30..., high=7.30...)
     """
-    check_level(level)
+    check_confidence(confidence)
     numbers = finite(values, "values")
     totals = cluster_totals(numbers, clusters)
     if not len(numbers):
@@ -148,7 +150,7 @@ def clustered_mean(
     # Below this, what varies is rounding.
     if len(totals.sizes) < 2 or (variance := ratio_variance(totals)) <= 1e-24:
         return Interval(value, math.nan, math.nan)
-    half = student_quantile(len(totals.sizes) - 1, (1 + level) / 2) * math.sqrt(variance)
+    half = student_quantile(len(totals.sizes) - 1, (1 + confidence) / 2) * math.sqrt(variance)
     lowest, highest = bounds or (-math.inf, math.inf)
     return Interval(value, max(value - half, lowest), min(value + half, highest))
 
@@ -213,7 +215,7 @@ def cluster_bootstrap_mean(
     seed: int | np.random.Generator,
     n_resamples: int = 10_000,
     method: BootstrapMethod = "bca",
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Bootstrap interval of the mean over units, resampling clusters: ``cluster_bootstrap(np.mean, ...)``, but fast.
 
@@ -222,7 +224,7 @@ def cluster_bootstrap_mean(
 
     Args, Returns, Raises, Source: as for ``cluster_bootstrap``; values are numbers, shape (N,).
     """
-    _check_bootstrap(n_resamples, method, level)
+    _check_bootstrap(n_resamples, method, confidence)
     numbers = finite(values, "values")
     totals = cluster_totals(numbers, clusters)
     n_clusters = len(totals.sizes)
@@ -238,7 +240,7 @@ def cluster_bootstrap_mean(
         drawn = rng.multinomial(n_clusters, counts / n_clusters, size=min(step, n_resamples - start))
         resampled[start : start + step] = (drawn @ sums) / (drawn @ sizes)
     left_out = np.repeat((total - sums) / (n - sizes), counts)
-    return _bootstrap_interval(total / n, resampled, left_out, method, level)
+    return _bootstrap_interval(total / n, resampled, left_out, method, confidence)
 
 
 def cluster_bootstrap(
@@ -249,7 +251,7 @@ def cluster_bootstrap(
     n_resamples: int = 2_000,
     method: BootstrapMethod = "bca",
     within: bool = False,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Bootstrap interval of any statistic, resampling whole clusters with replacement.
 
@@ -263,9 +265,9 @@ def cluster_bootstrap(
         n_resamples: resamples, >= 1; 2,000 or more for two steady digits.
         method: ``bca``, bias-corrected and accelerated (by a jackknife over clusters); or ``percentile``.
         within: also resample the units within each drawn cluster. That adds the variation within clusters once more
-            than the sampling of prompts and pictures implies, so intervals become too wide (Davison & Hinkley 1997,
+            than the sampling of prompts and images implies, so intervals become too wide (Davison & Hinkley 1997,
             Sec. 3.8); for clusters that are few and fixed.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
         The statistic of the data, and its interval. Ends are NaN if they cannot be known: fewer than two clusters, all
         resamples equal (a mean of equal values; for proportions use ``clustered_proportion``), a value that is
@@ -274,7 +276,7 @@ def cluster_bootstrap(
         ValueError: no data, NaN in the data, arrays or labels of unequal length, an unknown method.
     Source: Efron 1987, JASA 82:171-185 (BCa); Davison & Hinkley 1997, Bootstrap Methods, Sec. 3.8 (clusters).
     """
-    _check_bootstrap(n_resamples, method, level)
+    _check_bootstrap(n_resamples, method, confidence)
     arrays = _rows(data)
     codes = cluster_codes(clusters, len(arrays[0]))
     if not len(codes):
@@ -291,10 +293,10 @@ def cluster_bootstrap(
         """Row numbers of the drawn clusters, one after another."""
         size = np.repeat(sizes[drawn], sizes[drawn])
         ends = np.cumsum(sizes[drawn])
-        place = np.arange(len(size)) - np.repeat(ends - sizes[drawn], sizes[drawn])
+        offset = np.arange(len(size)) - np.repeat(ends - sizes[drawn], sizes[drawn])
         if rng is not None:
-            place = rng.integers(0, size)
-        return order[np.repeat(starts[drawn], sizes[drawn]) + place]
+            offset = rng.integers(0, size)
+        return order[np.repeat(starts[drawn], sizes[drawn]) + offset]
 
     value = evaluate(np.arange(len(codes)))
     if n_clusters < 2 or not math.isfinite(value):
@@ -308,11 +310,11 @@ def cluster_bootstrap(
     left_out = np.zeros(0)
     if method == "bca":
         left_out = np.array([evaluate(rows_of(np.delete(every, i))) for i in every])
-    return _bootstrap_interval(value, resampled, left_out, method, level)
+    return _bootstrap_interval(value, resampled, left_out, method, confidence)
 
 
-def _check_bootstrap(n_resamples: int, method: str, level: float) -> None:
-    check_level(level)
+def _check_bootstrap(n_resamples: int, method: str, confidence: float) -> None:
+    check_confidence(confidence)
     check_resamples(n_resamples)
     if method not in ("bca", "percentile"):
         raise ValueError(f"method must be 'bca' or 'percentile'; got {method!r}")
@@ -331,7 +333,7 @@ def _rows(data: tuple[ArrayLike, ...]) -> list[NDArray[Any]]:
 
 
 def _bootstrap_interval(
-    value: float, resampled: Floats, left_out: Floats, method: BootstrapMethod, level: float
+    value: float, resampled: Floats, left_out: Floats, method: BootstrapMethod, confidence: float
 ) -> Interval:
     """Ends from the resampled values; ``left_out`` are the values without each cluster, for the acceleration."""
     defined = resampled[np.isfinite(resampled)]
@@ -339,7 +341,7 @@ def _bootstrap_interval(
         return Interval(value, math.nan, math.nan)
     if np.allclose(defined, defined[0], rtol=1e-12, atol=0.0):  # equal but for rounding
         return Interval(value, math.nan, math.nan)
-    probabilities = [(1 - level) / 2, (1 + level) / 2]
+    probabilities = [(1 - confidence) / 2, (1 + confidence) / 2]
     if method == "bca":
         normal = NormalDist()
         below = float(np.mean(defined < value) + np.mean(defined == value) / 2)

@@ -1,6 +1,6 @@
 """How often a judge errs, and what a rate would have been without its errors.
 
-"Right" is the positive class: ``truth`` says whether a picture is right (known because it was rendered, or because
+"Right" is the positive class: ``truth`` says whether an image is right (known because it was rendered, or because
 people looked at it), ``judged`` whether the judge says so.
 """
 
@@ -23,13 +23,13 @@ class Confusion:
     """Agreement of a judge with the truth. Rates without a denominator are NaN.
 
     Attributes:
-        tp: pictures that are right and judged right.
+        tp: images that are right and judged right.
         fp: wrong, but judged right.
         tn: wrong and judged wrong.
         fn: right, but judged wrong.
-        false_accept: fp / (fp + tn), share of the wrong pictures that the judge lets pass; lower is better.
-        false_reject: fn / (fn + tp), share of the right pictures that the judge turns down; lower is better.
-        accuracy: (tp + tn) / all; higher is better, but it depends on how many pictures are right.
+        false_accept: fp / (fp + tn), share of the wrong images that the judge lets pass; lower is better.
+        false_reject: fn / (fn + tp), share of the right images that the judge turns down; lower is better.
+        accuracy: (tp + tn) / all; higher is better, but it depends on how many images are right.
     """
 
     tp: int
@@ -42,12 +42,12 @@ class Confusion:
 
     @property
     def sensitivity(self) -> Interval:
-        """tp / (tp + fn): share of the right pictures that are judged right."""
+        """tp / (tp + fn): share of the right images that are judged right."""
         return _complement(self.false_reject)
 
     @property
     def specificity(self) -> Interval:
-        """tn / (tn + fp): share of the wrong pictures that are judged wrong."""
+        """tn / (tn + fp): share of the wrong images that are judged wrong."""
         return _complement(self.false_accept)
 
 
@@ -69,57 +69,57 @@ class CorrectedRate:
 
 
 def confusion(
-    truth: ArrayLike, judged: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95
+    truth: ArrayLike, judged: ArrayLike, *, clusters: ArrayLike | None = None, confidence: float = 0.95
 ) -> Confusion:
     """Confusion counts and error rates of a judge.
 
     Args:
-        truth: 1 where the picture is right, 0 where it is wrong, shape (N,).
-        judged: what the judge says of the same pictures, shape (N,).
-        clusters: label of each picture's prompt, shape (N,), if prompts have several pictures: intervals are then those
-            of ``clustered_proportion``. None: pictures are independent, and intervals Wilson's.
-        level: confidence level of the intervals, in (0, 1).
+        truth: 1 where the image is right, 0 where it is wrong, shape (N,).
+        judged: what the judge says of the same images, shape (N,).
+        clusters: label of each image's prompt, shape (N,), if prompts have several images: intervals are then those
+            of ``clustered_proportion``. None: images are independent, and intervals Wilson's.
+        confidence: confidence level of the intervals, in (0, 1).
     Raises:
         ValueError: values other than 0 and 1 (NaN included), or arrays of unequal length.
     """
-    true, said = zero_one(truth, "truth") == 1.0, zero_one(judged, "judged") == 1.0
-    if true.shape != said.shape:
-        raise ValueError(f"truth and judged must hold the same pictures; got {len(true)} and {len(said)}")
+    true, predicted = zero_one(truth, "truth") == 1.0, zero_one(judged, "judged") == 1.0
+    if true.shape != predicted.shape:
+        raise ValueError(f"truth and judged must hold the same images; got {len(true)} and {len(predicted)}")
     labels = None if clusters is None else np.asarray(clusters)
     if labels is not None and labels.shape != true.shape:
-        raise ValueError(f"clusters must give one label for each of the {len(true)} pictures; got {labels.shape}")
+        raise ValueError(f"clusters must give one label for each of the {len(true)} images; got {labels.shape}")
 
     def rate(event: NDArray[np.bool_], among: NDArray[np.bool_]) -> Interval:
         if labels is None:
-            return wilson(int(np.count_nonzero(event & among)), int(np.count_nonzero(among)), level=level)
-        return clustered_proportion(event[among], labels[among], level=level)
+            return wilson(int(np.count_nonzero(event & among)), int(np.count_nonzero(among)), confidence=confidence)
+        return clustered_proportion(event[among], labels[among], confidence=confidence)
 
     return Confusion(
-        tp=int(np.count_nonzero(true & said)),
-        fp=int(np.count_nonzero(~true & said)),
-        tn=int(np.count_nonzero(~true & ~said)),
-        fn=int(np.count_nonzero(true & ~said)),
-        false_accept=rate(said, ~true),
-        false_reject=rate(~said, true),
-        accuracy=rate(true == said, np.ones(len(true), dtype=np.bool_)),
+        tp=int(np.count_nonzero(true & predicted)),
+        fp=int(np.count_nonzero(~true & predicted)),
+        tn=int(np.count_nonzero(~true & ~predicted)),
+        fn=int(np.count_nonzero(true & ~predicted)),
+        false_accept=rate(predicted, ~true),
+        false_reject=rate(~predicted, true),
+        accuracy=rate(true == predicted, np.ones(len(true), dtype=np.bool_)),
     )
 
 
 def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -> CorrectedRate:
-    """The share of right pictures behind the share judged right, given how the judge errs.
+    """The share of right images behind the share judged right, given how the judge errs.
 
     The value is ``(rate + specificity - 1) / (sensitivity + specificity - 1)``, cut to [0, 1]. Its interval puts, one
     at a time, the ends of the three intervals into the formula and adds the squares of the changes, downwards and
     upwards apart. Unlike the delta method it takes the judge's uncertainty into account also when the calibration saw
     no error (a sensitivity of 100 % still has a lower end), and stays lopsided where the parts are.
 
-    The calibration pictures must be independent of those of the run, and the judge must err on both alike: error rates
-    from rendered pictures only hold for generated ones as far as these look alike to the judge.
+    The calibration images must be independent of those of the run, and the judge must err on both alike: error rates
+    from rendered images only hold for generated ones as far as these look alike to the judge.
 
     Args:
         rate: share judged right in the run, with interval (``wilson`` or ``clustered_proportion``).
-        sensitivity: share judged right among right pictures (``Confusion.sensitivity``), of the same level.
-        specificity: share judged wrong among wrong pictures (``Confusion.specificity``), of the same level.
+        sensitivity: share judged right among right images (``Confusion.sensitivity``), of the same level.
+        specificity: share judged wrong among wrong images (``Confusion.specificity``), of the same level.
     Returns:
         The corrected rate. Without a value (NaN), and with a note saying why, when one of the three is undefined or the
         judge is no better than chance (sensitivity + specificity <= 1). If only ends of the intervals allow
@@ -133,7 +133,7 @@ def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -
     for name, part in parts.items():
         if any(math.isnan(number) for number in part):
             return CorrectedRate(
-                value=math.nan, low=math.nan, high=math.nan, note=f"{name} is undefined: no pictures to measure it on"
+                value=math.nan, low=math.nan, high=math.nan, note=f"{name} is undefined: no images to measure it on"
             )
         if not 0 <= part.low <= part.value <= part.high <= 1:
             raise ValueError(f"{name} must satisfy 0 <= low <= value <= high <= 1; got {tuple(part)}")
@@ -162,7 +162,7 @@ def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -
     if high < 0 or low > 1:
         note = (
             f"a rate of {rate.value:.3f} is {'below' if high < 0 else 'above'} what this judge can produce, even with "
-            "its uncertainty: it errs differently on these pictures than on those it was calibrated with"
+            "its uncertainty: it errs differently on these images than on those it was calibrated with"
         )
     return CorrectedRate(value=_cut(estimate), low=_cut(low), high=_cut(high), note=note)
 

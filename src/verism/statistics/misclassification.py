@@ -1,10 +1,10 @@
 """Shares of classes behind what an erring judge says, given how it errs on items of known class.
 
-A picture of true class k is called j with chance ``C[k, j]``; shares pi of the true classes make the judge say j with
+An image of true class k is called j with chance ``C[k, j]``; shares pi of the true classes make the judge say j with
 chance ``sum_k pi_k C[k, j]``. From the counts of what was said, and a table of how the judge called items of known
 class, pi follows by maximum likelihood. Both are samples, and the intervals take both into account.
 
-The judge must err on the pictures of the run as it did on the items of the table: a table from rendered pictures speaks
+The judge must err on the images of the run as it did on the items of the table: a table from rendered images speaks
 for generated ones only as far as these look alike to the judge.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import ClusterTotals, Floats, check_level, effective_size, finite
+from verism.statistics._common import ClusterTotals, Floats, check_confidence, effective_size, finite
 from verism.statistics._profile import Experiment, deviance, profile_ends
 from verism.statistics._simplex import maximise_on_simplex
 
@@ -34,7 +34,7 @@ __all__ = [
 
 ALIKE = 0.1  # total variation between what is said of two classes, below which the judge hardly tells them apart
 UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which it may not fit
-FAR = 1.5  # standard deviations between the mean of all pictures and that of the imaginary cluster
+FAR = 1.5  # standard deviations between the mean of all images and that of the imaginary cluster
 LITTLE = 0.01  # weight of "nothing changes" beside the information of a class on average
 
 
@@ -72,13 +72,14 @@ class FittedShares:
     Attributes:
         point: shape (K,), sum 1; NaN where they cannot be known.
         counts: None where the shares cannot be known.
-        note: see ``AdjustedShares``. level: of intervals.
+        note: see ``AdjustedShares``.
+        confidence: confidence level of the intervals.
     """
 
     point: Floats
     counts: Counted | None
     note: str
-    level: float
+    confidence: float
 
     @cached_property
     def _of_classes(self) -> tuple[Floats, Floats]:
@@ -91,8 +92,8 @@ class FittedShares:
         if self.counts is None:
             nothing = np.full(len(values), math.nan)
             return nothing, nothing
-        critical = _chi_square(degrees, self.level)
-        sizes = self.counts.sizes(values, self.point, self.level)
+        critical = _chi_square(degrees, self.confidence)
+        sizes = self.counts.sizes(values, self.point, self.confidence)
         low, high = profile_ends(self.counts.experiment, values, sizes, self.point, critical)
         middle = values @ self.point
         return np.minimum(low, middle), np.maximum(high, middle)
@@ -108,13 +109,13 @@ class FittedShares:
             raise ValueError(f"values must have one number for each of the {len(self.point)} classes; "
                              f"got {numbers.shape}")  # fmt: skip
         value = float(self.point @ numbers)
-        kinds, of = np.unique(numbers, return_inverse=True)
+        kinds, codes = np.unique(numbers, return_inverse=True)
         if len(kinds) == 1:  # whatever the shares, but that nothing is known where there are none
             value = float(kinds[0]) + 0 * value
             return AdjustedValue(value, value, value, self.note)
-        if len(kinds) == 2 and 1 in (counts := np.bincount(of)):  # the share of a class, on another scale
+        if len(kinds) == 2 and 1 in (counts := np.bincount(codes)):  # the share of a class, on another scale
             one = int(np.argmin(counts))
-            alone = int(np.flatnonzero(of == one)[0])
+            alone = int(np.flatnonzero(codes == one)[0])
             ends = [kinds[1 - one] + (kinds[one] - kinds[1 - one]) * float(e[alone]) for e in self._of_classes]
         else:
             ends = [float(e[0]) for e in self._ends(numbers[None], degrees=1)]
@@ -142,44 +143,44 @@ class Counted:
     """A run and a card.
 
     Attributes:
-        per: pictures of the run by cluster and what was said, (P, J); None where each stands alone.
-        experiment: all pictures, and the items.
+        per: images of the run by cluster and what was said, (P, J); None where each stands alone.
+        experiment: all images, and the items.
     """
 
     per: Floats | None
     experiment: Experiment
 
-    def sizes(self, values: Floats, shares: Floats, level: float) -> Floats:
-        """How many independent pictures tell as much about each of ``values[f] @ shares`` as these clustered ones.
+    def sizes(self, values: Floats, shares: Floats, confidence: float) -> Floats:
+        """How many independent images tell as much about each of ``values[f] @ shares`` as these clustered ones.
 
         What is said enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
         neighbouring tones. The influence is that of weighted least squares, with a little weight on "nothing changes",
         as it has no bounds where the judge tells classes hardly apart.
         """
         if self.per is None:
-            return np.full(len(values), float(self.experiment.said.sum()))
+            return np.full(len(values), float(self.experiment.judged.sum()))
         per = self.per[self.per.sum(axis=1) > 0]
         card, lost = self.experiment.card[:, :-1], self.experiment.card[:, -1]
         k, j = card.shape
-        told = card.sum(axis=1)
-        rates = (card + 1 / j) / (told[:, None] + 1)
-        usable = (told + 0.5) / (told + lost + 1)
+        usable_share = card.sum(axis=1)
+        rates = (card + 1 / j) / (usable_share[:, None] + 1)
+        usable = (usable_share + 0.5) / (usable_share + lost + 1)
         likely = 0.9 * shares + 0.1 / k
-        said = likely @ rates
-        information = rates / said @ rates.T
+        judged = likely @ rates
+        information = rates / judged @ rates.T
         information += LITTLE * np.trace(information) / k * np.eye(k)
         off = (values - (values @ likely)[:, None]) / usable
-        influence = np.linalg.solve(information, off.T).T @ (rates / said)
-        return np.array([self._size(per, g, level) for g in influence])
+        influence = np.linalg.solve(information, off.T).T @ (rates / judged)
+        return np.array([self._size(per, g, confidence) for g in influence])
 
     @staticmethod
-    def _size(per: Floats, influence: Floats, level: float) -> float:
-        n, said = float(per.sum()), per.sum(axis=0)
-        middle, squares = float(said @ influence) / n, float(said @ influence**2)
+    def _size(per: Floats, influence: Floats, confidence: float) -> float:
+        n, judged = float(per.sum()), per.sum(axis=0)
+        middle, squares = float(judged @ influence) / n, float(judged @ influence**2)
         deviation = math.sqrt(max(squares / n - middle**2, 1e-12))
         # What is never said has the greatest influence, but the imaginary cluster is one that there may be.
         ends = {"lowest": middle - FAR * deviation, "highest": middle + FAR * deviation}
-        return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, level=level)
+        return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, confidence=confidence)
 
 
 def adjusted_shares(
@@ -188,28 +189,28 @@ def adjusted_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedShares:
     """Maximum likelihood shares of the true classes, on the simplex, with intervals.
 
     For two classes the value is that of ``rogan_gladen``. The interval of a class holds the shares that the data do not
     speak against: with the share held there, the best of all other shares and of all rates of error makes counts of the
     run and of the table nearly as likely as any (profile likelihood; chi-square of one degree, for shares of more than
-    two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent pictures as
+    two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent images as
     tell as much about this share.
 
     Args:
-        observed: pictures that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
+        observed: images that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
         confusion: items of known class, ``confusion[k, j]`` of class k that were called j, shape (K, J). J may exceed K
             ("no answer" as one more thing to say).
         observed_by_cluster: the same per prompt, shape (P, J): the interval is then clustered by prompt.
         unusable: items of each class of which the judge said nothing that could be used, shape (K,). A judge that
             overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
-            of all pictures that show a class, and not only of those of which something was said. None: no items, and
+            of all images that show a class, and not only of those of which something was said. None: no items, and
             shares of the latter.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Returns:
-        NaN, with a note, without pictures, without items of a class, or for a judge of two classes no better than
+        NaN, with a note, without images, without items of a class, or for a judge of two classes no better than
         chance. The note also names classes that the judge hardly tells apart (their intervals are wide, their sum is
         better known than either), and says when no shares make the judge say what it said.
     Raises:
@@ -223,7 +224,7 @@ def adjusted_shares(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     ).shares()
 
 
@@ -234,19 +235,24 @@ def adjusted_mean(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedValue:
     """Mean value of the true classes: tones 1 to 10, or -1 and +1 of perceived gender.
 
     Args:
-        values: of each true class, shape (K,). The rest as for ``adjusted_shares``.
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
+        values: of each true class, shape (K,).
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     """
     fitted = fit_shares(
         observed,
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     )
     return fitted.mean(values)
 
@@ -259,9 +265,9 @@ def adjusted_mad(
     divisor: str = "K",
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AdjustedValue:
-    """Mean absolute deviation of the shares of all pictures together from a target (``metrics.imbalance.pooled_mad``).
+    """Mean absolute deviation of the shares of all images together from a target (``metrics.imbalance.pooled_mad``).
 
     Only of two classes, where it is a share on another scale. Of more, the most likely shares have a MAD of their own:
     where the judge blurs neighbours it is too small for a model that paints few classes, and too large for one that
@@ -270,8 +276,13 @@ def adjusted_mad(
     The mean over prompts of their own MADs is another number (``metrics.imbalance.adjusted_prompt_mad``).
 
     Args:
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
         target: shares, shape (2,). None: uniform.
-        divisor: ``K`` or ``K-1``. The rest as for ``adjusted_shares``.
+        divisor: ``K`` or ``K-1``.
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     Raises:
         ValueError: more than two classes; or as for ``adjusted_shares``.
     """
@@ -280,7 +291,7 @@ def adjusted_mad(
         confusion,
         observed_by_cluster=observed_by_cluster,
         unusable=unusable,
-        level=level,
+        confidence=confidence,
     )
     return fitted.mad(target, divisor=divisor)
 
@@ -291,15 +302,20 @@ def fit_shares(
     *,
     observed_by_cluster: ArrayLike | None = None,
     unusable: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> FittedShares:
     """What ``adjusted_shares``, ``adjusted_mean`` and ``adjusted_mad`` rest on, to read all three from one fit.
 
-    Args: see ``adjusted_shares``.
+    Args:
+        observed: see ``adjusted_shares``.
+        confusion: see ``adjusted_shares``.
+        observed_by_cluster: see ``adjusted_shares``.
+        unusable: see ``adjusted_shares``.
+        confidence: see ``adjusted_shares``.
     Raises:
         ValueError: as there.
     """
-    check_level(level)
+    check_confidence(confidence)
     table = np.asarray(confusion, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < table.shape[0]:
         raise ValueError(f"confusion must have shape (true classes, said classes), two or more; got {table.shape}")
@@ -309,13 +325,15 @@ def fit_shares(
         raise ValueError("give observed, or observed_by_cluster")
     if per is not None and (per.ndim != 2 or per.shape[1] != j):
         raise ValueError(f"observed_by_cluster must have shape (clusters, {j}), as confusion says; got {per.shape}")
-    said = per.sum(axis=0) if observed is None and per is not None else np.asarray(observed, dtype=np.float64)
-    if said.shape != (j,):
-        raise ValueError(f"observed must have a count of each of the {j} classes that confusion has; got {said.shape}")
-    for name, counts in (("confusion", table), ("observed", said), ("observed_by_cluster", per)):
+    judged = per.sum(axis=0) if observed is None and per is not None else np.asarray(observed, dtype=np.float64)
+    if judged.shape != (j,):
+        raise ValueError(
+            f"observed must have a count of each of the {j} classes that confusion has; got {judged.shape}"
+        )
+    for name, counts in (("confusion", table), ("observed", judged), ("observed_by_cluster", per)):
         if counts is not None and not (np.isfinite(counts).all() and np.all(counts >= 0)):
             raise ValueError(f"{name} must be counts >= 0")
-    if per is not None and not np.allclose(per.sum(axis=0), said):
+    if per is not None and not np.allclose(per.sum(axis=0), judged):
         raise ValueError("observed must be the sums of observed_by_cluster; leave it None to have them computed")
 
     lost = np.zeros(k) if unusable is None else np.asarray(unusable, dtype=np.float64)
@@ -323,34 +341,34 @@ def fit_shares(
         raise ValueError(f"unusable must be a count >= 0 of each of the {k} true classes; got {lost}")
 
     def nothing(note: str) -> FittedShares:
-        return FittedShares(np.full(k, math.nan), None, note, level)
+        return FittedShares(np.full(k, math.nan), None, note, confidence)
 
-    if said.sum() == 0:
-        return nothing("no pictures with an answer")
-    told = table.sum(axis=1)
-    if empty := np.flatnonzero(told == 0).tolist():
+    if judged.sum() == 0:
+        return nothing("no images with an answer")
+    usable = table.sum(axis=1)
+    if empty := np.flatnonzero(usable == 0).tolist():
         return nothing(f"no items of true class {', '.join(map(str, empty))}: how the judge errs there is unknown")
-    rates = table / told[:, None]
+    rates = table / usable[:, None]
     if k == j == 2 and rates[0, 0] + rates[1, 1] <= 1:
         return nothing("the judge is no better than chance, so what it says tells nothing about the shares")
-    of_usable = _solve(rates, said / said.sum())
-    shares = of_usable * (told + lost) / told
+    usable_shares = _solve(rates, judged / judged.sum())
+    shares = usable_shares * (usable + lost) / usable
     shares /= shares.sum()
-    counts = Counted(per, Experiment(said, np.column_stack([table, lost])))
-    notes = [_alike(rates), _unfit(counts, of_usable @ rates, shares, level)]
-    return FittedShares(shares, counts, "; ".join(note for note in notes if note), level)
+    counts = Counted(per, Experiment(judged, np.column_stack([table, lost])))
+    notes = [_alike(rates), _unfit(counts, usable_shares @ rates, shares, confidence)]
+    return FittedShares(shares, counts, "; ".join(note for note in notes if note), confidence)
 
 
-def _solve(rates: Floats, said: Floats) -> Floats:
+def _solve(rates: Floats, judged: Floats) -> Floats:
     """Shares (K,) of greatest likelihood, from rates (K, J) and shares of what was said (J,)."""
     likelihood = np.maximum(rates.T, 1e-12)  # something was said that no item was ever called
-    shares = maximise_on_simplex(likelihood[None], said[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
+    shares = maximise_on_simplex(likelihood[None], judged[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
     shares = np.where(shares < 1e-6, 0.0, shares)  # an interior point method only comes near
     return cast(Floats, shares / shares.sum())
 
 
 def _alike(rates: Floats) -> str:
-    """Names pairs of classes whose pictures the judge calls nearly the same."""
+    """Names pairs of classes whose images the judge calls nearly the same."""
     k = len(rates)
     apart = np.abs(rates[:, None, :] - rates[None, :, :]).sum(axis=2) / 2
     pairs = [f"{a} and {b}" for a in range(k) for b in range(a + 1, k) if apart[a, b] < ALIKE]
@@ -362,16 +380,16 @@ def _alike(rates: Floats) -> str:
     return ""
 
 
-def _unfit(counts: Counted, expected: Floats, shares: Floats, level: float) -> str:
+def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float) -> str:
     """Says so when no shares explain what was said, not even with rates of error that the items leave open."""
-    said = counts.experiment.said / counts.experiment.said.sum()
-    if np.abs(said - expected).sum() / 2 <= UNFIT:
+    judged = counts.experiment.judged / counts.experiment.judged.sum()
+    if np.abs(judged - expected).sum() / 2 <= UNFIT:
         return ""
-    size = float(counts.sizes(np.eye(len(shares)), shares, level).min())
-    if deviance(counts.experiment, size, shares) < _chi_square(len(said) - 1, 0.99):
+    size = float(counts.sizes(np.eye(len(shares)), shares, confidence).min())
+    if deviance(counts.experiment, size, shares) < _chi_square(len(judged) - 1, 0.99):
         return ""
     return (
-        "no shares make this judge say what it said, even with its uncertainty: it errs differently on these pictures "
+        "no shares make this judge say what it said, even with its uncertainty: it errs differently on these images "
         "than on the items of the table"
     )
 

@@ -1,4 +1,4 @@
-"""Comparing two runs on the same pictures asked for, and many such comparisons at once."""
+"""Comparing two runs on the same images asked for, and many such comparisons at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from verism.statistics._common import (
     ClusterTotals,
     Floats,
-    check_level,
+    check_confidence,
     check_resamples,
     cluster_totals,
     effective_size,
@@ -56,7 +56,7 @@ def paired_difference(
     *,
     seed: int | np.random.Generator,
     n_resamples: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PairedDifference:
     """Difference ``mean(b) - mean(a)`` over the same units, its interval and its permutation p-value.
 
@@ -78,7 +78,7 @@ def paired_difference(
         clusters: label of each unit's cluster, shape (N,).
         seed: seed or generator; only used for random sign patterns.
         n_resamples: random sign patterns, >= 1.
-        level: confidence level of the interval, in (0, 1).
+        confidence: confidence level of the interval, in (0, 1).
     Returns:
         The comparison. It does not depend on the order of rows or the names of clusters. The ends are NaN when they
         cannot be known: values other than 0 and 1 in fewer than two clusters, or all differences equal there.
@@ -88,7 +88,7 @@ def paired_difference(
         Stat. 37:479-488; Good 2005, Permutation Tests; Phipson & Smyth 2010, Stat. Appl. Genet. Mol. Biol. 9:39
         (counting the observed pattern).
     """
-    check_level(level)
+    check_confidence(confidence)
     check_resamples(n_resamples)
     first, second = finite(a, "a"), finite(b, "b")
     if first.shape != second.shape:
@@ -101,9 +101,9 @@ def paired_difference(
         )
     difference = float(totals.sums.sum() / n_pairs)
     if _binary(first) and _binary(second):
-        low, high = _binary_ends(totals, int(np.count_nonzero(first != second)), level)
+        low, high = _binary_ends(totals, int(np.count_nonzero(first != second)), confidence)
     else:
-        low, high = _ends(totals, level)
+        low, high = _ends(totals, confidence)
     p_value = _sign_flip_p_value(totals.sums, np.random.default_rng(seed), n_resamples)
     return PairedDifference(
         difference=difference, low=low, high=high, p_value=p_value, n_pairs=n_pairs, n_clusters=n_clusters
@@ -114,24 +114,24 @@ def _binary(values: Floats) -> bool:
     return bool(np.all((values == 0.0) | (values == 1.0)))
 
 
-def _binary_ends(totals: ClusterTotals, n_discordant: int, level: float) -> tuple[float, float]:
+def _binary_ends(totals: ClusterTotals, n_discordant: int, confidence: float) -> tuple[float, float]:
     n, difference = totals.n_units, float(totals.sums.sum()) / totals.n_units
-    effective = effective_size(totals, float(n_discordant), lowest=-1.0, highest=1.0, level=level)
+    effective = effective_size(totals, float(n_discordant), lowest=-1.0, highest=1.0, confidence=confidence)
     middle = difference * effective / (effective + 2)
     discordant = (n_discordant / n * effective + 2) / (effective + 2)
-    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((discordant - middle**2) / (effective + 2))
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt((discordant - middle**2) / (effective + 2))
     # The imaginary units pull the middle towards 0; the interval must still hold the difference itself.
     return max(-1.0, min(middle - half, difference)), min(1.0, max(middle + half, difference))
 
 
-def _ends(totals: ClusterTotals, level: float) -> tuple[float, float]:
+def _ends(totals: ClusterTotals, confidence: float) -> tuple[float, float]:
     n_clusters = len(totals.sizes)
     if n_clusters < 2:
         return math.nan, math.nan
     difference, error = float(totals.sums.sum()) / totals.n_units, math.sqrt(ratio_variance(totals))
     if error <= 1e-12 * abs(difference):  # all differences are equal, but for rounding
         return math.nan, math.nan
-    half = student_quantile(n_clusters - 1, (1 + level) / 2) * error
+    half = student_quantile(n_clusters - 1, (1 + confidence) / 2) * error
     return difference - half, difference + half
 
 
@@ -140,12 +140,12 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     sizes = np.sort(np.abs(cluster_sums[cluster_sums != 0]))
     if not len(sizes):
         return 1.0
-    whole = float(sizes.sum())
+    n_units = float(sizes.sum())
     # Sums of the same numbers in another order differ by rounding, and a tie must count as a tie.
-    observed = abs(float(cluster_sums.sum())) - 1e-9 * whole
-    if np.all(sizes == np.rint(sizes)) and len(sizes) * whole <= MAX_CONVOLUTION:
+    observed = abs(float(cluster_sums.sum())) - 1e-9 * n_units
+    if np.all(sizes == np.rint(sizes)) and len(sizes) * n_units <= MAX_CONVOLUTION:
         share = _distribution_of_subset_sums(sizes.astype(np.int64))
-        sums = 2.0 * np.arange(len(share)) - whole
+        sums = 2.0 * np.arange(len(share)) - n_units
         return min(1.0, float(share[np.abs(sums) >= observed].sum()))
     if len(sizes) <= MAX_ENUMERATED:
         patterns = 1 - 2 * (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1)
@@ -154,7 +154,7 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     step = max(1, CHUNK_CELLS // len(sizes))
     for start in range(0, n_resamples, step):
         chosen = rng.integers(0, 2, size=(min(step, n_resamples - start), len(sizes)), dtype=np.int8)
-        extreme += int(np.count_nonzero(np.abs(2.0 * (chosen @ sizes) - whole) >= observed))
+        extreme += int(np.count_nonzero(np.abs(2.0 * (chosen @ sizes) - n_units) >= observed))
     return (extreme + 1) / (n_resamples + 1)
 
 

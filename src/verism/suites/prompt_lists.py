@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import Row, read_lines, read_rows
 
 __all__ = ["ListedPrompt", "choose", "facets_of_row", "file_hash", "hash_order", "read_prompt_list", "text_list"]
 
@@ -46,23 +46,18 @@ def read_prompt_list(path: Path) -> list[ListedPrompt]:
     Raises:
         UsageError: no such file, nothing in it, a row without prompt, an id used twice.
     """
-    if not path.is_file():
-        raise UsageError(f"prompt list {path}: no such file")
     if path.suffix.lower() == ".txt":
-        try:
-            lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
-        except UnicodeDecodeError as err:
-            raise UsageError(f"{path} is not UTF-8 text: {err}") from err
-        rows: Sequence[Mapping[str, Any]] = [{"prompt": line} for line in lines if line]
+        lines = read_lines(path, "a prompt list")
+        rows = [Row({"prompt": line}, f"{path}, prompt {number}") for number, line in enumerate(lines, start=1)]
     else:
-        rows = read_rows(path)
+        rows = read_rows(path, "a prompt list")
     if not rows:
         raise UsageError(f"{path}: no prompts in it; give a prompt per line (.txt), or a table with a column `prompt`")
-    listed = [_listed(row, f"{path}, row {number}", number - 1) for number, row in enumerate(rows, start=1)]
+    listed = [_listed(row, row.where, position) for position, row in enumerate(rows)]
     seen: set[str] = set()
-    for number, prompt in enumerate(listed, start=1):
+    for row, prompt in zip(rows, listed, strict=True):
         if prompt.prompt_id in seen:
-            raise UsageError(f"{path}, row {number}: the id {prompt.prompt_id!r} is used twice; ids must be unique")
+            raise UsageError(f"{row.where}: the id {prompt.prompt_id!r} is used twice; ids must be unique")
         seen.add(prompt.prompt_id)
     return listed
 

@@ -11,7 +11,7 @@ from string import Formatter
 from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import read_document
+from verism.files import read_document
 
 __all__ = ["filled_by", "mapping", "picture_count", "refuse_twice", "standard_record", "study_record"]
 

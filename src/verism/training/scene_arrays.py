@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,10 +18,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from verism.errors import UsageError
+from verism.files import whole_file
+from verism.training.settings import PAINTSKILLS_CLASSES, PAINTSKILLS_COLORS
 
 __all__ = [
-    "PAINTSKILLS_CLASSES",
-    "PAINTSKILLS_COLORS",
     "IncompleteScenesError",
     "PictureStore",
     "SceneArrays",
@@ -31,15 +30,6 @@ __all__ = [
     "load_scene_arrays",
     "split_held_out",
 ]
-
-PAINTSKILLS_CLASSES: tuple[str, ...] = (
-    "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
-    "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
-    "potted plant", "umbrella",
-)  # fmt: skip
-"""Suite labels of both versions of the data set."""
-
-PAINTSKILLS_COLORS: tuple[str, ...] = ("red", "blue", "yellow", "white", "purple", "green")
 
 # Folders of the pictures: as the first data set has them, then as the second was published.
 _IMAGE_FOLDERS = ("images", "{split}_images")
@@ -296,10 +286,8 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
     target = cache / f"{file.stem}-{digest.hexdigest()[:16]}.npy"
     if not target.is_file():
         tell(f"decoding {len(paths)} pictures of {file}")
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(f".{os.getpid()}.part")
-        pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
-        try:
+        with whole_file(target, sync=False) as partial:
+            pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
             for i, path in enumerate(paths):
                 with Image.open(path) as image:
                     picture = image.convert("RGB")
@@ -307,8 +295,5 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
                         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
                     pixels[i] = np.asarray(picture)
             pixels.flush()
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
     mapped: np.ndarray = np.load(target, mmap_mode="r")
     return mapped

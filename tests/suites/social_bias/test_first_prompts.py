@@ -109,10 +109,10 @@ def test_a_word_of_two_categories_names_no_prompt(tmp_path):
     ("row", "words"),
     [
         ({"path": "", "word": "nurse"}, "no file_path"),
-        ({"path": "a.png", "colour": "red"}, "no prompt; a table of pictures"),
+        ({"path": "a.png", "colour": "red"}, "no prompt; a table of images"),
         ({"path": "a.png", "word": "welder"}, "'welder' is none of the list 'released'"),
         ({"path": "a.png", "prompt": "a photo of an accountant"}, "wording: released"),
-        ({"path": "a.png", "word": "nurse", "index": "-1"}, "not the number of a picture"),
+        ({"path": "a.png", "word": "nurse", "index": "-1"}, "not the number of an image"),
         ({"path": "a.png", "word": "nurse", "index": "4000"}, "count from 0"),
     ],
 )
@@ -136,7 +136,7 @@ def test_folders_that_do_not_fit(tmp_path):
         build(images=tmp_path)
     (folder / "0.png").unlink()
     picture(tmp_path / "model b" / "a_photo_of_a_nurse" / "0.jpg")
-    with pytest.raises(UsageError, match="pictures of one prompt"):
+    with pytest.raises(UsageError, match="images of one prompt"):
         build(images=tmp_path)
     picture(tmp_path / "c" / "a photo of an author" / "0.jpg")
     with pytest.raises(UsageError, match="worded as revised"):

@@ -31,6 +31,7 @@ from verism.annotation.exchange.material import (
 from verism.annotation.showing import Showing, keys_for
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
+from verism.files import write_whole
 from verism.metrics.colour import MONK_RGB
 from verism.store import Run
 
@@ -301,7 +302,7 @@ def _layouts_of(asked: Sequence[Question]) -> list[Layout]:
 
 
 def _written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8", newline="")
+    write_whole(path, text)
     return path
 
 

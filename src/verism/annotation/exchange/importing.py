@@ -18,7 +18,7 @@ from typing import Any
 from verism.annotation.exchange.material import SIDES, item_keys, study_key, swapped, unguarded
 from verism.annotation.votes import Source, VoteStore
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import read_json, read_rows
 from verism.records import RatingTask
 
 __all__ = ["Imported", "import_ratings"]
@@ -136,7 +136,7 @@ def _put(store: VoteStore, votes: Sequence[_Vote], skipped: list[_Left], n_rejec
 def _content(path: Path, kind: str | None) -> tuple[str, Any]:
     if kind is not None and kind not in SOURCES:
         raise UsageError(f"no import of kind {kind!r}; there are {', '.join(SOURCES)}")
-    content = _json(path) if path.suffix.lower() == ".json" else read_rows(path)
+    content = read_json(path) if path.suffix.lower() == ".json" else read_rows(path)
     found = _kind_of(content)
     if found is None:
         raise UsageError(
@@ -147,15 +147,6 @@ def _content(path: Path, kind: str | None) -> tuple[str, Any]:
     if kind is not None and kind != found:
         raise UsageError(f"{path} is of kind {found}, not {kind}")
     return found, content
-
-
-def _json(path: Path) -> Any:
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError as err:
-        raise UsageError(f"{path} is not JSON: {err}") from None
 
 
 def _kind_of(content: Any) -> str | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from verism.annotation.showing import LEFT, RIGHT, TIE, Showing, filled
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
+from verism.files import write_whole
 from verism.imaging import encode_png, read_picture
 
 __all__ = [
@@ -173,12 +174,12 @@ def write_pictures(showing: Showing, folder: Path, asked: Iterable[Question]) ->
         examples |= {example_name(question.layout, o): png for o, png in question.layout.example_pictures.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, png in examples.items():
-        (folder / name).write_bytes(png)
+        write_whole(folder / name, png, sync=False)
     for name, source in sorted(sources.items()):  # by name: the order of writing tells nothing either
         read = read_picture(source)
         if read.pixels is None:
             raise UsageError(f"{source}: {read.note or read.state}; the picture cannot be given away")
-        (folder / name).write_bytes(encode_png(read.pixels))
+        write_whole(folder / name, encode_png(read.pixels), sync=False)
 
 
 def url_of(name: str, pattern: str) -> str:

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
+from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import PictureNames, picture_name, read_records
+from verism.judges.result_files import PictureNames, picture_name
+from verism.records import CaptionNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import CaptionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["CaptionResults"]
 
@@ -33,11 +35,13 @@ class CaptionResults:
         UsageError: no such file, another format, an entry without picture or caption, or a picture named twice.
     """
 
+    role = CaptionNeed.role
+
     def __init__(self, path: Path) -> None:
-        rows = read_records(path, kind="image_id and caption of every picture")
+        rows = read_rows(path, "image_id and caption of every picture")
         self._captions: dict[str, str] = {}
-        for number, row in enumerate(rows, start=1):
-            where = f"{path}, entry {number}"
+        for row in rows:
+            where = row.where
             name = picture_name(row, ("image_id",), where)
             caption = row.get("caption")
             if not isinstance(caption, str):

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
+from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import PictureNames, picture_name, read_records
+from verism.judges.result_files import PictureNames, picture_name
 from verism.judges.vqa.replies import value_of
+from verism.records import AnswerNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import AnswerNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["AnswerResults"]
 
@@ -35,11 +37,13 @@ class AnswerResults:
             probability outside [0, 1], or a question answered twice for a picture.
     """
 
+    role = AnswerNeed.role
+
     def __init__(self, path: Path) -> None:
-        rows = read_records(path, kind="image_id, question and answer")
+        rows = read_rows(path, "image_id, question and answer")
         self._answers: dict[str, dict[str, tuple[str | None, float | None]]] = {}
-        for number, row in enumerate(rows, start=1):
-            where = f"{path}, entry {number}"
+        for row in rows:
+            where = row.where
             name = picture_name(row, ("image_id", "prompt_id"), where)
             question = row.get("question")
             if not isinstance(question, str) or not question.strip():

@@ -22,12 +22,14 @@ _TINY, _SMALL = 1e-15, 1e-9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BleuCounts:
-    """What BLEU depends on, of each picture; sums over pictures give the corpus value.
+    """What BLEU depends on, of each image; sums over images give the corpus value.
 
     Attributes:
         matched: n-grams that the references confirm, each at most as often as in the one reference that has it most
-            often, shape (..., 4). proposed: n-grams of the candidate, shape (..., 4).
-        length: words of the candidate, shape (...). reference_length: words it should have had, shape (...).
+            often, shape (..., 4).
+        proposed: n-grams of the candidate, shape (..., 4).
+        length: words of the candidate, shape (...).
+        reference_length: words it should have had, shape (...).
     """
 
     matched: NDArray[np.float64]
@@ -37,7 +39,7 @@ class BleuCounts:
 
 
 def bleu_counts(ngrams: CaptionNgrams, *, brevity: Brevity = "closest") -> BleuCounts:
-    """Matched and proposed n-grams and lengths of each of N pictures.
+    """Matched and proposed n-grams and lengths of each of N images.
 
     Args:
         ngrams: candidates and references.
@@ -48,33 +50,33 @@ def bleu_counts(ngrams: CaptionNgrams, *, brevity: Brevity = "closest") -> BleuC
     """
     if brevity not in BREVITIES:
         raise ValueError(f"brevity must be one of {list(BREVITIES)}; got {brevity!r}")
-    n = ngrams.n_pictures
+    n = ngrams.n_images
     matched = np.zeros((n, MAX_ORDER))
     for order, (candidates, references) in enumerate(zip(ngrams.candidates, ngrams.references, strict=True)):
         size = ngrams.n_grams[order]
-        keys = ngrams.picture[references.caption] * size + references.gram
+        keys = ngrams.image[references.caption] * size + references.gram
         by_key = np.lexsort((references.times, keys))
         keys, times = keys[by_key], references.times[by_key]
         last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]  # of equal keys, the one with most occurrences
         keys, most = keys[last], times[last]
-        rows, found = find_rows(keys, candidates.caption * size + candidates.gram)
-        confirmed = np.minimum(candidates.times[found], most[rows[found]])
-        matched[:, order] = np.bincount(candidates.caption[found], weights=confirmed, minlength=n)
+        rows, is_match = find_rows(keys, candidates.caption * size + candidates.gram)
+        confirmed = np.minimum(candidates.times[is_match], most[rows[is_match]])
+        matched[:, order] = np.bincount(candidates.caption[is_match], weights=confirmed, minlength=n)
 
     length = ngrams.candidate_length
-    starts = np.searchsorted(ngrams.picture, np.arange(n))
+    starts = np.searchsorted(ngrams.image, np.arange(n))
     lengths = ngrams.reference_length
     if not n:
         target = np.zeros(0)
     elif brevity == "closest":
         # One number to order by distance first, then by length.
         span = int(lengths.max()) + 1
-        distance = np.abs(lengths - length[ngrams.picture])
+        distance = np.abs(lengths - length[ngrams.image])
         target = np.minimum.reduceat(distance * span + lengths, starts) % span
     elif brevity == "shortest":
         target = np.minimum.reduceat(lengths, starts)
     else:
-        target = np.add.reduceat(lengths, starts) / np.bincount(ngrams.picture, minlength=n)
+        target = np.add.reduceat(lengths, starts) / np.bincount(ngrams.image, minlength=n)
     return BleuCounts(
         matched=matched,
         proposed=np.maximum(0, length[:, None] - np.arange(MAX_ORDER)).astype(np.float64),

@@ -18,13 +18,13 @@ Floats = NDArray[np.float64]
 def cider(ngrams: CaptionNgrams) -> Floats:
     """CIDEr of each of N captions; the corpus value is their mean.
 
-    Captions become vectors of n-gram counts times ``log(N) - log(max(1, pictures with a reference that has it))``. For
+    Captions become vectors of n-gram counts times ``log(N) - log(max(1, images with a reference that has it))``. For
     each order 1 to 4 and each reference: their cosine, in which a candidate's n-gram counts at most as much as the
     reference's, times ``exp(-d**2 / (2 SIGMA**2))``, where d is the difference in length. The score is ten times the
     mean over orders and references.
 
-    The weights come from the references of these N pictures, so the score of one caption depends on the others in the
-    set: values of sets of different size or content cannot be compared, and a single picture scores 0.
+    The weights come from the references of these N images, so the score of one caption depends on the others in the
+    set: values of sets of different size or content cannot be compared, and a single image scores 0.
 
     Returns:
         Shape (N,), in [0, 10].
@@ -32,29 +32,29 @@ def cider(ngrams: CaptionNgrams) -> Floats:
         We follow pycocoevalcap 1.2 (cider_scorer.py) where it differs: n-grams are not stemmed; lengths are numbers of
         bigrams, one less than words, but 0 for a caption of none.
     """
-    n = ngrams.n_pictures
+    n = ngrams.n_images
     if n == 0:
         return np.zeros(0)
     bigrams = (np.maximum(0, ngrams.candidate_length - 1), np.maximum(0, ngrams.reference_length - 1))
-    difference = bigrams[0][ngrams.picture] - bigrams[1]
+    difference = bigrams[0][ngrams.image] - bigrams[1]
     penalty = np.exp(-(difference**2) / (2 * SIGMA**2))
-    total = np.zeros(len(ngrams.picture))
+    total = np.zeros(len(ngrams.image))
     for order, (candidates, references) in enumerate(zip(ngrams.candidates, ngrams.references, strict=True)):
         size = ngrams.n_grams[order]
-        owner = ngrams.picture[references.caption]
+        owner = ngrams.image[references.caption]
         keys = np.sort(owner * size + references.gram)
         new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-        frequency = np.bincount(keys[new] % max(size, 1), minlength=size)  # pictures with a reference that has it
+        frequency = np.bincount(keys[new] % max(size, 1), minlength=size)  # images with a reference that has it
         rarity = np.log(n) - np.log(np.maximum(1, frequency))
-        of_candidate, candidate_norm = _weigh(candidates, rarity, n)
-        of_reference, reference_norm = _weigh(references, rarity, len(ngrams.picture))
-        rows, found = find_rows(candidates.caption * size + candidates.gram, owner * size + references.gram)
-        common = np.minimum(of_candidate[rows[found]], of_reference[found]) * of_reference[found]
-        products = np.bincount(references.caption[found], weights=common, minlength=len(ngrams.picture))
-        norms = candidate_norm[ngrams.picture] * reference_norm
+        candidate_weights, candidate_norm = _weigh(candidates, rarity, n)
+        reference_weights, reference_norm = _weigh(references, rarity, len(ngrams.image))
+        rows, matched = find_rows(candidates.caption * size + candidates.gram, owner * size + references.gram)
+        common = np.minimum(candidate_weights[rows[matched]], reference_weights[matched]) * reference_weights[matched]
+        products = np.bincount(references.caption[matched], weights=common, minlength=len(ngrams.image))
+        norms = candidate_norm[ngrams.image] * reference_norm
         total += np.divide(products, norms, out=np.zeros(len(norms)), where=norms > 0)
     total *= penalty * (_SCALE / MAX_ORDER)
-    scores: Floats = np.bincount(ngrams.picture, weights=total, minlength=n) / np.bincount(ngrams.picture, minlength=n)
+    scores: Floats = np.bincount(ngrams.image, weights=total, minlength=n) / np.bincount(ngrams.image, minlength=n)
     return scores
 
 

@@ -109,8 +109,8 @@ def meteor(
             process.kill()
             process.wait()
             complaints.seek(0)
-            said = complaints.read().decode(errors="replace").strip()[-2000:]
-            raise ToolFailed(f"METEOR stopped without an answer ({err}). Java said: {said or 'nothing'}") from err
+            message = complaints.read().decode(errors="replace").strip()[-2000:]
+            raise ToolFailed(f"METEOR stopped without an answer ({err}). Java said: {message or 'nothing'}") from err
     return values[-1], np.array(values[:-1]), table
 
 
@@ -163,8 +163,8 @@ def meteor_value(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     chunks, matched = statistics[..., 20], statistics[..., 21:23]
     average = matched.mean(axis=-1)
     fragmentation = np.divide(chunks, average, out=np.zeros_like(average), where=average > 0)
-    whole = (chunks == 1) & np.all(matched == words, axis=-1)
-    penalty = np.where(whole, 0.0, _GAMMA * fragmentation**_BETA)
+    complete = (chunks == 1) & np.all(matched == words, axis=-1)
+    penalty = np.where(complete, 0.0, _GAMMA * fragmentation**_BETA)
     value: NDArray[np.float64] = f_mean * (1 - penalty)
     return value
 
@@ -202,8 +202,8 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]], *, mem
         command += ["-out", str(target), "-subset", "-silent"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():
-            said = (done.stderr or done.stdout).strip()[-2000:]
-            raise ToolFailed(f"SPICE ended with code {done.returncode}. Java said: {said or 'nothing'}")
+            message = (done.stderr or done.stdout).strip()[-2000:]
+            raise ToolFailed(f"SPICE ended with code {done.returncode}. Java said: {message or 'nothing'}")
         answers = json.loads(target.read_text(encoding="utf-8"))
     scores = np.full(len(candidates), np.nan)
     for answer in answers:

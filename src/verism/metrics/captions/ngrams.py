@@ -22,7 +22,9 @@ class NgramTable:
     """How often each n-gram of one order stands in each caption: one row per caption and n-gram, sorted by both.
 
     Attributes:
-        caption: number of the caption, shape (M,). gram: number of the n-gram, shape (M,). times: >= 1, shape (M,).
+        caption: number of the caption, shape (M,).
+        gram: number of the n-gram, shape (M,).
+        times: >= 1, shape (M,).
     """
 
     caption: Ints
@@ -32,14 +34,15 @@ class NgramTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaptionNgrams:
-    """The n-grams of N candidates, one per picture, and of their R references in all.
+    """The n-grams of N candidates, one per image, and of their R references in all.
 
     Attributes:
-        candidates: per order 1 .. 4, a table whose captions are pictures 0 .. N-1.
+        candidates: per order 1 .. 4, a table whose captions are images 0 .. N-1.
         references: per order, a table whose captions are references 0 .. R-1.
         n_grams: per order, the number of different n-grams; tables share their numbering.
-        candidate_length: words, shape (N,). reference_length: words, shape (R,).
-        picture: the picture each reference belongs to, shape (R,), ascending, every picture at least once.
+        candidate_length: words, shape (N,).
+        reference_length: words, shape (R,).
+        image: the image each reference belongs to, shape (R,), ascending, every image at least once.
     """
 
     candidates: tuple[NgramTable, ...]
@@ -47,10 +50,10 @@ class CaptionNgrams:
     n_grams: tuple[int, ...]
     candidate_length: Ints
     reference_length: Ints
-    picture: Ints
+    image: Ints
 
     @property
-    def n_pictures(self) -> int:
+    def n_images(self) -> int:
         return len(self.candidate_length)
 
 
@@ -58,23 +61,23 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
     """Count the n-grams of orders 1 to 4.
 
     Args:
-        candidates: the words of the caption of each picture.
-        references: for each picture, in the same order, its references: the words of each, at least one.
+        candidates: the words of the caption of each image.
+        references: for each image, in the same order, its references: the words of each, at least one.
     Raises:
-        ValueError: unequal numbers of pictures, or a picture without references.
+        ValueError: unequal numbers of images, or an image without references.
     """
     if len(candidates) != len(references):
         raise ValueError(f"need references for each candidate; got {len(candidates)} and {len(references)}")
-    per_picture = np.array([len(several) for several in references], dtype=np.int64)
-    if not per_picture.all():
-        raise ValueError(f"every candidate needs a reference; number {int(np.argmin(per_picture))} has none")
+    per_image = np.array([len(several) for several in references], dtype=np.int64)
+    if not per_image.all():
+        raise ValueError(f"every candidate needs a reference; number {int(np.argmin(per_image))} has none")
     captions = [*candidates, *chain.from_iterable(references)]
     lengths = np.array([len(words) for words in captions], dtype=np.int64)
     vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
     words = np.fromiter(map(vocabulary.__getitem__, chain.from_iterable(captions)), np.int64, int(lengths.sum()))
     caption = np.repeat(np.arange(len(captions)), lengths)
 
-    n_pictures = len(candidates)
+    n_images = len(candidates)
     gram, tables, sizes = words, [], []
     for order in range(1, MAX_ORDER + 1):
         if order > 1:
@@ -88,21 +91,21 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
         here = gram >= 0
         keys, times = np.unique(caption[: len(gram)][here] * n_grams + gram[here], return_counts=True)
         row_caption, row_gram = np.divmod(keys, max(n_grams, 1))
-        split = int(np.searchsorted(row_caption, n_pictures))
+        split = int(np.searchsorted(row_caption, n_images))
         tables.append(
             (
                 NgramTable(caption=row_caption[:split], gram=row_gram[:split], times=times[:split]),
-                NgramTable(caption=row_caption[split:] - n_pictures, gram=row_gram[split:], times=times[split:]),
+                NgramTable(caption=row_caption[split:] - n_images, gram=row_gram[split:], times=times[split:]),
             )
         )
         sizes.append(n_grams)
     return CaptionNgrams(
-        candidates=tuple(of_candidates for of_candidates, _ in tables),
-        references=tuple(of_references for _, of_references in tables),
+        candidates=tuple(candidate for candidate, _ in tables),
+        references=tuple(reference for _, reference in tables),
         n_grams=tuple(sizes),
-        candidate_length=lengths[:n_pictures],
-        reference_length=lengths[n_pictures:],
-        picture=np.repeat(np.arange(n_pictures), per_picture),
+        candidate_length=lengths[:n_images],
+        reference_length=lengths[n_images:],
+        image=np.repeat(np.arange(n_images), per_image),
     )
 
 

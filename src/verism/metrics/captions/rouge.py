@@ -24,8 +24,8 @@ def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
 def _positions(words: Sequence[str]) -> dict[str, int]:
     """Where each word stands: bit i of its number is set if it is word i."""
     positions: dict[str, int] = {}
-    for place, word in enumerate(words):
-        positions[word] = positions.get(word, 0) | 1 << place
+    for position, word in enumerate(words):
+        positions[word] = positions.get(word, 0) | 1 << position
     return positions
 
 

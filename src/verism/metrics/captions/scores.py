@@ -1,4 +1,4 @@
-"""Caption metrics of a set of pictures: every caption against all references of its picture, with intervals."""
+"""Caption metrics of a set of images: every caption against all references of its image, with intervals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METRICS: tuple[CaptionMetric, ...] = get_args(CaptionMetric)
 DEFAULT_METRICS: tuple[CaptionMetric, ...] = METRICS[:6]
 
 # What DALL-Eval prints (Cho et al. 2023, image-text alignment), as ``CaptionScores.percent()``: captions against all
-# references of the picture, PTB tokens, values times 100.
+# references of the image, PTB tokens, values times 100.
 DALL_EVAL_METRICS: tuple[CaptionMetric, ...] = ("bleu_4", "meteor", "cider", "spice")
 
 # Names in the result files of the COCO caption toolkit.
@@ -63,11 +63,13 @@ class CaptionScores(Generic[K]):
 
     Attributes:
         values: per metric, the corpus value with its 95 % interval.
-        ids: the N pictures that entered, in the order of the candidates.
+        ids: the N images that entered, in the order of the candidates.
         per_caption: per metric, the value of each of them, shape (N,).
-        n_used: N. n_unusable: pictures that did not enter.
+        n_used: N.
+        n_unusable: images that did not enter.
         unusable: those, and why.
-        tokenizer: how captions were divided. brevity: reference length of BLEU.
+        tokenizer: how captions were divided.
+        brevity: reference length of BLEU.
     """
 
     values: Mapping[str, Interval]
@@ -94,17 +96,17 @@ def caption_scores(
     unmatched: Literal["error", "count"] = "error",
     n_resamples: int = 2_000,
     seed: int = 0,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> CaptionScores[K]:
-    """Score one caption of each picture against all its references.
+    """Score one caption of each image against all its references.
 
-    Intervals are percentile bootstrap intervals over pictures. BLEU and METEOR are recomputed from the resampled sums
+    Intervals are percentile bootstrap intervals over images. BLEU and METEOR are recomputed from the resampled sums
     of their counts, as their corpus values are no means; CIDEr is resampled with the document frequencies of the whole
-    set, so its interval leaves out that other pictures would have weighed words otherwise.
+    set, so its interval leaves out that other images would have weighed words otherwise.
 
     Args:
-        references: by picture, its captions, at least one.
-        candidates: by picture, the caption to judge. None: there is none; the picture is unusable, and counted. An
+        references: by image, its captions, at least one.
+        candidates: by image, the caption to judge. None: there is none; the image is unusable, and counted. An
             empty string is a caption, and a bad one.
         metrics: which to compute. ``meteor`` and ``spice`` run Java programs of the package pycocoevalcap.
         tokenizer: ``ptb``, as the toolkit; ``none``, captions that are words separated by single spaces; or a function
@@ -112,10 +114,11 @@ def caption_scores(
         brevity: see ``bleu_counts``.
         unmatched: candidates without references, and references without a candidate: an ``error``, or left out and
             ``count``-ed in ``unusable``.
-        n_resamples: resamples of the bootstrap, >= 1. seed: of the bootstrap. Neither the order of pictures nor their
-            ids matter to the intervals. level: of the intervals, in (0, 1).
+        n_resamples: resamples of the bootstrap, >= 1.
+        seed: of the bootstrap. Neither the order of images nor their ids matter to the intervals.
+        confidence: confidence level of the intervals, in (0, 1).
     Returns:
-        Values are NaN if no picture can be used. Ends of intervals are NaN for fewer than two pictures, or if all
+        Values are NaN if no image can be used. Ends of intervals are NaN for fewer than two images, or if all
         resamples agree.
     Raises:
         ValueError: unknown metric, tokeniser or brevity; ids that do not match (the message names some); references
@@ -127,8 +130,8 @@ def caption_scores(
         raise ValueError(f"name at least one caption metric of {list(METRICS)}")
     if unknown := [name for name in metrics if name not in METRICS]:
         raise ValueError(f"unknown caption metric {unknown}; known are {list(METRICS)}")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, such as 0.95; got {level}")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}")
     if n_resamples < 1:
         raise ValueError(f"n_resamples must be at least 1; got {n_resamples}")
     if unmatched not in ("error", "count"):
@@ -136,15 +139,15 @@ def caption_scores(
     divide = tokenizer if callable(tokenizer) else get_tokenizer(tokenizer)
     unusable = _unusable(references, candidates, unmatched)
     ids = tuple(key for key in candidates if key not in unusable)
-    said = [divide(candidates[key] or "") for key in ids]
+    candidate_words = [divide(candidates[key] or "") for key in ids]
     meant = [[divide(text) for text in references[key]] for key in ids]
-    tallies = _tallies(said, meant, metrics, brevity)
+    tallies = _tallies(candidate_words, meant, metrics, brevity)
     rows = _resampled_sums(np.concatenate([t.columns for t in tallies.values()], axis=1), n_resamples, seed)
     values, per_caption, start = {}, {}, 0
     for name, tally in tallies.items():
         stop = start + tally.columns.shape[1]
         value = tally.corpus if len(ids) else math.nan
-        low, high = _ends(tally.value(rows[:, start:stop]), level, defined=len(ids) > 1 and tally.faithful)
+        low, high = _ends(tally.value(rows[:, start:stop]), confidence, defined=len(ids) > 1 and tally.faithful)
         values[name], per_caption[name], start = Interval(value, low, high), tally.single, stop
     return CaptionScores(
         values=values,
@@ -161,7 +164,7 @@ def caption_scores(
 def _unusable(
     references: Mapping[K, Sequence[str]], candidates: Mapping[K, str | None], unmatched: str
 ) -> dict[K, str]:
-    """Pictures that cannot be scored, and why."""
+    """Images that cannot be scored, and why."""
     for key, several in references.items():
         if isinstance(several, str):
             raise ValueError(f"references of {key!r} must be a sequence of captions; got the string {several!r}")
@@ -172,12 +175,12 @@ def _unusable(
             f"{len(keys)} {what} ({', '.join(map(repr, keys[:_NAMED]))}{', ...' if len(keys) > _NAMED else ''})"
             for what, keys in (
                 ("candidate(s) without references", without_references),
-                ("picture(s) with references but without a candidate", without_candidate),
+                ("image(s) with references but without a candidate", without_candidate),
             )
             if keys
         ]
         raise ValueError(
-            f"references and candidates must be of the same pictures; got {' and '.join(problems)}. Correct the ids, "
+            f"references and candidates must be of the same images; got {' and '.join(problems)}. Correct the ids, "
             "or pass unmatched='count' to leave these out and count them"
         )
     reasons = dict.fromkeys(without_references, "no references") | dict.fromkeys(without_candidate, "no candidate")
@@ -192,9 +195,10 @@ class _Tally:
     """A metric in additive form.
 
     Attributes:
-        columns: per picture, numbers whose sums give the corpus value, shape (N, C).
-        value: corpus value of each row of sums over N pictures.
-        single: value of each caption, shape (N,). corpus: value of the set.
+        columns: per image, numbers whose sums give the corpus value, shape (N, C).
+        value: corpus value of each row of sums over N images.
+        single: value of each caption, shape (N,).
+        corpus: value of the set.
         faithful: whether ``value`` of the sums is the corpus value, so that resampling it makes sense.
     """
 
@@ -222,14 +226,14 @@ def _bleu_tally(table: Floats, order: int) -> _Tally:
 
 
 def _tallies(
-    said: Sequence[Sequence[str]],
+    candidates: Sequence[Sequence[str]],
     meant: Sequence[Sequence[Sequence[str]]],
     metrics: Sequence[CaptionMetric],
     brevity: Brevity,
 ) -> dict[str, _Tally]:
     # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
     # differ for the few tokens that hold a no-break space.
-    said_text = [" ".join(words) for words in said]
+    said_text = [" ".join(words) for words in candidates]
     meant_text = [[" ".join(words) for words in several] for several in meant]
     columns: dict[str, _Tally] = {}
     if any(name.startswith(("bleu", "cider")) for name in metrics):
@@ -272,11 +276,11 @@ def _bleu_of_sums(table: Floats) -> Floats:
 
 
 def _resampled_sums(columns: Floats, n_resamples: int, seed: int) -> Floats:
-    """Sums of the columns over pictures drawn with replacement, shape (n_resamples, C)."""
+    """Sums of the columns over images drawn with replacement, shape (n_resamples, C)."""
     n = len(columns)
     if n < 2:
         return np.zeros((n_resamples, columns.shape[1]))
-    # Pictures are drawn from a list that depends on their numbers only, not on their order or names. Rounding makes
+    # Images are drawn from a list that depends on their numbers only, not on their order or names. Rounding makes
     # sums that depend on the order of references by their last digits count as equal.
     ordered = columns[np.lexsort(np.round(columns, 9).T[::-1])]
     rng = np.random.default_rng(seed)
@@ -290,8 +294,8 @@ def _resampled_sums(columns: Floats, n_resamples: int, seed: int) -> Floats:
     return sums
 
 
-def _ends(resampled: Floats, level: float, *, defined: bool) -> tuple[float, float]:
+def _ends(resampled: Floats, confidence: float, *, defined: bool) -> tuple[float, float]:
     if not defined or not np.isfinite(resampled).all() or np.allclose(resampled, resampled[0], rtol=1e-12, atol=0.0):
         return math.nan, math.nan
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

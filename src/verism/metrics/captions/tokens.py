@@ -200,8 +200,8 @@ def ptb_words(caption: str) -> list[str]:
     if "'" in text or "’" in text or "&" in text:
         text = _NEGATION.sub(" ", text.replace("&apos;", "'").replace("&nbsp;", " "))
     text = " ".join(text.split())
-    found = (_ASCII_TOKEN if text.isascii() else _ANY_TOKEN).findall(text)
-    return [word for token in found for word in _words_of(token)]
+    words = (_ASCII_TOKEN if text.isascii() else _ANY_TOKEN).findall(text)
+    return [word for token in words for word in _words_of(token)]
 
 
 def get_tokenizer(name: TokenizerName) -> Callable[[str], Sequence[str]]:

@@ -1,4 +1,4 @@
-"""Precision, recall, density and coverage: how two sets of picture features overlap as k-NN manifolds.
+"""Precision, recall, density and coverage: how two sets of image features overlap as k-NN manifolds.
 
 Exact whatever the size of the sets, in float32 speed: see ``_tiles``. Neighbours, numbers, groups, intervals.
 """

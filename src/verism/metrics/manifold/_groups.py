@@ -21,7 +21,8 @@ class GroupPRDC(NamedTuple):
 
     Attributes:
         values: all NaN if either set has fewer than k + 2 points; the counts then say which.
-        n_real, n_generated: points of the group.
+        n_real: real points of the group.
+        n_generated: generated points of the group.
     """
 
     values: PRDC
@@ -30,11 +31,12 @@ class GroupPRDC(NamedTuple):
 
 
 class GroupMemberships(NamedTuple):
-    """Where every picture of one group lies, and which rows of the whole tables they are.
+    """Where every image of one group lies, and which rows of the whole tables they are.
 
     Attributes:
         evidence: arrays over the rows below; ``nearest_real`` counts rows of the whole real set.
-        real_rows, generated_rows: rows of the whole sets, ascending.
+        real_rows: rows of the group in the whole real set, ascending.
+        generated_rows: rows of the group in the whole generated set, ascending.
     """
 
     evidence: Memberships
@@ -85,11 +87,13 @@ def grouped_prdc(
     generated group that is held against several real ones are computed once.
 
     Args:
-        real, generated: features, shapes (N, D) and (M, D).
+        real: features, shape (N, D).
+        generated: features, shape (M, D).
         real_groups: label of each real point, N of any hashable kind, such as ``(object, region)``.
         generated_groups: label of each generated point. None: the same generated points, all of them, are held against
-            every real group, as pictures of ``{object}``, which have no region, are.
-        k, strict: as for ``prdc``.
+            every real group, as images of ``{object}``, which have no region, are.
+        k: as for ``prdc``.
+        strict: as for ``prdc``.
         pairs: from real label to the label of the generated group it is held against; several may share one. None: the
             same label. Real groups left out are an error, labels without any points are not.
         real_radii: from ``knn_radii(real, k, groups=real_groups)``, shape (N,).
@@ -132,7 +136,7 @@ def grouped_memberships(
     strict: bool = True,
     real_radii: ArrayLike | None = None,
 ) -> dict[Hashable, GroupMemberships]:
-    """Where every picture lies within its group. Groups with fewer than k + 2 points on either side are left out.
+    """Where every image lies within its group. Groups with fewer than k + 2 points on either side are left out.
 
     Args, Raises: as for ``grouped_prdc``.
     """
@@ -143,8 +147,8 @@ def grouped_memberships(
     for label, rows, _, columns in pairs_of_groups(len(x), len(y), real_groups, generated_groups, pairs):
         if min(len(rows), len(columns)) >= k + 2:
             chosen = y if len(columns) == len(y) else y[columns]
-            given = None if radii is None else radii[rows]
-            evidence = memberships(x[rows], chosen, k, strict=strict, real_radii=given)
+            group_radii = None if radii is None else radii[rows]
+            evidence = memberships(x[rows], chosen, k, strict=strict, real_radii=group_radii)
             evidence = evidence._replace(nearest_real=rows[evidence.nearest_real])
             out[label] = GroupMemberships(evidence, rows, columns)
     return out

@@ -1,6 +1,6 @@
-"""How far precision, recall, density and coverage would move with other pictures of the same kind.
+"""How far precision, recall, density and coverage would move with other images of the same kind.
 
-Both sets are samples, so both are sources of error, and the radii move with the real pictures. The usual tools fail.
+Both sets are samples, so both are sources of error, and the radii move with the real images. The usual tools fail.
 A bootstrap draws copies, and copies are neighbours at distance 0: radii shrink, a third of the points is missing, and
 all four numbers are biased. Leaving out one point at a time exceeds the true variance up to 4 times (equal Gaussians
 in 8 and in 64 dimensions, 180 points), because these numbers do not react smoothly to single points.
@@ -9,7 +9,7 @@ So both sets are split at random into halves, many times, and the numbers are co
 radii that the half has. Halves hold distinct points only. A number that is linear in the points varies across random
 halves as much as across new samples of the full size; others vary up to twice as much (in variance), so intervals are
 rather too wide than too narrow. The mean of the halves is not used, as values depend on the set size. Only their spread
-is, as a design effect over independent pictures, which depends little on it: in 64 dimensions it grows by a tenth to a
+is, as a design effect over independent images, which depends little on it: in 64 dimensions it grows by a tenth to a
 fifth when sets are doubled.
 """
 
@@ -31,7 +31,7 @@ from verism.statistics import Interval, wilson
 Metric = Literal["precision", "recall", "density", "coverage"]
 
 N_SPLITS = 20
-# Where all halves agree there is no spread to learn from; then pictures count as this many times less than independent
+# Where all halves agree there is no spread to learn from; then images count as this many times less than independent
 # ones. Measured design effects in 64 dimensions: 1.5 to 2 for precision and recall, 3 to 3.6 for coverage.
 PRIOR_EFFECT = 3.0
 # The spread of density is itself uncertain, having long tails: as uncertain as one from about 11 samples.
@@ -44,7 +44,8 @@ class HalfSamples(NamedTuple):
     Attributes:
         values: of the whole sets; NaN if they are too small for k.
         halves: of each half, shape (2 * n_splits, 4), columns as in PRDC; no rows if halves are too small for k.
-        n_real, n_generated: points of the whole sets.
+        n_real: points of the whole real set.
+        n_generated: points of the whole generated set.
     """
 
     values: PRDC
@@ -52,10 +53,10 @@ class HalfSamples(NamedTuple):
     n_real: int
     n_generated: int
 
-    def interval(self, metric: Metric, *, level: float = 0.95) -> Interval:
+    def interval(self, metric: Metric, *, confidence: float = 0.95) -> Interval:
         """Interval for the mean of the number over repetitions at these set sizes; ends are NaN without halves.
 
-        Shares get Wilson's interval at their effective number of pictures, so it does not collapse at 0 or 1. Density
+        Shares get Wilson's interval at their effective number of images, so it does not collapse at 0 or 1. Density
         gets the same kind of interval for counts.
 
         How often in 100 nominal 95 % intervals held the truth, by ``benchmarks/manifold.py --intervals``: 400
@@ -85,24 +86,24 @@ class HalfSamples(NamedTuple):
         if math.isnan(value) or not len(self.halves):
             return Interval(value, math.nan, math.nan)
         if metric == "density":
-            return self._density(level)
+            return self._density(confidence)
         n = self._effective(column)
-        return wilson(value * n, n, level=level)
+        return wilson(value * n, n, confidence=confidence)
 
     def standard_error(self, metric: Metric) -> float:
         """Half the width of the 68 % interval: greater than 0 also where the value is 0 or 1. NaN without halves."""
-        _, low, high = self.interval(metric, level=0.6826894921370859)  # one sigma
+        _, low, high = self.interval(metric, confidence=0.6826894921370859)  # one sigma
         return (high - low) / 2
 
     def _effective(self, column: int) -> float:
-        """Independent pictures that would tell as much about a share."""
+        """Independent images that would tell as much about a share."""
         n = self.n_generated if column == PRDC._fields.index("precision") else self.n_real
         share = self.halves[:, column]
         mean, padding = float(share.mean()), 1 / n
         effect = (n * float(share.var()) + padding * PRIOR_EFFECT) / (mean * (1 - mean) + padding)
         return n / max(effect, 1.0)
 
-    def _density(self, level: float) -> Interval:
+    def _density(self, confidence: float) -> Interval:
         from scipy.special import stdtrit
 
         value, halves = self.values.density, self.halves[:, PRDC._fields.index("density")]
@@ -111,7 +112,7 @@ class HalfSamples(NamedTuple):
         # As a count of events of one size, from variance over mean; padded, so that a density of 0 has an upper end.
         size = PRIOR_EFFECT / self.n_generated
         size = (variance + size * size) / (value + size)
-        z = float(stdtrit(DENSITY_FREEDOM, (1 + level) / 2))
+        z = float(stdtrit(DENSITY_FREEDOM, (1 + confidence) / 2))
         middle, half = value + size * z * z / 2, z * math.sqrt(size * value + (size * z / 2) ** 2)
         return Interval(value, max(0.0, middle - half) if value > 0 else 0.0, middle + half)
 
@@ -124,18 +125,21 @@ def half_samples(
     seed: int,
     strict: bool = True,
     n_splits: int = N_SPLITS,
-    real_strata: Labels | None = None,
-    generated_strata: Labels | None = None,
+    strata: tuple[Labels, Labels] | None = None,
     values: PRDC | None = None,
 ) -> HalfSamples:
     """The four numbers with what their intervals need. A split costs about half as much as ``prdc`` does.
 
     Args:
-        real, generated, k, strict: as for ``prdc``. Halves need k + 2 points, or there are none.
+        real: as for ``prdc``.
+        generated: as for ``prdc``.
+        k: as for ``prdc``; halves need k + 2 points, or there are none.
+        strict: as for ``prdc``.
         seed: of the splits; same seed, same halves. They depend on the numbers of points, not on names of groups.
         n_splits: random splits into two halves, >= 2.
-        real_strata, generated_strata: labels of kinds that a repetition would hold in the same numbers, such as the
-            object in a set that is balanced over objects; every half then gets half of each.
+        strata: labels of the kinds that a repetition would hold in the same numbers, such as the object in a set that
+            is balanced over objects, of the real points, length N, and of the generated ones, length M: every half then
+            gets half of each kind.
         values: what ``prdc`` gave for these sets, to save computing it again.
     Raises:
         ValueError: as ``prdc``; n_splits < 2; strata that do not fit.
@@ -145,13 +149,14 @@ def half_samples(
     check_k(k, len(y), "generated")
     if n_splits < 2:
         raise ValueError(f"n_splits must be at least 2; got {n_splits}")
-    whole = prdc(x, y, k, strict=strict) if values is None else values
-    found: list[PRDC] = []
+    real_strata, generated_strata = strata or (None, None)
+    full = prdc(x, y, k, strict=strict) if values is None else values
+    halves: list[PRDC] = []
     if min(len(x), len(y)) // 2 >= k + 2:
         x_halves = _splits(len(x), n_splits, [seed, 0], real_strata, "real")
         y_halves = _splits(len(y), n_splits, [seed, 1], generated_strata, "generated")
-        found = [prdc(x[a], y[b], k, strict=strict) for a, b in zip(x_halves, y_halves, strict=True)]
-    return HalfSamples(whole, np.asarray(found, np.float64).reshape(-1, 4), len(x), len(y))
+        halves = [prdc(x[a], y[b], k, strict=strict) for a, b in zip(x_halves, y_halves, strict=True)]
+    return HalfSamples(full, np.asarray(halves, np.float64).reshape(-1, 4), len(x), len(y))
 
 
 def _splits(n: int, count: int, seed: Sequence[int], strata: Labels | None, name: str) -> list[Indices]:
@@ -180,8 +185,6 @@ def grouped_half_samples(
     pairs: Mapping[Any, Any] | None = None,
     strict: bool = True,
     n_splits: int = N_SPLITS,
-    real_strata: Labels | None = None,
-    generated_strata: Labels | None = None,
 ) -> dict[Hashable, HalfSamples]:
     """``half_samples`` of every group. A generated set held against several real ones is split in one way for all, so
     that ``shared_covariance`` sees what these groups have in common.
@@ -190,8 +193,6 @@ def grouped_half_samples(
     """
     x, y = check_pair(real, generated)
     check_k(k, k + 2, "real")
-    x_strata = None if real_strata is None else list(real_strata)
-    y_strata = None if generated_strata is None else list(generated_strata)
     out: dict[Hashable, HalfSamples] = {}
     for label, rows, _, columns in pairs_of_groups(len(x), len(y), real_groups, generated_groups, pairs):
         if min(len(rows), len(columns)) < k + 2:
@@ -206,14 +207,12 @@ def grouped_half_samples(
             seed=seed,
             strict=strict,
             n_splits=n_splits,
-            real_strata=None if x_strata is None else [x_strata[row] for row in rows],
-            generated_strata=None if y_strata is None else [y_strata[row] for row in columns],
         )
     return out
 
 
 def shared_covariance(samples: Sequence[HalfSamples], metric: Metric) -> Floats:
-    """Covariance of one number between groups that share their generated pictures, shape (G, G).
+    """Covariance of one number between groups that share their generated images, shape (G, G).
 
     Args:
         samples: of one call of ``grouped_half_samples`` in which all groups had the same generated set. Groups that

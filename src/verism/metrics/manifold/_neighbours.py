@@ -141,12 +141,12 @@ class Shortlist:
         kth_high = np.empty(n)
         kth_high[self.rows[rank == self.k - 1]] = self.high[rank == self.k - 1]
         nearer = self.low > kth_high[self.rows]  # nearer than the k-th beyond doubt: need not be measured
-        places = self.k - 1 - np.bincount(self.rows[nearer], minlength=n)
+        columns = self.k - 1 - np.bincount(self.rows[nearer], minlength=n)
         self._keep(~nearer)
         exact = distances(self.x, self.y, self.rows + self.owners.start, self.columns)
         order = np.lexsort((exact, self.rows))
         starts = np.searchsorted(self.rows[order], np.arange(n))
-        chosen: Floats = exact[order[starts + places]]
+        chosen: Floats = exact[order[starts + columns]]
         return chosen
 
 
@@ -158,14 +158,14 @@ def _shortlists(points: Points, k: int) -> list[Shortlist]:
     lists: list[Shortlist] = []
     # Every block against itself first: afterwards all points have a floor that few others pass.
     for start, stop in ends:
-        own = block(points, start, stop, frame)
-        tile = product(own, own, buffer)
+        inside = block(points, start, stop, frame)
+        tile = product(inside, inside, buffer)
         np.fill_diagonal(tile, -np.inf)
-        found = Shortlist(points, points, own, k, frame.scale)
-        found.start(tile, own.norms.max())
+        shortlist = Shortlist(points, points, inside, k, frame.scale)
+        shortlist.start(tile, inside.norms.max())
         # Where there is no floor yet the threshold is -inf, which the point itself does not exceed either.
-        found.offer(*pick(tile, tile > found.thresholds(own.norms.max())[:, None]), own)
-        lists.append(found)
+        shortlist.offer(*pick(tile, tile > shortlist.thresholds(inside.norms.max())[:, None]), inside)
+        lists.append(shortlist)
     for i, (start, stop) in enumerate(ends[:-1]):
         x = block(points, start, stop, frame, lists[i].owners)
         for j in range(i + 1, len(ends)):
@@ -183,7 +183,7 @@ def check_k(k: int, n: int, name: str) -> None:
         raise ValueError(f"k must be a whole number >= 1; got {k!r}")
     if n < k + 2:
         raise ValueError(
-            f"the {name} set has {n} point(s), and k={k} neighbours need at least {k + 2}; add pictures, leave this "
+            f"the {name} set has {n} point(s), and k={k} neighbours need at least {k + 2}; add images, leave this "
             "set out and report it as missing, or lower k for all sets alike"
         )
 
@@ -200,14 +200,14 @@ def nearest_neighbours(features: ArrayLike, k: int, *, name: str = "feature") ->
     """
     points = check_points(features, name)
     check_k(k, len(points), name)
-    parts = [found.nearest() for found in _shortlists(points, k)]
+    parts = [shortlist.nearest() for shortlist in _shortlists(points, k)]
     return Neighbours(np.concatenate([p.distances for p in parts]), np.concatenate([p.indices for p in parts]))
 
 
 def radii_of(points: Points, k: int, name: str) -> Floats:
     """``knn_radii`` of points that were checked."""
     check_k(k, len(points), name)
-    return np.concatenate([found.radii() for found in _shortlists(points, k)])
+    return np.concatenate([shortlist.radii() for shortlist in _shortlists(points, k)])
 
 
 def knn_radii(features: ArrayLike, k: int, *, groups: Labels | None = None, name: str = "feature") -> Floats:
@@ -251,7 +251,7 @@ def rows_by_group(groups: Labels, n: int, name: str) -> dict[Hashable, Indices]:
         raise ValueError(f"{name} groups must give one label for each of the {n} rows; got {len(values)}")
     if missing := sum(value is None or value != value for value in values):
         raise ValueError(f"{name} groups hold {missing} missing label(s); leave such rows out")
-    found: dict[Hashable, list[int]] = {}
+    rows: dict[Hashable, list[int]] = {}
     for row, value in enumerate(values):
-        found.setdefault(value, []).append(row)
-    return {label: np.asarray(found[label], np.intp) for label in found}
+        rows.setdefault(value, []).append(row)
+    return {label: np.asarray(rows[label], np.intp) for label in rows}

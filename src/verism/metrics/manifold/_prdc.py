@@ -1,4 +1,4 @@
-"""Precision, recall, density and coverage of generated pictures against real ones, and which picture lies where."""
+"""Precision, recall, density and coverage of generated images against real ones, and which image lies where."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PrecisionCoverage(NamedTuple):
 
 
 class Memberships(NamedTuple):
-    """The evidence behind the numbers: where every single picture lies.
+    """The evidence behind the numbers: where every single image lies.
 
     Attributes:
         n_real_balls: real balls each generated point lies in, shape (M,).
@@ -105,24 +105,26 @@ class _Balls:
         self.members = np.zeros(len(radii), np.intp)
         self.holders = np.zeros(n_others, np.intp)
 
-    def thresholds(self, own: Block, largest_norm: float, *, partial: bool) -> Singles:
+    def thresholds(self, centres: Block, largest_norm: float, *, partial: bool) -> Singles:
         """Below its ball's threshold a value of a tile is outside beyond doubt; shape (n,).
 
         Args:
+            centres: block of this set's points.
+            largest_norm: largest norm of the other set's points.
             partial: the tile is a ``partial_product``, from which this set's own squares were not taken off.
         """
-        values = self.values[own.start : own.start + len(own.norms)]
-        values = values - error(own.norms, largest_norm, self.dim)
-        return at_most(values + own.half_squares if partial else values)
+        values = self.values[centres.start : centres.start + len(centres.norms)]
+        values = values - error(centres.norms, largest_norm, self.dim)
+        return at_most(values + centres.half_squares if partial else values)
 
     def add(
-        self, balls: Indices, others: Indices, values: Singles, own: Block, other: Block, x: Points, y: Points
+        self, balls: Indices, others: Indices, values: Singles, centres: Block, other: Block, x: Points, y: Points
     ) -> None:
         """Count the pairs that lie inside. Balls and others are rows in their blocks, x the set of the balls."""
         if not len(balls):
             return
-        bound = error(own.norms[balls], other.norms[others], self.dim)
-        balls, others = balls + own.start, others + other.start
+        bound = error(centres.norms[balls], other.norms[others], self.dim)
+        balls, others = balls + centres.start, others + other.start
         inside = values > self.values[balls] + bound
         doubtful = np.flatnonzero(~inside & (values >= self.values[balls] - bound))
         exact = distances(x, y, balls[doubtful], others[doubtful])
@@ -177,11 +179,11 @@ def _scan(
     return around_real, around_generated, lists
 
 
-def _radii(points: Points, given: ArrayLike | None, k: int, name: str) -> Floats:
+def _radii(points: Points, known: ArrayLike | None, k: int, name: str) -> Floats:
     check_k(k, len(points), name)
-    if given is None:
+    if known is None:
         return radii_of(points, k, name)
-    radii = np.asarray(given, dtype=np.float64)
+    radii = np.asarray(known, dtype=np.float64)
     if radii.shape != (len(points),) or not (np.isfinite(radii) & (radii >= 0)).all():
         raise ValueError(
             f"{name}_radii must be one finite number >= 0 for each of the {len(points)} {name} points, as knn_radii "
@@ -199,18 +201,19 @@ def prdc(
     real_radii: ArrayLike | None = None,
     generated_radii: ArrayLike | None = None,
 ) -> PRDC:
-    """Precision, recall, density and coverage of two sets of picture features, exactly.
+    """Precision, recall, density and coverage of two sets of image features, exactly.
 
     The manifold of a set is the union of balls around its points, each reaching to the k-th nearest other point of the
     set. Memory beyond the features is proportional to the number of points; all pairs are never held at once.
 
     Args:
-        real: features of real pictures, shape (N, D), N >= k + 2, any real dtype, finite.
-        generated: features of generated pictures by the same extractor, shape (M, D), M >= k + 2.
+        real: features of real images, shape (N, D), N >= k + 2, any real dtype, finite.
+        generated: features of generated images by the same extractor, shape (M, D), M >= k + 2.
         k: neighbours, >= 1. DIG In uses 3, the ``prdc`` package's example 5.
         strict: a point on the sphere is outside, as in DIG In, EvalGIM and the ``prdc`` package. False: inside, as in
             torch-fidelity and the first publication of precision and recall.
-        real_radii, generated_radii: from ``knn_radii`` for the same rows and k, to save computing them again.
+        real_radii: from ``knn_radii`` for the same rows and k, to save computing them again.
+        generated_radii: the same for the generated set.
     Raises:
         ValueError: sets smaller than k + 2, features that do not fit each other, NaN or infinity.
     Source: Kynkäänniemi et al. 2019, arXiv:1904.06991, Eq. 1-2 (precision, recall); Naeem et al. 2020,
@@ -249,7 +252,7 @@ def precision_coverage(
 def memberships(
     real: ArrayLike, generated: ArrayLike, k: int = 5, *, strict: bool = True, real_radii: ArrayLike | None = None
 ) -> Memberships:
-    """For every picture what precision, density and coverage sum up, and the real picture nearest to each generated.
+    """For every image what precision, density and coverage sum up, and the real image nearest to each generated.
 
     Args, Raises, Source: as for ``prdc``.
     """
@@ -257,7 +260,7 @@ def memberships(
     check_k(k, len(y), "generated")
     radii = _radii(x, real_radii, k, "real")
     balls, _, lists = _scan(x, y, radii, None, strict=strict, nearest=True)
-    nearest = [found.nearest() for found in lists]
+    nearest = [shortlist.nearest() for shortlist in lists]
     return Memberships(
         n_real_balls=balls.holders,
         nearest_real=np.concatenate([n.indices[:, 0] for n in nearest]),

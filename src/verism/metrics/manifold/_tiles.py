@@ -48,7 +48,7 @@ def check_points(features: ArrayLike, name: str) -> Points:
         # Smallest and largest of all are NaN if one is, and need no array of answers.
         if not (math.isfinite(rows.min()) and math.isfinite(rows.max())):
             bad = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise ValueError(f"{name} features hold NaN or infinity, first in row {bad}; leave such pictures out")
+            raise ValueError(f"{name} features hold NaN or infinity, first in row {bad}; leave such images out")
     return points
 
 
@@ -126,6 +126,10 @@ def block(points: Points, start: int, stop: int, frame: Frame, seen: Block | Non
     """Points start .. stop - 1 in the frame, without a copy where they need no change.
 
     Args:
+        points: features, shape (N, D).
+        start: first row.
+        stop: row after the last.
+        frame: centre and scale that tiles are computed in.
         seen: the same block as an earlier call returned it, which saves computing its squares again.
     """
     rows = points[start:stop]

@@ -13,12 +13,14 @@ from verism.metrics.presentation.estimators import (
 )
 from verism.metrics.presentation.gep import (
     ContextScores,
+    ExactPair,
     Frequencies,
     PairPresentation,
     Presentation,
     ScoreEstimate,
     context_scores,
     exact_frequencies,
+    exact_pairs,
     exact_score,
     exact_vector,
     frequencies,
@@ -32,6 +34,7 @@ from verism.metrics.presentation.gep import (
 __all__ = [
     "ClothesClassifiers",
     "ContextScores",
+    "ExactPair",
     "Frequencies",
     "PairPresentation",
     "Presentation",
@@ -40,6 +43,7 @@ __all__ = [
     "context_scores",
     "cosine_estimates",
     "exact_frequencies",
+    "exact_pairs",
     "exact_score",
     "exact_vector",
     "fit_corrected",

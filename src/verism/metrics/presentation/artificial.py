@@ -1,6 +1,6 @@
-"""Artificial difference sets: groups of labelled pictures put together so that the difference is known.
+"""Artificial difference sets: groups of labelled images put together so that the difference is known.
 
-Fifteen differences of one model are too few to tell judges apart. From the labelled pictures of an attribute, groups of
+Fifteen differences of one model are too few to tell judges apart. From the labelled images of an attribute, groups of
 80 are drawn with a chosen share that shows it, one group for each gender; a judge's difference on them is compared with
 the chosen one, hundreds of times.
 
@@ -40,7 +40,7 @@ __all__ = [
 
 Protocol = Literal["released", "corrected"]
 Labels = Mapping[str, tuple[ArrayLike, ArrayLike]]
-"""By attribute: 0/1 labels of the pictures of the first and of the second gender, shapes (N,) and (M,)."""
+"""By attribute: 0/1 labels of the images of the first and of the second gender, shapes (N,) and (M,)."""
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 CANDIDATES = 19  # differences i * scale / 10 for i = -9 .. 9
@@ -54,13 +54,16 @@ Indices = NDArray[np.intp]
 
 
 class DifferenceSet(NamedTuple):
-    """Two groups of pictures with a known difference.
+    """Two groups of images with a known difference.
 
     Attributes:
-        attribute: what they show or not. scale, repetition: where the set belongs.
+        attribute: what they show or not.
+        scale: factor of the differences that the set belongs to.
+        repetition: number of the set at this scale.
         nominal: share of the first group that was meant to show it, minus that of the second.
-        realised: the same as counted in the groups; within one picture of the nominal one.
-        first, second: places of the pictures in the labels of their gender, each ``group_size`` different ones.
+        realised: the same as counted in the groups; within one image of the nominal one.
+        first: positions of the images in the labels of the first gender, ``group_size`` different ones.
+        second: the same for the second gender.
     """
 
     attribute: str
@@ -89,22 +92,26 @@ def artificial_sets(
     """Sets of all attributes, ``repetitions`` times at every scale.
 
     ``released``: the generator starts anew from ``seed`` at every scale; the candidates are shuffled until the first A
-    fit the A attributes in order; shares are drawn from the real numbers and rounded down to pictures, so that the
-    realised difference can be one picture off.
+    fit the A attributes in order; shares are drawn from the real numbers and rounded down to images, so that the
+    realised difference can be one image off.
 
     ``corrected``: every scale and repetition has a random stream of its own, so that adding a scale changes no other;
     distinct candidates are drawn uniformly among all assignments that fit, by random exchanges; groups are drawn in
-    whole pictures as near to the nominal difference as there are (with groups of 80 always exactly).
+    whole images as near to the nominal difference as there are (with groups of 80 always exactly).
 
     Both draw groups without replacement, and within a repetition and scale all attributes get different candidates.
 
     Args:
-        labels: by attribute, the labels of either gender's pictures; neutral and explicit ones together. At most 19.
+        labels: by attribute, the labels of either gender's images; neutral and explicit ones together. At most 19.
         scales: the paper leaves out 1.0 for CogView2; ``feasible_scales`` says which are possible.
+        repetitions: sets of each attribute at each scale, >= 1.
+        group_size: images of each gender in a set.
+        protocol: ``released`` or ``corrected``, see above.
+        seed: of the draws.
     Returns:
         Scale by scale, repetition by repetition, in the order of the attributes.
     Raises:
-        ValueError: too few labelled pictures for a group, labels other than 0 and 1, or a scale at which the attributes
+        ValueError: too few labelled images for a group, labels other than 0 and 1, or a scale at which the attributes
             cannot all get a difference of their own.
     """
     if protocol not in get_args(Protocol):
@@ -125,17 +132,17 @@ def artificial_sets(
                 chosen = _shuffled(fits, stream, scale)
                 made += _released(pools, chosen, scale, repetition, group_size, stream)
             else:
-                own = np.random.default_rng([seed, round(scale * 1_000_000), repetition])
-                chosen = _exchanged(fits, start, own)
-                made += _corrected(pools, chosen, scale, repetition, group_size, own)
+                set_rng = np.random.default_rng([seed, round(scale * 1_000_000), repetition])
+                chosen = _exchanged(fits, start, set_rng)
+                made += _corrected(pools, chosen, scale, repetition, group_size, set_rng)
     return made
 
 
 def feasible_differences(labels: Labels, scale: float, *, group_size: int = GROUP_SIZE) -> NDArray[np.bool_]:
-    """Which candidates each attribute's pictures allow, shape (A, 19).
+    """Which candidates each attribute's images allow, shape (A, 19).
 
-    A group of pictures without repetition can show the attribute in at least ``max(0, group_size - negatives)`` and at
-    most ``min(group_size, positives)`` of its pictures.
+    A group of images without repetition can show the attribute in at least ``max(0, group_size - negatives)`` and at
+    most ``min(group_size, positives)`` of its images.
     """
     pools = _pools(labels, group_size)
     differences = candidate_differences(scale)
@@ -187,11 +194,11 @@ def _exchanged(fits: NDArray[np.bool_], start: Indices, rng: np.random.Generator
     n = len(fits)
     allowed = np.ones((CANDIDATES, CANDIDATES), dtype=bool)
     allowed[:n] = fits
-    places = np.concatenate([start, np.setdiff1d(np.arange(CANDIDATES), start)])
+    candidates = np.concatenate([start, np.setdiff1d(np.arange(CANDIDATES), start)])
     for i, j in rng.integers(0, CANDIDATES, (SWAPS_EACH * CANDIDATES, 2)).tolist():
-        if allowed[i, places[j]] and allowed[j, places[i]]:
-            places[i], places[j] = places[j], places[i]
-    return places[:n].astype(np.intp)
+        if allowed[i, candidates[j]] and allowed[j, candidates[i]]:
+            candidates[i], candidates[j] = candidates[j], candidates[i]
+    return candidates[:n].astype(np.intp)
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -212,7 +219,7 @@ def _pools(labels: Labels, group_size: int) -> dict[str, tuple[_Side, _Side]]:
                 raise ValueError(f"{attribute}: labels must be one-dimensional and 0 or 1")
             if len(array) < group_size:
                 raise ValueError(
-                    f"{attribute}: a group has {group_size} pictures, but only {len(array)} of one gender are labelled"
+                    f"{attribute}: a group has {group_size} images, but only {len(array)} of one gender are labelled"
                 )
             sides.append(_Side(np.flatnonzero(array == 1), np.flatnonzero(array == 0)))
         pools[attribute] = (sides[0], sides[1])
@@ -239,7 +246,7 @@ def _released(
         share = float(stream.uniform(lowest, max(lowest, highest)))
         groups = []
         for side, wanted, bounds in zip(pool, (share, share - nominal), ((low, high), (low_second, high_second))):
-            # Kept within what there is: at the ends of the range, rounding could ask for one picture more or less.
+            # Kept within what there is: at the ends of the range, rounding could ask for one image more or less.
             count = min(max(math.floor(size * wanted), bounds[0]), bounds[1])
             positives, negatives = stream.permutation(side.positives), stream.permutation(side.negatives)
             groups.append((count, np.concatenate([positives[:count], negatives[: size - count]])))
@@ -281,6 +288,7 @@ def estimate_sets(sets: Sequence[DifferenceSet], estimates: Mapping[str, tuple[A
     """A judge's difference on each set: mean estimate of the first group minus that of the second, shape (N,).
 
     Args:
+        sets: of ``artificial_sets``.
         estimates: by attribute, in the order of the labels the sets were made of. NaN estimates make the difference
             NaN, which ``vector_agreement`` counts.
     Raises:
@@ -290,23 +298,25 @@ def estimate_sets(sets: Sequence[DifferenceSet], estimates: Mapping[str, tuple[A
         raise ValueError(f"no estimates for {missing[0]!r}; there are those of {list(estimates)}")
     arrays = {name: tuple(np.asarray(side, dtype=np.float64) for side in both) for name, both in estimates.items()}
     for s in sets:
-        for side, places in zip(arrays[s.attribute], (s.first, s.second)):
-            if int(places.max()) >= len(side):
-                raise ValueError(f"{s.attribute}: {len(side)} estimates, but the sets speak of more pictures")
-    found = []
+        for side, rows in zip(arrays[s.attribute], (s.first, s.second)):
+            if int(rows.max()) >= len(side):
+                raise ValueError(f"{s.attribute}: {len(side)} estimates, but the sets speak of more images")
+    differences = []
     for s in sets:
         first, second = arrays[s.attribute]
         # Both groups are of one size. Exact sums, one division: the same counts of a yes-or-no judge give the same
         # difference to the last bit, and ties stay ties.
-        found.append((math.fsum(first[s.first]) - math.fsum(second[s.second])) / len(s.first))
-    return np.array(found)
+        differences.append((math.fsum(first[s.first]) - math.fsum(second[s.second])) / len(s.first))
+    return np.array(differences)
 
 
 class SetAgreement(NamedTuple):
     """How well a judge finds the differences of artificial sets.
 
     Attributes:
-        overall: on all sets together. by_scale: at each scale. n_sets: how many there are.
+        overall: on all sets together.
+        by_scale: at each scale.
+        n_sets: how many there are.
     """
 
     overall: VectorAgreement
@@ -324,6 +334,7 @@ def evaluate_estimators(
     """Several judges, or variants of one (ablations), on the same sets (Tables 5, 8 and 9).
 
     Args:
+        sets: of ``artificial_sets``.
         estimators: by name, the estimates of ``estimate_sets``.
         zeros: see ``evaluation.sign_mcc``; the published code has ``positive``.
         reference: the published code compares with the ``nominal`` difference. With sets of the protocol ``corrected``
@@ -335,10 +346,10 @@ def evaluate_estimators(
     truth = np.round([getattr(s, reference) for s in sets], 12) + 0.0
     attributes = np.array([s.attribute for s in sets])
     scales = np.array([s.scale for s in sets])
-    found = {}
+    agreements = {}
     for name, estimates in estimators.items():
         values = estimate_sets(sets, estimates)
-        found[name] = SetAgreement(
+        agreements[name] = SetAgreement(
             vector_agreement(values, truth, zeros=zeros, clusters=attributes),
             {
                 float(scale): vector_agreement(
@@ -348,7 +359,7 @@ def evaluate_estimators(
             },
             len(sets),
         )
-    return found
+    return agreements
 
 
 def mixed_agreement(
@@ -361,6 +372,8 @@ def mixed_agreement(
 
     Args:
         models: by model, its sets and a judge's differences on them (``estimate_sets``).
+        zeros: as for ``evaluate_estimators``.
+        reference: as for ``evaluate_estimators``.
     Returns:
         Agreement on all sets, clustered by attribute; tau-b by ``evaluation.PAIR_TYPES``.
     Raises:

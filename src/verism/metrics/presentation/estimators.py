@@ -1,8 +1,8 @@
-"""Automatic estimates of whether a picture shows an attribute, from embeddings of pictures and texts.
+"""Automatic estimates of whether an image shows an attribute, from embeddings of images and texts.
 
-``C``: cosine of picture and query. ``CC``: the same less the cosine of a reference text. ``CLS``: a classifier of each
-attribute, fitted to sentences and applied to pictures, as both lie in one space. All functions work on arrays, picture
-by picture: one picture's estimate depends on no other picture, so groups share one fit and batches do not matter.
+``C``: cosine of image and query. ``CC``: the same less the cosine of a reference text. ``CLS``: a classifier of each
+attribute, fitted to sentences and applied to images, as both lie in one space. All functions work on arrays, image
+by image: one image's estimate depends on no other image, so groups share one fit and batches do not matter.
 
 Source: "Auditing Gender Presentation Differences in Text-to-Image Models", 2023, and its public data release (for the
 order of sentences and the settings of the classifier).
@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 4_096
 
 # -------------------------------------------------------------------------------------------------------------- cosines
 def cosine_estimates(image_vectors: ArrayLike, query_vectors: ArrayLike) -> Floats:
-    """Cosine of every picture with the query of every attribute (estimator C).
+    """Cosine of every image with the query of every attribute (estimator C).
 
     Args:
         image_vectors: shape (N, D), of any length.
@@ -54,7 +54,7 @@ def cosine_estimates(image_vectors: ArrayLike, query_vectors: ArrayLike) -> Floa
 def calibrated_estimates(image_vectors: ArrayLike, query_vectors: ArrayLike, reference_vector: ArrayLike) -> Floats:
     """Cosine with the query less cosine with a reference text such as "an object" (estimator CC).
 
-    Where all attributes are judged on the same pictures (neutral setting), the reference takes the same number off
+    Where all attributes are judged on the same images (neutral setting), the reference takes the same number off
     every attribute of a group: the vector is that of C less one constant, and ranks cannot differ.
 
     Args:
@@ -90,7 +90,7 @@ class ClothesClassifiers:
         return len(self.weights)
 
     def probabilities(self, image_vectors: ArrayLike) -> Floats:
-        """Probability that each picture shows each attribute, mean over the ensemble.
+        """Probability that each image shows each attribute, mean over the ensemble.
 
         Args:
             image_vectors: shape (N, D), of any length.
@@ -100,10 +100,10 @@ class ClothesClassifiers:
             ValueError: as for ``cosine_estimates``.
         """
         images = self._checked(image_vectors)
-        told = np.empty((len(images), self.weights.shape[1]))
+        result = np.empty((len(images), self.weights.shape[1]))
         for start in range(0, len(images), ROWS_AT_ONCE):
-            told[start : start + ROWS_AT_ONCE] = self._members(images[start : start + ROWS_AT_ONCE]).mean(axis=0)
-        return told
+            result[start : start + ROWS_AT_ONCE] = self._members(images[start : start + ROWS_AT_ONCE]).mean(axis=0)
+        return result
 
     def member_probabilities(self, image_vectors: ArrayLike) -> Floats:
         """The same of each member, shape (E, N, A)."""
@@ -191,11 +191,11 @@ def fit_corrected(
        in the span of the sentences. It takes off what sentences of one class differ in: people and contexts.
     2. *Strength.* One for all attributes, by the squared error on sentences of contexts that were left out. For ridge
        regression leaving a context out needs no new fit: the residuals are ``(I - H_cc)^-1 (y - Hy)_c``. Of the
-       strengths within one standard error of the best the largest is taken: pictures differ from sentences more than
+       strengths within one standard error of the best the largest is taken: images differ from sentences more than
        sentences from each other.
     3. *Scale.* The value itself, -1 for sentences without and 1 for sentences with the attribute, through the logistic
-       function. Pictures lie between the two kinds of sentences, the more so the more they show besides. A probability
-       calibrated on sentences, which are told apart easily, is at its ends for pictures and hides how they differ:
+       function. Images lie between the two kinds of sentences, the more so the more they show besides. A probability
+       calibrated on sentences, which are told apart easily, is at its ends for images and hides how they differ:
        with Platt's calibration tau fell from 0.87-0.90 to 0.75-0.83 in the worlds of ``benchmarks/presentation.py``.
        So these numbers are degrees between 0.27 and 0.73 for clear cases, and no frequencies.
 
@@ -288,8 +288,8 @@ def _folds(n_positives: int, n_negatives: int, contexts: ArrayLike | None) -> li
             f"fit_corrected leaves out one context at a time and needs at least two, and two negatives; "
             f"got {n_contexts} and {n_negatives}"
         )
-    of_negatives = codes if n_negatives == n_positives else np.arange(n_negatives) % n_contexts
-    rows = np.concatenate([of_negatives, codes])
+    negative_codes = codes if n_negatives == n_positives else np.arange(n_negatives) % n_contexts
+    rows = np.concatenate([negative_codes, codes])
     return [np.flatnonzero(rows == context) for context in range(n_contexts)]
 
 

@@ -1,7 +1,7 @@
 """How well an automatic judge's presentation differences agree with those people see.
 
 Everything here takes plain numbers, so it serves any judge: a vector is one difference per attribute (share or mean
-estimate of the first gender's pictures minus the second's), an estimate is one number per picture and attribute.
+estimate of the first gender's images minus the second's), an estimate is one number per image and attribute.
 
 Source: Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, Sec. 5, 6, appendix D;
 the conventions of its published code are here by the name ``released``.
@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics import Interval
+from verism.statistics._common import cluster_codes, finite_pair
+from verism.statistics.association import kendall_tau, matthews, pearson_r, roc_area
 
 __all__ = [
     "AUC",
@@ -34,9 +36,7 @@ __all__ = [
     "Zeros",
     "auc_by_group",
     "count_differences",
-    "kendall_tau",
     "pair_counts",
-    "pearson",
     "presentation_ratio",
     "released_classifier_auc",
     "roc_auc",
@@ -64,8 +64,10 @@ class PairCounts(NamedTuple):
     """What tau-b depends on, as sums over pairs of entries: they add up over disjoint sets of pairs.
 
     Attributes:
-        pairs: pairs of entries. balance: concordant less discordant pairs.
-        tied_x, tied_y: pairs with equal x (equal y), those equal in both included.
+        pairs: pairs of entries.
+        balance: concordant less discordant pairs.
+        tied_x: pairs with equal x, those equal in both included.
+        tied_y: pairs with equal y, those equal in both included.
     """
 
     pairs: int
@@ -98,31 +100,17 @@ def pair_counts(x: ArrayLike, y: ArrayLike) -> PairCounts:
     """Concordant, discordant and tied pairs of entries, in O(n log n).
 
     Args:
-        x, y: shape (N,), finite. Numbers are tied if they are equal to the last bit.
+        x: shape (N,), finite. Numbers are tied if they are equal to the last bit.
+        y: shape (N,), finite.
     Raises:
         ValueError: unequal lengths, NaN.
     """
-    a, b = _pair(x, y)
-    n = len(a)
-    rank_x, rank_y = _dense(a), _dense(b)
-    both = rank_x * (int(rank_y.max(initial=0)) + 1) + rank_y
-    pairs = n * (n - 1) // 2
-    tied_x, tied_y, tied_both = (_tied(ranks) for ranks in (rank_x, rank_y, both))
-    # In the order of x (and of y where x is equal), a pair is discordant where y falls.
-    discordant = _inversions(rank_y[np.argsort(both, kind="stable")])
-    untied = pairs - tied_x - tied_y + tied_both
-    return PairCounts(pairs, untied - 2 * discordant, tied_x, tied_y)
-
-
-def kendall_tau(x: ArrayLike, y: ArrayLike) -> float:
-    """Kendall's tau-b: agreement of two orders, ties taken into account.
-
-    Returns:
-        In [-1, 1], NaN where undefined (one side all equal, fewer than two entries). Equal to
-        ``scipy.stats.kendalltau``. Whether differences of frequencies are tied depends on how they were computed: see
-        ``count_differences``.
-    """
-    return pair_counts(x, y).tau_b()
+    a, b = finite_pair(x, y)
+    pairs = len(a) * (len(a) - 1) // 2
+    tied_x, tied_y = _tied(a), _tied(b)
+    free = math.sqrt(pairs - tied_x) * math.sqrt(pairs - tied_y)
+    # Tau-b is the balance over this root, and the balance a whole number.
+    return PairCounts(pairs, round(kendall_tau(a, b) * free) if free else 0, tied_x, tied_y)
 
 
 def tau_by_pair_type(x: ArrayLike, y: ArrayLike, *, attributes: ArrayLike, models: ArrayLike) -> dict[str, PairTau]:
@@ -132,12 +120,15 @@ def tau_by_pair_type(x: ArrayLike, y: ArrayLike, *, attributes: ArrayLike, model
     from attribute to attribute.
 
     Args:
-        x, y: shape (N,). attributes, models: labels of the entries, shape (N,).
+        x: shape (N,).
+        y: shape (N,).
+        attributes: attribute of each entry, shape (N,).
+        models: model of each entry, shape (N,).
     Returns:
         By ``PAIR_TYPES``. The pairs of all four add up to N (N - 1) / 2.
     """
-    a, b = _pair(x, y)
-    groups = [_codes(labels, len(a), name) for labels, name in ((attributes, "attributes"), (models, "models"))]
+    a, b = finite_pair(x, y)
+    groups = [cluster_codes(labels, len(a), name) for labels, name in ((attributes, "attributes"), (models, "models"))]
     attribute, model = groups
     everything = pair_counts(a, b)
     same_attribute, same_model = _within(a, b, attribute), _within(a, b, model)
@@ -158,27 +149,9 @@ def _within(x: Floats, y: Floats, codes: NDArray[np.intp]) -> PairCounts:
     return total
 
 
-def _dense(values: Floats) -> NDArray[np.int64]:
-    return np.unique(values, return_inverse=True)[1].reshape(len(values)).astype(np.int64)
-
-
-def _tied(ranks: NDArray[np.int64]) -> int:
-    sizes = np.unique(ranks, return_counts=True)[1].astype(np.int64)
+def _tied(values: Floats) -> int:
+    sizes = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((sizes * (sizes - 1) // 2).sum())
-
-
-def _inversions(ranks: NDArray[np.int64]) -> int:
-    """Pairs i < j with ranks[i] > ranks[j]: each is decided at the highest bit in which the two differ."""
-    total = 0
-    for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
-        # Numbers alike in all higher bits lie together, in their first order.
-        high = ranks >> (bit + 1)
-        is_one = (ranks >> bit) & 1
-        ones_before = np.cumsum(is_one) - is_one
-        start = np.searchsorted(high, high, side="left")
-        total += int((ones_before - ones_before[start])[is_one == 0].sum())
-        ranks = ranks[np.argsort(ranks >> bit, kind="stable")]
-    return total
 
 
 # ----------------------------------------------------------------------------------------------------- vector and signs
@@ -188,19 +161,21 @@ def count_differences(
     """Differences of frequencies, first minus second, from counts.
 
     Args:
-        first, second: pictures that show the attribute, shape (A,). n_first, n_second: pictures judged, one number or
-            shape (A,); NaN results where one of them is 0.
+        first: images of the first gender that show the attribute, shape (A,).
+        second: images of the second gender that show it, shape (A,).
+        n_first: images of the first gender that were judged, one number or shape (A,); NaN results where it is 0.
+        n_second: the same for the second gender.
         ties: ``counts``, so that equal differences are equal numbers (recommended); or ``floats``, frequencies
             subtracted as the published code does, where 7/80 - 6/80 and 2/80 - 1/80 differ in the last bit and rank
             correlations see no tie.
     Raises:
-        ValueError: counts that are negative or above the number of pictures, unknown ``ties``.
+        ValueError: counts that are negative or above the number of images, unknown ``ties``.
     """
     if ties not in get_args(Ties):
         raise ValueError(f"ties must be one of {list(get_args(Ties))}; got {ties!r}")
     a, b, m, n = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (first, second, n_first, n_second)))
     if (a < 0).any() or (b < 0).any() or (a > m).any() or (b > n).any():
-        raise ValueError("counts must lie between 0 and the number of pictures")
+        raise ValueError("counts must lie between 0 and the number of images")
     with np.errstate(divide="ignore", invalid="ignore"):
         if ties == "floats":
             return np.asarray(a / m - b / n)
@@ -220,7 +195,8 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     """Matthews correlation of the signs of two vectors: does the judge see the difference on the right side?
 
     Args:
-        automatic, reference: shape (A,), finite.
+        automatic: the judge's vector, shape (A,), finite.
+        reference: the vector that is taken as right, shape (A,), finite.
         zeros: ``positive``, as the published code counts them, so that "no difference" agrees with "more with the
             first"; ``left_out``, entries with a zero on either side do not enter, and are counted; ``own_class``, a
             third class (the multi-class coefficient), for judges that can say 0: others never do, and lose.
@@ -230,7 +206,7 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     """
     if zeros not in get_args(Zeros):
         raise ValueError(f"zeros must be one of {list(get_args(Zeros))}; got {zeros!r}")
-    a, b = _pair(automatic, reference)
+    a, b = finite_pair(automatic, reference)
     is_zero = (a == 0) | (b == 0)
     n_zero = int(is_zero.sum())
     signs = np.stack([np.sign(a), np.sign(b)]).astype(np.intp)
@@ -239,23 +215,8 @@ def sign_mcc(automatic: ArrayLike, reference: ArrayLike, *, zeros: Zeros = "left
     elif zeros == "left_out":
         signs = signs[:, ~is_zero]
     n = signs.shape[1]
-    if n == 0:
-        return SignAgreement(math.nan, 0, n_zero)
     table = np.bincount((signs[0] + 1) * 3 + signs[1] + 1, minlength=9).reshape(3, 3)
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    above = int(np.trace(table)) * n - int(rows @ columns)
-    below = (n * n - int(rows @ rows)) * (n * n - int(columns @ columns))
-    return SignAgreement(above / math.sqrt(below) if below else math.nan, n, n_zero)
-
-
-def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's correlation; NaN if one side is constant or has fewer than two entries."""
-    a, b = _pair(x, y)
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return math.nan
-    a, b = a - a.mean(), b - b.mean()
-    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares of tiny numbers must not vanish
-    return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+    return SignAgreement(matthews(table), n, n_zero)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,10 +224,13 @@ class VectorAgreement:
     """Agreement of an automatic with a reference vector.
 
     Attributes:
-        tau: Kendall's tau-b. mcc: of signs, by ``zeros``. pearson: on the values. All in [-1, 1], NaN where undefined,
-            with jackknife intervals over clusters.
-        n_used: entries known on both sides. n_unusable: those that are NaN on one. n_zero: entries that are exactly 0
-            on one side, on which ``zeros`` decides.
+        tau: Kendall's tau-b.
+        mcc: of signs, by ``zeros``.
+        pearson: on the values. All in [-1, 1], NaN where undefined, with jackknife intervals over clusters.
+        zeros: convention for zeros, see ``sign_mcc``.
+        n_used: entries known on both sides.
+        n_unusable: those that are NaN on one.
+        n_zero: entries that are exactly 0 on one side, on which ``zeros`` decides.
     """
 
     tau: Interval
@@ -277,6 +241,15 @@ class VectorAgreement:
     n_unusable: int
     n_zero: int
 
+    def record(self) -> dict[str, Any]:
+        intervals = {"tau": self.tau, "mcc": self.mcc, "pearson": self.pearson}
+        return {name: dict(interval._asdict()) for name, interval in intervals.items()} | {
+            "zeros": self.zeros,
+            "n_used": self.n_used,
+            "n_unusable": self.n_unusable,
+            "n_zero": self.n_zero,
+        }
+
 
 def vector_agreement(
     automatic: ArrayLike,
@@ -284,33 +257,34 @@ def vector_agreement(
     *,
     zeros: Zeros = "left_out",
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> VectorAgreement:
     """Tau-b, MCC of signs and Pearson's correlation of two vectors (Tables 4, 5, 18, 19).
 
     Args:
-        automatic, reference: shape (A,); NaN where there was no usable picture.
+        automatic: the judge's vector, shape (A,); NaN where there was no usable image.
+        reference: the vector that is taken as right, shape (A,); NaN likewise.
         zeros: see ``sign_mcc``.
         clusters: labels of entries that are not independent, shape (A,); for artificial sets their attribute, as all
-            sets of an attribute are drawn from the same pictures. Each entry is its own if not given.
-        level: confidence level of the intervals: a delete-one-cluster jackknife of Fisher's z with Student's t. They
-            speak of other attributes like these, not of other pictures of the same.
+            sets of an attribute are drawn from the same images. Each entry is its own if not given.
+        confidence: confidence level of the intervals: a delete-one-cluster jackknife of Fisher's z with Student's t.
+            They speak of other attributes like these, not of other images of the same.
     """
     a, b = np.asarray(automatic, dtype=np.float64), np.asarray(reference, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"vectors must be one-dimensional and of one length; got shapes {a.shape} and {b.shape}")
     known = np.isfinite(a) & np.isfinite(b)
-    codes = np.arange(len(a)) if clusters is None else _codes(clusters, len(a), "clusters")
+    codes = np.arange(len(a)) if clusters is None else cluster_codes(clusters, len(a))
     a, b, codes = a[known], b[known], codes[known]
     signs = sign_mcc(a, b, zeros=zeros)
 
     def interval(statistic: Callable[[Floats, Floats], float]) -> Interval:
-        return _jackknife(lambda rows: statistic(a[rows], b[rows]), codes, level, correlation=True)
+        return _jackknife(lambda rows: statistic(a[rows], b[rows]), codes, confidence, correlation=True)
 
     return VectorAgreement(
         tau=interval(kendall_tau),
         mcc=interval(lambda x, y: sign_mcc(x, y, zeros=zeros).mcc),
-        pearson=interval(pearson),
+        pearson=interval(pearson_r),
         zeros=zeros,
         n_used=len(a),
         n_unusable=int(np.count_nonzero(~known)),
@@ -319,7 +293,7 @@ def vector_agreement(
 
 
 def _jackknife(
-    statistic: Callable[[NDArray[Any]], float], codes: NDArray[np.intp], level: float, *, correlation: bool
+    statistic: Callable[[NDArray[Any]], float], codes: NDArray[np.intp], confidence: float, *, correlation: bool
 ) -> Interval:
     """A statistic of rows and its interval from leaving out one cluster at a time; NaN ends where that is undefined."""
     from scipy.special import stdtrit
@@ -337,7 +311,7 @@ def _jackknife(
     error = math.sqrt((k - 1) / k * float(((parts - parts.mean()) ** 2).sum()))
     if error == 0:
         return Interval(value, math.nan, math.nan)
-    half = float(stdtrit(k - 1, (1 + level) / 2)) * error
+    half = float(stdtrit(k - 1, (1 + confidence) / 2)) * error
     low, high = middle - half, middle + half
     return Interval(value, math.tanh(low), math.tanh(high)) if correlation else Interval(value, low, high)
 
@@ -347,8 +321,10 @@ class ScoreAgreement(NamedTuple):
     """Whether a judge puts models in the right order.
 
     Attributes:
-        tau: Kendall's tau-b of the scores. ranks_automatic, ranks_reference: shape (M,), 1 = smallest score, equal
-            scores share the mean of their ranks.
+        tau: Kendall's tau-b of the scores.
+        ranks_automatic: ranks of the judge's scores, shape (M,), 1 = smallest; equal scores share the mean of their
+            ranks.
+        ranks_reference: ranks of the reference scores, shape (M,).
     """
 
     tau: float
@@ -360,13 +336,13 @@ def score_agreement(automatic: ArrayLike, reference: ArrayLike) -> ScoreAgreemen
     """Ranks of models (and settings) by their GEP scores, and how well the two orders agree (Table 6)."""
     from scipy.stats import rankdata
 
-    a, b = _pair(automatic, reference)
+    a, b = finite_pair(automatic, reference)
     return ScoreAgreement(kendall_tau(a, b), rankdata(a).astype(np.float64), rankdata(b).astype(np.float64))
 
 
 # ---------------------------------------------------------------------------------------------------------------- AUC
 class AUC(NamedTuple):
-    """Area under the ROC curve with its interval, and the pictures behind it."""
+    """Area under the ROC curve with its interval, and the images behind it."""
 
     value: float
     low: float
@@ -379,30 +355,42 @@ class AUCTable(NamedTuple):
     """AUC per group, and the mean over those groups that have one.
 
     Attributes:
-        groups: by group, in the order asked for or of first appearance. mean: of the defined ones, with an interval
-            that knows that groups share prompts. n_undefined: groups with pictures of one kind only.
+        groups: by group, in the order asked for or of first appearance.
+        mean: of the defined ones, with an interval that knows that groups share prompts.
+        n_undefined: groups with images of one kind only.
     """
 
     groups: dict[str, AUC]
     mean: Interval
     n_undefined: int
 
+    def record(self) -> dict[str, Any]:
+        return {
+            "mean": dict(self.mean._asdict()),
+            "n_undefined": self.n_undefined,
+            "attributes": {name: dict(auc._asdict()) for name, auc in self.groups.items()},
+        }
 
-def roc_auc(labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, level: float = 0.95) -> AUC:
-    """Chance that a picture that shows the attribute is given a higher estimate than one that does not.
+
+def roc_auc(
+    labels: ArrayLike, estimates: ArrayLike, *, clusters: ArrayLike | None = None, confidence: float = 0.95
+) -> AUC:
+    """Chance that an image that shows the attribute is given a higher estimate than one that does not.
 
     Args:
-        labels: 0 or 1, shape (N,). estimates: any scale, shape (N,); ties count half.
-        clusters: the prompt of each picture, shape (N,); each picture its own if not given.
+        labels: 0 or 1, shape (N,).
+        estimates: any scale, shape (N,); ties count half.
+        clusters: the prompt of each image, shape (N,); each image its own if not given.
+        confidence: confidence level of the interval, in (0, 1).
     Returns:
-        In [0, 1], NaN without pictures of both kinds. The interval is DeLong's on the logit scale, summed over
-        clusters; where nothing is out of order (AUC 0 or 1) it is Newcombe's fifth, with clusters for pictures, so it
+        In [0, 1], NaN without images of both kinds. The interval is DeLong's on the logit scale, summed over
+        clusters; where nothing is out of order (AUC 0 or 1) it is Newcombe's fifth, with clusters for images, so it
         never has zero width.
     Source: DeLong et al. 1988, Biometrics 44:837-845; Obuchowski 1997, Biometrics 53:567-578 (clusters);
         Newcombe 2006, Stat. Med. 25:559-573, method 5.
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
-    return _auc(label, estimate, codes, level)[0]
+    return _auc(label, estimate, codes, confidence)[0]
 
 
 def auc_by_group(
@@ -412,35 +400,38 @@ def auc_by_group(
     *,
     clusters: ArrayLike | None = None,
     order: Sequence[str] = (),
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> AUCTable:
     """AUC per attribute (or attribute and gender) and their mean (Tables 7 and 16).
 
-    Pictures of both genders are pooled within a group; for one gender alone, give its rows only.
+    Images of both genders are pooled within a group; for one gender alone, give its rows only.
 
     Args:
-        groups: group of each row, length N: a picture judged for several attributes has several rows.
-        labels, estimates, clusters: see ``roc_auc``.
+        groups: group of each row, length N: an image judged for several attributes has several rows.
+        labels: see ``roc_auc``.
+        estimates: see ``roc_auc``.
+        clusters: see ``roc_auc``.
         order: groups in the order wanted.
+        confidence: confidence level of the intervals, in (0, 1).
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
     names = np.asarray(groups, dtype=object)
     if names.shape != label.shape:
         raise ValueError(f"groups must name one group for each of the {len(label)} rows; got {len(names)}")
     wanted = list(dict.fromkeys([*order, *groups]))
-    found: dict[str, AUC] = {}
+    by_group: dict[str, AUC] = {}
     influence = np.zeros(int(codes.max(initial=-1)) + 1)
     for name in wanted:
         rows = np.flatnonzero(names == name)
-        found[name], parts = _auc(label[rows], estimate[rows], codes[rows], level)
+        by_group[name], parts = _auc(label[rows], estimate[rows], codes[rows], confidence)
         np.add.at(influence, codes[rows], parts)
-    defined = [auc.value for auc in found.values() if not math.isnan(auc.value)]
+    defined = [auc.value for auc in by_group.values() if not math.isnan(auc.value)]
     if not defined:
-        return AUCTable(found, Interval(math.nan, math.nan, math.nan), len(found))
+        return AUCTable(by_group, Interval(math.nan, math.nan, math.nan), len(by_group))
     value = float(np.mean(defined))
     error = math.sqrt(float((influence**2).sum())) / len(defined)
-    low, high = _logit_interval(value, error, len(np.unique(codes)), level)
-    return AUCTable(found, Interval(value, low, high), len(found) - len(defined))
+    low, high = _logit_interval(value, error, len(np.unique(codes)), confidence)
+    return AUCTable(by_group, Interval(value, low, high), len(by_group) - len(defined))
 
 
 def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tuple[float, ...]:
@@ -451,9 +442,10 @@ def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tupl
     the ensemble of both genders (``roc_auc``); this is for comparing with the published rows.
 
     Args:
-        labels: 0 or 1, shape (2, N): women, men. probabilities: shape (2, S, N), S seeds.
+        labels: 0 or 1, shape (2, N): women, men.
+        probabilities: shape (2, S, N), S seeds.
     Returns:
-        S values, NaN where a piece has pictures of one kind only; the notebook reports their mean.
+        S values, NaN where a piece has images of one kind only; the notebook reports their mean.
     """
     label, probability = np.asarray(labels, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
     if label.ndim != 2 or label.shape[0] != 2 or probability.shape != (2, probability.shape[1], label.shape[1]):
@@ -470,15 +462,15 @@ def released_classifier_auc(labels: ArrayLike, probabilities: ArrayLike) -> tupl
 def _auc_input(
     labels: ArrayLike, estimates: ArrayLike, clusters: ArrayLike | None
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    estimate, label = _pair(estimates, labels)
+    estimate, label = finite_pair(estimates, labels)
     if wrong := label[(label != 0) & (label != 1)].tolist():
-        raise ValueError(f"labels must be 0 or 1; got {wrong[0]:g}: leave out pictures without a label")
-    codes = np.arange(len(label)) if clusters is None else _codes(clusters, len(label), "clusters")
+        raise ValueError(f"labels must be 0 or 1; got {wrong[0]:g}: leave out images without a label")
+    codes = np.arange(len(label)) if clusters is None else cluster_codes(clusters, len(label))
     return estimate, label, codes
 
 
-def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float) -> tuple[AUC, Floats]:
-    """The AUC and what each picture adds to its error: squared sums over clusters make the variance."""
+def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], confidence: float) -> tuple[AUC, Floats]:
+    """The AUC and what each image adds to its error: squared sums over clusters make the variance."""
     from scipy.stats import rankdata
 
     positive = label == 1
@@ -486,11 +478,11 @@ def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float)
     if m == 0 or n == 0:
         return AUC(math.nan, math.nan, math.nan, m, n), np.zeros(len(label))
     ranks = rankdata(estimate)
-    # Share of the other kind that lies on the right side of each picture.
+    # Share of the other kind that lies on the right side of each image.
     right = np.empty(len(label))
     right[positive] = (ranks[positive] - rankdata(estimate[positive])) / n
     right[~positive] = 1 - (ranks[~positive] - rankdata(estimate[~positive])) / m
-    value = float(right[positive].mean())
+    value = roc_area(estimate, label)
     clusters_positive, clusters_negative = len(np.unique(codes[positive])), len(np.unique(codes[~positive]))
     parts = right - value
     for side, size, k in ((positive, m, clusters_positive), (~positive, n, clusters_negative)):
@@ -498,27 +490,27 @@ def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], level: float)
     sums = np.bincount(codes, weights=parts)
     error = math.sqrt(float((sums**2).sum()))
     if 0 < value < 1:
-        low, high = _logit_interval(value, error, len(np.unique(codes)), level)
+        low, high = _logit_interval(value, error, len(np.unique(codes)), confidence)
     else:
-        low, high = _newcombe(value, clusters_positive, clusters_negative, level)
+        low, high = _newcombe(value, clusters_positive, clusters_negative, confidence)
     return AUC(value, low, high, m, n), np.nan_to_num(parts) if value in (0.0, 1.0) else parts
 
 
-def _logit_interval(value: float, error: float, n_clusters: int, level: float) -> tuple[float, float]:
+def _logit_interval(value: float, error: float, n_clusters: int, confidence: float) -> tuple[float, float]:
     from scipy.special import expit, logit, stdtrit
 
     if not 0 < value < 1 or not error > 0 or n_clusters < 2:
         return math.nan, math.nan
-    half = float(stdtrit(n_clusters - 1, (1 + level) / 2)) * error / (value * (1 - value))
+    half = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * error / (value * (1 - value))
     middle = float(logit(value))
     return float(expit(middle - half)), float(expit(middle + half))
 
 
-def _newcombe(value: float, m: int, n: int, level: float) -> tuple[float, float]:
+def _newcombe(value: float, m: int, n: int, confidence: float) -> tuple[float, float]:
     """Ends for an AUC of 0 or 1 of m and n units: where the score test would just not reject."""
     from scipy.optimize import brentq
 
-    z, size = NormalDist().inv_cdf((1 + level) / 2), (m + n) / 2
+    z, size = NormalDist().inv_cdf((1 + confidence) / 2), (m + n) / 2
 
     def excess(auc: float) -> float:
         spread = auc * (1 - auc) / (m * n) * (1 + (size - 1) * ((1 - auc) / (2 - auc) + auc / (1 + auc)))
@@ -534,15 +526,18 @@ class Ratio(NamedTuple):
 
     Attributes:
         ratio: ``by_gender`` over ``by_label``; 0 is best, NaN where one is undefined.
-        by_gender: mean estimate of the first gender's less the second's pictures, among those that show the attribute.
-        by_label: mean estimate of pictures that show it less that of pictures that do not.
-        n_used: pictures.
+        by_gender: mean estimate of the first gender's less the second's images, among those that show the attribute.
+        by_label: mean estimate of images that show it less that of images that do not.
+        n_used: images.
     """
 
     ratio: Interval
     by_gender: float
     by_label: float
     n_used: int
+
+    def record(self) -> dict[str, Any]:
+        return self._asdict() | {"ratio": dict(self.ratio._asdict())}
 
 
 def presentation_ratio(
@@ -551,18 +546,21 @@ def presentation_ratio(
     is_first: ArrayLike,
     *,
     clusters: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Ratio:
     """Difference between genders over difference between shown and not shown, one attribute (Sec. 6).
 
     Args:
-        labels: 0 or 1, shape (N,). estimates: shape (N,). is_first: whether the picture is of the first gender.
-        clusters: prompt of each picture; the interval is a jackknife that leaves out one at a time.
+        labels: 0 or 1, shape (N,).
+        estimates: shape (N,).
+        is_first: whether the image is of the first gender.
+        clusters: prompt of each image; the interval is a jackknife that leaves out one at a time.
+        confidence: confidence level of the interval, in (0, 1).
     """
     estimate, label, codes = _auc_input(labels, estimates, clusters)
     first = np.asarray(is_first, dtype=bool)
     if first.shape != label.shape:
-        raise ValueError(f"is_first must have one entry for each of the {len(label)} pictures; got shape {first.shape}")
+        raise ValueError(f"is_first must have one entry for each of the {len(label)} images; got shape {first.shape}")
     shown = label == 1
 
     def mean(rows: NDArray[np.intp], which: NDArray[np.bool_]) -> float:
@@ -578,26 +576,10 @@ def presentation_ratio(
         return by_gender / by_label if by_label else math.nan
 
     by_gender, by_label = both(np.arange(len(label)))
-    return Ratio(_jackknife(ratio, codes, level, correlation=False), by_gender, by_label, len(label))
+    return Ratio(_jackknife(ratio, codes, confidence, correlation=False), by_gender, by_label, len(label))
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
-def _pair(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(f"two one-dimensional arrays of one length are needed; got shapes {a.shape} and {b.shape}")
-    if bad := int(np.count_nonzero(~(np.isfinite(a) & np.isfinite(b)))):
-        raise ValueError(f"{bad} of {len(a)} entries are NaN or infinite; leave them out and count them")
-    return a, b
-
-
-def _codes(labels: ArrayLike, n: int, name: str) -> NDArray[np.intp]:
-    array = np.asarray(labels)
-    if array.shape != (n,):
-        raise ValueError(f"{name} must give one label for each of the {n} entries; got shape {array.shape}")
-    return np.unique(array, return_inverse=True)[1].reshape(n)
-
-
 def _rows_by_code(codes: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []

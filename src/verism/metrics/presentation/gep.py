@@ -1,9 +1,9 @@
 """Gender presentation differences: frequencies, GEP vector and GEP score, with intervals and tests by prompt pair.
 
-A value is what one estimator says of one picture and one attribute: a label 0 or 1, a probability, a cosine. A *group*
+A value is what one estimator says of one image and one attribute: a label 0 or 1, a probability, a cosine. A *group*
 is the gender (or other term) the prompt names, a *cluster* the pair of prompts that differ in nothing but the group.
-The pictures of a pair are resampled, swapped and counted together: prompts are what was sampled, and a context that
-brings coats brings them to both. Labels are what a judge perceives in a picture, never who someone is.
+The images of a pair are resampled, swapped and counted together: prompts are what was sampled, and a context that
+brings coats brings them to both. Labels are what a judge perceives in an image, never who someone is.
 
 Source of the definitions: "Auditing Gender Presentation Differences in Text-to-Image Models", 2023. The intervals, the
 tests and the score by chance are ours.
@@ -12,9 +12,10 @@ tests and the score by chance are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from verism.statistics import clustered_proportion, holm, paired_difference
 from verism.statistics._common import (
     ClusterTotals,
-    check_level,
+    check_confidence,
     check_resamples,
     cluster_codes,
     ratio_variance,
@@ -33,12 +34,14 @@ from verism.statistics._common import (
 
 __all__ = [
     "ContextScores",
+    "ExactPair",
     "Frequencies",
     "PairPresentation",
     "Presentation",
     "ScoreEstimate",
     "context_scores",
     "exact_frequencies",
+    "exact_pairs",
     "exact_score",
     "exact_vector",
     "frequencies",
@@ -118,22 +121,22 @@ def largest_gap(frequency: ArrayLike) -> Floats:
 
 
 def prompt_major(values: ArrayLike, n_images: int) -> NDArray[Any]:
-    """Flat pictures ``0_0, 0_1, ..., 0_4, 1_0, ...`` by prompt: picture n belongs to prompt ``n // n_images``.
+    """Flat images ``0_0, 0_1, ..., 0_4, 1_0, ...`` by prompt: image n belongs to prompt ``n // n_images``.
 
     Args:
         values: shape (P * n_images, ...).
-        n_images: pictures of each prompt, >= 1.
+        n_images: images of each prompt, >= 1.
     Returns:
-        Shape (P, n_images, ...): row p holds the pictures of prompt p, and no others.
+        Shape (P, n_images, ...): row p holds the images of prompt p, and no others.
     Raises:
-        ValueError: the pictures do not divide into prompts.
+        ValueError: the images do not divide into prompts.
     Source: order of the published arrays. The published grouping by context takes them for image-major (first axis
-        pictures), which mixes contexts; this one does not.
+        images), which mixes contexts; this one does not.
     """
     array = np.asarray(values)
     if n_images < 1 or array.ndim < 1 or len(array) % n_images:
         raise ValueError(
-            f"prompt_major needs {n_images} pictures of every prompt, n_images >= 1; got values of shape {array.shape}"
+            f"prompt_major needs {n_images} images of every prompt, n_images >= 1; got values of shape {array.shape}"
         )
     return array.reshape(len(array) // n_images, n_images, *array.shape[1:])
 
@@ -146,7 +149,7 @@ class Frequencies:
     Attributes:
         groups: G names.
         attributes: A names.
-        values: shape (G, A); a share in [0, 1] for labels and probabilities. NaN without a usable picture.
+        values: shape (G, A); a share in [0, 1] for labels and probabilities. NaN without a usable image.
         n_used: usable values behind each, shape (G, A).
         n_unusable: values that were NaN, shape (G, A).
     """
@@ -166,10 +169,10 @@ def frequencies(
     group_order: Sequence[Any] | None = None,
     attribute_order: Sequence[Any] | None = None,
 ) -> Frequencies:
-    """Mean value of each group and attribute, one row per (picture, attribute) that was judged.
+    """Mean value of each group and attribute, one row per (image, attribute) that was judged.
 
-    A neutral picture has one row for each attribute; a picture made for one attribute has a single row. So an attribute
-    a picture was never judged for cannot be counted as absent.
+    A neutral image has one row for each attribute; an image made for one attribute has a single row. So an attribute
+    an image was never judged for cannot be counted as absent.
 
     Args:
         values: labels 0/1 or estimates, shape (N,). NaN: could not be judged; left out and counted.
@@ -182,12 +185,12 @@ def frequencies(
     """
     rows = _rows(values, groups, attributes, None, group_order, attribute_order)
     shape = (len(rows.group_names), len(rows.attribute_names))
-    place = rows.group * shape[1] + rows.attribute
+    cell = rows.group * shape[1] + rows.attribute
     usable = ~np.isnan(rows.values)
     size = shape[0] * shape[1]
-    n_used = np.bincount(place[usable], minlength=size)
-    n_all = np.bincount(place, minlength=size)
-    sums = _sorted_sums(rows.values[usable], place[usable], size)
+    n_used = np.bincount(cell[usable], minlength=size)
+    n_all = np.bincount(cell, minlength=size)
+    sums = _sorted_sums(rows.values[usable], cell[usable], size)
     with np.errstate(invalid="ignore"):
         means = sums / n_used
     return Frequencies(
@@ -214,23 +217,26 @@ def exact_frequencies(
 
     Args:
         labels: 0, 1 or NaN (left out), shape (N,).
-        groups, attributes, group_order, attribute_order: as for ``frequencies``.
+        groups: as for ``frequencies``.
+        attributes: as for ``frequencies``.
+        group_order: as for ``frequencies``.
+        attribute_order: as for ``frequencies``.
     Returns:
         ``{group: {attribute: share}}``; None without a usable label.
     Raises:
         ValueError: as for ``frequencies``; or a value other than 0 and 1.
     """
-    told = frequencies(labels, groups, attributes, group_order=group_order, attribute_order=attribute_order)
+    shares = frequencies(labels, groups, attributes, group_order=group_order, attribute_order=attribute_order)
     array = np.asarray(labels, dtype=np.float64)
     if not _binary(array[~np.isnan(array)]):
         raise ValueError("exact_frequencies needs labels 0 and 1 (or NaN); for estimates use frequencies")
-    counts = np.rint(np.nan_to_num(told.values) * told.n_used).astype(int)
+    counts = np.rint(np.nan_to_num(shares.values) * shares.n_used).astype(int)
     return {
         group: {
-            attribute: Fraction(int(counts[g, a]), int(told.n_used[g, a])) if told.n_used[g, a] else None
-            for a, attribute in enumerate(told.attributes)
+            attribute: Fraction(int(counts[g, a]), int(shares.n_used[g, a])) if shares.n_used[g, a] else None
+            for a, attribute in enumerate(shares.attributes)
         }
-        for g, group in enumerate(told.groups)
+        for g, group in enumerate(shares.groups)
     }
 
 
@@ -252,6 +258,50 @@ def exact_score(vector: Sequence[Fraction]) -> Fraction:
     if not vector:
         raise ValueError("exact_score needs at least one entry; got none")
     return sum((abs(v) for v in vector), Fraction(0)) / len(vector)
+
+
+class ExactPair(NamedTuple):
+    """Vector and score of two groups, as fractions.
+
+    Attributes:
+        groups: first and second.
+        vector: frequency with the first group less that with the second, by attribute.
+        score: mean absolute entry.
+        largest_gap: mean over attributes of the largest less the smallest frequency of *all* groups; None for two.
+    """
+
+    groups: tuple[str, str]
+    vector: dict[str, Fraction]
+    score: Fraction
+    largest_gap: Fraction | None
+
+
+def exact_pairs(frequency: Mapping[str, Mapping[str, Fraction]]) -> list[ExactPair]:
+    """Vector and score of every pair of groups, the earlier group first.
+
+    Args:
+        frequency: share of images that show the attribute, by group and attribute: every group has the same attributes.
+    Returns:
+        One entry for each pair, in the order of the groups; attributes in the order of the first group.
+    Raises:
+        ValueError: a group that lacks an attribute, or no attributes.
+
+    >>> exact_pairs({"woman": {"tie": Fraction(1, 80)}, "man": {"tie": Fraction(3, 80)}})[0].score
+    Fraction(1, 40)
+    """
+    groups = list(frequency)
+    names = list(frequency[groups[0]]) if groups else []
+    if wrong := [group for group in groups if set(frequency[group]) != set(names)]:
+        raise ValueError(f"groups need the same attributes; {wrong[0]!r} has others than {groups[0]!r}")
+    shares = {group: [frequency[group][name] for name in names] for group in groups}
+    gap = None
+    if len(groups) > 2:
+        gap = exact_score([max(each) - min(each) for each in zip(*shares.values(), strict=True)])
+    pairs = []
+    for first, second in combinations(groups, 2):
+        vector = exact_vector(shares[first], shares[second])
+        pairs.append(ExactPair((first, second), dict(zip(names, vector, strict=True)), exact_score(vector), gap))
+    return pairs
 
 
 # ------------------------------------------------------------------------------------------------ intervals and tests
@@ -290,7 +340,7 @@ class PairPresentation:
         high: upper ends.
         p_value: two-sided, of "the groups are presented alike", from swapping the groups within prompt pairs.
         p_adjusted: Holm's, over all attributes and all pairs of groups.
-        n_clusters: prompt pairs with a usable picture of both groups.
+        n_clusters: prompt pairs with a usable image of both groups.
         score: mean absolute entry.
     """
 
@@ -334,17 +384,17 @@ def vector_with_intervals(
     attribute_order: Sequence[Any] | None = None,
     seed: int = 0,
     n_resamples: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Presentation:
     """GEP vectors and scores of one estimator in one setting, with intervals and tests by prompt pair.
 
-    *Clusters.* In the neutral setting a cluster is a context, and all attributes are judged on the same pictures. In
+    *Clusters.* In the neutral setting a cluster is a context, and all attributes are judged on the same images. In
     the explicit setting each attribute has prompts of its own: a cluster is (attribute, context). Clusters with the
     same attributes form a stratum; each stratum is resampled for itself, to its own number of clusters, and all
     attributes of a stratum together.
 
     *Intervals of entries*: Student's t with K - 1 degrees of freedom times the linearised standard error between the K
-    pairs of an attribute. If all its values are 0 or 1, two imaginary matches of pictures are added, one that only the
+    pairs of an attribute. If all its values are 0 or 1, two imaginary matches of images are added, one that only the
     first group has and one that only the second has (Bonett & Price), so that 0 of 80 against 0 of 80 has a width too.
 
     *Interval of the score.* A mean of absolute values lies above the true one by an amount that depends on which
@@ -356,7 +406,7 @@ def vector_with_intervals(
 
     *Tests.* If groups are presented alike, they can be swapped in any prompt pair. The p-value of an attribute is that
     of ``paired_difference``; the score by chance is the mean over ``n_resamples`` random swaps, which take all
-    attributes of a picture along.
+    attributes of an image along.
 
     Args:
         values: labels 0/1 or estimates, shape (N,). NaN: could not be judged; left out and counted.
@@ -367,29 +417,29 @@ def vector_with_intervals(
         attribute_order: order of the attributes. None: order of appearance.
         seed: of resamples and swaps. The result does not depend on the order of rows.
         n_resamples: resamples and swaps, >= 1.
-        level: confidence level, in (0, 1).
+        confidence: confidence level, in (0, 1).
     Raises:
         ValueError: fewer than two groups, arrays of unequal length, infinite values, missing cluster labels.
     Source: Cochran 1977, Sampling Techniques, Ch. 6; Bonett & Price 2012, J. Educ. Behav. Stat. 37:479-488;
         Davison & Hinkley 1997, Bootstrap Methods, Sec. 5.5 (inverting a test); Gouriéroux, Monfort & Renault 1993, J.
         Appl. Econom. 8:S85-S118 (matching the observed statistic); Holm 1979, Scand. J. Stat. 6:65-70.
     """
-    check_level(level)
+    check_confidence(confidence)
     check_resamples(n_resamples)
     rows = _rows(values, groups, attributes, clusters, group_order, attribute_order)
     if len(rows.group_names) < 2:
         raise ValueError(f"a presentation difference needs at least two groups; got {list(rows.group_names)}")
-    told = frequencies(values, groups, attributes, group_order=group_order, attribute_order=attribute_order)
+    shares = frequencies(values, groups, attributes, group_order=group_order, attribute_order=attribute_order)
     table = _table(rows)
     resampled = _resampled(table, np.random.default_rng([seed, 0]), n_resamples)
     swapped = _swapped(table, np.random.default_rng([seed, 1]), n_resamples, range(len(rows.group_names)))
-    whole = told.values
-    low, high = _frequency_ends(rows, table, whole, level)
+    frequency = shares.values
+    low, high = _frequency_ends(rows, table, frequency, confidence)
     pairs = []
     for first in range(len(rows.group_names)):
         for second in range(first + 1, len(rows.group_names)):
-            vector = gep_vector(whole[first], whole[second])
-            ends = np.array([_ends(table, first, second, a, level) for a in range(len(vector))]).reshape(-1, 2)
+            vector = gep_vector(frequency[first], frequency[second])
+            ends = np.array([_ends(table, first, second, a, confidence) for a in range(len(vector))]).reshape(-1, 2)
             tests = [_test(table, first, second, a, seed) for a in range(len(vector))]
             swaps = swapped
             if len(rows.group_names) > 2:  # only these two may change places
@@ -405,18 +455,18 @@ def vector_with_intervals(
                     p_adjusted=np.full(len(vector), np.nan),
                     n_clusters=np.array([n for _, n in tests], dtype=np.int64),
                     score=_score(
-                        whole[[first, second]],
+                        frequency[[first, second]],
                         resampled[:, [first, second]],
                         swaps[:, [first, second]],
                         table,
-                        level,
+                        confidence,
                     ),
                 )
             )
     adjusted = holm(np.concatenate([pair.p_value for pair in pairs])).reshape(len(pairs), -1)
     pairs = [_with_adjusted(pair, p) for pair, p in zip(pairs, adjusted, strict=True)]
-    score = pairs[0].score if len(pairs) == 1 else _score(whole, resampled, swapped, table, level)
-    return Presentation(frequencies=told, frequency_low=low, frequency_high=high, pairs=tuple(pairs), score=score)
+    score = pairs[0].score if len(pairs) == 1 else _score(frequency, resampled, swapped, table, confidence)
+    return Presentation(frequencies=shares, frequency_low=low, frequency_high=high, pairs=tuple(pairs), score=score)
 
 
 def _with_adjusted(pair: PairPresentation, adjusted: Floats) -> PairPresentation:
@@ -426,14 +476,14 @@ def _with_adjusted(pair: PairPresentation, adjusted: Floats) -> PairPresentation
 # ------------------------------------------------------------------------------------------------------------- contexts
 @dataclass(frozen=True, kw_only=True)
 class ContextScores:
-    """GEP score of the pictures of each context.
+    """GEP score of the images of each context.
 
     Attributes:
         contexts: C names.
-        values: mean absolute difference over the attributes, shape (C,). NaN where an attribute has no usable picture
+        values: mean absolute difference over the attributes, shape (C,). NaN where an attribute has no usable image
             of a group.
-        by_chance: mean score when the pictures of a context are dealt to the groups at random, shape (C,). A few
-            pictures differ much by chance, so a context stands out only beyond this.
+        by_chance: mean score when the images of a context are dealt to the groups at random, shape (C,). A few
+            images differ much by chance, so a context stands out only beyond this.
         n_used: usable values, shape (C,).
         n_unusable: values that were NaN, shape (C,).
     """
@@ -457,14 +507,18 @@ def context_scores(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> ContextScores:
-    """GEP score of each context: the vector from its pictures alone, then the mean absolute entry.
+    """GEP score of each context: the vector from its images alone, then the mean absolute entry.
 
     With more than two groups: the mean largest gap. There is no interval: a context has a single prompt per group (and
     attribute), and one prompt tells nothing of other prompts. The mean over contexts is at least the score of all
-    pictures, as a mean of absolute values is.
+    images, as a mean of absolute values is.
 
     Args:
-        values, groups, attributes, group_order, attribute_order: as for ``vector_with_intervals``.
+        values: as for ``vector_with_intervals``.
+        groups: as for ``vector_with_intervals``.
+        attributes: as for ``vector_with_intervals``.
+        group_order: as for ``vector_with_intervals``.
+        attribute_order: as for ``vector_with_intervals``.
         contexts: of each row, shape (N,).
         context_order: contexts of the result. None: order of appearance.
         seed: of the deals behind ``by_chance``.
@@ -540,14 +594,14 @@ def _named(
     array = np.asarray(names)
     if array.shape != (n,):
         raise ValueError(f"{what} must name one for each of the {n} values, shape ({n},); got shape {array.shape}")
-    found = array.tolist()
-    known = tuple(dict.fromkeys(found)) if order is None else tuple(order)
-    places = {name: place for place, name in enumerate(known)}
-    if len(places) < len(known):
+    values = array.tolist()
+    known = tuple(dict.fromkeys(values)) if order is None else tuple(order)
+    codes = {name: code for code, name in enumerate(known)}
+    if len(codes) < len(known):
         raise ValueError(f"the order of {what} must list each once; got {list(known)}")
-    if strange := [name for name in dict.fromkeys(found) if name not in places]:
+    if strange := [name for name in dict.fromkeys(values) if name not in codes]:
         raise ValueError(f"{what} has {strange[0]!r}, which is not among {list(known)}; add it to the order")
-    return known, np.array([places[name] for name in found], dtype=np.intp)
+    return known, np.array([codes[name] for name in values], dtype=np.intp)
 
 
 def _rows(
@@ -560,7 +614,7 @@ def _rows(
 ) -> _Rows:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise ValueError(f"values must be one number per picture and attribute, shape (N,); got shape {array.shape}")
+        raise ValueError(f"values must be one number per image and attribute, shape (N,); got shape {array.shape}")
     if np.isinf(array).any():
         raise ValueError(f"values holds {int(np.isinf(array).sum())} infinite value(s); use NaN for what is unusable")
     group_names, group = _named(groups, len(array), "groups", group_order)
@@ -569,10 +623,10 @@ def _rows(
     return _Rows(array, group, attribute, cluster, group_names, attribute_names)
 
 
-def _sorted_sums(values: Floats, place: NDArray[np.intp], size: int) -> Floats:
+def _sorted_sums(values: Floats, cell: NDArray[np.intp], size: int) -> Floats:
     """Sum of the values of each place, the same to the last bit however rows are ordered."""
-    order = np.lexsort((values, place))
-    return np.bincount(place[order], weights=values[order], minlength=size).astype(np.float64)
+    order = np.lexsort((values, cell))
+    return np.bincount(cell[order], weights=values[order], minlength=size).astype(np.float64)
 
 
 def _table(rows: _Rows) -> _Table:
@@ -580,10 +634,10 @@ def _table(rows: _Rows) -> _Table:
     shape = (len(rows.group_names), n_attributes, n_clusters)
     size = shape[0] * shape[1] * shape[2]
     usable = ~np.isnan(rows.values)
-    place = (rows.group * n_attributes + rows.attribute) * n_clusters + rows.cluster
-    sums = _sorted_sums(rows.values[usable], place[usable], size).reshape(shape)
-    sizes = np.bincount(place[usable], minlength=size).astype(np.float64).reshape(shape)
-    asked = np.asarray(np.bincount(place, minlength=size).reshape(shape).any(axis=0), dtype=bool)
+    cell = (rows.group * n_attributes + rows.attribute) * n_clusters + rows.cluster
+    sums = _sorted_sums(rows.values[usable], cell[usable], size).reshape(shape)
+    sizes = np.bincount(cell[usable], minlength=size).astype(np.float64).reshape(shape)
+    asked = np.asarray(np.bincount(cell, minlength=size).reshape(shape).any(axis=0), dtype=bool)
     kinds = np.unique(asked.T, axis=0, return_inverse=True)[1].reshape(n_clusters) if size else np.zeros(0, int)
     strata = [np.flatnonzero(kinds == kind) for kind in range(int(kinds.max(initial=-1)) + 1)]
     labels = np.array([_binary(rows.values[usable & (rows.attribute == a)]) for a in range(n_attributes)], dtype=bool)
@@ -614,11 +668,11 @@ def _swapped(table: _Table, rng: np.random.Generator, n_resamples: int, among: S
     n_groups, n_attributes, n_clusters = table.sums.shape
     dealt = rng.permuted(np.broadcast_to(np.asarray(among), (n_resamples, n_clusters, len(among))), axis=2)
     result = np.full((n_resamples, n_groups, n_attributes), np.nan)
-    for place, group in enumerate(among):
+    for column, group in enumerate(among):
         sums = np.zeros((n_resamples, n_attributes))
         sizes = np.zeros_like(sums)
         for source in among:
-            taken = (dealt[:, :, place] == source).astype(np.float64)
+            taken = (dealt[:, :, column] == source).astype(np.float64)
             sums += taken @ table.sums[source].T
             sizes += taken @ table.sizes[source].T
         result[:, group] = _means(sums, sizes)
@@ -626,18 +680,18 @@ def _swapped(table: _Table, rng: np.random.Generator, n_resamples: int, among: S
 
 
 # ----------------------------------------------------------------------------------------------------------- intervals
-def _frequency_ends(rows: _Rows, table: _Table, whole: Floats, level: float) -> tuple[Floats, Floats]:
-    ends = np.full((*whole.shape, 2), np.nan)
+def _frequency_ends(rows: _Rows, table: _Table, frequency: Floats, confidence: float) -> tuple[Floats, Floats]:
+    ends = np.full((*frequency.shape, 2), np.nan)
     usable = ~np.isnan(rows.values)
-    for g in range(whole.shape[0]):
-        for a in range(whole.shape[1]):
+    for g in range(frequency.shape[0]):
+        for a in range(frequency.shape[1]):
             if table.labels[a]:
                 mine = usable & (rows.group == g) & (rows.attribute == a)
-                ends[g, a] = clustered_proportion(rows.values[mine], rows.cluster[mine], level=level)[1:]
+                ends[g, a] = clustered_proportion(rows.values[mine], rows.cluster[mine], confidence=confidence)[1:]
             else:
                 used = table.sizes[g, a] > 0
                 totals = ClusterTotals(table.sums[g, a, used], table.sizes[g, a, used])
-                ends[g, a] = _student_ends(float(whole[g, a]), totals, level)
+                ends[g, a] = _student_ends(float(frequency[g, a]), totals, confidence)
     return ends[..., 0], ends[..., 1]
 
 
@@ -649,46 +703,48 @@ def _linearised(table: _Table, first: int, second: int, attribute: int) -> Clust
         return ClusterTotals(np.zeros(0), np.zeros(0))
     sizes = (n_first + n_second)[used] / 2
     means = table.sums[[first, second], attribute].sum(axis=1) / [n_first.sum(), n_second.sum()]
-    # Residuals around each group's own mean, as a pair with more pictures of one group must not count as a difference.
+    # Residuals around each group's own mean, as a pair with more images of one group must not count as a difference.
     residuals = (table.sums[first, attribute] - means[0] * n_first) / n_first.sum()
     residuals -= (table.sums[second, attribute] - means[1] * n_second) / n_second.sum()
     return ClusterTotals(residuals[used] * sizes.sum() + (means[0] - means[1]) * sizes, sizes)
 
 
-def _ends(table: _Table, first: int, second: int, attribute: int, level: float) -> tuple[float, float]:
+def _ends(table: _Table, first: int, second: int, attribute: int, confidence: float) -> tuple[float, float]:
     totals = _linearised(table, first, second, attribute)
     if not len(totals.sizes):
         return math.nan, math.nan
     difference = float(totals.sums.sum()) / totals.n_units
     if not table.labels[attribute]:
-        return _student_ends(difference, totals, level)
+        return _student_ends(difference, totals, confidence)
     n_clusters, n = len(totals.sizes), totals.n_units
     if n_clusters < 2:
         return math.nan, math.nan
-    # Two imaginary matches of pictures, one for each group, as Bonett & Price: a width where all clusters are equal.
+    # Two imaginary matches of images, one for each group, as Bonett & Price: a width where all clusters are equal.
     squares = ratio_variance(totals) * n**2 + 2
     middle = difference * n / (n + 2)
-    half = student_quantile(n_clusters - 1, (1 + level) / 2) * math.sqrt(squares) / (n + 2)
+    half = student_quantile(n_clusters - 1, (1 + confidence) / 2) * math.sqrt(squares) / (n + 2)
     return max(-1.0, min(middle - half, difference)), min(1.0, max(middle + half, difference))
 
 
-def _student_ends(value: float, totals: ClusterTotals, level: float) -> tuple[float, float]:
+def _student_ends(value: float, totals: ClusterTotals, confidence: float) -> tuple[float, float]:
     if len(totals.sizes) < 2:
         return math.nan, math.nan
     error = math.sqrt(ratio_variance(totals))
     if error <= 1e-12 * abs(value):  # all equal, but for rounding
         return math.nan, math.nan
-    half = student_quantile(len(totals.sizes) - 1, (1 + level) / 2) * error
+    half = student_quantile(len(totals.sizes) - 1, (1 + confidence) / 2) * error
     return value - half, value + half
 
 
-def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table, level: float) -> ScoreEstimate:
+def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table, confidence: float) -> ScoreEstimate:
     """Mean largest gap between groups, what noise adds to it, and what is left.
 
     Args:
         frequency: shape (G, A).
         resampled: of resampled prompt pairs, shape (R, G, A).
         swapped: with groups swapped in prompt pairs, shape (R, G, A).
+        table: sums and counts by prompt pair, group and attribute.
+        confidence: confidence level of the interval, in (0, 1).
     """
     gaps = largest_gap(frequency)
     value = gep_score(gaps)
@@ -708,15 +764,15 @@ def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table,
     deviations = deviations - deviations.mean(axis=0)
     deviations *= np.sqrt(n_clusters / (n_clusters - 1))  # resampling K pairs spreads as if K - 1 had been drawn
     # The spread itself is only estimated: widen it as Student's t widens the normal.
-    wider = student_quantile(freedom, (1 + level) / 2) / NormalDist().inv_cdf((1 + level) / 2)
+    wider = student_quantile(freedom, (1 + confidence) / 2) / NormalDist().inv_cdf((1 + confidence) / 2)
     family = _Family(frequency, deviations)
     if not np.any(family.variance > 0):  # what varies does so for all groups alike, and their differences do not
         return ScoreEstimate(value, math.nan, math.nan, math.nan, by_chance, p_value)
     low = 0.0
-    if p_value <= (1 - level) / 2:  # else no difference at all is among what could be: the swaps tell exactly
-        low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + level) / 2)), wider)
+    if p_value <= (1 - confidence) / 2:  # else no difference at all is among what could be: the swaps tell exactly
+        low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + confidence) / 2)), wider)
     corrected = family.solve(value, lambda scores: float(scores.mean()), 1.0)
-    high = family.solve(value, lambda scores: float(np.quantile(scores, (1 - level) / 2)), wider)
+    high = family.solve(value, lambda scores: float(np.quantile(scores, (1 - confidence) / 2)), wider)
     # All three grow with t but for the noise of the quantiles; the observed score stays inside, for a reader's sake.
     return ScoreEstimate(value, min(low, corrected), max(high, value), corrected, by_chance, p_value)
 
@@ -776,9 +832,9 @@ def _test(table: _Table, first: int, second: int, attribute: int, seed: int) -> 
     if not both.any():
         return math.nan, 0
     sums = table.sums[[first, second], attribute][:, both]
-    # Totals over as many pictures on both sides: with equal numbers the sums as they are, whole numbers for labels.
+    # Totals over as many images on both sides: with equal numbers the sums as they are, whole numbers for labels.
     common = 2 / (1 / sizes[:, both]).sum(axis=0)
     equal = sizes[0, both] == sizes[1, both]
     totals = np.where(equal, sums, sums / sizes[:, both] * common)
-    told = paired_difference(totals[1], totals[0], np.arange(int(both.sum())), seed=seed)
-    return told.p_value, told.n_clusters
+    difference = paired_difference(totals[1], totals[0], np.arange(int(both.sum())), seed=seed)
+    return difference.p_value, difference.n_clusters

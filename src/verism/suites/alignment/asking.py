@@ -18,7 +18,7 @@ from verism.metrics.questions import Dependence, question_values, share_right
 from verism.records import PROTOCOLS, Question, Score
 from verism.suites.alignment.pictures import Groups, mean_score, verdict
 from verism.suites.alignment.questions import Asked
-from verism.suites.shown import Shown
+from verism.suites.verdict_table import ShownImage
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,12 +36,12 @@ def vqascore_question(text: str) -> Question:
     return Question(text=VQASCORE.format(text=text))
 
 
-def asked_of(picture: Shown) -> tuple[Asked, ...]:
+def asked_of(picture: ShownImage) -> tuple[Asked, ...]:
     """The questions of a file about a picture's prompt."""
     return tuple(Asked.of_spec(spec) for spec in picture.prompt.spec.get("questions", ()))
 
 
-def question_verdicts(pictures: Sequence[Shown], answers: pl.DataFrame, *, vqascore: bool) -> list[dict[str, Any]]:
+def question_verdicts(pictures: Sequence[ShownImage], answers: pl.DataFrame, *, vqascore: bool) -> list[dict[str, Any]]:
     """Per question ``question_1``, ``question_2`` ..., their share ``questions`` by protocol, and ``vqascore``."""
     given: dict[tuple[str, str], Answer] = {}
     for row in answers.iter_rows(named=True):
@@ -57,7 +57,7 @@ def question_verdicts(pictures: Sequence[Shown], answers: pl.DataFrame, *, vqasc
 
 
 def _of_questions(
-    picture: Shown, protocol: str, asked: Sequence[Asked], given: Mapping[tuple[str, str], Answer]
+    picture: ShownImage, protocol: str, asked: Sequence[Asked], given: Mapping[tuple[str, str], Answer]
 ) -> list[dict[str, Any]]:
     found = {a.name: given.get((picture.image_id, a.text)) for a in asked}
     own = {a.name: None if picture.problem else _right(a, found[a.name], protocol) for a in asked}
@@ -122,7 +122,7 @@ def _number(value: bool | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _vqascore(picture: Shown, given: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
+def _vqascore(picture: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
     question = vqascore_question(picture.prompt.text)
     answer = given.get((picture.image_id, question.text))
     value = None
@@ -138,7 +138,7 @@ def _vqascore(picture: Shown, given: Mapping[tuple[str, str], Answer]) -> dict[s
     return verdict(picture, "corrected", "vqascore", value, reason)
 
 
-def question_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[Shown], groups: Groups) -> list[Score]:
+def question_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[ShownImage], groups: Groups) -> list[Score]:
     """``question_score`` and, by category, ``question_accuracy``; with dependencies also without them; ``vqascore``."""
     scores: list[Score] = []
     dependent = any(a.parents for picture in pictures for a in asked_of(picture))

@@ -21,7 +21,7 @@ from verism.metrics.captions import (
 from verism.metrics.captions.external import find_java, find_toolkit
 from verism.records import Score
 from verism.suites.alignment.pictures import Groups, mean_score, score, verdict
-from verism.suites.shown import Shown
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,8 +48,8 @@ def check_tools(metrics: Sequence[str]) -> None:
 
 
 def _scored(
-    pictures: Sequence[Shown], captions: pl.DataFrame, metrics: Sequence[CaptionMetric]
-) -> tuple[list[Shown], CaptionScores[str]]:
+    pictures: Sequence[ShownImage], captions: pl.DataFrame, metrics: Sequence[CaptionMetric]
+) -> tuple[list[ShownImage], CaptionScores[str]]:
     """The pictures that have references, and how their captions compare."""
     said = {row["image_id"]: row["text"] for row in captions.iter_rows(named=True)}
     judged = [p for p in pictures if p.prompt.spec.get("references")]
@@ -67,7 +67,7 @@ def _scored(
     return judged, scores
 
 
-def caption_verdicts(pictures: Sequence[Shown], captions: pl.DataFrame) -> list[dict[str, Any]]:
+def caption_verdicts(pictures: Sequence[ShownImage], captions: pl.DataFrame) -> list[dict[str, Any]]:
     """``caption``: the sentence and the references in words; its value is the picture's own CIDEr, in [0, 10]."""
     said = {row["image_id"]: row for row in captions.iter_rows(named=True)}
     judged, scores = _scored(pictures, captions, SHOWN_METRICS)
@@ -80,7 +80,7 @@ def caption_verdicts(pictures: Sequence[Shown], captions: pl.DataFrame) -> list[
         if picture.problem:
             reason = picture.problem
         elif row is None:
-            reason = "not looked at"
+            reason = NOT_OBSERVED
         elif row["text"] is None or at is None:
             reason = "no caption" + (f": {row['note']}" if row["note"] else "")
         else:
@@ -93,7 +93,7 @@ def caption_verdicts(pictures: Sequence[Shown], captions: pl.DataFrame) -> list[
 
 
 def caption_metric_scores(
-    suite: str, pictures: Sequence[Shown], captions: pl.DataFrame, groups: Groups, more: Sequence[str]
+    suite: str, pictures: Sequence[ShownImage], captions: pl.DataFrame, groups: Groups, more: Sequence[str]
 ) -> list[Score]:
     """BLEU-1..4, ROUGE-L, CIDEr, and METEOR and SPICE if they are among ``more``.
 

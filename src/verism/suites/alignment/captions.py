@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
+from verism.files import coco_captions, read_json
 from verism.suites.prompt_lists import ListedPrompt, hash_order, read_prompt_list, text_list
 
 __all__ = ["CaptionChoice", "coco_id", "read_annotations", "with_references"]
@@ -25,7 +25,7 @@ __all__ = ["CaptionChoice", "coco_id", "read_annotations", "with_references"]
 CaptionChoice = Literal["first", "random"]
 
 FORMS = (
-    "expected Karpathy's dataset_coco.json (an object with `images` that have `split` and `sentences`), COCO's "
+    "Karpathy's dataset_coco.json (an object with `images` that have `split` and `sentences`), COCO's "
     "captions (an object with `images` and `annotations`), a list of objects with `img_id` and `targets`, or a prompt "
     "list (.txt, .csv, .jsonl)"
 )
@@ -55,7 +55,7 @@ def read_annotations(
         if split is not None:
             raise UsageError(f"{path} has no splits; leave out the split {split!r}")
         return read_prompt_list(path)
-    data = _read_json(path)
+    data = read_json(path, FORMS)
     if isinstance(data, dict) and isinstance(data.get("images"), list):
         if isinstance(data.get("annotations"), list):
             if split is not None:
@@ -69,16 +69,7 @@ def read_annotations(
     came = f"an object with {sorted(data)[:8]}" if isinstance(data, dict) else f"a {type(data).__name__}"
     if isinstance(data, list) and data:
         came += f" whose first entry is {str(data[0])[:80]}"
-    raise UsageError(f"{path}: {FORMS}; got {came}")
-
-
-def _read_json(path: Path) -> Any:
-    if not path.is_file():
-        raise UsageError(f"annotations {path}: no such file")
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as err:
-        raise UsageError(f"{path} is no JSON file: {err}. {FORMS[0].upper()}{FORMS[1:]}") from err
+    raise UsageError(f"{path}: expected {FORMS}; got {came}")
 
 
 def _karpathy(
@@ -106,17 +97,11 @@ def _karpathy(
 
 
 def _coco(path: Path, data: Mapping[str, Any], caption: CaptionChoice, seed: int) -> list[ListedPrompt]:
-    captions: dict[Any, list[tuple[int, str]]] = {}
-    for number, annotation in enumerate(data["annotations"]):
-        try:
-            captions.setdefault(annotation["image_id"], []).append(
-                (int(annotation["id"]), str(annotation["caption"]).strip())
-            )
-        except (KeyError, TypeError, ValueError) as err:
-            raise UsageError(
-                f"{path}, annotations[{number}]: expected `image_id`, `id` and `caption`, as in COCO's "
-                f"captions_val2014.json (not instances_ or person_keypoints_); missing or wrong: {err}"
-            ) from err
+    captions: dict[int | str, list[tuple[int, str]]] = {}
+    for number, (image_id, text, annotation_id) in enumerate(coco_captions(data, path)):
+        if annotation_id is None:
+            raise UsageError(f"{path}, annotations[{number}]: expected `id`, as in COCO's captions_val2014.json")
+        captions.setdefault(image_id, []).append((annotation_id, text.strip()))
     listed = []
     for number, image in enumerate(data["images"]):
         where = f"{path}, images[{number}]"

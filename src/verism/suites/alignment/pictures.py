@@ -11,7 +11,7 @@ import numpy as np
 
 from verism.records import Score
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion
-from verism.suites.shown import Shown
+from verism.suites.verdict_table import ShownImage
 
 __all__ = ["Groups", "groups_of", "mean_score", "score", "verdict"]
 
@@ -20,7 +20,12 @@ UNDEFINED = Interval(math.nan, math.nan, math.nan)
 
 
 def verdict(
-    picture: Shown, protocol: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any] | None = None
+    picture: ShownImage,
+    protocol: str,
+    rule: str,
+    value: float | None,
+    reason: str,
+    detail: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A row of table ``verdicts``."""
     return {
@@ -37,7 +42,7 @@ def verdict(
 Groups = Sequence[tuple[Mapping[str, Any], Sequence[int]]]
 
 
-def groups_of(pictures: Sequence[Shown], group_by: Sequence[str]) -> Groups:
+def groups_of(pictures: Sequence[ShownImage], group_by: Sequence[str]) -> Groups:
     """All pictures, then those of each value of each facet: the group, and positions in ``pictures``."""
     groups: list[tuple[Mapping[str, Any], Sequence[int]]] = [({}, range(len(pictures)))]
     for facet in group_by:

@@ -13,14 +13,13 @@ As CSV, as a JSON list, or as JSON lines.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import Row, read_rows
 from verism.metrics.questions import check_parents
 from verism.records import Question
 from verism.suites.prompt_lists import ListedPrompt, text_list
@@ -80,14 +79,19 @@ def read_questions(path: Path) -> list[QuestionSet]:
         UsageError: none of the known forms, a question without text, an answer that is no choice, a dependency on a
             question that is not there, one question with two sets of choices; the message names row and keys.
     """
-    rows = _rows(path)
+    rows = read_rows(path, "questions about prompts")
+    if len(rows) == 1 and len(rows[0]) == 1 and isinstance(listed := next(iter(rows[0].values())), list):
+        # JSON that keeps its list below a single key.
+        if not all(isinstance(row, dict) for row in listed):
+            raise UsageError(f"{path}: {EXPECTED}; got {str(rows[0])[:80]}")
+        rows = [Row(row, f"{path}, entry {number}") for number, row in enumerate(listed, start=1)]
     if not rows:
         raise UsageError(f"{path}: no questions in it; {EXPECTED}")
     if "dsg_questions" in rows[0]:
-        sets = [_of_prompt(row, f"{path}, row {number}") for number, row in enumerate(rows, start=1)]
+        sets = [_of_prompt(row, row.where) for row in rows]
         sets = list(dict.fromkeys(sets))  # EvalGIM lists pictures: a prompt comes once for each of them
     else:
-        sets = _grouped(path, rows)
+        sets = _grouped(rows)
     texts: dict[str, str] = {}
     for one in sets:
         if one.prompt_id is not None and texts.setdefault(one.prompt_id, one.text) != one.text:
@@ -111,35 +115,17 @@ def read_questions(path: Path) -> list[QuestionSet]:
     return sets
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        raise UsageError(f"questions {path}: no such file")
-    if path.suffix.lower() == ".json":
-        try:
-            data = json.loads(path.read_text(encoding="utf-8-sig"))
-        except UnicodeDecodeError as err:
-            raise UsageError(f"{path} is not UTF-8 text: {err}") from err
-        except json.JSONDecodeError:
-            return [dict(row) for row in read_rows(path)]  # lines of JSON go by .json, too
-        if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), list):
-            data = next(iter(data.values()))
-        if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-            raise UsageError(f"{path}: {EXPECTED}; got {str(data)[:80]}")
-        return data
-    return [dict(row) for row in read_rows(path)]
-
-
 def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) not in (None, "")), None)
 
 
-def _grouped(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[QuestionSet]:
+def _grouped(rows: Sequence[Row]) -> list[QuestionSet]:
     """Rows of one question each, put together by prompt."""
     ids: dict[str, str | None] = {}
     texts: dict[str, str] = {}
     questions: dict[str, list[Asked]] = {}
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         prompt_id, text = _first(row, "item_id", "id", "prompt_id"), _first(row, "caption", "text", "prompt")
         if text is None:
             raise UsageError(f"{where}: no `caption` or `text` to say whose question it is; {EXPECTED}")

@@ -17,7 +17,7 @@ from verism.errors import UsageError
 from verism.metrics.retrieval import cosine, r_precision
 from verism.records import Score, vectors_of
 from verism.suites.alignment.pictures import Groups, mean_score, verdict
-from verism.suites.shown import Shown
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +31,11 @@ SCALES = ("cosine", "x100", "hessel")
 
 
 def retrieval_verdicts(
-    pictures: Sequence[Shown], texts: Sequence[str], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame, pool: int
+    pictures: Sequence[ShownImage],
+    texts: Sequence[str],
+    embeddings: pl.DataFrame,
+    text_embeddings: pl.DataFrame,
+    pool: int,
 ) -> list[dict[str, Any]]:
     """``clipscore``: the cosine with the own text; ``r_precision``: the chance, in [0, 1], that it comes first.
 
@@ -79,7 +83,7 @@ def retrieval_verdicts(
             )
         except ValueError as err:
             raise UsageError(f"R-precision: {err}") from err
-        for picture, chance in zip(pictures, result.per_picture.tolist(), strict=True):
+        for picture, chance in zip(pictures, result.per_image.tolist(), strict=True):
             reason = (
                 f"its text comes first among {pool} with chance {chance:.3f}"
                 if protocol == "corrected"
@@ -90,15 +94,15 @@ def retrieval_verdicts(
 
 
 def _row(
-    picture: Shown, protocol: str, rule: str, value: float, reason: str, seen: Mapping[str, int]
+    picture: ShownImage, protocol: str, rule: str, value: float, reason: str, seen: Mapping[str, int]
 ) -> dict[str, Any]:
     if value == value:
         return verdict(picture, protocol, rule, value, reason)
-    why = "not looked at" if picture.image_id not in seen else "the vector has no direction"
+    why = NOT_OBSERVED if picture.image_id not in seen else "the vector has no direction"
     return verdict(picture, protocol, rule, None, picture.problem or why)
 
 
-def retrieval_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[Shown], groups: Groups) -> list[Score]:
+def retrieval_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[ShownImage], groups: Groups) -> list[Score]:
     """``clipscore_cosine``, ``_x100`` and ``_hessel``, and ``r_precision`` in both protocols."""
     values: dict[tuple[str, str], dict[str, float | None]] = {}
     for row in verdicts.iter_rows(named=True):

@@ -30,7 +30,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.prompt_lists import ListedPrompt, choose, file_hash, read_prompt_list
-from verism.suites.shown import shown_pictures
+from verism.suites.verdict_table import shown_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -166,7 +166,7 @@ class Alignment(Suite):
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """Per picture: its sentence, cosine, chance of retrieval, every question; table ``verdicts``."""
-        pictures = shown_pictures(observed)
+        pictures = shown_images(observed)
         tables = observed.observations
         rows: list[dict[str, Any]] = []
         if "captions" in tables:
@@ -182,7 +182,7 @@ class Alignment(Suite):
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order."""
-        pictures = shown_pictures(observed)
+        pictures = shown_images(observed)
         tables = observed.observations
         groups = groups_of(pictures, self.rule("group_by"))
         scores: list[Score] = []

@@ -32,7 +32,7 @@ from verism.metrics.presentation.estimators import (
 )
 from verism.records import vectors_of
 from verism.suites.gender_presentation.studies import Attribute, Study
-from verism.suites.shown import Shown, VerdictRows
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage, VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ Labels = Mapping[str, Mapping[str, str]]
 """By prompt, then by attribute, a character for each picture: ``1`` seen, ``0`` not seen, ``-`` not labelled."""
 
 
-def judged_for(picture: Shown, study: Study) -> list[tuple[int, Attribute]]:
+def judged_for(picture: ShownImage, study: Study) -> list[tuple[int, Attribute]]:
     """The attributes a picture is judged for, with their numbers."""
     own = picture.prompt.facets["attribute"]
     return [(n, a) for n, a in enumerate(study.attributes) if own is None or a.name == own]
@@ -67,7 +67,7 @@ class AttributeRows:
 
     def add(
         self,
-        picture: Shown,
+        picture: ShownImage,
         protocol: str,
         rule: str,
         value: float | None,
@@ -89,7 +89,7 @@ class AttributeRows:
 class _Vectors:
     """Vectors of pictures and texts, by what they belong to."""
 
-    def __init__(self, pictures: Sequence[Shown], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame) -> None:
+    def __init__(self, pictures: Sequence[ShownImage], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame) -> None:
         of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
         seen = vectors_of(embeddings["vector"]).astype(np.float64)
         self._texts = vectors_of(text_embeddings["vector"]).astype(np.float64)
@@ -99,7 +99,7 @@ class _Vectors:
         for number, picture in enumerate(pictures):
             problem = picture.problem
             if problem is None and picture.image_id not in of_image:
-                problem = "not looked at"
+                problem = NOT_OBSERVED
             if problem is None:
                 vector = seen[of_image[picture.image_id]]
                 length = float(np.linalg.norm(vector))
@@ -121,7 +121,7 @@ class _Vectors:
 
 def embedding_rows(
     rows: AttributeRows,
-    pictures: Sequence[Shown],
+    pictures: Sequence[ShownImage],
     study: Study,
     embeddings: pl.DataFrame,
     text_embeddings: pl.DataFrame,
@@ -214,7 +214,7 @@ def released_classifiers_there() -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------- answers, labels
-def answer_rows(rows: AttributeRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame) -> None:
+def answer_rows(rows: AttributeRows, pictures: Sequence[ShownImage], study: Study, answers: pl.DataFrame) -> None:
     """Rows of ``VQA``: 1 for yes, 0 for no; ``detail`` has the probability of yes where the model tells it."""
     given = {(row["image_id"], row["question"]): row for row in answers.iter_rows(named=True)}
     for picture in pictures:
@@ -235,7 +235,7 @@ def answer_rows(rows: AttributeRows, pictures: Sequence[Shown], study: Study, an
             rows.add(picture, "corrected", "VQA", value, reason, attribute, probability=probability)
 
 
-def label_rows(rows: AttributeRows, pictures: Sequence[Shown], study: Study, labels: Labels) -> None:
+def label_rows(rows: AttributeRows, pictures: Sequence[ShownImage], study: Study, labels: Labels) -> None:
     """Rows of ``human`` under ``released`` and ``corrected``. Of pictures without a label nobody knows anything."""
     for protocol in ("corrected", "released"):
         for picture in pictures:

@@ -16,7 +16,7 @@ from verism.metrics.presentation.estimators import (
     fit_corrected,
     fit_released,
 )
-from verism.metrics.presentation.judging import JudgedPictures, judge_estimator
+from verism.metrics.presentation.judge_agreement import JudgedImages, judge_estimator
 from verism.records import PROTOCOLS, Prompt, Score, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.gender_presentation.studies import Study
@@ -75,7 +75,7 @@ def judged_by(
     *,
     estimator: str,
     protocol: str,
-) -> JudgedPictures | None:
+) -> JudgedImages | None:
     """The pictures of a run as people and one estimator see them; None if the run has no such verdicts.
 
     Args:
@@ -86,8 +86,8 @@ def judged_by(
     if rows.is_empty():
         return None
     pictures, attributes = rows["image_id"].to_list(), rows["attribute"].to_list()
-    return JudgedPictures(
-        pictures=pictures,
+    return JudgedImages(
+        images=pictures,
         attributes=attributes,
         settings=rows["setting"].to_list(),
         genders=rows["gender"].to_list(),
@@ -212,7 +212,7 @@ def judged_variants(
     labels: Mapping[tuple[str, str], float],
     text_vectors: TextVectors,
     **options: Any,
-) -> dict[str, JudgedPictures]:
+) -> dict[str, JudgedImages]:
     """The labelled pictures of a run as each variant of the estimators sees them.
 
     Args:
@@ -239,8 +239,8 @@ def judged_variants(
     rows = np.array([number[image] for image, _, _ in kept])
     columns = np.array([place[attribute] for _, attribute, _ in kept])
     of_row = [prompts[prompt_of[image]] for image, _, _ in kept]
-    common = JudgedPictures(
-        pictures=[image for image, _, _ in kept],
+    common = JudgedImages(
+        images=[image for image, _, _ in kept],
         attributes=[attribute for _, attribute, _ in kept],
         settings=[str(p.facets["setting"]) for p in of_row],
         genders=[str(p.facets["gender"]) for p in of_row],

@@ -15,9 +15,7 @@ for each import and forgotten, and no table that is written has a column for the
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import os
 import re
 import secrets
 from collections import Counter
@@ -27,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import Row, read_rows, write_csv
 from verism.records import Prompt
 from verism.suites.gender_presentation.prompts import prompt_id_of
 from verism.suites.gender_presentation.studies import Attribute, Group, Study
@@ -41,6 +39,7 @@ __all__ = [
     "LABEL_COLUMNS",
     "VOTES_EACH",
     "Label",
+    "LabelSummary",
     "Picture",
     "Vote",
     "Votes",
@@ -196,7 +195,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     n_tasks = n_rejected = 0
     all_raw = True
     for path in paths:
-        rows = read_rows(path)
+        rows = read_rows(path, "votes")
         if not rows:
             raise UsageError(f"{path}: no rows in it")
         if "Input.attribute" in rows[0]:
@@ -205,7 +204,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
             votes += found.votes
         elif "vote" in rows[0]:
             all_raw = False
-            votes += _table(path, rows, study, anonymous)
+            votes += _table(rows, study, anonymous)
         else:
             raise UsageError(
                 f"{path}: neither votes (columns image or prompt_id and index, attribute, vote) nor a raw batch "
@@ -216,9 +215,7 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     return Votes(votes=tuple(votes), n_tasks=n_tasks, n_rejected=n_rejected)
 
 
-def _batch(
-    path: Path, rows: Sequence[Mapping[str, Any]], study: Study, anonymous: Callable[[str], str | None], each: int
-) -> Votes:
+def _batch(path: Path, rows: Sequence[Row], study: Study, anonymous: Callable[[str], str | None], each: int) -> Votes:
     items = sorted(
         int(match[1]) for column in rows[0] if (match := re.fullmatch(r"Input\.image_url(\d+)", str(column)))
     )
@@ -228,8 +225,8 @@ def _batch(
     votes: list[Vote] = []
     rejected = 0
     tasks: Counter[str] = Counter()
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         if _text(row, "AssignmentStatus").casefold() == "rejected":
             rejected += 1
             continue
@@ -254,12 +251,10 @@ def _batch(
     return Votes(votes=tuple(votes), n_tasks=len(tasks), n_rejected=rejected)
 
 
-def _table(
-    path: Path, rows: Sequence[Mapping[str, Any]], study: Study, anonymous: Callable[[str], str | None]
-) -> list[Vote]:
+def _table(rows: Sequence[Row], study: Study, anonymous: Callable[[str], str | None]) -> list[Vote]:
     votes = []
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         picture = _named_picture(row, study, where)
         attribute = _attribute(_text(row, "attribute"), picture, study, where)
         worker = anonymous(next((t for t in (_text(row, c) for c in WORKER_COLUMNS) if t), ""))
@@ -349,17 +344,59 @@ def vote_agreement(
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelSummary:
+    """An import of votes in numbers.
+
+    Attributes:
+        votes: what was read.
+        labels: majority labels.
+        agreement: Krippendorff's alpha: ``all``, and by attribute.
+        attributes: names of the study's attributes, in their order.
+    """
+
+    votes: Votes
+    labels: Sequence[Label]
+    agreement: Mapping[str, Agreement]
+    attributes: Sequence[str]
+
+    def record(self) -> dict[str, Any]:
+        by_attribute = {name: [label for label in self.labels if label.attribute == name] for name in self.attributes}
+        return {
+            "n_votes": len(self.votes.votes),
+            "n_voters": len({vote.worker for vote in self.votes.votes if vote.worker is not None}),
+            "n_tasks": self.votes.n_tasks,
+            "n_rejected": self.votes.n_rejected,
+            "n_labels": len(self.labels),
+            "n_undecided": sum(label.label is None for label in self.labels),
+            "models": sorted({label.picture.model or "(none)" for label in self.labels}),
+            "alpha": {name: dict(alpha._asdict()) for name, alpha in self.agreement.items()},
+            "attributes": {
+                name: {"labels": len(labels), "seen": sum(label.label == 1 for label in labels)}
+                for name, labels in by_attribute.items()
+                if labels
+            },
+        }
+
+    def text(self) -> str:
+        from verism.metrics.results import aligned, estimate
+
+        n = self.record()
+        voters = f" of {n['n_voters']:,} people" if n["n_voters"] else ""
+        lines = [f"{n['n_votes']:,} votes{voters}: {n['n_labels']:,} labels, {n['n_undecided']:,} undecided"]
+        if n["n_rejected"]:
+            lines.append(f"{n['n_rejected']:,} rows of rejected work left out")
+        rows = [["attribute", "labels", "seen", "alpha"]]
+        for name, counts in n["attributes"].items():
+            rows.append([name, f"{counts['labels']:,}", f"{counts['seen']:,}", estimate(self.agreement[name])])
+        return "\n".join([*lines, f"Krippendorff's alpha {estimate(self.agreement['all'])}", aligned(rows)])
+
+
 # -------------------------------------------------------------------------------------------------------------- labels
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Labels as a table with ``LABEL_COLUMNS``, whole or not at all. Nothing in it says who voted."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(LABEL_COLUMNS)
-        for label in labels:
-            numbers = (label.label, label.n_yes, label.n_votes)
-            writer.writerow([*label.picture, label.attribute, *("" if n is None else n for n in numbers)])
-    os.replace(temporary, path)
+    rows = ([*label.picture, label.attribute, label.label, label.n_yes, label.n_votes] for label in labels)
+    write_csv(path, LABEL_COLUMNS, rows)
 
 
 def read_labels(source: Path, study: Study, *, model: str | None = None) -> list[Label]:
@@ -372,11 +409,9 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     """
     if source.suffix.lower() == ".npy":
         return read_label_array(source, study, model=model)
-    rows = read_rows(source)
-    if rows and "label" in rows[0]:
-        labels = _label_table(source, rows, study)
-    else:
-        labels = majority_labels(read_votes([source], study))
+    rows = read_rows(source, "labels")
+    is_labels = bool(rows) and "label" in rows[0]
+    labels = _label_table(rows, study) if is_labels else majority_labels(read_votes([source], study))
     if model is None:
         return labels
     kept = [label for label in labels if label.picture.model == model]
@@ -385,10 +420,10 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     return kept
 
 
-def _label_table(path: Path, rows: Sequence[Mapping[str, Any]], study: Study) -> list[Label]:
+def _label_table(rows: Sequence[Row], study: Study) -> list[Label]:
     labels: dict[tuple[Picture, str], Label] = {}
-    for number, row in enumerate(rows, start=1):
-        where = f"{path}, row {number}"
+    for row in rows:
+        where = row.where
         picture = _named_picture(row, study, where)
         attribute = _attribute(_text(row, "attribute"), picture, study, where).name
         if (picture, attribute) in labels:

@@ -54,7 +54,7 @@ from verism.suites.gender_presentation.studies import (
     standard_study,
     study_from_record,
 )
-from verism.suites.shown import shown_pictures
+from verism.suites.verdict_table import shown_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -246,7 +246,7 @@ class GenderPresentation(Suite):
         its classifier gives, in [0, 1], ``C`` and ``CC`` cosines. And ``clipscore``, 100 times the cosine of a
         picture with its prompt.
         """
-        pictures = shown_pictures(observed)
+        pictures = shown_images(observed)
         tables = observed.observations
         rows = AttributeRows()
         if self.labels and "human" in self.estimators:

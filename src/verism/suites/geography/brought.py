@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_rows
 from verism.records import FacetValue, Prompt, UserImage
-from verism.suites.geography.layouts import COUNTRY_COLUMNS, PATH_COLUMNS, REGION_COLUMNS, value_of
+from verism.suites.geography.layouts import COUNTRY_COLUMNS, REGION_COLUMNS, value_of
 from verism.suites.geography.prompts import Asked, make_prompt, make_prompts, parse_bare, parse_prompt
 from verism.suites.geography.worlds import FAMILIES, World, fold
+from verism.user_images import PROMPT_COLUMNS, ImageRow, image_files, read_image_table, table_columns
 
 __all__ = ["BroughtRow", "brought_prompts", "read_brought"]
 
 OBJECT_COLUMNS = ("object", "topics", "topic")
-COLUMNS = "file_path, and prompt_id, prompt, or object (with region and country, where the prompt names them)"
+COLUMNS = "prompt_id, prompt, or object (with region and country, where the prompt names them)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +61,9 @@ def read_brought(source: Path, world: World) -> list[BroughtRow]:
     """
     if source.is_dir():
         return _from_folder(source, world)
-    rows = read_rows(source)
-    if not rows:
-        raise UsageError(f"{source}: no rows in it")
-    by_id = _ids(world) if any(row.get("prompt_id") for row in rows) else {}
-    return [_from_row(row, f"{source}, row {n}", source.parent, world, by_id) for n, row in enumerate(rows, start=1)]
+    rows = read_image_table(source, COLUMNS)
+    by_id = _ids(world) if any(row.value("prompt_id") for row in rows) else {}
+    return [_from_row(row, world, by_id) for row in rows]
 
 
 def _ids(world: World) -> dict[str, Asked]:
@@ -85,17 +83,14 @@ def _or_none(value: FacetValue) -> str | None:
     return None if value is None else str(value)
 
 
-def _from_row(row: Mapping[str, Any], where: str, folder: Path, world: World, by_id: Mapping[str, Asked]) -> BroughtRow:
-    written = value_of(row, PATH_COLUMNS)
-    if not written:
-        raise UsageError(f"{where}: no file_path; a table of pictures has the columns {COLUMNS}")
-    path = Path(written)
-    path = (path if path.is_absolute() else folder / path).absolute()
-    thing, text, identity = value_of(row, OBJECT_COLUMNS), value_of(row, ("prompt",)), value_of(row, ("prompt_id",))
-    family = value_of(row, ("family",))
+def _from_row(listed: ImageRow, world: World, by_id: Mapping[str, Asked]) -> BroughtRow:
+    where, row = listed.where, listed.values
+    thing = listed.value(*OBJECT_COLUMNS)
+    text = listed.value("prompt") or ("" if thing else listed.value(*PROMPT_COLUMNS))
+    identity, family = listed.value("prompt_id"), listed.value("family")
     if family and family not in FAMILIES:
         raise UsageError(f"{where}: no family {family!r}; there are {', '.join(FAMILIES)}")
-    taken = {*PATH_COLUMNS, *OBJECT_COLUMNS, *REGION_COLUMNS, *COUNTRY_COLUMNS, "prompt", "prompt_id", "family"}
+    taken = {listed.path_column, *OBJECT_COLUMNS, *REGION_COLUMNS, *COUNTRY_COLUMNS, "prompt", "prompt_id", "family"}
     extra = {str(k): str(v) for k, v in row.items() if k and k not in taken and isinstance(v, str | int | float)}
     paired = None
     if thing:
@@ -117,9 +112,9 @@ def _from_row(row: Mapping[str, Any], where: str, folder: Path, world: World, by
     elif identity:
         raise UsageError(f"{where}: no prompt {identity!r}; they look like {', '.join(list(by_id)[:2])}")
     else:
-        raise UsageError(f"{where}: no object, prompt or prompt_id; a table of pictures has the columns {COLUMNS}")
+        raise UsageError(f"{where}: no object, prompt or prompt_id; {table_columns(COLUMNS)}")
     return BroughtRow(
-        path=str(path),
+        path=str(listed.path),
         family=asked.family,
         object=asked.thing,
         region=asked.region,
@@ -160,14 +155,14 @@ def _names_a_place(world: World, text: str) -> bool:
 
 def _from_folder(folder: Path, world: World) -> list[BroughtRow]:
     found: list[tuple[str, int, Path]] = []
-    for path in folder.rglob("*"):
+    for path in image_files(folder, recursive=True):
         prompt, mark, number = path.stem.rpartition("__")
-        if path.suffix.lower() in PICTURE_SUFFIXES and mark and number.isdecimal():
+        if mark and number.isdecimal():
             found.append((prompt, int(number), path))
     if not found:
         raise UsageError(
-            f"{folder}: no picture in it is named PROMPT__NUMBER.png, such as 'car in the Americas__17.png'; rename "
-            f"them, or give a table with the columns {COLUMNS}"
+            f"{folder}: no image in it is named PROMPT__NUMBER.png, such as 'car in the Americas__17.png'; rename "
+            f"them, or give a table: {table_columns(COLUMNS)}"
         )
     starts: dict[str, int] = {}
     start = 0
@@ -179,7 +174,7 @@ def _from_folder(folder: Path, world: World) -> list[BroughtRow]:
         asked = parse_prompt(world, prompt)
         if asked is None:
             raise UsageError(
-                f"{path}: {prompt!r} is no prompt of the world {world.name!r}; give a table with the columns {COLUMNS}"
+                f"{path}: {prompt!r} is no prompt of the world {world.name!r}; give a table: {table_columns(COLUMNS)}"
             )
         paired = None
         if asked.family == "object" and world.per_cell is None:

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_rows
+from verism.files import IMAGE_SUFFIXES, read_rows
 from verism.records import FacetValue, ReferencePicture, ReferenceSet
 from verism.references import SUFFIX, read_reference
 from verism.suites.geography.worlds import World
+from verism.user_images import PATH_COLUMNS
 
 __all__ = [
     "LAYOUTS",
@@ -36,7 +37,6 @@ __all__ = [
 
 LAYOUTS = ("geode", "dollarstreet", "table", "file")
 
-PATH_COLUMNS = ("file_path", "path", "image_path", "imageRelPath", "imageFullPath", "file_name", "filename")
 OBJECT_COLUMNS = ("object", "topics", "topic", "label", "class")
 REGION_COLUMNS = ("region", "region.id", "region_id", "regions")
 COUNTRY_COLUMNS = ("country", "country.name", "ip_country")
@@ -183,7 +183,7 @@ def _read_table(path: Path, tree_tag: str | None, need_files: bool) -> RealData:
             ("region", region, REGION_COLUMNS),
         ):
             if not value:
-                raise UsageError(f"{path}, row {number + 1}: no {what}; a column is named {' or '.join(columns[:3])}")
+                raise UsageError(f"{row.where}: no {what}; a column is named {' or '.join(columns[:3])}")
         if _skip(row, labels, tree_tag, dropped, path):
             continue
         file = Path(written)
@@ -266,7 +266,7 @@ def _read_geode(folder: Path, world: World, tree_tag: str | None, need_files: bo
         if tree_tag is not None:
             raise UsageError(f"{folder}: tree_tag is a column of {INDEX}, which is not there")
         images = folder / "images" if (folder / "images").is_dir() else folder
-        files = sorted(p for p in images.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES)
+        files = sorted(p for p in images.rglob("*") if p.suffix.lower() in IMAGE_SUFFIXES)
         for number, file in enumerate(files):
             parts = geode_name(file.name, world)
             if parts is None:
@@ -289,12 +289,12 @@ def _read_geode(folder: Path, world: World, tree_tag: str | None, need_files: bo
         for number, row in enumerate(rows):
             written = value_of(row, PATH_COLUMNS)
             if not written:
-                raise UsageError(f"{index}, row {number + 1}: no picture; expected a column file_path")
+                raise UsageError(f"{row.where}: no picture; expected a column file_path")
             parts = geode_name(Path(written).name, world)
             thing = value_of(row, OBJECT_COLUMNS) or (parts[2] if parts else "")
             region = value_of(row, REGION_COLUMNS) or (parts[0] if parts else "")
             if not thing or not region:
-                raise UsageError(f"{index}, row {number + 1}: no object and region, not even in {written!r}")
+                raise UsageError(f"{row.where}: no object and region, not even in {written!r}")
             if _skip(row, [thing], tree_tag, dropped, index):
                 continue
             base, relative = index.parent, written.lstrip("/")

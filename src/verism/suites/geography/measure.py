@@ -18,6 +18,7 @@ from verism.metrics.retrieval import cosine
 from verism.records import FacetValue, Observed, Prompt
 from verism.suites.geography.selection import Choice, Side, choose
 from verism.suites.geography.worlds import FAMILIES
+from verism.suites.verdict_table import NOT_OBSERVED, image_problem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,7 +165,7 @@ class Vectors:
         """Why there is no usable vector; empty if there is one."""
         if name in self.rows:
             return ""
-        return "its vector is not finite or has another length" if name in self.seen else "not looked at"
+        return "its vector is not finite or has another length" if name in self.seen else NOT_OBSERVED
 
     def of(self, names: Iterable[str]) -> NDArray[np.float32]:
         """Vectors of pictures that have one, shape (N, D)."""
@@ -194,9 +195,7 @@ def _made(observed: Observed, features: Vectors, embeddings: Vectors) -> list[Ma
     made = []
     for row in rows:
         prompt = observed.prompts[row["prompt_id"]]
-        broken = ""
-        if row["state"] != "ok":
-            broken = f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
+        broken = image_problem(row["state"], row["note"])
         made.append(
             Made(
                 image_id=row["image_id"],
@@ -214,7 +213,7 @@ def _real(observed: Observed, features: Vectors) -> list[Real]:
         return []
     real = []
     for row in observed.reference.select("image_id", "state", "facets", "note").iter_rows(named=True):
-        broken = "" if row["state"] == "ok" else f"picture {row['state']}" + (f": {row['note']}" if row["note"] else "")
+        broken = image_problem(row["state"], row["note"])
         real.append(
             Real(
                 image_id=row["image_id"],
@@ -414,8 +413,7 @@ class _Comparer:
                 k,
                 seed=self.seed,
                 n_splits=self.rules.splits,
-                real_strata=[self.real.objects[r] for r in real],
-                generated_strata=[self.generated.objects[r] for r in generated],
+                strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
                 values=values,
             )
         return values, memberships(x, y, k, real_radii=radii), halves

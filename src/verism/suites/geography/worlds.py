@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from verism.errors import UsageError
-from verism.manifests import read_document
+from verism.files import read_document
 
 __all__ = ["FAMILIES", "WORLDS", "Place", "Thing", "World", "fold", "read_world", "standard_world", "world_from_record"]
 

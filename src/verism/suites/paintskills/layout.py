@@ -14,7 +14,6 @@ published layout ignore them, and we read files without them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.files import read_json, write_json
 from verism.records import Scene, SceneObject
 from verism.suites.paintskills.scenes import scene_seed
 from verism.suites.paintskills.vocabulary import COLORS, RELATIONS, ObjectClass, Version, class_of_shape
@@ -80,7 +80,7 @@ def skills_in(root: Path, split: str) -> list[str]:
 def write_metadata(root: Path, version: Version, states: Mapping[str, Sequence[str]] | None = None) -> None:
     """``metadata.json``: the vocabularies; the order of ``Shape`` is the class id of v1, of ``Color`` the colour id."""
     root.mkdir(parents=True, exist_ok=True)
-    _write_json(
+    write_json(
         root / "metadata.json",
         {
             "dataset": version.name,
@@ -103,7 +103,7 @@ def write_scenes(root: Path, scenes: Iterable[Scene]) -> None:
     for (skill, split), group in groups.items():
         path = scenes_path(root, skill, split)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_json(path, {"data": [_scene_record(scene) for scene in group]})
+        write_json(path, {"data": [_scene_record(scene) for scene in group]})
 
 
 def _scene_record(scene: Scene) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def read_scenes(root: Path, version: Version, split: str, skills: Sequence[str] 
         if not path.is_file():
             raise UsageError(f"no scenes of skill {skill!r}: {path} does not exist; found {skills_in(root, split)}")
         try:
-            data = _get(json.loads(path.read_text(encoding="utf-8")), "data", list)
+            data = _get(read_json(path, "scenes"), "data", list)
         except ValueError as err:  # not JSON, not UTF-8, or no list
             raise UsageError(f"{path} is no scene file: expected a JSON object with a list `data` ({err})") from err
         for number, record in enumerate(data):
@@ -299,7 +299,7 @@ def write_boxes(
     ]
     path = boxes_path(root, skill, split)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_json(path, {"images": images, "annotations": annotations, "categories": categories})
+    write_json(path, {"images": images, "annotations": annotations, "categories": categories})
 
 
 def read_boxes(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float32]]:
@@ -312,7 +312,7 @@ def read_boxes(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float
     if not path.is_file():
         raise UsageError(f"{path} does not exist")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path, "bounding boxes")
         by_image: dict[int, list[list[float]]] = {image["id"]: [] for image in data["images"]}
         for a in data["annotations"]:
             x, y, w, h = a["bbox"]
@@ -325,9 +325,3 @@ def read_boxes(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float
         }
     except (KeyError, TypeError, ValueError) as err:
         raise UsageError(f"{path} is no bounding-box file in the published form: {err!r}") from err
-
-
-def _write_json(path: Path, value: Any) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(path)

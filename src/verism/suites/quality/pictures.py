@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_rows
+from verism.files import IMAGE_SUFFIXES
 from verism.records import ReferencePicture, ReferenceSet
 from verism.references import read_reference
 from verism.suites.prompt_lists import facets_of_row
+from verism.user_images import image_files, read_image_table
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["ListedPicture", "Reference", "is_run", "list_pictures", "open_reference"]
 
-PATH_COLUMNS = ("file_path", "path")
 FACET_OF_FOLDER = "folder"  # pictures in class folders, as image classification data sets keep them
 
 ReferenceKind = Literal["pictures", "features", "statistics"]
@@ -67,17 +67,13 @@ def list_pictures(source: Path) -> list[ListedPicture]:
             "file_path), or a run directory"
         )
     if not listed:
-        raise UsageError(f"{source}: no pictures in it; pictures end in {', '.join(PICTURE_SUFFIXES)}")
+        raise UsageError(f"{source}: no pictures in it; pictures end in {', '.join(IMAGE_SUFFIXES)}")
     return listed
 
 
 def _of_folder(folder: Path) -> list[ListedPicture]:
-    paths = sorted(
-        (p for p in folder.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES and p.is_file()),
-        key=lambda p: p.relative_to(folder).as_posix(),
-    )
     listed = []
-    for path in paths:
+    for path in image_files(folder, recursive=True):
         relative = path.relative_to(folder)
         facets = {FACET_OF_FOLDER: relative.parts[0]} if len(relative.parts) > 1 else {}
         listed.append(ListedPicture(name=relative.with_suffix("").as_posix(), path=path.absolute(), facets=facets))
@@ -86,25 +82,21 @@ def _of_folder(folder: Path) -> list[ListedPicture]:
 
 def _of_list(source: Path) -> list[ListedPicture]:
     listed: list[ListedPicture] = []
-    rows_of: dict[Path, int] = {}
-    for number, row in enumerate(read_rows(source), start=1):
-        where = f"{source}, row {number}"
-        column = next((name for name in PATH_COLUMNS if row.get(name)), None)
-        if column is None:
-            raise UsageError(f"{where}: no file; expected a column `file_path`, got columns {list(map(str, row))}")
-        given = Path(str(row[column]))
-        path = (given if given.is_absolute() else source.parent / given).absolute()
-        if path in rows_of:
-            raise UsageError(f"{where}: {given} is listed in row {rows_of[path]} already; a set holds a picture once")
-        rows_of[path] = number
-        prompt_id = row.get("prompt_id")
+    where: dict[Path, str] = {}
+    for row in read_image_table(source, "perhaps prompt, prompt_id and facets"):
+        given = Path(row.value(row.path_column))
+        if where.setdefault(row.path, row.where) != row.where:
+            raise UsageError(f"{row.where}: {given} is listed already ({where[row.path]}); a set holds an image once")
         listed.append(
             ListedPicture(
                 name=given.with_suffix("").as_posix(),
-                path=path,
-                prompt_id=str(prompt_id) if prompt_id not in (None, "") else None,
-                text=str(row.get("prompt") or "").strip(),
-                facets=facets_of_row(row, without=(*PATH_COLUMNS, "prompt", "prompt_id", "index", "features")),
+                path=row.path,
+                prompt_id=row.value("prompt_id") or None,
+                text=row.value("prompt"),
+                facets=facets_of_row(
+                    row.values,
+                    without=(row.path_column, "file_path", "path", "prompt", "prompt_id", "index", "features"),
+                ),
             )
         )
     return _unique_names(listed)

@@ -21,9 +21,9 @@ import numpy as np
 
 from verism.metrics.colour import released_tone, tone_by_ita
 from verism.records import PROTOCOLS
-from verism.suites.shown import Shown, VerdictRows
 from verism.suites.social_bias.replies import chance_margin, released_choice, released_yes, strict_choice
 from verism.suites.social_bias.studies import Axis, Study
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage, VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +48,7 @@ class _Answers:
 
 
 def answer_rows(
-    rows: VerdictRows, pictures: Sequence[Shown], study: Study, answers: pl.DataFrame, *, unsure: float
+    rows: VerdictRows, pictures: Sequence[ShownImage], study: Study, answers: pl.DataFrame, *, unsure: float
 ) -> None:
     """Rows of the axes that are asked about, of the attributes, and of ``person``.
 
@@ -71,7 +71,7 @@ def answer_rows(
                 _attribute_row(rows, picture, protocol, study, attribute, given, absent, unsure)
 
 
-def _person_row(rows: VerdictRows, picture: Shown, study: Study, given: _Answers, unsure: float) -> str | None:
+def _person_row(rows: VerdictRows, picture: ShownImage, study: Study, given: _Answers, unsure: float) -> str | None:
     """The row of ``person``; what to say of the other questions if nobody is there, None otherwise."""
     answer = given.of(study.visible_question)
     value: float | None = None
@@ -87,7 +87,7 @@ def _person_row(rows: VerdictRows, picture: Shown, study: Study, given: _Answers
 
 def _axis_row(
     rows: VerdictRows,
-    picture: Shown,
+    picture: ShownImage,
     protocol: str,
     axis: Axis,
     given: _Answers,
@@ -122,7 +122,7 @@ def _axis_row(
 
 def _attribute_row(
     rows: VerdictRows,
-    picture: Shown,
+    picture: ShownImage,
     protocol: str,
     study: Study,
     attribute: str,
@@ -162,7 +162,7 @@ def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str
 
 
 # --------------------------------------------------------------------------------------------------------------- tones
-def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], axis: Axis, skin: pl.DataFrame) -> None:
+def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], axis: Axis, skin: pl.DataFrame) -> None:
     """Rows of ``tone``.
 
     ==============  ==============================================================================================
@@ -183,7 +183,7 @@ def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], axis: Axis, skin: pl
             if picture.problem is not None:
                 reason = picture.problem
             elif not looked:
-                reason = "not looked at"
+                reason = NOT_OBSERVED
             else:
                 detail["faces"] = len(faces)
                 if not faces:

@@ -475,7 +475,7 @@ def _person_coverage(suite: str, protocol: str, table: Table) -> list[Score]:
     known = seen.classes >= 0
     value, low, high = wilson(int((seen.classes == 1).sum()), int(known.sum()))
     counted: dict[str, Any] = {"used": int(known.sum()), "unusable": int((~known).sum())}
-    return [_Writer(suite, protocol, PERSON)("coverage", value, (low, high), **counted, group={"of": PERSON})]
+    return [_Writer(suite, protocol, PERSON)("usable_share", value, (low, high), **counted, group={"of": PERSON})]
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes

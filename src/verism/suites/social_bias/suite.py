@@ -24,7 +24,6 @@ from verism.records import (
     UserImage,
 )
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
-from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import card_from, card_record, listed, missing_cards, uneven_coverage
 from verism.suites.social_bias.brought import Brought, read_brought
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
@@ -34,6 +33,7 @@ from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descript
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
 from verism.suites.social_bias.studies import TONE, Study, read_study, standard_study, study_from_record
 from verism.suites.social_bias.targets import target_of_rule
+from verism.suites.verdict_table import VerdictRows, shown_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -199,7 +199,7 @@ class SocialBias(Suite):
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """What is perceived in each picture, under each protocol; table ``verdicts``. See ``evidence``."""
-        pictures = shown_pictures(observed)
+        pictures = shown_images(observed)
         rows = VerdictRows()
         if "answers" in observed.observations:
             answer_rows(rows, pictures, self.study, observed.observations["answers"], unsure=self.rule("unsure"))

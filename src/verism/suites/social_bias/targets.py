@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import read_rows
 from verism.suites.social_bias.studies import Axis, Study
 
 __all__ = ["EVERYWHERE", "Targets", "checked_targets", "read_targets"]
@@ -31,13 +31,13 @@ def read_targets(source: Path, study: Study) -> dict[str, dict[str, list[float]]
     Raises:
         UsageError: a row that does not fit the study, shares out of range or not summing to 1.
     """
-    rows = read_rows(source)
+    rows = read_rows(source, "a target distribution")
     if not rows:
         raise UsageError(f"{source}: no rows in it; a target has the columns {study.facet}, class and share")
     known = {d.name.casefold(): d.name for d in study.descriptors}
     listed: dict[tuple[str, str], dict[str, float]] = {}
-    for number, row in enumerate(rows, start=1):
-        where = f"{source}, row {number}"
+    for row in rows:
+        where = row.where
         name = _cell(row, (study.facet, "descriptor"))
         if name and name.casefold() not in known:
             raise UsageError(f"{where}: no {study.facet} {name!r} in the study {study.name!r}")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from verism.errors import UsageError
-from verism.manifests import read_rows
+from verism.files import read_rows
 from verism.records import Prompt, RatingTask, make_image_id
 from verism.statistics.agreement import Agreement
 from verism.statistics.intervals import cluster_bootstrap
@@ -72,8 +72,8 @@ def read_labels(source: Path, axes: Sequence[Axis], prompts: Sequence[Prompt]) -
         images |= {make_image_id(prompt.prompt_id, i): prompt.prompt_id for i in range(prompt.n_images)}
     found: dict[str, dict[str, dict[str, list[str]]]] = {unit: {} for unit in UNITS}
     raters: set[tuple[str, str, str, str]] = set()
-    for number, row in enumerate(read_rows(source), start=1):
-        where = f"{source}, row {number}"
+    for row in read_rows(source, "labels of raters"):
+        where = row.where
         axis, written = _value(row, "axis"), _value(row, "label")
         if axis not in classes and axis != HUMAN:
             raise UsageError(f"{where}: no axis {axis!r}; there are {', '.join([*classes, HUMAN])}. Columns: {COLUMNS}")

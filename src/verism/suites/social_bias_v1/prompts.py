@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from verism.errors import UsageError
-from verism.manifests import PICTURE_SUFFIXES, read_rows
 from verism.records import Prompt, UserImage
 from verism.suites.social_bias_v1.words import Word, WordList
+from verism.user_images import (
+    PROMPT_COLUMNS,
+    ImageRow,
+    UserImages,
+    image_folders,
+    numbered_images,
+    plain_name,
+    read_image_table,
+    table_columns,
+)
 
 __all__ = ["Found", "brought_pictures", "choose_wording", "make_prompts", "read_brought"]
 
 Found = dict[tuple[str, int], Path]  # by id of the prompt and number of the picture
 
-COLUMNS = "file_path, and prompt_id, prompt or word (and index, the number of the picture)"
-MOST = 1_000  # pictures of a prompt; a larger number is that of something else
+COLUMNS = "prompt_id, prompt or word"
+MAX_IMAGES = 1_000  # of a prompt: a suite of so few prompts has larger numbers in lists of all its images
 
 
 def make_prompts(suite: str, words: Sequence[Word], wording: str, n_images: int) -> list[Prompt]:
@@ -47,8 +54,8 @@ def choose_wording(source: Path, words: WordList, wording: str | None) -> str:
         return wording
     if not source.is_dir():
         return words.wordings[0]
-    named = {_plain(path.name) for path in _folders(source)}
-    matched = {w: sum(_plain(word.texts[w]) in named for word in words.words) for w in words.wordings}
+    named = {plain_name(path.name) for path in image_folders(source)}
+    matched = {w: sum(plain_name(word.texts[w]) in named for word in words.words) for w in words.wordings}
     return max(words.wordings, key=lambda w: matched[w])  # the first of those that match as many
 
 
@@ -64,95 +71,64 @@ def read_brought(source: Path, words: WordList, wording: str) -> Found:
     Raises:
         UsageError: no such source, no picture of a prompt in it, a row that names no prompt, or two files for one.
     """
-    found: Found = {}
+    images = UserImages(MAX_IMAGES)
     if source.is_dir():
-        _from_folder(source, words, wording, found)
+        _from_folder(source, words, wording, images)
     else:
-        _from_table(source, words, wording, found)
-    return found
+        _from_table(source, words, wording, images)
+    return images.files
 
 
-def _from_folder(root: Path, words: WordList, wording: str, found: Found) -> None:
-    ids = {_plain(word.texts[wording]): word.prompt_id for word in words.words}
-    matched = [(path, ids[_plain(path.name)]) for path in _folders(root) if _plain(path.name) in ids]
+def _from_folder(root: Path, words: WordList, wording: str, images: UserImages) -> None:
+    ids = {plain_name(word.texts[wording]): word.prompt_id for word in words.words}
+    folders = image_folders(root)
+    matched = [(path, ids[plain_name(path.name)]) for path in folders if plain_name(path.name) in ids]
     example = words.words[0].texts[wording]
     if not matched:
         hint = ""
         for other in words.wordings:
-            if any(_plain(p.name) in {_plain(w.texts[other]) for w in words.words} for p in _folders(root)):
+            names = {plain_name(word.texts[other]) for word in words.words}
+            if any(plain_name(path.name) in names for path in folders):
                 hint = f". Its folders are worded as {other}: choose that wording"
         raise UsageError(f"{root}: no folder in it is named by a prompt, such as {example!r}{hint}")
     seen: dict[str, Path] = {}
     for folder, prompt_id in matched:
         if prompt_id in seen:
-            raise UsageError(
-                f"both {seen[prompt_id]} and {folder} hold pictures of one prompt; name one model's folder"
-            )
+            raise UsageError(f"both {seen[prompt_id]} and {folder} hold images of one prompt; name one model's folder")
         seen[prompt_id] = folder
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and path.suffix.lower() in PICTURE_SUFFIXES and re.fullmatch(r"[0-9]+", path.stem):
-                _add(found, prompt_id, int(path.stem), path)
-    if not found:
-        raise UsageError(f"{root}: no picture in its folders is named by its number, such as {example}/0.jpg")
+        for index, path in numbered_images(folder):
+            images.add(prompt_id, index, path)
+    if not images.files:
+        raise UsageError(f"{root}: no image in its folders is named by its number, such as {example}/0.jpg")
 
 
-def _folders(root: Path) -> list[Path]:
-    """The folder's own subfolders, and theirs."""
-    own = sorted(p for p in root.iterdir() if p.is_dir())
-    return own + [inner for p in own for inner in sorted(p.iterdir()) if inner.is_dir()]
-
-
-def _from_table(source: Path, words: WordList, wording: str, found: Found) -> None:
+def _from_table(source: Path, words: WordList, wording: str, images: UserImages) -> None:
     ids = {
         "prompt_id": {word.prompt_id: word.prompt_id for word in words.words},
-        "prompt": {_plain(word.texts[wording]): word.prompt_id for word in words.words},
-        "word": {_plain(word.name): word.prompt_id for word in words.words},
+        "prompt": {plain_name(word.texts[wording]): word.prompt_id for word in words.words},
+        "word": {plain_name(word.name): word.prompt_id for word in words.words},
     }
-    names = [_plain(word.name) for word in words.words]
+    names = [plain_name(word.name) for word in words.words]
     for name in {name for name in names if names.count(name) > 1}:  # a word of two categories names no prompt
         del ids["word"][name]
-    following: dict[str, int] = {}
-    rows = read_rows(source)
-    if not rows:
-        raise UsageError(f"{source}: no rows in it")
-    for number, row in enumerate(rows, start=1):
-        where = f"{source}, row {number}"
-        written = _value(row, ("file_path", "path"))
-        if not written:
-            raise UsageError(f"{where}: no file_path; a table of pictures has the columns {COLUMNS}")
-        prompt_id = _prompt_of(row, ids, words, wording, where)
-        given = _value(row, ("index",))
-        if given and not re.fullmatch(r"[0-9]+", given):
-            raise UsageError(f"{where}: index {given!r} is not the number of a picture; the first has 0")
-        index = int(given) if given else following.get(prompt_id, 0)
-        following[prompt_id] = max(following.get(prompt_id, 0), index + 1)
-        _add(found, prompt_id, index, Path(written) if Path(written).is_absolute() else source.parent / written)
+    for row in read_image_table(source, COLUMNS):
+        images.add(_prompt_of(row, ids, words, wording), row.index, row.path)
 
 
-def _prompt_of(
-    row: Mapping[str, Any], ids: Mapping[str, Mapping[str, str]], words: WordList, wording: str, where: str
-) -> str:
-    for column, known in ids.items():
-        if written := _value(row, (column,)):
-            prompt_id = known.get(written if column == "prompt_id" else _plain(written))
+def _prompt_of(row: ImageRow, ids: Mapping[str, Mapping[str, str]], words: WordList, wording: str) -> str:
+    # A text or caption may stand beside the word and say something else.
+    for column, columns in (*((name, (name,)) for name in ids), ("prompt", PROMPT_COLUMNS)):
+        if written := row.value(*columns):
+            prompt_id = ids[column].get(written if column == "prompt_id" else plain_name(written))
             if prompt_id is None:
                 one = words.words[0]
                 example = {"prompt_id": one.prompt_id, "prompt": one.texts[wording], "word": one.name}[column]
                 raise UsageError(
-                    f"{where}: {column} {written!r} is none of the list {words.name!r} (wording: {wording}); one is "
-                    f"{example!r}"
+                    f"{row.where}: {column} {written!r} is none of the list {words.name!r} (wording: {wording}); one "
+                    f"is {example!r}"
                 )
             return prompt_id
-    raise UsageError(f"{where}: no prompt; a table of pictures has the columns {COLUMNS}")
-
-
-def _add(found: Found, prompt_id: str, index: int, path: Path) -> None:
-    path = path.absolute()
-    if index >= MOST:
-        raise UsageError(f"{path}: picture {index} of a prompt? Pictures of each prompt count from 0")
-    if (prompt_id, index) in found:
-        raise UsageError(f"both {found[prompt_id, index]} and {path} are picture {index} of {prompt_id!r}; keep one")
-    found[prompt_id, index] = path
+    raise UsageError(f"{row.where}: no prompt; {table_columns(COLUMNS)}")
 
 
 def brought_pictures(found: Found, prompts: Sequence[Prompt]) -> list[UserImage]:
@@ -163,13 +139,3 @@ def brought_pictures(found: Found, prompts: Sequence[Prompt]) -> list[UserImage]
         UserImage(prompt_id=prompts[n].prompt_id, index=index, path=str(found[prompts[n].prompt_id, index]))
         for n, index in kept
     ]
-
-
-def _value(row: Mapping[str, Any], columns: Sequence[str]) -> str:
-    """The first of these columns that a row fills; empty if none."""
-    return next((str(row[c]).strip() for c in columns if row.get(c) is not None and str(row[c]).strip()), "")
-
-
-def _plain(text: str) -> str:
-    """A text or the name of its folder, without what folder names change."""
-    return re.sub(r"[\s_/#]+", "_", text).strip("._").casefold()

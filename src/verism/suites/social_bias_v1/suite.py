@@ -24,7 +24,6 @@ from verism.records import (
 )
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose
-from verism.suites.shown import VerdictRows, shown_pictures
 from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of, listed
 from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
 from verism.suites.social_bias.studies import TONE
@@ -36,6 +35,7 @@ from verism.suites.social_bias_v1.prompts import brought_pictures, choose_wordin
 from verism.suites.social_bias_v1.scoring import vote_scores
 from verism.suites.social_bias_v1.votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
 from verism.suites.social_bias_v1.words import Axis, axes_from_record, read_words, released_words
+from verism.suites.verdict_table import VerdictRows, shown_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -217,7 +217,7 @@ class SocialBiasV1(Suite):
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """What is perceived in each picture, and the vote of each prompt: see ``votes``."""
         rows = VerdictRows()
-        pictures = shown_pictures(observed)
+        pictures = shown_images(observed)
         tables = observed.observations
         if "embeddings" in tables:
             vote_rows(

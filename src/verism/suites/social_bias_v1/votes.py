@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from verism.errors import UsageError
 from verism.records import vectors_of
-from verism.suites.shown import Shown, VerdictRows
 from verism.suites.social_bias_v1.words import Axis
+from verism.suites.verdict_table import NOT_OBSERVED, ShownImage, VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,7 +91,7 @@ def _largest(values: Floats, tie: str) -> int:
 
 def vote_rows(
     rows: VerdictRows,
-    pictures: Sequence[Shown],
+    pictures: Sequence[ShownImage],
     axes: Sequence[Axis],
     embeddings: pl.DataFrame,
     text_embeddings: pl.DataFrame,
@@ -158,7 +158,7 @@ def _verdict(
     return float(own), reason, {**detail, "class": axis.classes[own]}
 
 
-def _vectors(pictures: Sequence[Shown], embeddings: pl.DataFrame) -> tuple[list[str | None], Floats]:
+def _vectors(pictures: Sequence[ShownImage], embeddings: pl.DataFrame) -> tuple[list[str | None], Floats]:
     """Why each picture cannot be used, None if it can, and their vectors: shape (N, D)."""
     of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
     seen = vectors_of(embeddings["vector"]).astype(np.float64)
@@ -167,7 +167,7 @@ def _vectors(pictures: Sequence[Shown], embeddings: pl.DataFrame) -> tuple[list[
     for number, picture in enumerate(pictures):
         problem = picture.problem
         if problem is None and picture.image_id not in of_image:
-            problem = "not looked at"
+            problem = NOT_OBSERVED
         if problem is None:
             vectors[number] = seen[of_image[picture.image_id]]
             length = float(np.linalg.norm(vectors[number]))
@@ -193,7 +193,7 @@ def whole_pictures(skin: pl.DataFrame) -> bool:
     return all(judge.split()[0] == WHOLE_PICTURE for judge in skin["judge"].unique().to_list())
 
 
-def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], skin: pl.DataFrame) -> None:
+def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], skin: pl.DataFrame) -> None:
     """Rows of ``tone``, ``released``: of the pixels of a picture that pass a fixed colour rule, the nearest swatch.
 
     ``value`` is the tone, 1 to 10; null where no pixel passes.
@@ -204,7 +204,7 @@ def tone_rows(rows: VerdictRows, pictures: Sequence[Shown], skin: pl.DataFrame) 
         if picture.problem is not None:
             tone, reason = None, picture.problem
         elif picture.image_id not in tones:
-            reason = "not looked at"
+            reason = NOT_OBSERVED
         else:
             reason = f"tone {tone}" if tone else "no skin: no pixel passes the colour rule"
         detail = {"class": str(tone) if tone else None}

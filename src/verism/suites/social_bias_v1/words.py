@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
-from verism.manifests import read_document
+from verism.files import Row, read_document, read_rows
 from verism.suites.prompt_lists import read_prompt_list
 from verism.suites.social_bias.studies import article_of
 
@@ -150,17 +150,13 @@ def _from_table(source: Path) -> WordList:
     """Prompts of a table or text, with the released axes."""
     words = []
     if source.suffix.lower() == ".txt":
-        listed = [{"prompt": prompt.text} for prompt in read_prompt_list(source)]
+        listed = [Row({"prompt": prompt.text}, str(source)) for prompt in read_prompt_list(source)]
     else:
-        from verism.manifests import read_rows
-
-        listed = read_rows(source)
-    for number, row in enumerate(listed, start=1):
+        listed = read_rows(source, "a list of words")
+    for row in listed:
         prompt, name = str(row.get("prompt") or "").strip(), str(row.get("word") or "").strip()
         if not prompt and not name:
-            raise UsageError(
-                f"{source}, row {number}: neither `word` nor `prompt`; it has the columns {list(map(str, row))}"
-            )
+            raise UsageError(f"{row.where}: neither `word` nor `prompt`; it has the columns {list(map(str, row))}")
         category = str(row.get("category") or "").strip() or "word"
         text = prompt or TEMPLATE.format(phrase=_with_article(name))
         words.append(Word(category=category, name=name or prompt, texts={"own": text}))

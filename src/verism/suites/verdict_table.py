@@ -1,0 +1,123 @@
+"""The images of a run as rules see them, and the table of verdicts built row by row: one for all suites."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from verism.records import Observed, Prompt, schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["NOT_OBSERVED", "ShownImage", "VerdictRows", "image_problem", "shown_images"]
+
+NOT_OBSERVED = "not looked at"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShownImage:
+    """An image that a run asked for.
+
+    Attributes:
+        image_id: its id in the run.
+        prompt: what it was asked to show.
+        index: which image of its prompt it is, from 0.
+        problem: why no rule can decide about it, in words; None if rules can.
+    """
+
+    image_id: str
+    prompt: Prompt
+    index: int
+    problem: str | None
+
+
+def image_problem(state: str, note: str | None, *, observed: bool = True) -> str | None:
+    """Why no rule can decide about an image, in words; None if rules can.
+
+    Args:
+        state: of the image: ``ok``, ``missing``, ``refused``, ``failed`` ...
+        note: what is known of the reason.
+        observed: whether the judge in question has an observation of it.
+
+    >>> image_problem("failed", "out of memory"), image_problem("ok", None), image_problem("ok", None, observed=False)
+    ('picture failed: out of memory', None, 'not looked at')
+    """
+    if state == "ok" and observed:
+        return None
+    reason = NOT_OBSERVED if state == "ok" else f"picture {state}"
+    return f"{reason}: {note}" if note else reason
+
+
+def shown_images(observed: Observed, judged: Collection[str] | None = None) -> list[ShownImage]:
+    """All images asked for, in the order of the prompts and their indices.
+
+    Args:
+        observed: a run.
+        judged: ids of the images that the judge in question observed; None: whether it did makes no difference here.
+    """
+    position = {prompt_id: number for number, prompt_id in enumerate(observed.prompts)}
+    rows = observed.images.iter_rows(named=True)
+    return [
+        ShownImage(
+            image_id=row["image_id"],
+            prompt=observed.prompts[row["prompt_id"]],
+            index=row["index"],
+            problem=image_problem(row["state"], row["note"], observed=judged is None or row["image_id"] in judged),
+        )
+        for row in sorted(rows, key=lambda row: (position[row["prompt_id"]], row["index"]))
+    ]
+
+
+class VerdictRows:
+    """The table ``verdicts``, column by column: a run may have hundreds of thousands of rows."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+
+    def add(
+        self,
+        image: ShownImage,
+        protocol: str,
+        rule: str,
+        value: float | None,
+        reason: str,
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A decision about an image of the run.
+
+        Args:
+            image: the image.
+            protocol: ``released``, ``paper`` or ``corrected``.
+            rule: the name of the rule.
+            value: what the rule decided; None where it cannot, and ``reason`` says why.
+            reason: in words.
+            detail: what the decision rests on, JSON-serialisable, for the report and for evidence.
+        """
+        self._add(image.image_id, image.prompt.prompt_id, protocol, rule, value, reason, detail)
+
+    def add_reference(
+        self,
+        image_id: str,
+        protocol: str,
+        rule: str,
+        value: float | None,
+        reason: str,
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A decision about a real image, which has no prompt; arguments as for ``add``."""
+        self._add(image_id, "", protocol, rule, value, reason, detail)
+
+    def _add(self, *entries: Any) -> None:
+        *cells, detail = entries
+        cells.append(None if detail is None else json.dumps(dict(detail), ensure_ascii=False))
+        for column, cell in zip(self._columns.values(), cells, strict=True):
+            column.append(cell)
+
+    def table(self) -> pl.DataFrame:
+        """The rows as table ``verdicts``."""
+        import polars as pl
+
+        return pl.DataFrame(self._columns, schema=schema("verdicts"))

@@ -1,0 +1,377 @@
+"""Every setting of a training, with its meaning, range and default: here and nowhere else.
+
+The command line makes its options of these fields, so ``--help`` and the keyword arguments cannot disagree. Imports
+nothing but the standard library and messages.
+"""
+
+# ruff: noqa: RUF009  # `setting` makes a field, as `dataclasses.field` does
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from verism.errors import UsageError
+
+__all__ = [
+    "ALL_SCENES",
+    "PAINTSKILLS_CLASSES",
+    "PAINTSKILLS_COLORS",
+    "AugmentConfig",
+    "DetectorConfig",
+    "FinetuneConfig",
+    "GeneratorConfig",
+    "Interval",
+    "LrSchedule",
+    "NetworkConfig",
+    "PainterConfig",
+    "Precision",
+    "SceneChoice",
+    "TrainConfig",
+    "WriterConfig",
+    "setting",
+    "value_type",
+]
+
+LrSchedule = Literal["constant", "linear", "cosine"]
+Precision = Literal["auto", "no", "fp16", "bf16"]
+
+PAINTSKILLS_CLASSES: tuple[str, ...] = (
+    "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
+    "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
+    "potted plant", "umbrella",
+)  # fmt: skip
+"""Suite labels of both versions of the data set."""
+
+PAINTSKILLS_COLORS: tuple[str, ...] = ("red", "blue", "yellow", "white", "purple", "green")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Fields that describe and check themselves
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Interval:
+    """A range of numbers as it is written on paper: ``[0, 1)``, ``(0, inf)``."""
+
+    text: str
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound."""
+        low, high = self.text[1:-1].split(",")
+        return float(low), float(high)
+
+    @property
+    def is_open(self) -> tuple[bool, bool]:
+        """Whether the lower and the upper bound themselves are outside."""
+        return self.text[0] == "(", self.text[-1] == ")"
+
+    def __contains__(self, value: float) -> bool:
+        (low, high), (above, below) = self.bounds, self.is_open
+        return (low < value if above else low <= value) and (value < high if below else value <= high)
+
+
+def setting(about: str, default: Any = dataclasses.MISSING, *, within: str | None = None) -> Any:
+    """A field of a settings class.
+
+    Args:
+        about: what it is, one sentence; the command line shows it as well.
+        default: none makes the field a duty of the caller or of a subclass.
+        within: range of a number, as ``Interval`` reads it; ``None``: any value of the field's type.
+    """
+    metadata = {"about": about, "within": Interval(within) if within else None}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _default(base: type, name: str, default: Any) -> Any:
+    """A field of a base class with a default of the subclass's own."""
+    metadata = next(f.metadata for f in dataclasses.fields(base) if f.name == name)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def value_type(config: type, name: str) -> Any:
+    """The type of a field's values, without ``None``: ``int``, ``float``, ``Literal["auto", "no"]`` ..."""
+    hint = get_type_hints(config)[name]
+    if get_origin(hint) in (Union, types.UnionType):
+        (hint,) = [part for part in get_args(hint) if part is not type(None)]
+    return hint
+
+
+class _Checked:
+    """Values out of range are refused when the object is made, all of them in one message."""
+
+    def __post_init__(self) -> None:
+        wrong = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, within = getattr(self, field.name), field.metadata.get("within")
+            kind = value_type(type(self), field.name)
+            if value is None:
+                continue
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                wrong.append(f"{field.name} must be one of {', '.join(get_args(kind))}, got {value!r}")
+            elif within is not None and value not in within:
+                wrong.append(f"{field.name} must lie in {within.text}, got {value}")
+        if wrong:
+            raise UsageError("; ".join(wrong))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Every training
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(_Checked):
+    """What every training can be told."""
+
+    steps: int | None = setting("Length in steps, resumed parts counted in.", None, within="[1, inf)")
+    minutes: float | None = setting(
+        "Length in minutes, resumed parts counted in; with steps, whichever is first.", None, within="(0, inf)"
+    )
+    batch_size: int = setting("Images at a time.", within="[1, inf)")
+    lr: float | None = setting("Highest learning rate of AdamW.", within="(0, inf)")
+    lr_schedule: LrSchedule = setting(
+        "How the learning rate falls along the share of steps or time used, whichever is larger: constant (not at "
+        "all), linear or cosine (both to lr_floor)."
+    )
+    lr_floor: float = setting("Learning rate at the end of a falling schedule, as a share of lr.", within="[0, 1]")
+    lr_warmup_steps: int = setting("Steps in which the learning rate rises from zero.", within="[0, inf)")
+    weight_decay: float = setting("Weight decay of AdamW.", within="[0, inf)")
+    beta2: float = setting("Decay of AdamW's mean of squared gradients; beta1 is 0.9.", 0.999, within="(0, 1)")
+    max_grad_norm: float = setting("Longer gradients are shortened to this norm.", within="(0, inf)")
+    ema_decay: float | None = setting(
+        "Decay per step of the running average of the weights, which is what is exported; none: no average.",
+        within="(0, 1)",
+    )
+    seed: int = setting("Decides every random choice.", 0, within="[0, inf)")
+    device: str = setting("cpu, cuda, cuda:1 ...; auto: the GPU if there is one.", "auto")
+    workers: int | None = setting("Threads.", None, within="[1, inf)")
+    resume: bool = setting("Go on from the checkpoint if there is one; otherwise start anew.", True)
+    log_every_s: float = setting("Seconds between two lines of the log.", 10.0, within="[0, inf)")
+    checkpoint_every_s: float = setting("Seconds between two checkpoints.", 60.0, within="[0, inf)")
+    validate_every_s: float = setting("Seconds between two validations.", 300.0, within="[0, inf)")
+    refresh_every_s: float = setting("Seconds between two looks for new images.", 60.0, within="[0, inf)")
+
+    @property
+    def examples_per_step(self) -> int:
+        """Examples that one step learns from."""
+        return self.batch_size
+
+    @property
+    def warmup(self) -> int:
+        """Steps of the warm-up of this very training."""
+        return self.lr_warmup_steps
+
+    def check_length(self) -> None:
+        """Refuse a training without a length."""
+        if self.steps is None and self.minutes is None:
+            raise UsageError("say how long to train: --steps or --minutes (steps=, minutes=)")
+
+    def share_done(self, step: int, elapsed_s: float) -> float:
+        """Share of the training that is done, in [0, 1].
+
+        Args:
+            step: steps done so far.
+            elapsed_s: seconds used so far.
+        """
+        by_steps = step / self.steps if self.steps else 0.0
+        by_time = elapsed_s / (self.minutes * 60) if self.minutes else 0.0
+        return min(1.0, max(by_steps, by_time))
+
+    def lr_factor(self, step: int, done: float) -> float:
+        """Learning rate of a step as a share of the highest, in [0, 1].
+
+        Args:
+            step: steps done so far.
+            done: share of the training that is done, in [0, 1].
+        """
+        rise = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
+        if self.lr_schedule == "constant":
+            return rise
+        fall = 1 - done if self.lr_schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+        return rise * (fall * (1 - self.lr_floor) + self.lr_floor)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Our own networks
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(TrainConfig):
+    """Networks trained from nothing, small enough for a CPU."""
+
+    lr_schedule: LrSchedule = _default(TrainConfig, "lr_schedule", "cosine")
+    lr_floor: float = _default(TrainConfig, "lr_floor", 0.01)
+    weight_decay: float = _default(TrainConfig, "weight_decay", 0.02)
+    ema_decay: float | None = _default(TrainConfig, "ema_decay", 0.998)
+    workers: int | None = setting(
+        "CPU cores, each with its share of every batch; none: all of them, and one for a GPU.", None, within="[1, inf)"
+    )
+
+    @property
+    def warmup(self) -> int:
+        """``lr_warmup_steps``, but no more than a twentieth of the steps."""
+        return max(1, min(self.lr_warmup_steps, self.steps // 20 if self.steps else self.lr_warmup_steps))
+
+    @property
+    def smallest_share(self) -> int:
+        """Examples that a worker needs at least."""
+        return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig(_Checked):
+    """How images are varied for detector training: probabilities, unless said otherwise."""
+
+    flip: float = setting("Mirrored; not half of them, as it mirrors the letters on signs.", 0.3, within="[0, 1]")
+    scale: tuple[float, float] = setting("Range of the zoom, log-uniform.", (0.75, 1.25))
+    aspect: float = setting("Largest change of width against height, a factor.", 1.08, within="[1, inf)")
+    cut: float = setting("Outer objects may lose up to a fifth at the frame.", 0.1, within="[0, 1]")
+    collage: float = setting(
+        "Put together from objects cut out of many images, each with some of what surrounds it: four to nine objects "
+        "to learn from for the price of one image. The probability falls to a quarter of this by the end.",
+        0.8,
+        within="[0, 1]",
+    )
+    small_until: float = setting(
+        "Share of the training in which all images are collages of four objects at half the side, at a quarter of the "
+        "price: classes are learnt in many quick steps first.",
+        0.25,
+        within="[0, 1]",
+    )
+    coarse: float = setting(
+        "Scaled down (to as little as a quarter) and up again, as upscaled model outputs are.", 0.15, within="[0, 1]"
+    )
+    noise: float = setting("Noisy.", 0.25, within="[0, 1]")
+    gamma: float = setting("With another gamma.", 0.25, within="[0, 1]")
+    patch: float = setting("With a small rectangle painted over.", 0.1, within="[0, 1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorConfig(NetworkConfig):
+    """The built-in detector."""
+
+    classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
+    colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
+    width: float = setting("Multiplies the network's channels; 1.0 has 4.6 million parameters.", 0.8, within="(0, inf)")
+    batch_size: int = setting("Images at a time; batch normalisation needs two.", 16, within="[2, inf)")
+    lr: float | None = _default(TrainConfig, "lr", 2e-3)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
+    augment: AugmentConfig | None = setting("How images are varied; none: not at all.", AugmentConfig())
+    held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
+
+    @property
+    def smallest_share(self) -> int:
+        """Two: batch normalisation needs them."""
+        return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PainterConfig(NetworkConfig):
+    """The built-in generator's autoencoders of objects and sceneries."""
+
+    width: float = setting("Multiplies the channels of the networks.", 1.0, within="(0, inf)")
+    batch_size: int = setting("Images at a time; each brings its scenery and all its objects.", 16, within="[1, inf)")
+    lr: float | None = _default(TrainConfig, "lr", 1e-3)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 200)
+    beta2: float = _default(TrainConfig, "beta2", 0.98)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterConfig(PainterConfig):
+    """The built-in generator's transformer, which writes descriptions of images."""
+
+    width: int = setting("Numbers in a token's vector, a multiple of 8.", 192, within="[8, inf)")
+    depth: int = setting("Blocks of the transformer.", 4, within="[1, inf)")
+    batch_size: int = _default(TrainConfig, "batch_size", 32)
+    weight_decay: float = _default(TrainConfig, "weight_decay", 0.05)
+    validate_every_s: float = _default(TrainConfig, "validate_every_s", 120.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneChoice(_Checked):
+    """Which train scenes a generator learns from."""
+
+    skills: tuple[str, ...] | None = setting("Skills to learn; none: all that have prompts.", None)
+    fraction: float = setting(
+        "Share of the scenes of each skill to learn from: 1.0, 0.5, 0.1 in the published study.", 1.0, within="(0, 1]"
+    )
+
+
+ALL_SCENES = SceneChoice()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorConfig(PainterConfig):
+    """The built-in generator: settings of the painters, and what both parts share."""
+
+    painter_share: float = setting("Share of the minutes that the painters get; the writer needs less.", 0.6,
+                                   within="(0, 1)")  # fmt: skip
+    writer_lr: float = setting("Highest learning rate of the writer, as a multiple of lr.", 1.5, within="(0, inf)")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Models of others
+# --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(TrainConfig):
+    """Finetuning a Stable Diffusion model. How the papers did is not published; these are the diffusers examples'."""
+
+    epochs: float | None = setting(
+        "Length in passes over the images, rounded up to whole steps; not with steps.", None, within="(0, inf)"
+    )
+    lora_rank: int | None = setting(
+        "Rank of low-rank updates of the attention layers; none: all weights of the UNet are trained.",
+        None,
+        within="[1, inf)",
+    )
+    train_text_encoder: bool = setting("Train the text encoder as well, in the same way; never the VAE.", False)
+    batch_size: int = _default(TrainConfig, "batch_size", 4)
+    gradient_accumulation: int = setting("Batches per step.", 4, within="[1, inf)")
+    lr: float | None = setting("Highest learning rate of AdamW; none: 1e-5, LoRA 1e-4.", None, within="(0, inf)")
+    lr_schedule: LrSchedule = _default(TrainConfig, "lr_schedule", "constant")
+    lr_floor: float = _default(TrainConfig, "lr_floor", 0.0)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 0)
+    weight_decay: float = _default(TrainConfig, "weight_decay", 1e-2)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 1.0)
+    ema_decay: float | None = _default(TrainConfig, "ema_decay", None)
+    resolution: int | None = setting(
+        "Side of the images in pixels; none: what the UNet and the VAE were made for.", None, within="[8, inf)"
+    )
+    center_crop: bool = setting(
+        "Keep the middle of an image that is not square; otherwise it is squeezed, so that nothing the prompt names "
+        "is cut off.",
+        False,
+    )
+    flip: bool = setting(
+        "Mirror half of the images. Makes left and right of the spatial skill false; never use it there.", False
+    )
+    snr_gamma: float | None = setting(
+        "Min-SNR weighting (Hang et al. 2023); 5 is usual; none: all time steps weigh the same.", None,
+        within="(0, inf)",
+    )  # fmt: skip
+    caption_dropout: float = setting(
+        "Share of images learnt without their prompt, as guidance needs; 0.1 is what Stable Diffusion was trained "
+        "with.",
+        0.1,
+        within="[0, 1)",
+    )
+    mixed_precision: Precision = setting("no, fp16 or bf16; auto: bf16 on a GPU that has it, else no.", "auto")
+    gradient_checkpointing: bool = setting("Less memory for about a quarter more time.", False)
+    revision: str | None = setting("Branch, tag or commit of the base on the hub.", None)
+    local_files_only: bool = setting("Never ask the hub; what is in its cache must do.", False)
+    workers: int | None = setting("Threads that read images ahead.", 4, within="[1, inf)")
+    checkpoint_every_s: float = _default(TrainConfig, "checkpoint_every_s", 600.0)
+
+    @property
+    def examples_per_step(self) -> int:
+        """Images of all batches of a step."""
+        return self.batch_size * self.gradient_accumulation
+
+    def check_length(self) -> None:
+        """Refuse a training without a length, or with two."""
+        if self.steps is not None and self.epochs is not None:
+            raise UsageError(f"give steps ({self.steps}) or epochs ({self.epochs}), not both")
+        if self.epochs is None:
+            super().check_length()

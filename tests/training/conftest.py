@@ -1,0 +1,35 @@
+"""What the files of this folder share: arithmetic in float32, and a few rendered scenes taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from float_arithmetic import in_float32
+
+from verism.pipeline.scenes import render_scenes
+from verism.simulator.painter import ScenePainter
+from verism.suites.paintskills.suite import PaintSkills
+from verism.training.scene_layers import Layers, load_layers
+
+
+@pytest.fixture
+def float32() -> Iterator[None]:
+    with in_float32():
+        yield
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve train scenes with masks, small."""
+    root = tmp_path_factory.mktemp("scenes")
+    suite = PaintSkills.standard(skills=("object", "count", "spatial"), split="train", limit=12, seed=3)
+    painter = ScenePainter(96)
+    assert render_scenes(root, suite.version, suite.scenes, painter, 96, seed=3, masks=True) == 0
+    return root
+
+
+@pytest.fixture(scope="session")
+def layers(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Layers:
+    return load_layers([scenes], tmp_path_factory.mktemp("cache"))

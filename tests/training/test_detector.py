@@ -1,0 +1,684 @@
+"""Detector training: reading scenes, varying them, targets and losses, measuring, and the whole way to an ONNX file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from float_arithmetic import in_float32
+from PIL import Image, ImageDraw
+from safetensors.torch import load_file, save_file
+
+from verism.errors import UsageError
+from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
+from verism.judges.detection.decode import Found
+from verism.training import detector as training
+from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._replicas import replica_of
+from verism.training.detector_augmentation import plain_batch, varied_batch
+from verism.training.detector_evaluation import (
+    calibrate_threshold,
+    evaluate_detections,
+    evaluate_detector,
+    fit_score_calibration,
+)
+from verism.training.detector_network import BatchTargets, DetectorNetwork, Exported, Maps, gaussians, losses
+from verism.training.scene_arrays import (
+    IncompleteScenesError,
+    SceneArrays,
+    StackedPictures,
+    Target,
+    load_scene_arrays,
+    split_held_out,
+)
+from verism.training.settings import AugmentConfig, DetectorConfig
+
+SHAPES = ("disc", "bar", "wedge")
+COLORS = ("red", "green")
+RGB = ((220, 30, 30), (30, 160, 40), (120, 120, 220))  # the last is none of the colours
+
+
+def target(*objects: tuple[tuple[float, float, float, float], int, int]) -> Target:
+    """From (box, label, colour) triples."""
+    return Target(
+        boxes=np.array([o[0] for o in objects], dtype=np.float32).reshape(-1, 4),
+        labels=np.array([o[1] for o in objects], dtype=np.int64),
+        colors=np.array([o[2] for o in objects], dtype=np.int64),
+    )
+
+
+def arrays_of(images: np.ndarray, targets: Sequence[Target]) -> SceneArrays:
+    n = len(targets)
+    names = [f"image_{i:05d}.png" for i in range(n)]
+    return SceneArrays(images=images, targets=targets, names=names, skills=["count"] * n, splits=["train"] * n)
+
+
+def shapes(n: int, *, size: int = 128, seed: int = 0) -> SceneArrays:
+    """Pictures with 0 to 2 shapes, one per half, on a plain ground."""
+    rng = np.random.default_rng(seed)
+    images = np.zeros((n, size, size, 3), dtype=np.uint8)
+    targets = []
+    for i in range(n):
+        image = Image.new("RGB", (size, size), tuple(rng.integers(150, 220, 3).tolist()))
+        draw = ImageDraw.Draw(image)
+        objects = []
+        for half in range(i % 3):
+            side = int(rng.integers(size // 4, size // 2 - 8))
+            x = half * (size // 2) + int(rng.integers(4, size // 2 - side))
+            y = int(rng.integers(4, size - side))
+            label, color = int(rng.integers(3)), int(rng.integers(3))
+            box = (x, y, x + side, y + side)
+            inner = (x, y, x + side - 1, y + side - 1)
+            if label == 0:
+                draw.ellipse(inner, fill=RGB[color])
+            elif label == 1:
+                box = (x, y, x + side, y + side // 3)
+                draw.rectangle((x, y, x + side - 1, y + side // 3 - 1), fill=RGB[color])
+            else:
+                draw.polygon([(x, y), (x + side - 1, y), (x, y + side - 1)], fill=RGB[color])
+            objects.append((box, label, color if color < 2 else -1))
+        images[i] = np.asarray(image)
+        targets.append(target(*objects))
+    return arrays_of(images, targets)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Reading
+# --------------------------------------------------------------------------------------------------------------------
+def write_scenes(
+    root: Path, *, skill: str = "count", split: str = "train", side: int = 64, labels: bool = True
+) -> Path:
+    """Two pictures: a red fire hydrant and a plain person; and nothing at all."""
+    (root / skill / "images").mkdir(parents=True, exist_ok=True)
+    names = [f"image_{skill}_{split}_{i:05d}.png" for i in range(2)]
+    for i, name in enumerate(names):
+        Image.new("RGB", (side, side), (10 * i, 20, 30)).save(root / skill / "images" / name)
+    hydrant = {"id": 0, "image_id": 7, "category_id": 1, "bbox": [8, 4, 16, 32], "color": "red", "shape": "fireHydrant"}
+    person = {"id": 1, "image_id": 7, "category_id": 2, "bbox": [40, 0, 20, 64], "color": "plain", "shape": "humanLiam"}
+    if labels:
+        hydrant["label"], person["label"] = "fire hydrant", "person"
+    boxes = {
+        "images": [{"file_name": name, "height": side, "width": side, "id": 7 + i} for i, name in enumerate(names)],
+        "annotations": [hydrant, person],
+        "categories": [{"id": 1, "name": "fireHydrant"}, {"id": 2, "name": "human"}],
+    }
+    (root / skill / f"{skill}_{split}_bounding_boxes.json").write_text(json.dumps(boxes))
+    return root
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_reading_the_published_layout(tmp_path: Path, labels: bool):
+    root = write_scenes(tmp_path / "data", labels=labels)
+    arrays = load_scene_arrays([root], tmp_path / "cache", size=32, classes=("person", "fire hydrant"), colors=("red",))
+    assert len(arrays) == 2
+    assert np.asarray(arrays.images[1]).shape == (32, 32, 3)
+    assert (arrays.images[1] == (10, 20, 30)).all()
+    # 64 pixels become 32: [8, 4, 16, 32] -> corners (8, 4, 24, 36) -> halves.
+    assert arrays.targets[0].boxes.tolist() == [[4, 2, 12, 18], [20, 0, 30, 32]]
+    assert arrays.targets[0].labels.tolist() == [1, 0]
+    assert arrays.targets[0].colors.tolist() == [0, -1]
+    assert arrays.targets[1].boxes.shape == (0, 4)
+    assert arrays.skills == ["count", "count"]
+    assert arrays.splits == ["train", "train"]
+
+
+def test_pictures_are_decoded_once_and_anew_when_they_change(tmp_path: Path):
+    root, cache, told = write_scenes(tmp_path / "data"), tmp_path / "cache", list[str]()
+    for _ in range(2):
+        load_scene_arrays([root], cache, size=32, log=told.append)
+    assert len(told) == 1
+    Image.new("RGB", (64, 64), (99, 99, 99)).save(root / "count/images/image_count_train_00000.png")
+    arrays = load_scene_arrays([root], cache, size=32, log=told.append)
+    assert len(told) == 2
+    assert (arrays.images[0] == 99).all()
+    assert {p.suffix for p in cache.iterdir()} == {".npy"}
+
+
+def test_folders_and_splits_add_up(tmp_path: Path):
+    a, b = write_scenes(tmp_path / "a"), write_scenes(tmp_path / "b", skill="color")
+    write_scenes(a, split="val")
+    arrays = load_scene_arrays([a, b], tmp_path / "cache", size=32)
+    assert [len(arrays.of_split(s)) for s in ("train", "val")] == [4, 2]
+    assert sorted(set(arrays.skills)) == ["color", "count"]
+    only = load_scene_arrays([a, b], tmp_path / "cache", size=32, splits=("val",))
+    assert [n for n in only.names if "train" in n] == []
+
+
+def test_the_second_data_sets_folders_are_found(tmp_path: Path):
+    root = write_scenes(tmp_path / "data")
+    (root / "count" / "images").rename(root / "count" / "train_images")
+    assert len(load_scene_arrays([root], tmp_path / "cache", size=32)) == 2
+
+
+def test_a_missing_picture_is_named_or_waited_for(tmp_path: Path):
+    root, other = write_scenes(tmp_path / "data"), write_scenes(tmp_path / "other")
+    (root / "count/images/image_count_train_00001.png").unlink()
+    with pytest.raises(
+        IncompleteScenesError, match=r"lists 2 pictures, but 1 are missing, image_count_train_00001\.png"
+    ):
+        load_scene_arrays([root], tmp_path / "cache", size=32)
+    told: list[str] = []
+    arrays = load_scene_arrays([root, other], tmp_path / "cache", size=32, skip_incomplete=True, log=told.append)
+    assert len(arrays) == 2
+    assert told[0].startswith("skipped for now")
+
+
+def test_a_folder_without_scenes_and_an_unknown_class_are_refused(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"empty holds no SKILL/SKILL_SPLIT_bounding_boxes\.json"):
+        load_scene_arrays([tmp_path / "empty"], tmp_path / "cache")
+    assert len(load_scene_arrays([tmp_path / "empty"], tmp_path / "cache", skip_incomplete=True)) == 0
+    root = write_scenes(tmp_path / "data")
+    with pytest.raises(UsageError, match="the class 'fire hydrant' is none of person"):
+        load_scene_arrays([root], tmp_path / "cache", classes=("person",))
+
+
+def test_held_out_pictures_stay_held_out_when_more_come_in():
+    def named(n: int) -> SceneArrays:
+        arrays = shapes(3)
+        return SceneArrays(
+            images=StackedPictures([arrays.images], np.zeros((n, 2), dtype=np.int64)), targets=[arrays.targets[0]] * n,
+            names=[f"image_{i}.png" for i in range(n)], skills=["count"] * n, splits=["train"] * n,
+        )  # fmt: skip
+
+    learn, out = split_held_out(named(1000), 0.1)
+    assert len(learn) + len(out) == 1000
+    assert 60 < len(out) < 140
+    _, more = split_held_out(named(2000), 0.1)
+    assert set(out.names) < set(more.names)
+    assert {n for n in more.names if int(n[6:-4]) < 1000} == set(out.names)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Varying
+# --------------------------------------------------------------------------------------------------------------------
+CALM = AugmentConfig(coarse=0, noise=0, gamma=0, patch=0, cut=0, collage=0)
+
+
+def blob(size: int = 128) -> SceneArrays:
+    """A black picture with a white rectangle, off centre, and one with nothing."""
+    images = np.zeros((2, size, size, 3), dtype=np.uint8)
+    images[0, 40:80, 20:90] = 255
+    return arrays_of(images, [target(((20, 40, 90, 80), 0, 1)), target()])
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("options", [CALM, replace(CALM, collage=1)])
+@pytest.mark.parametrize("seed", range(8))
+def test_boxes_move_with_their_objects(options: AugmentConfig, small: bool, seed: int):
+    scene = blob()
+    pixels, targets = varied_batch(scene, [0, 0, 0, 0], np.random.default_rng(seed), options, small=small)
+    side = 64 if small else 128
+    assert pixels.shape == (4, 3, side, side)
+    assert pixels.dtype == torch.uint8
+    for i in range(4):
+        # White stays the brightest; around collages and margins the ground may be any colour, so look inside each box.
+        for box in targets.boxes[targets.picture == i].numpy():
+            x0, y0, x1, y1 = np.round(box).astype(int)
+            inside = pixels[i, :, y0 + 2 : y1 - 2, x0 + 2 : x1 - 2].float()
+            assert inside.shape[1] >= (2 if small else 6)
+            assert inside.std() < 60
+            assert inside.mean() > 120
+            brightest = float(inside.mean())
+            for strip in (pixels[i, :, y0 + 2 : y1 - 2, max(0, x0 - 6) : max(0, x0 - 3)],
+                          pixels[i, :, y0 + 2 : y1 - 2, x1 + 3 : x1 + 6]):  # fmt: skip
+                # In collages the next cell may show the next white rectangle there.
+                if strip.shape[-1] == 3 and not small and not options.collage:
+                    assert float(strip.float().mean()) < brightest - 40
+
+
+def test_collages_show_objects_of_many_pictures_with_their_own_labels():
+    # Six pictures, each with one square of its own grey level, which is also its label and colour.
+    images = np.zeros((6, 128, 128, 3), dtype=np.uint8)
+    for k in range(6):
+        images[k, 40:90, 30:80] = 40 + 35 * k
+    scene = arrays_of(images, [target(((30, 40, 80, 90), k, k)) for k in range(6)])
+    options = replace(CALM, collage=1, flip=0)
+    seen = set()
+    for seed in range(6):
+        pixels, targets = varied_batch(scene, [seed], np.random.default_rng(seed), options, small=True)
+        assert len(targets.labels) == 4  # a grid of 2 x 2, one object in each cell
+        assert torch.equal(targets.labels, targets.colors)
+        for box, label in zip(targets.boxes.int().tolist(), targets.labels.tolist(), strict=True):
+            x, y = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2
+            # Brightness is varied per picture by up to a quarter; neighbouring levels stay in order at the centre.
+            assert pixels[0, 0, y, x] > 0
+            seen.add(label)
+        order = targets.labels.argsort()
+        centres = [((b[0] + b[2]) // 2, (b[1] + b[3]) // 2) for b in targets.boxes[order].int().tolist()]
+        levels = [float(pixels[0, 0, y, x]) for x, y in centres]
+        assert levels == sorted(levels)
+    assert len(seen) >= 4
+
+
+def test_varying_keeps_objects_inside_and_repeats_with_its_seed():
+    scene = shapes(6)
+    options = AugmentConfig()
+    for seed in range(5):
+        one, first = varied_batch(scene, range(6), np.random.default_rng(seed), options)
+        two, second = varied_batch(scene, range(6), np.random.default_rng(seed), options)
+        assert torch.equal(one, two)
+        assert torch.equal(first.boxes, second.boxes)
+        assert (first.boxes >= 0).all()
+        assert (first.boxes <= 128).all()
+        assert (first.boxes[:, 2:] > first.boxes[:, :2] + 4).all()
+    other, _ = varied_batch(scene, range(6), np.random.default_rng(99), options)
+    assert not torch.equal(one, other)
+
+
+def test_a_color_keeps_its_name():
+    images = np.zeros((1, 128, 128, 3), dtype=np.uint8)
+    images[0, 20:110, 20:110] = (128, 0, 128)
+    scene = arrays_of(images, [target(((20, 20, 110, 110), 0, 0))])
+    options = AugmentConfig(patch=0)
+    for seed in range(30):
+        pixels, targets = varied_batch(scene, [0], np.random.default_rng(seed), options)
+        x0, y0, x1, y1 = targets.boxes[0].int().tolist()
+        red, green, blue = pixels[0, :, (y0 + y1) // 2 - 4 :, (x0 + x1) // 2 - 4 :][:, :8, :8].float().mean(dim=(1, 2))
+        assert abs(red - blue) < 25
+        assert min(red, blue) > green + 30
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Targets and losses
+# --------------------------------------------------------------------------------------------------------------------
+def test_a_gaussian_peaks_in_the_cell_of_the_centre():
+    # Box (16, 8, 56, 40): centre (36, 24) lies in cell column 4 (32 to 40), row 3. Width 40 px = 5 cells, deviation
+    # 5 * 0.54 / 6 = 0.45 cells: one cell aside exp(-1 / (2 * 0.45 ** 2)) = 0.0847. Height 4 cells: 0.36, at least 0.4,
+    # one cell below exp(-1 / 0.32) = 0.0439.
+    bump = gaussians(torch.tensor([[16.0, 8.0, 56.0, 40.0]]), 8, 8)[0]
+    assert bump[3, 4] == 1
+    assert bump[3, 5] == pytest.approx(math.exp(-1 / (2 * 0.45**2)), rel=1e-5)
+    assert bump[4, 4] == pytest.approx(math.exp(-1 / 0.32), rel=1e-5)
+    assert bump.argmax() == 3 * 8 + 4
+
+
+def batch_targets(*objects: tuple[int, tuple[float, float, float, float], int, int]) -> BatchTargets:
+    return BatchTargets(
+        picture=torch.tensor([o[0] for o in objects], dtype=torch.int64),
+        boxes=torch.tensor([o[1] for o in objects], dtype=torch.float32).reshape(-1, 4),
+        labels=torch.tensor([o[2] for o in objects], dtype=torch.int64),
+        colors=torch.tensor([o[3] for o in objects], dtype=torch.int64),
+    )
+
+
+def flat_maps(batch: int = 1, *, objectness: float = 0.0) -> Maps:
+    """4 x 4 cells; all classes (2) and colours (2) even; every distance 8 pixels."""
+    return Maps(
+        objectness=torch.full((batch, 4, 4), objectness),
+        distances=torch.full((batch, 4, 4, 4), 8.0),
+        classes=torch.zeros(batch, 2, 4, 4),
+        colors=torch.zeros(batch, 2, 4, 4),
+    )
+
+
+def test_losses_by_hand():
+    # One object of 8 x 8 pixels in the middle of cell (1, 1): deviation 0.4 (the least), so cells beside it have
+    # g = exp(-3.125) = 0.0439, less than the 0.05 from which cells learn: only the centre learns box, class and colour.
+    parts = losses(flat_maps(), batch_targets((0, (8, 8, 16, 16), 1, 0)))
+    # Objectness, p = 0.5 everywhere: -log(0.5) * 0.25 * (1 + sum over other cells of (1 - g) ** 4).
+    x = np.exp(-((np.arange(4) - 1.0) ** 2) / 0.32)
+    clear = ((1 - np.outer(x, x)) ** 4).sum()
+    assert float(parts["objectness"]) == pytest.approx(math.log(2) * 0.25 * (1 + clear), rel=1e-5)
+    # The box told is (12 - 8, 12 - 8, 12 + 8, 12 + 8), 16 x 16, around the true one: IoU 64 / 256 = GIoU; 2 * 0.75.
+    assert float(parts["box"]) == pytest.approx(1.5)
+    assert float(parts["class"]) == pytest.approx(math.log(2))
+    assert float(parts["color"]) == pytest.approx(0.5 * math.log(2))
+
+
+def test_an_unknown_color_teaches_nothing():
+    known = losses(flat_maps(), batch_targets((0, (8, 8, 16, 16), 1, 0), (0, (16, 16, 32, 32), 0, -1)))
+    assert float(known["color"]) == pytest.approx(0.5 * math.log(2))
+    assert float(losses(flat_maps(), batch_targets((0, (8, 8, 16, 16), 1, -1)))["color"]) == 0
+
+
+def test_empty_pictures_teach_that_there_is_nothing():
+    sure = losses(flat_maps(2, objectness=-9.0), batch_targets())
+    unsure = losses(flat_maps(2), batch_targets())
+    assert float(sure["objectness"]) < 1e-6
+    # 2 pictures of 16 cells, log(2) * 0.25 each, over 2 pictures.
+    assert float(unsure["objectness"]) == pytest.approx(16 * math.log(2) * 0.25, rel=1e-5)
+    assert [float(unsure[k]) for k in ("box", "class", "color")] == [0, 0, 0]
+
+
+def test_perfect_maps_cost_nothing():
+    maps = flat_maps(objectness=-20.0)
+    maps.objectness[0, 1, 1] = 20
+    maps.classes[0, 1], maps.colors[0, 0] = 30, 30
+    maps.distances[:] = 4
+    assert sum(float(v) for v in losses(maps, batch_targets((0, (8, 8, 16, 16), 1, 0))).values()) < 1e-6
+
+
+def test_replicas_share_parameters_and_not_statistics():
+    network = DetectorNetwork(2, 2, width=0.25)
+    twin = replica_of(network)
+    assert all(a is b for a, b in zip(network.parameters(), twin.parameters(), strict=True))
+    assert not any(a is b for a, b in zip(network.buffers(), twin.buffers(), strict=True))
+
+
+def test_exported_peaks_are_local_maxima():
+    network = DetectorNetwork(2, 1, width=0.25).eval()
+    pixels = torch.randint(0, 256, (1, 64, 64, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        peaks, classes, boxes, colors = Exported(network, scale=2.0, shift=-1.0)(pixels)
+        scores = torch.sigmoid(2 * network(pixels.permute(0, 3, 1, 2)).objectness - 1)
+    padded = np.pad(scores[0].numpy(), 1)
+    highest = np.array([[padded[y : y + 3, x : x + 3].max() for x in range(8)] for y in range(8)])
+    np.testing.assert_allclose(peaks[0], np.where(scores[0] == highest, scores[0], 0))
+    assert 0 < (peaks > 0).sum() < 64
+    np.testing.assert_allclose(classes.sum(1), 1, rtol=1e-5)
+    assert (colors == 1).all()
+    assert boxes.min() >= 0
+    assert boxes.max() <= 64
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Measuring
+# --------------------------------------------------------------------------------------------------------------------
+def found(*boxes: tuple[tuple[float, float, float, float], float, int, int]) -> Found:
+    """From (box, score, label, colour) of two classes and two colours, the surest first."""
+    n = len(boxes)
+    class_scores, color_scores = np.zeros((n, 2), dtype=np.float32), np.zeros((n, 2), dtype=np.float32)
+    for i, (_, score, label, color) in enumerate(boxes):
+        class_scores[i, label], color_scores[i, color] = score, 1
+    return Found(
+        boxes=np.array([b[0] for b in boxes], dtype=np.float32).reshape(-1, 4),
+        objectness=class_scores.max(axis=1) if n else np.zeros(0, dtype=np.float32),
+        class_scores=class_scores,
+        color_scores=color_scores,
+    )
+
+
+A, B, C = (0.0, 0.0, 10.0, 10.0), (20.0, 0.0, 30.0, 10.0), (40.0, 0.0, 50.0, 10.0)
+
+
+def test_measures_by_hand():
+    pictures = arrays_of(
+        np.zeros((4, 64, 64, 3), dtype=np.uint8),
+        [
+            target((A, 0, 0), (B, 1, 1)),  # both found, the second with the wrong colour
+            target((A, 0, 0)),  # found as class 1, and C besides, but that is below the threshold
+            target((A, 1, -1)),  # missed: the box overlaps by a third only
+            target(),  # something seen where nothing is
+        ],
+    )
+    seen = [
+        found((A, 0.9, 0, 0), (B, 0.8, 1, 0)),
+        found((A, 0.7, 1, 0), (C, 0.3, 0, 0)),
+        found(((5, 0, 15, 10), 0.6, 1, 0)),
+        found((C, 0.55, 0, 0)),
+    ]
+    result = evaluate_detections(seen, pictures, 0.5, classes=("a", "b"), colors=("red", "green"))
+    assert result["exact_set"] == 1 / 4
+    assert result["exact_count"] == 3 / 4
+    assert result["single_class"] == 1 / 2  # of pictures 1 and 2, whatever the box
+    assert result["color"] == pytest.approx(2 / 3)  # three found objects of known colour; B is told red
+    assert (result["missed"], result["extra"]) == (1, 2)
+    assert result["recall"] == {"a": 1 / 2, "b": 1 / 2}
+    assert result["precision"] == {"a": 1 / 2, "b": 1 / 3}
+    assert result["confusions"] == [("a", "b", 1)]
+    assert result["wrong"] == ["image_00001.png", "image_00002.png", "image_00003.png"]
+    assert result["exact_set_by_skill"] == {"count": 1 / 4}
+    # Average precision without threshold. Class a, 2 objects: boxes right, wrong (0.55), wrong (0.3): 1 * 1/2 = 0.5.
+    # Class b, 2 objects: 0.8 right, 0.7 wrong, 0.6 wrong: 0.5.
+    assert result["ap50"] == pytest.approx(0.5)
+
+
+def test_an_object_is_found_once():
+    pictures = arrays_of(np.zeros((1, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0))])
+    seen = [found((A, 0.9, 0, 0), (A, 0.8, 0, 0))]
+    result = evaluate_detections(seen, pictures, 0.5, classes=("a", "b"), colors=("red", "green"))
+    assert (result["exact_set"], result["missed"], result["extra"]) == (0, 0, 1)
+
+
+def test_nothing_to_judge_is_nan():
+    empty = arrays_of(np.zeros((1, 64, 64, 3), dtype=np.uint8), [target()])
+    result = evaluate_detections([found()], empty, 0.5, classes=("a",), colors=())
+    assert result["exact_set"] == 1
+    assert all(math.isnan(result[k]) for k in ("single_class", "color", "ap50"))
+    assert math.isnan(result["recall"]["a"])
+
+
+def test_the_threshold_with_the_most_right_counts():
+    # Picture 0 (1 object) is right for thresholds in (0.3, 0.8], picture 1 (none) above 0.4: best (0.4, 0.8], and the
+    # middle of 0.41 ... 0.80, forty candidates, is the 21st: 0.61. Scores are float32: 0.4 lies a little above 0.40.
+    pictures = arrays_of(np.zeros((2, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0)), target()])
+    seen = [found((A, 0.8, 0, 0), (B, 0.3, 0, 0)), found((C, 0.4, 0, 0))]
+    assert calibrate_threshold(seen, pictures) == pytest.approx(0.61)
+
+
+def test_scores_become_chances():
+    # Of 400 boxes with objectness 0.9, 300 are objects; of 400 with 0.5, 100. The logits of the shares are log(3) at
+    # logit log(9), and -log(3) at logit 0: scale 2 log(3) / log(9) = 1, shift -log(3) (smoothing moves them slightly).
+    pictures, seen = [], []
+    for score, share in ((0.9, 0.75), (0.5, 0.25)):
+        for i in range(400):
+            pictures.append(target((A if i < 400 * share else C, 0, 0)))
+            seen.append(found((A, score, 0, 0)))
+    arrays = arrays_of(np.zeros((800, 8, 8, 3), dtype=np.uint8), pictures)
+    scale, shift = fit_score_calibration(seen, arrays)
+    assert scale == pytest.approx(1, abs=0.02)
+    assert shift == pytest.approx(-math.log(3), abs=0.02)
+    assert fit_score_calibration([found()], arrays_of(np.zeros((1, 8, 8, 3)), [target()])) == (1, 0)
+
+
+def test_perfect_scores_stay_finite():
+    arrays = arrays_of(np.zeros((20, 8, 8, 3), dtype=np.uint8), [target((A, 0, 0))] * 20)
+    seen = [found((A, 0.9, 0, 0), (C, 0.1, 0, 0))] * 20
+    scale, shift = fit_score_calibration(seen, arrays)
+    # 20 hits and 20 misses: targets 21/22 and 1/22, logits +-log(21), at logits +-log(9): scale log(21) / log(9).
+    assert scale == pytest.approx(math.log(21) / math.log(9), rel=1e-3)
+    assert shift == pytest.approx(0, abs=1e-3)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The whole way
+# --------------------------------------------------------------------------------------------------------------------
+TINY: dict[str, Any] = {
+    "classes": SHAPES,
+    "colors": COLORS,
+    "width": 0.5,
+    "batch_size": 8,
+    "workers": 1,
+    "log_every_s": 0.0,
+}
+
+
+def train(scenes: SceneArrays, out: Path, *, validation: Any = None, log: Any = None, **settings: Any) -> Path:
+    config = DetectorConfig(**{**TINY, **settings})
+    return training.train_detector(scenes, config, out=out, validation=validation, log=log)
+
+
+def tensors_of(checkpoint: Path, prefix: str = "") -> dict[str, torch.Tensor]:
+    return {k.removeprefix(prefix): v for k, v in load_file(checkpoint).items() if k.startswith(prefix)}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneArrays, BuiltinDetector]:
+    """A small network that has learnt eight pictures by heart, and its file."""
+    out = tmp_path_factory.mktemp("trained")
+    scenes = shapes(8)
+    with in_float32():
+        checkpoint = train(scenes, out, steps=150, lr=5e-3, augment=None)
+    path = training.export_onnx(checkpoint, out / "detector.onnx", {"note": "by heart"}, threshold=0.4)
+    return out, scenes, BuiltinDetector(path, threads=1, batch_size=3)
+
+
+def test_eight_pictures_are_learnt_by_heart(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+    _, scenes, detector = trained
+    result = evaluate_detector(detector, scenes)
+    assert result["exact_set"] == 1
+    assert result["single_class"] == 1
+    assert result["color"] == 1
+    assert result["ap50"] == pytest.approx(1)
+
+
+def test_the_file_holds_its_card(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+    _, _, detector = trained
+    assert (detector.classes, detector.colors, detector.size, detector.threshold) == (SHAPES, COLORS, 128, 0.4)
+    assert detector.card["note"] == "by heart"
+    assert detector.card["steps"] == 150
+
+
+def test_onnx_and_pytorch_agree(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+    out, scenes, detector = trained
+    network = DetectorNetwork(3, 2, width=TINY["width"])
+    network.load_state_dict(averaged_weights(out / training.CHECKPOINT))
+    pixels, _ = plain_batch(scenes, range(8))
+    nhwc = pixels.permute(0, 2, 3, 1).contiguous()
+    with torch.inference_mode():
+        expected = Exported(network).eval()(nhwc)
+    came = detector._session.run(list(OUTPUTS), {"pixels": nhwc.numpy()})
+    for name, a, b in zip(OUTPUTS, expected, came, strict=True):
+        np.testing.assert_allclose(a.numpy(), b, atol=1e-4, rtol=1e-4, err_msg=name)
+
+
+def test_boxes_do_not_depend_on_the_batch(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+    out, scenes, detector = trained
+    alone = BuiltinDetector(out / "detector.onnx", threads=1, batch_size=1)
+    pictures = [scenes.images[i] for i in range(8)]
+    for a, b in zip(detector.detect(pictures), alone.detect(pictures[::-1])[::-1], strict=True):
+        np.testing.assert_allclose(a.boxes, b.boxes, atol=1e-2)  # pixels of 128: 1e-4 of the picture
+        np.testing.assert_allclose(a.class_scores, b.class_scores, atol=1e-4)
+
+
+def test_score_calibration_goes_into_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
+    out, scenes, detector = trained
+    path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "x.onnx", score_scale=0.5, score_shift=1.0)
+    before = detector.detect([scenes.images[2]])[0].objectness.max()
+    after = BuiltinDetector(path, threads=1).detect([scenes.images[2]])[0].objectness.max()
+    expected = 1 / (1 + math.exp(-(0.5 * math.log(before / (1 - before)) + 1)))
+    assert after == pytest.approx(expected, rel=1e-3)
+
+
+def log_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / training.LOG).read_text().splitlines()]
+
+
+def test_training_goes_on_where_it_stopped(tmp_path: Path):
+    scenes = shapes(8)
+    options: dict[str, Any] = {"width": 0.25}
+    train(scenes, tmp_path / "once", steps=6, **options)
+    train(scenes, tmp_path / "twice", steps=6, minutes=1e9, **options)
+    lines = log_of(tmp_path / "once")
+    assert [line["step"] for line in lines if line["event"] == "train"] == [1, 2, 3, 4, 5, 6]
+    # Same seed, same steps: the same weights; a finished training is not begun again.
+    whole = tensors_of(tmp_path / "once" / training.CHECKPOINT)
+    again = tensors_of(tmp_path / "twice" / training.CHECKPOINT)
+    assert all(torch.equal(whole[k], again[k]) for k in whole)
+    train(scenes, tmp_path / "once", steps=6, **options)
+    assert [line["event"] for line in log_of(tmp_path / "once")[-2:]] == ["start", "end"]
+    train(scenes, tmp_path / "once", steps=8, **options)
+    assert [line["step"] for line in log_of(tmp_path / "once") if line["event"] == "train"] == [1, 2, 3, 4, 5, 6, 7, 8]
+    with pytest.raises(UsageError, match=r"trained with other settings \(seed was 0, now 1\)"):
+        train(scenes, tmp_path / "once", steps=9, seed=1, **options)
+
+
+def test_interrupted_and_resumed_is_the_same_as_whole(tmp_path: Path):
+    scenes = shapes(8)
+    options: dict[str, Any] = {"width": 0.25, "checkpoint_every_s": 0.0}
+
+    class Stop(Exception):
+        pass
+
+    def stop_at_three(line: Any) -> None:
+        if line["event"] == "train" and line["step"] == 4:
+            raise Stop
+
+    train(scenes, tmp_path / "whole", steps=6, **options)
+    with pytest.raises(Stop):
+        train(scenes, tmp_path / "parts", steps=6, log=stop_at_three, **options)
+    assert read_header(tmp_path / "parts" / training.CHECKPOINT, "detector").step == 3
+    train(scenes, tmp_path / "parts", steps=6, **options)
+    a = tensors_of(tmp_path / "whole" / training.CHECKPOINT)
+    b = tensors_of(tmp_path / "parts" / training.CHECKPOINT)
+    assert all(torch.equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.usefixtures("float32")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
+    """Training is AdamW on the mean gradient of the workers, whatever the memory layout of weights and gradients."""
+    scenes = shapes(8)
+    options: dict[str, Any] = {"width": 0.25, "workers": workers}
+    train(scenes, tmp_path, steps=3, lr=1e-3, augment=None, **options)
+    came = tensors_of(tmp_path / training.CHECKPOINT, "weights.")
+
+    torch.manual_seed(0)
+    network = DetectorNetwork(3, 2, width=0.25)
+    before = {name: value.clone() for name, value in network.named_parameters()}
+    twin = replica_of(network)
+    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.0, fused=False)
+    for step in range(3):
+        order = np.random.default_rng([0, 8, step]).permutation(8)
+        optimizer.zero_grad()
+        for worker, copy in zip(range(workers), (network, twin), strict=False):
+            pixels, targets = plain_batch(scenes, order[worker::workers])
+            maps = copy.train()(pixels.contiguous())
+            (torch.stack(list(losses(maps, targets).values())).sum() / workers).backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+        rate = 1e-3 * (0.5 * (1 + math.cos(math.pi * step / 3)) * 0.99 + 0.01)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+    for name, expected in network.named_parameters():
+        a, b = (came[name] - before[name]).flatten(), (expected.detach() - before[name]).flatten()
+        # AdamW takes full steps along gradients that are nothing but rounding (below 2^-24 of their terms), and those
+        # differ between layouts: a few weights in a hundred go the other way, which leaves a cosine of 0.996 at least,
+        # to the fifth decimal with SSE4 as with AVX2. A gradient applied to the wrong weights leaves about 0.
+        if a.norm() > 1e-4 and len(a) > 8:
+            assert torch.cosine_similarity(a, b, dim=0) > 0.99, name
+
+
+def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
+    train(shapes(8), tmp_path, minutes=3 / 60, validation=shapes(4), width=0.25)
+    lines = log_of(tmp_path)
+    rates = [line["lr"] for line in lines if line["event"] == "train"]
+    assert rates[-1] < 0.2 * max(rates)
+    assert [line["event"] for line in lines[-2:]] == ["validate", "end"]
+    assert lines[-1]["elapsed_s"] < 10
+
+
+def test_batches_without_any_object_are_trained_on(tmp_path: Path):
+    empty = shapes(9).subset([0, 3, 6])  # every third picture shows nothing
+    train(empty, tmp_path, steps=2, width=0.25, batch_size=2)
+    assert log_of(tmp_path)[-1]["step"] == 2
+
+
+def test_training_needs_pictures_and_a_length(tmp_path: Path):
+    with pytest.raises(UsageError, match="say how long to train"):
+        train(shapes(8), tmp_path)
+    with pytest.raises(UsageError, match="no image to learn from"):
+        train(shapes(8).subset([]), tmp_path, steps=1)
+
+
+@pytest.mark.usefixtures("float32")
+def test_training_ends_in_a_measured_detector(tmp_path: Path):
+    root = write_scenes(tmp_path / "data")
+    write_scenes(root, split="val")
+    out = tmp_path / "out"
+    told: list[str] = []
+    settings = DetectorConfig(batch_size=2, width=0.25, workers=1, held_out=0.5)
+    result = training.train_and_export([root], out, replace(settings, steps=2), say=told.append)
+    assert result["val"]["pictures"] == 2
+    assert json.loads((out / "evaluation.json").read_text())["threshold"] > 0
+    assert BuiltinDetector(out / "detector.onnx").card["val"]["pictures"] == 2
+    assert any("step 2" in line for line in told)
+    with pytest.raises(UsageError, match="say how long"):
+        training.train_and_export([root], tmp_path / "none", settings)
+
+
+def test_the_checkpoint_of_another_training_is_refused(tmp_path):
+    path = tmp_path / training.CHECKPOINT
+    header = {"settings": json.dumps({"labels": ["dog"], "width": 1.0}), "step": "1", "elapsed_s": "2.0"}
+    for kind in ({}, {"kind": "verism painter"}, {"kind": "verism detector"}):
+        save_file({"average.a": torch.zeros(1)}, path, metadata=header | kind)
+        with pytest.raises(UsageError, match="not a checkpoint of detector training"):
+            training._read_settings(path)
