@@ -17,8 +17,10 @@ from PIL import Image, ImageDraw
 
 from verism.api import evaluate
 from verism.imaging import encode_png
+from verism.manifest import RunSettings, Scoring
 from verism.records import Observed, Prompt, Score, frame, make_image_id
 from verism.store import Run
+from verism.suites.base import complete_scores
 from verism.suites.paintskills.suite import PaintSkills
 
 MakeRun = Callable[..., Run]
@@ -69,8 +71,9 @@ def build_run(
     """
     suite = standard(tuple(skills), limit)
     prompts = [p if text is None else replace(p, text=text) for p in suite.prompts()]
-    settings = {"suite": suite.name, "limit": limit, "seed": 0, "generator": generator}
-    run = Run.start(path, settings, notes={"rules": dict(suite.rules()), "judges": {"detector": judge}})
+    settings = RunSettings(suite=suite.name, suite_settings={"limit": limit}, generator=generator)
+    judges = {} if judge is None else {"detector": judge}
+    run = Run.start(path, settings, scoring=Scoring(rules=suite.all_rules(), judges=judges))
     run.write_prompts(prompts)
     images, boxes = [], []
     for number, prompt in enumerate(prompts):
@@ -158,7 +161,8 @@ def score_run(run: Run, suite: PaintSkills, prompts: Sequence[Prompt], boxes: An
             ):
                 made: Score = replace(base, metric=metric, value=value, ci_low=value - 0.04, ci_high=value + 0.04)
                 scores.append(made)
-    run.write_scores(scores)
+    run.write_scores(complete_scores(suite, scores))
+    run.write_presentation(suite.presentation())
 
 
 @pytest.fixture
@@ -193,8 +197,7 @@ def geography_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
                 "geography",
                 images=write_pictures(folder / f"{name}-pictures", shift=shift, seed=2),
                 reference=real,
-                features=ColourFeatures(),
-                clip=ColourWords(),
+                judges={"features": ColourFeatures(), "clip": ColourWords()},
                 out=folder / name,
             )
         )

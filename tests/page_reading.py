@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from browsing import CHROMIUM, OPTIONS
 
-from verism.reports.html import write_report
+from verism.report_kit import page as pages
+from verism.report_kit.evidence import Evidence
+from verism.specs import Presentation
+from verism.suites.catalogue import suite_class
 
 HOSTILE = "</script><script>window.bad=1</script>{{ 7*7 }}{% raw %}<img src=x onerror=alert(1)>\"'&\u2028"
 
@@ -33,6 +36,27 @@ class Page(HTMLParser):
 
     def section(self, name: str) -> str:
         return self.source.partition(f'<section id="{name}">')[2].partition("</section>")[0]
+
+
+def suite_of(run):
+    """The suite of a run whose settings are made up: what it shows depends on the run alone."""
+    cls = suite_class(run.suite_name)
+    return cls.__new__(cls)
+
+
+def presentation_of(run) -> Presentation:
+    """What a run's suite says of itself."""
+    cls = suite_class(run.suite_name)
+    return Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
+
+
+def evidence_of(runs, **options) -> Evidence:
+    return Evidence.of(runs, [presentation_of(run) for run in runs], **options)
+
+
+def write_report(runs, out: Path, **options) -> Path:
+    known = {"suites": [suite_of(run) for run in runs], "presentations": [presentation_of(run) for run in runs]}
+    return pages.write_report(runs, out, **known | options)
 
 
 def report(runs, out: Path, **options) -> Page:

@@ -11,7 +11,7 @@ import pytest
 
 from verism.errors import UsageError
 from verism.records import Score
-from verism.reports import tables
+from verism.report_kit import tables
 from verism.store import score_records
 
 

@@ -11,14 +11,13 @@ import pytest
 from browsing import CHROMIUM
 from fakes import ColourFeatures, ColourWords
 from measure_runs import picture, score, verdict, write_pictures
-from page_reading import HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
 
 from verism.api import evaluate
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS, Prompt
-from verism.reports import measures
-from verism.reports.html import write_report
-from verism.reports.tables import json_report, terminal_table
+from verism.report_kit import words
+from verism.report_kit.tables import json_report, terminal_table
 from verism.store import Run
 
 NAN = math.nan

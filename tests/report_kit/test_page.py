@@ -11,15 +11,14 @@ from collections import Counter
 
 import pytest
 from browsing import CHROMIUM
-from page_reading import HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
 from PIL import Image
 
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS
 from verism.reports.gallery import _spread_objects, collect, pick
-from verism.reports.html import write_report
-from verism.reports.page import json_in_script
-from verism.reports.tables import Numbers, json_report
+from verism.report_kit.page import json_in_script
+from verism.report_kit.tables import Numbers, json_report
 from verism.store import Run
 
 

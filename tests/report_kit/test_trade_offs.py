@@ -7,9 +7,14 @@ import re
 
 import pytest
 from measure_runs import score
+from page_reading import write_report
 
-from verism.reports.html import write_report
-from verism.reports.trade_offs import differing_setting, trade_offs
+from verism.report_kit.evidence import Evidence
+from verism.report_kit.trade_offs import differing_setting, trade_offs
+from verism.specs import Presentation
+from verism.suites.catalogue import suite_class
+from verism.suites.geography.report import AIMS as GEOGRAPHY
+from verism.suites.quality.report import AIMS as QUALITY
 
 NAN = math.nan
 
@@ -29,12 +34,22 @@ RUNS = [quality(0.9, 0.3, 12), quality(0.7, 0.6, 14), quality(0.6, 0.5, 10), qua
 NAMES = ["a", "b", "c", "d"]
 
 
+def of_scores(scores, suite: str = "quality") -> Evidence:
+    """Evidence of scores alone."""
+    cls = suite_class(suite)
+    presentation = Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
+    names = [chr(ord("a") + n) for n in range(len(scores))]
+    return Evidence(
+        runs=[None] * len(scores), names=names, presentations=[presentation] * len(scores), every=scores, scores=scores
+    )
+
+
 def faint(svg) -> list[bool]:
     return ["faint" in css for css in re.findall(r'<g class="(r\d[^"]*)">', svg)]
 
 
 def test_front_of_every_pair_and_of_all_three():
-    (found,) = trade_offs(RUNS, kind="quality", names=NAMES, labels=NAMES)
+    (found,) = trade_offs(of_scores(RUNS), QUALITY, NAMES)
     assert [p.title for p in found.panels] == [
         "realism and diversity",
         "realism and distance",
@@ -49,21 +64,21 @@ def test_front_of_every_pair_and_of_all_three():
     ]
     assert all(p.versions["paper"] is None for p in found.panels)
     rows = found.rows["corrected"]
-    assert found.measures["corrected"] == ["precision", "coverage", "FID"]
+    assert found.metrics["corrected"] == ["precision", "coverage", "FID"]
     assert [row.unbeaten for row in rows] == [True, True, True, True]
     assert rows[0].cells == [("90.0", "[89.0, 91.0]"), ("30.0", "[28.0, 32.0]"), ("12.00", "[11.00, 13.00]")]
 
 
 def test_a_run_beaten_in_all_is_told_so_and_equal_runs_are_not():
     worse = quality(0.5, 0.4, 30)  # the second has 0.7, 0.6, 14
-    (found,) = trade_offs([*RUNS, worse, RUNS[0]], kind="quality", names=[*NAMES, "e", "f"], labels=[*NAMES, "e", "f"])
+    (found,) = trade_offs(of_scores([*RUNS, worse, RUNS[0]]), QUALITY, [*NAMES, "e", "f"])
     assert [row.unbeaten for row in found.rows["corrected"]] == [True, True, True, True, False, True]
     assert faint(found.panels[0].versions["corrected"]) == [False, False, True, False, True, False]
 
 
 def test_undefined_values_are_in_no_panel_and_on_no_front():
     hole = [score("precision", 0.99), score("coverage", NAN, n_used=0), score("fid", 1.0, higher_is_better=False)]
-    (found,) = trade_offs([*RUNS[:2], hole], kind="quality", names=NAMES[:3], labels=NAMES[:3])
+    (found,) = trade_offs(of_scores([*RUNS[:2], hole]), QUALITY, NAMES[:3])
     assert len(faint(found.panels[0].versions["corrected"])) == 2
     assert len(faint(found.panels[1].versions["corrected"])) == 3
     last = found.rows["corrected"][2]
@@ -73,9 +88,9 @@ def test_undefined_values_are_in_no_panel_and_on_no_front():
 
 
 def test_there_is_nothing_to_trade_with_one_run_or_in_other_suites():
-    assert trade_offs(RUNS[:1], kind="quality", names=["a"], labels=["a"]) == []
-    assert trade_offs(RUNS, kind="alignment", names=NAMES, labels=NAMES) == []
-    assert trade_offs([[], []], kind="quality", names=["a", "b"], labels=["a", "b"]) == []
+    assert trade_offs(of_scores(RUNS[:1]), QUALITY, ["a"]) == []
+    assert trade_offs(of_scores(RUNS), GEOGRAPHY, NAMES) == []
+    assert trade_offs(of_scores([[], []]), QUALITY, ["a", "b"]) == []
 
 
 def test_families_of_prompts_are_not_mixed():
@@ -89,7 +104,7 @@ def test_families_of_prompts_are_not_mixed():
         ]
 
     runs = [[*of("object", 0.0), *of("region", 0.1)], [*of("object", 0.05), *of("region", 0.0)]]
-    found = trade_offs(runs, kind="geography", names=["a", "b"], labels=["a", "b"])
+    found = trade_offs(of_scores(runs, "geography"), GEOGRAPHY, ["a", "b"])
     assert [one.title for one in found] == ["{object}", "{object} in {region}"]
     assert found[0].rows["corrected"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
     assert [row.unbeaten for row in found[1].rows["corrected"]] == [True, True]

@@ -12,7 +12,7 @@ import pytest
 from measure_runs import score
 
 from verism.metrics.colour import MONK_RGB, tone_by_rgb
-from verism.reports.bias_figures import (
+from verism.suites.social_bias.report_figures import (
     Guide,
     Lolly,
     LollyRow,

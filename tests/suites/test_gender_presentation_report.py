@@ -15,15 +15,14 @@ import numpy as np
 import pytest
 from browsing import CHROMIUM
 from measure_runs import make_measured_run, picture, score, verdict
-from page_reading import HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Prompt, Score, make_image_id
-from verism.reports import measures
-from verism.reports.html import write_report
-from verism.reports.presentation_figures import Bar, SymlogAxis, diverging_bars, score_dots, signed, symlog_axis
-from verism.reports.tables import json_report
+from verism.report_kit import words
+from verism.report_kit.plots import Bar, SymlogAxis, diverging_bars, score_dots, signed, symlog_axis
+from verism.report_kit.tables import json_report
 from verism.store import Run
 
 NAN = math.nan

@@ -1,22 +1,56 @@
-"""Which pictures a page of measures shows, and what it says of each."""
+"""Which images the gallery of any suite shows, and what it says of each."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from measure_runs import OBJECTS, PER_CELL, REGIONS, picture, score, verdict
+from page_reading import evidence_of, plain
 
 from verism.errors import UsageError
 from verism.records import Prompt
-from verism.reports.evidence import LINES, collect_evidence
+from verism.report_kit.gallery import LINES, GallerySettings, Tile, collect
 from verism.store import Run
 
+FILTERS = {"region": ("region",), "object": ("object",)}
+QUESTIONS = {"question": ("wrong", "right")}
 
-def tiles_of(run: Run, gallery: int = 1000):
-    return collect_evidence([run], gallery=gallery, embed_pixels=32)
+
+@dataclass(frozen=True)
+class Seen:
+    """A tile as tests read it."""
+
+    tile: Tile
+
+    @property
+    def image_id(self) -> str:
+        return self.tile.shots[0].image_id
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return {p: of[0] for p, of in self.tile.outcomes.items()}
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """What was decided, and why, under the corrected protocol."""
+        found = re.findall(r'<p class="verdict[^>]*data-p="corrected">(.*?)</p>', self.tile.words, re.S)
+        parts = [re.search(r"<b>(.*?)</b>(.*)", line, re.S).groups() for line in found]
+        return [(plain(decided), plain(reason)) for decided, reason in parts]
+
+    @property
+    def nearest(self) -> str:
+        found = re.search(r'<div class="nearest">(.*?)</div>', self.tile.words, re.S)
+        return "" if found is None else plain(found[1])
+
+
+def tiles_of(run: Run, gallery: int = 1000, **settings) -> list[Seen]:
+    more = {"within": "object", "filters": FILTERS} | settings
+    return [Seen(t) for t in collect(evidence_of([run], gallery=gallery, embed_pixels=32), GallerySettings(**more))]
 
 
 def inside(image_id: str, value: float | None, level: str = "region", region: str = "North", **more):
@@ -87,7 +121,7 @@ def test_the_manifold_of_all_objects_decides_in_every_region(measured_run):
         *(inside("few", None), inside("few", 0.0, "object-region")),
     ]
     pictures = [picture(name) for name in ("own", "some", "none", "few")]
-    run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts)
+    run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts, suite="geography")
     tiles = {t.image_id: t for t in tiles_of(run)}
     assert {name: t.outcomes["corrected"] for name, t in tiles.items()} == {
         "own": "right",
@@ -95,7 +129,7 @@ def test_the_manifold_of_all_objects_decides_in_every_region(measured_run):
         "none": "wrong",
         "few": "unusable",
     }
-    assert [line.reason for line in tiles["none"].lines["corrected"]] == [
+    assert [reason for _, reason in tiles["none"].lines] == [
         "region North",
         "region South",
         "object-region North",
@@ -110,7 +144,7 @@ def test_pictures_outside_come_before_those_with_a_low_similarity(measured_run):
         verdicts.append(verdict(f"i{n:02d}", "consistency", n / 100))  # 0 to 3 are below the 10th percentile, 0.039
     run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts)
     (lowest,) = [t for t in tiles_of(run) if t.image_id == "i00"]
-    assert [f"{line.rule} {line.shown}" for line in lowest.lines["corrected"]] == ["consistency 0.000", "inside yes"]
+    assert [decided for decided, _ in lowest.lines] == ["consistency: 0.000", "inside: yes"]
     shown = [t.image_id for t in tiles_of(run) if t.outcomes["corrected"] == "wrong"]
     assert set(shown[:3]) == {"i37", "i38", "i39"}
     assert set(shown[3:]) == {"i00", "i01", "i02", "i03"}
@@ -126,10 +160,8 @@ def test_the_nearest_real_picture_is_shown_with_its_distance(measured_run):
     ]
     run = measured_run("run", [score("x", 1)], pictures=[picture("a"), picture("b")], verdicts=verdicts)
     tiles = {t.image_id: t for t in tiles_of(run)}
-    assert (tiles["a"].neighbour.image_id, tiles["a"].neighbour.distance) == ("real/1", 0.5)
-    assert tiles["a"].neighbour.source is None
-    assert tiles["a"].neighbour.missing == "known by its features alone"
-    assert tiles["b"].neighbour is None
+    assert tiles["a"].nearest == "known by its features alone nearest real image, at distance 0.5 real/1"
+    assert tiles["b"].nearest == ""
 
 
 def test_nearest_pictures_of_a_real_run(geography_run):
@@ -137,24 +169,17 @@ def test_nearest_pictures_of_a_real_run(geography_run):
     assert len(tiles) == len(OBJECTS) * len(REGIONS) * PER_CELL
     real = {row["image_id"]: row for row in geography_run.read("reference").iter_rows(named=True)}
     for tile in tiles:
-        assert tile.neighbour.image_id in real
-        assert tile.neighbour.source.startswith("data:image/")
-        assert tile.neighbour.distance > 0
+        assert tile.nearest.split()[-1] in real
+        assert '<img src="data:image/' in tile.tile.words
     # What was made too bright stands out, and little else.
-    wrong = Counter(t.group for t in tiles if t.outcomes["corrected"] == "wrong" and t.lines["corrected"])
-    outside = Counter(
-        t.group
-        for t in tiles
-        if any(line.rule == "inside" and line.value == 0.0 and line.counts for line in t.lines["corrected"])
-    )
-    assert outside["South"] > 2 * outside["North"]
-    assert wrong["South"] >= outside["South"]
+    wrong = Counter(t.tile.facets["region"][0] for t in tiles if t.outcomes["corrected"] == "wrong" and t.lines)
+    assert wrong["South"] > 2 * wrong["North"]
 
 
 def test_the_sample_is_spread_over_groups_and_the_same_every_time(geography_run):
     tiles = tiles_of(geography_run, gallery=8)
     assert [t.image_id for t in tiles] == [t.image_id for t in tiles_of(Run.open(geography_run.path), gallery=8)]
-    right = [(t.group, t.objects) for t in tiles_of(geography_run) if t.outcomes["corrected"] == "right"]
+    right = [(*t.tile.facets["region"], *t.tile.facets["object"]) for t in tiles_of(geography_run) if t.outcomes["corrected"] == "right"]
     places = len(set(right))
     assert len(set(right[:places])) == places  # every place once before any comes again
 
@@ -163,26 +188,26 @@ def test_questions_are_right_or_wrong_and_the_wrong_ones_are_kept(measured_run):
     n = LINES + 6  # question 10 comes after question 2
     verdicts = [verdict("a", f"question_{k}", 0.0 if k >= n - 1 else 1.0, reason=f"Q{k}?") for k in range(n)]
     run = measured_run("a", [score("x", 1)], pictures=[picture("a")], verdicts=verdicts)
-    (tile,) = tiles_of(run)
-    assert [line.reason for line in tile.lines["corrected"]] == ["Q0?", "Q1?", "Q2?", "Q3?", "Q4?", f"Q{n - 1}?"]
-    assert [line.shown for line in tile.lines["corrected"]] == ["right"] * 5 + ["wrong"]
-    assert tile.more == {"corrected": 6, "released": 0, "paper": 0}
+    (tile,) = tiles_of(run, answers=lambda rule: QUESTIONS.get(rule.partition("_")[0], ("no", "yes")))
+    assert [reason for _, reason in tile.lines] == ["Q0?", "Q1?", "Q2?", "Q3?", "Q4?", f"Q{n - 1}?"]
+    assert [decided.split(": ")[1] for decided, _ in tile.lines] == ["right"] * 5 + ["wrong"]
+    assert re.findall(r'data-p="(\w+)">and (\d+) more', tile.tile.words) == [("corrected", "6")]
 
 
-def test_groups_are_regions_or_the_first_facet_that_says_something(measured_run):
+def test_without_filters_of_the_suite_the_facets_of_the_prompts_are_filters(measured_run):
     prompts = [
-        Prompt(prompt_id="r", suite="geography", text="", facets={"family": "region", "object": "dog", "region": "X"}),
-        Prompt(prompt_id="o", suite="geography", text="", facets={"family": "object", "object": "dog"}),
-        Prompt(prompt_id="s", suite="alignment", text="", facets={"style": "oil"}),
+        Prompt(prompt_id=f"p{n}", suite="alignment", text="", facets={"style": style, "same": "x", "kind": kind})
+        for n, (style, kind) in enumerate([("oil", 1), ("oil", 2), ("ink", 1), (None, 2)])
     ]
     pictures = [picture(p.prompt_id, p.prompt_id) for p in prompts] + [picture("lost", "nobody's")]
-    run = measured_run("a", [score("x", 1)], pictures=pictures, prompts=prompts)
-    tiles = {t.image_id: t for t in tiles_of(run)}
-    assert {name: (t.group, t.form, t.objects) for name, t in tiles.items()} == {
-        "r": ("X", "{object} in {region}", ("dog",)),
-        "o": ("", "{object}", ("dog",)),
-        "s": ("oil", "", ()),
-        "lost": ("", "", ()),
+    run = measured_run("a", [score("x", 1)], pictures=pictures, prompts=prompts, suite="alignment")
+    tiles = {t.image_id: t.tile for t in tiles_of(run, filters=None, within="")}
+    assert {name: dict(t.facets) for name, t in tiles.items()} == {
+        "p0": {"style": ["oil"], "kind": ["1"]},
+        "p1": {"style": ["oil"], "kind": ["2"]},
+        "p2": {"style": ["ink"], "kind": ["1"]},
+        "p3": {"style": [], "kind": ["2"]},
+        "lost": {"style": [], "kind": []},
     }
     assert tiles["lost"].asked == "lost"
 
@@ -196,14 +221,14 @@ def test_vanished_pictures_keep_their_place(geography_run, tmp_path):
     if copy in gone.parents:
         gone.unlink()
         (tile,) = [t for t in tiles_of(run) if t.image_id == row["image_id"]]
-        assert tile.source is None
-        assert "ok when the run was made, now missing" in tile.missing
+        assert tile.tile.shots[0].source is None
+        assert "ok when the run was made, now missing" in tile.tile.shots[0].missing
 
 
 def test_sizes_that_cannot_be_are_refused(measured_run):
     run = measured_run("a", [score("x", 1)])
     with pytest.raises(UsageError, match="gallery must be 0"):
-        collect_evidence([run], gallery=-1, embed_pixels=32)
+        evidence_of([run], gallery=-1, embed_pixels=32)
     with pytest.raises(UsageError, match="embed_pixels must be between"):
-        collect_evidence([run], gallery=1, embed_pixels=5000)
-    assert collect_evidence([run], gallery=10, embed_pixels=32) == []
+        evidence_of([run], gallery=1, embed_pixels=5000)
+    assert tiles_of(run, gallery=10) == []

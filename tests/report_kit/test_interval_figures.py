@@ -8,7 +8,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from verism.records import Score
-from verism.reports import figures
+from verism.report_kit import plots
+from verism.report_kit.gallery import image_boxes
+from verism.suites.paintskills.report import count_heat_map
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 
@@ -32,7 +34,7 @@ def parts(svg: str, tag: str, css: str = "") -> list[ET.Element]:
 
 
 def test_interval_plot_puts_dots_on_a_common_axis():
-    plot = figures.interval_plot(
+    plot = plots.interval_plot(
         rows=["a", "b"],
         columns=["object", "mean"],
         cells=[[score(0.0, 0), score(0.5)], [score(1.0, 0), None]],
@@ -53,7 +55,7 @@ def test_interval_plot_puts_dots_on_a_common_axis():
 
 def test_runs_beyond_the_eighth_differ_in_shape():
     names = [f"run {i}" for i in range(17)]
-    plot = figures.interval_plot(
+    plot = plots.interval_plot(
         rows=names, columns=["c"], cells=[[score(0.5)]] * 17, reference={"c": math.nan}, label="x"
     )
     # 8 circles, 8 squares, 1 diamond; each once as the key and once as the value.
@@ -64,7 +66,7 @@ def test_runs_beyond_the_eighth_differ_in_shape():
 
 
 def test_bars_are_as_long_as_the_value_and_carry_their_counts():
-    bars = figures.facet_bars(levels=["dog", "bus"], rows=["a"], cells=[[score(0.25)], [score(math.nan)]], label="x")
+    bars = plots.facet_bars(levels=["dog", "bus"], rows=["a"], cells=[[score(0.25)], [score(math.nan)]], label="x")
     (bar,) = parts(bars, "rect", "amount")
     assert float(bar.get("width")) == pytest.approx(0.25 * 220)
     assert [t.text for t in parts(bars, "text", "value")] == ["25.0", "–"]
@@ -78,7 +80,7 @@ def test_heat_map_writes_shares_and_pools_far_counts():
         score(0.1, count=1, found=9),
         score(1.0, count=2, found=2),
     ]
-    drawn = figures.count_heat_map(scores=counted, label="x")
+    drawn = count_heat_map(counted, "x")
     # Two asked at most, so columns end at 2 + 4 = 6, which holds 7 and 9 as well: 30 % + 10 %.
     assert "6+" in [t.text for t in parts(drawn, "text", "tick")]
     cells = [
@@ -91,19 +93,19 @@ def test_heat_map_writes_shares_and_pools_far_counts():
 
 def test_boxes_stay_in_the_picture_and_ignore_what_is_no_number():
     boxes = [(-5.0, 10.0, 300.0, 90.0, "dog 0.9", True), (math.nan, 0.0, 1.0, 1.0, "bad", False)]
-    drawn = figures.picture_boxes(width=200, height=100, boxes=boxes)
+    drawn = image_boxes(width=200, height=100, boxes=boxes)
     (box,) = parts(drawn, "rect", "outline")
     assert (box.get("x"), box.get("y"), box.get("width"), box.get("height")) == ("0", "10", "200", "80")
-    assert figures.picture_boxes(width=200, height=100, boxes=[]) is None
+    assert image_boxes(width=200, height=100, boxes=[]) is None
 
 
 def test_every_text_is_escaped():
     cells = [[score(0.5)]]
     for drawn in (
-        figures.interval_plot(rows=[HOSTILE], columns=[HOSTILE], cells=cells, reference={}, label=HOSTILE),
-        figures.facet_bars(levels=[HOSTILE], rows=[HOSTILE], cells=cells, label=HOSTILE),
-        figures.count_heat_map(scores=[score(1.0, count=1, found=1)], label=HOSTILE),
-        figures.picture_boxes(width=9, height=9, boxes=[(0.0, 0.0, 5.0, 5.0, HOSTILE, True)]),
+        plots.interval_plot(rows=[HOSTILE], columns=[HOSTILE], cells=cells, reference={}, label=HOSTILE),
+        plots.facet_bars(levels=[HOSTILE], rows=[HOSTILE], cells=cells, label=HOSTILE),
+        count_heat_map([score(1.0, count=1, found=1)], HOSTILE),
+        image_boxes(width=9, height=9, boxes=[(0.0, 0.0, 5.0, 5.0, HOSTILE, True)]),
     ):
         assert "<script" not in drawn
         root = ET.fromstring(drawn)  # well-formed although the text is not

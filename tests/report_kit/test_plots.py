@@ -10,20 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from measure_runs import score
 
-from verism.reports.plots import (
-    DARKEST,
-    LEFT,
-    PALEST,
-    SIDE,
-    TOP,
-    Placed,
-    Point,
-    axis_of,
-    group_dots,
-    group_map,
-    scatter,
-    trade_off,
-)
+from verism.report_kit.maps import DARKEST, LEFT, PALEST, SIDE, TOP, Placed, Point, group_map, scatter, trade_off
+from verism.report_kit.plots import axis_of, group_dots
 
 NAN = math.nan
 HOSTILE = "</title><script>alert(1)</script>\"'&"
@@ -92,7 +80,8 @@ def test_dots_and_whiskers_lie_at_their_values():
         levels=["North", "South"],
         rows=["a"],
         cells=[[score("precision", 0.5, 0.25, 0.75)], [score("precision", 1.0)]],
-        reference=[0.75, None],
+        baselines=[[score("expected", 0.75)], [None]],
+        unit="%",
         label="x",
     )
     ends = texts(svg)
@@ -115,7 +104,7 @@ def test_dots_of_what_is_undefined_are_dashes():
         levels=["North", "South"],
         rows=["a", "b"],
         cells=[[score("fid", NAN, n_used=0, n_unusable=4, unit="distance"), None], [None, None]],
-        reference=[NAN, None],
+        baselines=[[score("expected", NAN), None], [None, None]],
         label="x",
     )
     assert circles(svg) == []
@@ -146,7 +135,7 @@ def test_shades_of_maps_go_by_their_scale():
         ("cup", "South"): score("consistency", NAN, unit="cosine", n_used=0, n_unusable=2),
     }
     rows, columns = ["dog", "cup", "hat"], ["North", "South"]
-    svg = group_map(rows=rows, columns=columns, cells=cells, scale=(0.2, 0.3), label="x")
+    svg = group_map(rows=rows, columns=columns, cells=cells, scale=(0.2, 0.3), unit="cosine", label="x")
     assert shades(svg) == pytest.approx([PALEST, (PALEST + DARKEST) / 2, DARKEST], abs=1e-3)
     assert "cosine; palest to darkest: 0.200 to 0.300" in texts(svg)
     words = [t.text for t in parsed(svg).iter("text")]
@@ -237,7 +226,7 @@ def test_a_front_of_one_has_no_line_and_no_interval_no_whisker():
 def test_text_of_figures_is_only_text(kind):
     one = score("precision", 0.5, 0.4, 0.6)
     svg = {
-        "dots": lambda: group_dots(levels=[HOSTILE], rows=[HOSTILE], cells=[[one]], reference=[0.5], label=HOSTILE),
+        "dots": lambda: group_dots(levels=[HOSTILE], rows=[HOSTILE], cells=[[one]], baselines=[[one]], label=HOSTILE),
         "map": lambda: group_map(rows=[HOSTILE], columns=[HOSTILE], cells={(HOSTILE, HOSTILE): one}, label=HOSTILE),
         "scatter": lambda: scatter(
             points=[Point(x=0.5, y=0.5, kind=0, told=HOSTILE)],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from verism.imaging import encode_png
+from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, Score, frame
 from verism.store import Run
 
@@ -22,7 +23,7 @@ def score(
     metric: str, value: float, low: float = math.nan, high: float = math.nan, *, group: Any = (), **more: Any
 ) -> Score:
     """A score of 40 pictures under the corrected protocol."""
-    told: dict[str, Any] = {"suite": "made", "protocol": "corrected", "n_used": 40, "n_unusable": 0} | more
+    told: dict[str, Any] = {"suite": "made", "protocol": "corrected", "n_used": 40, "n_unusable": 0, "unit": "share"} | more
     return Score(metric=metric, value=value, ci_low=low, ci_high=high, group=dict(group), **told)
 
 
@@ -60,7 +61,7 @@ def make_measured_run(
     remarks: Sequence[str] = (),
 ) -> Run:
     """A run without any judge, whose scores and verdicts are given."""
-    run = Run.start(path, {"suite": suite, "seed": 0, "generator": generator}, notes={"remarks": list(remarks)})
+    run = Run.start(path, RunSettings(suite=suite, generator=generator), scoring=Scoring(remarks=tuple(remarks)))
     listed = prompts or [Prompt(prompt_id="p", suite=suite, text="a dog", facets={"region": "North", "object": "dog"})]
     run.write_prompts(list(listed))
     run.append("images", frame("images", list(pictures)))

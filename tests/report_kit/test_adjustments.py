@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 from measure_runs import picture, score, verdict
-from page_reading import plain, report
+from page_reading import evidence_of, plain, report
 
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
-from verism.pipeline.comparing import compare_scores
-from verism.reports import tables
-from verism.reports.adjustments import adjusted_rows, as_judged, corrected_by, correction_notes
-from verism.reports.card_page import card_line, card_text, confusion_map, view_of, write_card_page
-from verism.reports.comparison import comparison_table
-from verism.reports.judging import UNMEASURED, judge_panels
+from verism.pipeline.comparison import compare_scores
+from verism.report_kit import tables
+from verism.report_kit.adjustments import adjusted_rows, as_judged, corrected_by, correction_notes
+from verism.report_kit.card_page import card_line, card_text, confusion_map, view_of, write_card_page
+from verism.report_kit.comparison import comparison_table
+from verism.report_kit.evidence import Lookup
+from verism.report_kit.judges import UNMEASURED, judge_panels
+from verism.report_kit.tables import columns_of
 from verism.store import Run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -60,16 +62,17 @@ def card(judge: str = JUDGE, *, counts=((90, 10), (20, 80)), role: str = "detect
 # -------------------------------------------------------------------------------------------------------------- tables
 def test_every_lookup_finds_the_number_as_judged(make_run):
     run = make_run("model-a")
-    before = tables.Numbers(run.scores())
-    after = tables.Numbers(freed(run).scores())
-    assert after.scores == before.scores
-    for column in (*before.skills, tables.MEAN):
-        assert after.cell(column, "corrected") == before.cell(column, "corrected")
-        human = after.adjusted["human"].cell(column, "corrected")
+    before = columns_of(evidence_of([run]))
+    judged = {c: before.cell(0, c, "corrected") for c in before.columns}
+    after = columns_of(evidence_of([freed(run)]))
+    assert after.evidence.scores == before.evidence.scores
+    for column, score_of in judged.items():
+        assert after.cell(0, column, "corrected") == score_of
+        human = after.cell(0, column, "corrected", "human")
         assert human is not None
-        assert human.value == pytest.approx(before.cell(column, "corrected").value + 0.111)
-    assert before.adjusted == {}
-    assert as_judged(run.scores()) == list(before.scores)
+        assert human.value == pytest.approx(score_of.value + 0.111)
+        assert before.cell(0, column, "corrected", "human") is None
+    assert as_judged(run.scores()) == before.evidence.scores[0]
 
 
 def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
@@ -79,7 +82,7 @@ def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
     lines = tables.terminal_table([run]).splitlines()
     assert lines[2].split()[:3] == plain_table[2].split()[:3]  # the row as judged did not change
     assert lines[3].startswith("model-a, corrected by people  ")
-    mean = tables.Numbers(run.scores()).get("mean_accuracy", "corrected")
+    mean = Lookup(run.scores()).get("mean_accuracy", "corrected")
     assert f"{100 * (mean.value + 0.111):.1f}" in lines[3]
     assert "judge's error taken out" in lines[-1]
     assert not any("corrected by" in line for line in plain_table)
@@ -100,13 +103,15 @@ def test_csv_and_json_say_which_numbers_are_adjusted(make_run):
 
 def test_measures_have_rows_of_their_own(measured_run):
     as_is = score("clipscore_cosine", 0.3, 0.28, 0.32)
-    run = measured_run("a", [replace(as_is, value=0.25, ci_low=0.2, ci_high=0.3, adjusted="human"), as_is])
+    run = measured_run(
+        "a", [replace(as_is, value=0.25, ci_low=0.2, ci_high=0.3, adjusted="human"), as_is], suite="alignment"
+    )
     lines = tables.terminal_table([run]).splitlines()
     assert lines[2].split()[0] == "clipscore_cosine"
     assert "30.0 [28.0" in lines[2]
     assert lines[3].startswith("clipscore_cosine, corrected by people")
     assert "25.0 [20.0" in lines[3]
-    one = measured_run("b", [as_is])
+    one = measured_run("b", [as_is], suite="alignment")
     both = tables.terminal_table([one, run]).splitlines()
     assert both[2].count("30.0 [28.0") == 2
     assert both[3].split()[-5:] == ["-", "25.0", "[20.0,", "30.0]", "(40)"]  # the other run has no such number
@@ -138,7 +143,7 @@ def test_only_like_is_compared_with_like(measured_run):
 
 def test_rows_of_the_report_hold_everything_about_a_correction(make_run):
     run = freed(make_run("model-a"), note="few labels")
-    rows = adjusted_rows([run])["corrected"]
+    rows = adjusted_rows(evidence_of([run]))["corrected"]
     assert rows[0].measure == "mean accuracy" or rows[0].group == "all"
     assert len(rows) == 5
     row = rows[0]
@@ -147,9 +152,9 @@ def test_rows_of_the_report_hold_everything_about_a_correction(make_run):
     assert row.judged != row.corrected
     assert row.interval.startswith("[")
     without = freed(make_run("model-b"), n_labels=200, effective_n=None, trust=None, kind="rendered")
-    [first, *_] = adjusted_rows([without])["corrected"]
+    [first, *_] = adjusted_rows(evidence_of([without]))["corrected"]
     assert (first.labels, first.effective, first.gain, first.trust) == ("200", "", "", "")
-    assert adjusted_rows([make_run("model-c")]) == {"released": [], "paper": [], "corrected": []}
+    assert adjusted_rows(evidence_of([make_run("model-c")])) == {"released": [], "paper": [], "corrected": []}
     assert [corrected_by(k) for k in ("", "human")] == ["", ", corrected by people"]
 
 
@@ -176,7 +181,7 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
     assert HOSTILE not in page.source.partition('id="numbers"')[0]
     results = plain(page.section("results"))
     assert "model-a corrected by people" in results
-    mean = tables.Numbers(run.scores()).get("mean_accuracy", "corrected")
+    mean = Lookup(run.scores()).get("mean_accuracy", "corrected")
     assert f"{100 * (mean.value + 0.111):.1f}" in results
     # Figures, breakdowns and protocols know nothing of it.
     for name in ("parts", "breakdowns", "protocols", "judge"):
@@ -316,6 +321,6 @@ def test_a_page_of_a_card_needs_nothing_else_and_escapes(tmp_path: Path):
 
 def test_nothing_is_written_as_zero_where_nothing_is_known(make_run):
     run = freed(make_run("model-a"), by=math.nan)
-    row = adjusted_rows([run])["corrected"][0]
+    row = adjusted_rows(evidence_of([run]))["corrected"][0]
     assert row.corrected == "–"
     assert row.interval == ""

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 from browsing import CHROMIUM
 from measure_runs import picture, score, verdict
-from page_reading import HOSTILE, Page, in_browser, plain, report
+from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
 
 from verism.api import evaluate
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Prompt, Score, frame, make_image_id, vector_rows
-from verism.reports import measures
-from verism.reports.bias_coverage import coverage_rows, decisions_of, judge_lines
-from verism.reports.bias_scores import RACE_WARNING, BiasScores, one_hot
-from verism.reports.html import write_report
-from verism.reports.tables import markdown_table, terminal_table
+from verism.report_kit import words
+from verism.suites.social_bias.report_coverage import coverage_rows, decisions_of, judge_lines
+from verism.suites.social_bias.report_scores import RACE_WARNING, BiasScores, one_hot
+from verism.report_kit.tables import markdown_table, terminal_table
 from verism.store import Run
 
 VQA, SKIN, CLIP = "vqa:fake@1", "faces:fake@1", "clip:fake@1"
