@@ -11,15 +11,16 @@ from collections import Counter
 
 import pytest
 from browsing import CHROMIUM
-from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
+from page_reading import HOSTILE, Page, evidence_of, in_browser, plain, report, write_report
 from PIL import Image
 
 from verism.errors import UsageError, VerismError
 from verism.records import PROTOCOLS
-from verism.reports.gallery import _spread_objects, collect, pick
+from verism.report_kit.gallery import GallerySettings, collect, pick, spread
 from verism.report_kit.page import json_in_script
-from verism.report_kit.tables import Numbers, json_report
+from verism.report_kit.tables import columns_of, json_report
 from verism.store import Run
+from verism.suites.paintskills.report import FILTERS
 
 
 def headline_rows(page: Page, protocol: str) -> list[list[str]]:
@@ -33,11 +34,11 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
     page = report(runs, tmp_path / "report.html")
     for protocol in PROTOCOLS:
         rows = headline_rows(page, protocol)
-        assert [row[0] for row in rows] == ["a", "b", "shuffled pictures (theory)"]
+        assert [row[0] for row in rows] == ["a", "b", "shuffled images (theory)"]
         for row, run in zip(rows, runs):
-            numbers = Numbers(run.scores())
+            numbers = columns_of(evidence_of([run]))
             for column, cell in zip(("object", "count", "spatial", "color", "mean"), row[1:]):
-                score = numbers.cell(column, protocol)
+                score = numbers.cell(0, column, protocol)
                 expected = f"{100 * score.value:.1f} [{100 * score.ci_low:.1f}, {100 * score.ci_high:.1f}]"
                 assert cell.startswith(f"{expected} {score.n_used} used")
     # The refused picture is one of the object skill: counted there and in the mean, and the bound is given.
@@ -55,8 +56,8 @@ def test_differences_between_protocols_are_in_points(make_run, tmp_path):
     # A bird of confidence 0.65 spoils the corrected count (a second class, above 0.5), but not the released one (below
     # 0.7): with all pictures otherwise right, corrected is 0 % (100 % where birds are asked for), released 100 %.
     run = make_run("a", skills=("count",), limit=8, skill_level=1.0, foreign=1.0)
-    numbers = Numbers(run.scores())
-    released, corrected = (numbers.cell("count", p).value for p in ("released", "corrected"))
+    numbers = columns_of(evidence_of([run]))
+    released, corrected = (numbers.cell(0, "count", p).value for p in ("released", "corrected"))
     assert released > corrected
     page = report([run], tmp_path)
     section = page.source.partition('<section id="protocols">')[2].partition("</section>")[0]
@@ -71,8 +72,8 @@ def test_text_of_a_run_is_only_text(make_run, tmp_path):
     assert all(not name.startswith("on") for _, attrs in page.elements for name in attrs)
     assert all((img["src"] or "").startswith("data:image/jpeg;base64,") for img in page.all("img"))
     assert "49" not in plain(re.search(r"<header.*?</header>", page.source, re.S)[0])
-    assert {i["data-objects"] for i in page.all("article")}  # JSON in an attribute survives its quotes
-    assert all(json.loads(i["data-objects"]) for i in page.all("article"))
+    assert {i["data-facets"] for i in page.all("article")}  # JSON in an attribute survives its quotes
+    assert all(json.loads(i["data-facets"]) for i in page.all("article"))
     assert page.source.count("{{ 7*7 }}") >= 12
     assert "\u2028" not in page.source.partition('id="numbers">')[2].partition("</script>")[0]
 
@@ -131,7 +132,7 @@ def test_judge_errors_are_shown_where_they_are_known(make_run, tmp_path):
     assert "12.3 [8.3, 16.3]" in section
     assert "4.5 [0.5, 8.5]" in section
     assert "67.8 [63.8, 71.8]" in section
-    true = Numbers(known.scores()).cell("object", "corrected").value - 0.678
+    true = columns_of(evidence_of([known])).cell(0, "object", "corrected").value - 0.678
     assert f"{100 * true:+.1f}".replace("-", "−") in section
     assert "unknown : no ground truth for this judge in this run" in section
     assert "known : no ground truth" not in section.replace("unknown", "")
@@ -164,21 +165,21 @@ def test_embedded_pictures_are_small_and_boxed(make_run, tmp_path):
 def test_threshold_of_the_run_decides_which_boxes_are_drawn(make_run, tmp_path):
     run = make_run("a", skills=("object",), limit=4, skill_level=1.0, foreign=1.0)
     boxes = report([run], tmp_path / "low").source.count('class="outline other"')
-    run.note(rules={"threshold_corrected": 0.8})
+    run.note_scoring(rules={"threshold_corrected": 0.8})
     assert boxes > 0
     assert report([run], tmp_path / "high").source.count('class="outline other"') == 0
 
 
 def test_gallery_is_balanced_and_says_how_much_it_shows(make_run, tmp_path):
     run = make_run("a", limit=120, skill_level=0.5, states=dict.fromkeys(range(0, 120, 4), "refused"))
-    tiles = collect([run], gallery=40, embed_pixels=16)
-    assert Counter(t.verdicts["corrected"].outcome for t in tiles) == {"wrong": 20, "unusable": 8, "right": 12}
-    wrong = [t for t in tiles if t.verdicts["corrected"].outcome == "wrong"]
+    tiles = collect(evidence_of([run], gallery=40, embed_pixels=16), GallerySettings(filters=FILTERS))
+    assert Counter(t.outcomes["corrected"][0] for t in tiles) == {"wrong": 20, "unusable": 8, "right": 12}
+    wrong = [t for t in tiles if t.outcomes["corrected"][0] == "wrong"]
     assert tiles[:20] == wrong
-    assert set(Counter(t.skill for t in wrong).values()) == {5}
-    assert max(Counter((t.skill, t.objects[0]) for t in wrong).values()) == 1
+    assert set(Counter(t.facets["skill"][0] for t in wrong).values()) == {5}
+    assert max(Counter((t.facets["skill"][0], t.facets["object"][0]) for t in wrong).values()) == 1
     page = report([run], tmp_path, gallery=7, embed_pixels=16)
-    assert "7 of 120 pictures are part of this report" in plain(page.source)
+    assert "7 of 120 images are part of this report" in plain(page.source)
     assert len(page.all("article")) == 7
 
 
@@ -200,7 +201,7 @@ def test_shares_of_the_outcomes(sizes, total, counts):
 
 def test_the_order_of_the_draw_is_the_same_in_every_process():
     # Written down once, because an order that depends on the process repeats itself within one.
-    drawn = _spread_objects("object", {"bus": ["1", "2", "3"], "dog": ["4"], "car": ["5", "6"]})
+    drawn = spread("object", {"bus": ["1", "2", "3"], "dog": ["4"], "car": ["5", "6"]})
     assert drawn == ["3", "4", "6", "1", "5", "2"]
 
 
@@ -232,7 +233,7 @@ def test_the_page_runs_in_a_browser(make_run, tmp_path):
     file = write_report([run], tmp_path / "out")
     page, said = in_browser(file, tmp_path)
     dom = page.source
-    assert re.search(r'<output id="gallery-count"[^>]*>12 of 12 pictures shown</output>', dom)
+    assert re.search(r'<output id="gallery-count"[^>]*>12 of 12 images shown</output>', dom)
     assert re.search(r'<output data-count="unusable"[^>]*>1</output>', dom)
     # Errors of scripts and violations of the page's own policy are written to the console.
     assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]

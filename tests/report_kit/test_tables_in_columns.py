@@ -8,11 +8,16 @@ import json
 import math
 
 import pytest
+from page_reading import evidence_of
 
 from verism.errors import UsageError
 from verism.records import Score
-from verism.report_kit import tables
+from verism.report_kit import tables, words
+from verism.report_kit.evidence import Lookup
 from verism.store import score_records
+
+
+NAN = math.nan
 
 
 def score(value: float, low: float = math.nan, high: float = math.nan, **group: object) -> Score:
@@ -26,15 +31,16 @@ def score(value: float, low: float = math.nan, high: float = math.nan, **group: 
         n_used=8,
         n_unusable=2,
         group=group,
+        unit="share",
     )
 
 
 def test_shares_are_written_in_per_cent_and_undefined_is_a_dash():
-    assert tables.percent(0.8416) == "84.2"
-    assert tables.percent(0.0) == "0.0"
-    assert tables.percent(math.nan) == tables.percent(None) == "–"
-    assert tables.interval(score(0.5, 0.2512, 0.7488)) == "[25.1, 74.9]"
-    assert tables.interval(score(math.nan)) == tables.interval(None) == ""
+    assert words.percent(0.8416) == "84.2"
+    assert words.percent(0.0) == "0.0"
+    assert words.percent(math.nan) == words.percent(None) == "–"
+    assert words.interval(score(0.5, 0.2512, 0.7488)) == "[25.1, 74.9]"
+    assert words.interval(score(math.nan)) == words.interval(None) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,19 +54,19 @@ def test_shares_are_written_in_per_cent_and_undefined_is_a_dash():
     ],
 )
 def test_differences_are_in_points(value, reference, points):
-    assert tables.difference(value, reference) == points
+    assert words.signed(NAN if reference is None else value - reference, "share") == points
 
 
 def test_numbers_are_found_by_their_exact_group():
-    numbers = tables.Numbers(
+    numbers = Lookup(
         [score(0.1, skill="object"), score(0.2, skill="object", object="dog"), score(0.3, skill="count", count=2)]
     )
-    assert numbers.skills == ("object",)
+    assert [s.value for s in numbers.of("accuracy", "skill")] == [0.1]
     assert numbers.get("accuracy", "corrected", skill="object").value == 0.1
     assert numbers.get("accuracy", "corrected", object="dog", skill="object").value == 0.2
     assert numbers.get("accuracy", "released", skill="object") is None
-    assert numbers.facets("object") == ["object"]
-    assert numbers.levels("count", "count") == [2]
+    assert numbers.find("accuracy", "corrected", {"skill": "count", "count": 2}).value == 0.3
+    assert numbers.find("accuracy", "corrected", {"skill": "object"}, "human") is None
 
 
 @pytest.fixture
@@ -73,32 +79,32 @@ def test_markdown_holds_every_headline_number_and_what_was_unusable(two):
     header, rule, first, second, shuffled, *_ = text.splitlines()
     assert header == "| run | object | count | spatial | color | mean | used / unusable |"
     assert rule.count("|") == header.count("|")
-    numbers = tables.Numbers(two[0].scores())
+    table = tables.columns_of(evidence_of(two))
     for column in ("object", "count", "spatial", "color", "mean"):
-        found = numbers.cell(column, "corrected")
+        found = table.cell(0, column, "corrected")
         assert f"{100 * found.value:.1f} [{100 * found.ci_low:.1f}, {100 * found.ci_high:.1f}]" in first
     assert first.startswith("| model_a |")
     assert first.endswith("| 11 / 1 |")
     # A name is shown as it is: neither a further column nor markup.
     assert second.startswith(r"| b \| \<i\>x |")
-    assert shuffled.startswith("| shuffled pictures (theory) |")
+    assert shuffled.startswith("| shuffled images (theory) |")
     assert "protocol corrected" in text
     assert "protocol released" in tables.markdown_table(two, protocol="released")
 
 
 def test_shuffled_mean_is_over_the_published_skills_only(two):
     # 3 prompts a skill: object, count and spatial are in the mean of the second version, colour is not.
-    table = tables.headline(two)
-    ((label, values),) = table.shuffled
-    assert label == "shuffled pictures (theory)"
+    table = tables.columns_of(evidence_of(two))
+    ((label, values),) = table.reference
+    assert label == "shuffled images (theory)"
     assert table.mean_of == (("object", "count", "spatial"),) * 2
     assert values["mean"] == pytest.approx((values["object"] + values["count"] + values["spatial"]) / 3)
 
 
 def test_runs_of_other_prompts_get_a_shuffled_row_each(make_run):
     runs = [make_run("a", skills=("object",), limit=4), make_run("b", skills=("object",), limit=8)]
-    labels = [label for label, _ in tables.headline(runs).shuffled]
-    assert labels == ["shuffled pictures (theory), prompts of a", "shuffled pictures (theory), prompts of b"]
+    labels = [label for label, _ in tables.columns_of(evidence_of(runs)).reference]
+    assert labels == ["shuffled images (theory), prompts of a", "shuffled images (theory), prompts of b"]
 
 
 def test_csv_and_json_hold_every_score(two):
@@ -154,5 +160,5 @@ def test_bad_requests_are_refused(make_run):
     for make in (tables.markdown_table, tables.csv_table, tables.json_report, tables.terminal_table):
         with pytest.raises(UsageError, match="at least one run"):
             make([])
-    with pytest.raises(UsageError, match="unknown protocol 'other'; choose from"):
+    with pytest.raises(UsageError, match="unknown protocol 'other'; these runs have"):
         tables.terminal_table([make_run(skills=("object",), limit=1)], protocol="other")
