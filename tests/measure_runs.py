@@ -23,7 +23,13 @@ def score(
     metric: str, value: float, low: float = math.nan, high: float = math.nan, *, group: Any = (), **more: Any
 ) -> Score:
     """A score of 40 pictures under the corrected protocol."""
-    told: dict[str, Any] = {"suite": "made", "protocol": "corrected", "n_used": 40, "n_unusable": 0, "unit": "share"} | more
+    told: dict[str, Any] = {
+        "suite": "made",
+        "protocol": "corrected",
+        "n_used": 40,
+        "n_unusable": 0,
+        "unit": "share",
+    } | more
     return Score(metric=metric, value=value, ci_low=low, ci_high=high, group=dict(group), **told)
 
 

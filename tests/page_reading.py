@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from html import unescape
@@ -61,6 +62,16 @@ def write_report(runs, out: Path, **options) -> Path:
 
 def report(runs, out: Path, **options) -> Page:
     return Page(write_report(runs, out, **options).read_text(encoding="utf-8"))
+
+
+def facets(article) -> dict[str, list[str]]:
+    """What a tile of the gallery can be filtered by."""
+    return json.loads(article["data-facets"])
+
+
+def outcomes(article, protocol: str) -> list[str]:
+    """What was decided about a tile under a protocol."""
+    return json.loads(article["data-outcomes"]).get(protocol, [])
 
 
 def plain(html: str) -> str:

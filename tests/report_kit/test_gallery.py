@@ -179,7 +179,11 @@ def test_nearest_pictures_of_a_real_run(geography_run):
 def test_the_sample_is_spread_over_groups_and_the_same_every_time(geography_run):
     tiles = tiles_of(geography_run, gallery=8)
     assert [t.image_id for t in tiles] == [t.image_id for t in tiles_of(Run.open(geography_run.path), gallery=8)]
-    right = [(*t.tile.facets["region"], *t.tile.facets["object"]) for t in tiles_of(geography_run) if t.outcomes["corrected"] == "right"]
+    right = [
+        (*t.tile.facets["region"], *t.tile.facets["object"])
+        for t in tiles_of(geography_run)
+        if t.outcomes["corrected"] == "right"
+    ]
     places = len(set(right))
     assert len(set(right[:places])) == places  # every place once before any comes again
 

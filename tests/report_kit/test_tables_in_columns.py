@@ -16,7 +16,6 @@ from verism.report_kit import tables, words
 from verism.report_kit.evidence import Lookup
 from verism.store import score_records
 
-
 NAN = math.nan
 
 

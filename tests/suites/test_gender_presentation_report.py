@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from browsing import CHROMIUM
 from measure_runs import make_measured_run, picture, score, verdict
-from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
+from page_reading import HOSTILE, Page, facets, in_browser, plain, report, write_report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Prompt, Score, make_image_id
 from verism.report_kit import words
-from verism.report_kit.plots import Bar, SymlogAxis, diverging_bars, score_dots, signed, symlog_axis
+from verism.report_kit.plots import Bar, SymlogAxis, diverging_bars, group_dots, symlog_axis
 from verism.report_kit.tables import json_report
 from verism.store import Run
 
@@ -221,7 +221,7 @@ def test_axis_reaches_around_intervals_too():
 
 # ---------------------------------------------------------------------------------------------------------------- bars
 def drawn(bars, axis, rows=("a",), runs=("r",)):
-    told = {"title": "t", "first": "woman", "second": "man", "label": "x"}
+    told = {"title": "t", "terms": ("woman", "man"), "label": "x"}
     return str(diverging_bars(rows=rows, runs=runs, bars=bars, axis=axis, **told))
 
 
@@ -288,7 +288,7 @@ def test_bars_of_several_runs_are_grouped_in_their_colours():
 def test_scores_are_beside_what_chance_gives():
     cells = [[score("gep_score", v, v - 1, v + 1, unit="%") for v in (11.0, 12.0)], [score("gep_score", NAN), None]]
     chance = [[score("gep_score_by_chance", v, unit="%") for v in (1.0, 3.0)], [None, None]]
-    svg = str(score_dots(levels=("sky", "sea"), runs=("a", "b"), cells=cells, chance=chance, label="x"))
+    svg = str(group_dots(levels=("sky", "sea"), rows=("a", "b"), cells=cells, baselines=chance, label="x"))
     ticks = ticks_of(svg)
     per_unit = (ticks["10"] - ticks["0"]) / 10  # the axis reaches to where chance is
     dashed = [float(x) for x in re.findall(r'class="ref" d="M([\d.]+) ', svg)]
@@ -301,10 +301,10 @@ def test_scores_are_beside_what_chance_gives():
 
 
 def test_differences_are_signed():
-    assert signed(score("gep", 0.125)) == "+12.5"
-    assert signed(score("gep", -0.00123, unit="cosine")) == "−0.00123"
-    assert signed(score("gep", 0.0)) == signed(score("gep", -0.0001)) == "0.0"
-    assert signed(score("gep", NAN)) == "–"
+    assert words.signed(0.125, "share") == "+12.5"
+    assert words.signed(-0.00123, "cosine") == "−0.00123"
+    assert words.signed(0.0, "share") == words.signed(-0.0001, "share") == "0.0"
+    assert words.signed(NAN, "share") == "–"
 
 
 # ---------------------------------------------------------------------------------------------------------------- page
@@ -314,24 +314,25 @@ def test_every_number_is_on_the_page(runs, tmp_path):
     for run in runs:
         for s in run.scores():
             if s.metric == "gep":
-                assert f"{signed(s)} {measures.interval(s)}" in plain(vectors)
-                assert f": {signed(s)} {measures.interval(s)} (40) p " in vectors  # in the bar's words
+                assert f"{words.signed(s.value, s.unit)} {words.minus(words.interval(s))}" in plain(vectors)
+                told = f": {words.signed(s.value, s.unit)} {words.interval(s)} (40) p "
+                assert told in vectors  # in the bar's words
             elif s.metric == "frequency":
-                assert f"{measures.value(s)} {measures.interval(s)}" in plain(vectors)
+                assert f"{words.minus(words.value(s))} {words.minus(words.interval(s))}" in plain(vectors)
             elif s.metric == "gep_score_by_chance" and "context" in s.group:
                 told = "0.0250" if s.unit == "cosine" else "2.500"
                 assert re.search(rf"{s.group['context']}, {run.path.name}: [^<]*; by chance {told}</title>", contexts)
             elif "context" in s.group and s.unit != "share":
-                assert f"{s.group['context']}, {run.path.name}: {measures.cell(s)}" in contexts
+                assert f"{s.group['context']}, {run.path.name}: {words.minus(words.cell(s))}" in contexts
             elif "context" in s.group:
                 assert f"{s.group['context']}, {run.path.name}: {100 * s.value:.2f}"[:-1] in contexts
             elif s.metric.startswith("gep_score_"):
-                part = results.partition(f'aria-label="Scores, {s.protocol} protocol"')[2].partition("</table>")[0]
-                words = {"corrected": "noise taken off", "by_chance": "by chance", "p_value": "p"}
-                assert f"{words[s.metric.removeprefix('gep_score_')]} {measures.value(s)}" in plain(part)
+                part = results.partition(f'aria-label="Metrics of all images, {s.protocol} protocol"')[2].partition("</table>")[0]
+                beside = {"corrected": "noise taken off", "by_chance": "by chance", "p_value": "p"}
+                assert f"{beside[s.metric.removeprefix('gep_score_')]} {words.minus(words.value(s))}" in plain(part)
             elif s.metric in ("gep_score", "clipscore"):
-                part = results.partition(f'aria-label="Scores, {s.protocol} protocol"')[2].partition("</table>")[0]
-                assert f"{measures.value(s)} {measures.interval(s)}" in plain(part)
+                part = results.partition(f'aria-label="Metrics of all images, {s.protocol} protocol"')[2].partition("</table>")[0]
+                assert f"{words.minus(words.value(s))} {words.minus(words.interval(s))}" in plain(part)
     assert "<b>&lt;0.001</b>" in vectors
     assert "<b>0.004</b>" in vectors
     assert "<td>0.200</td>" in vectors
@@ -371,8 +372,8 @@ def test_without_explicit_prompts_there_is_one_panel(tmp_path):
     page = report([make_run(tmp_path / "a", settings=("neutral",))], tmp_path / "out")
     assert "explicit prompts" not in page.section("vectors")
     assert "neutral prompts" in page.section("vectors")
-    assert "skill" not in {s["name"] for s in page.all("select")}
-    assert {a["data-skill"] for a in page.all("article")} == {"neutral"}
+    assert "prompts" not in {s.get("data-facet") for s in page.all("select")}
+    assert {facets(a)["prompts"][0] for a in page.all("article")} == {"neutral"}
 
 
 def test_without_tests_no_bar_is_faint_and_the_page_says_so(tmp_path):
@@ -394,12 +395,12 @@ def test_three_groups_have_a_figure_and_columns_per_pair(tmp_path):
     assert "more with “person”" in section
     heads = plain(re.search(r"<thead>.*?</thead>", section, re.S)[0])
     assert heads == "attribute prompts woman man person " + " ".join(f"{pair} corrected p" for pair in pairs)
-    assert "neutral, woman − person" in plain(page.section("results"))
+    assert "neutral, woman - person" in plain(page.section("results"))
     for s in run.scores():
         if s.metric == "gep":
-            assert f"{signed(s)} {measures.interval(s)}" in plain(section)
+            assert f"{words.signed(s.value, s.unit)} {words.minus(words.interval(s))}" in plain(section)
         if s.metric == "gep_largest_gap" and "context" not in s.group and s.protocol == "corrected":
-            assert f"{s.group['setting']} {measures.value(s)} 40 used" in plain(page.section("results"))
+            assert f"{s.group['setting']} {words.minus(words.value(s))} 40 used" in plain(page.section("results"))
     assert "CLS, neutral prompts, largest gap" in plain(page.section("contexts"))
     assert "CLS, neutral prompts, woman − person" in plain(page.section("contexts"))
     assert page.section("gallery").count('style="--n:3"') == 2 * len(page.all("article"))
@@ -409,7 +410,7 @@ def test_pairs_show_the_same_prompt_and_what_was_perceived(runs, tmp_path):
     page = report(runs[:1], tmp_path)
     articles = re.findall(r"<article.*?</article>", page.source, re.S)
     assert len(articles) == 16  # 32 pictures: 2 terms, 8 prompts, 2 numbers
-    assert "32 of 32 pictures are part" in plain(page.section("gallery"))
+    assert "32 of 32 images are part" in plain(page.section("gallery"))
     verdicts = {
         (image_id, protocol, rule, json.loads(detail)["attribute"]): value
         for image_id, protocol, rule, value, detail in runs[0]
@@ -441,11 +442,11 @@ def test_pairs_show_the_same_prompt_and_what_was_perceived(runs, tmp_path):
 def test_pairs_are_spread_with_the_largest_differences_first(runs, tmp_path):
     page = report(runs[:1], tmp_path, gallery=16)
     tiles = page.all("article")
-    assert [t["data-skill"] for t in tiles] == ["neutral", "explicit"] * 4
+    assert [facets(t)["prompts"][0] for t in tiles] == ["neutral", "explicit"] * 4
     # The third value is the largest of every vector, the first the smallest.
-    named = [json.loads(t["data-objects"] or "") for t in tiles if t["data-skill"] == "explicit"]
+    named = [facets(t)["attribute"] for t in tiles if facets(t)["prompts"] == ["explicit"]]
     assert named == [["tie"], ["dress"], ["boots"], ["tie"]]
-    assert json.loads(tiles[0]["data-objects"] or "") == ["tie", "dress", "boots"]
+    assert facets(tiles[0])["attribute"] == ["tie", "dress", "boots"]
     asked = re.findall(r'<p class="asked"><bdi>A woman (.*?)\.</bdi>', page.source)
     assert set(asked[0:4:2]) == set(CONTEXTS)  # of the first two neutral pairs
 
@@ -505,7 +506,7 @@ def test_judge_section_is_there_if_judges_were_measured(runs, tmp_path):
     ]
     page = report([make_run(tmp_path / "a", more=measured)], tmp_path / "out")
     section = page.section("judge")
-    assert "Kendall's τ-b of vectors ↑ higher is better CLS neutral 0.638 [0.400, 0.800]" in plain(section)
+    assert "Kendall's τ-b of vectors ↑ higher is better CLS, neutral 0.638 [0.400, 0.800]" in plain(section)
     assert "tie, CLS: 0.950 (40)" in section
     assert "AUC" not in page.section("results")
     assert "How good is this judge" not in report(runs, tmp_path / "none").source
@@ -576,7 +577,7 @@ def test_text_of_runs_is_only_text(tmp_path):
     assert all(not name.startswith("on") for _, attrs in page.elements for name in attrs)
     assert page.source.count("{{ 7*7 }}") > 20
     assert "\u2028" not in page.source.partition('id="numbers">')[2].partition("</script>")[0]
-    assert all(HOSTILE in json.loads(a["data-objects"] or "") for a in page.all("article"))
+    assert all(HOSTILE in facets(a)["attribute"] for a in page.all("article"))
 
 
 def test_page_points_nowhere_outside_and_everything_has_a_name(runs, tmp_path):
@@ -597,10 +598,10 @@ def test_page_points_nowhere_outside_and_everything_has_a_name(runs, tmp_path):
 
 
 def test_the_page_says_what_judges_perceive_and_not_who_someone_is(runs, tmp_path):
-    words = plain(report(runs, tmp_path).source)
-    assert "no statement on anybody" in words
-    assert "nothing of who anybody in a picture is" in words
-    assert not re.search(r"\b(females?|males?|women are|men are)\b", words)
+    said = plain(report(runs, tmp_path).source)
+    assert "no statement on anybody" in said
+    assert "nothing of who anybody in an image is" in said
+    assert not re.search(r"\b(females?|males?|women are|men are)\b", said)
 
 
 def test_same_runs_same_bytes(runs, tmp_path):
@@ -620,13 +621,14 @@ def test_filters_work_in_a_browser(runs, tmp_path):
     file = write_report(runs, tmp_path / "out", gallery=40)
     tiles = Page(file.read_text(encoding="utf-8")).all("article")
     wanted = sum(
-        t["data-skill"] == "explicit" and t["data-run"] == "1" and "tie" in str(t["data-objects"]) for t in tiles
+        facets(t)["prompts"] == ["explicit"] and t["data-run"] == "1" and "tie" in facets(t)["attribute"] for t in tiles
     )
     assert 0 < wanted < 10
     # The page lets no script run but its own: its own is made longer here, and its hash left out of the policy.
     steps = """
     const choose = (name, value) => { document.querySelector(`[name=${name}]`).value = value; };
-    choose('run', '1'); choose('skill', 'explicit'); choose('object', 'tie');
+    const pick = (name, value) => { document.querySelector(`[data-facet=${name}]`).value = value; };
+    choose('run', '1'); pick('prompts', 'explicit'); pick('attribute', 'tie');
     document.querySelector('[name=protocol][value=released]').click();
     document.querySelector('.tile:not([hidden]) .picture').click();
     """

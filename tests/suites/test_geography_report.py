@@ -1,4 +1,4 @@
-"""The page of suites made of measures: its numbers are the runs', its text is only text, its filters work."""
+"""The page of geography, and what suits any suite: its numbers are the runs', its text is only text, its filters work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from browsing import CHROMIUM
 from fakes import ColourFeatures, ColourWords
 from measure_runs import picture, score, verdict, write_pictures
-from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
+from page_reading import HOSTILE, Page, facets, in_browser, outcomes, plain, report, write_report
 
 from verism.api import evaluate
 from verism.errors import UsageError, VerismError
@@ -27,15 +27,15 @@ def test_every_number_that_is_not_of_a_single_object_is_in_the_tables(geography_
     page = report(geography_runs, tmp_path)
     results = page.section("results")
     for protocol in PROTOCOLS:
-        words = " ".join(
+        written = " ".join(
             plain(table)
             for table in re.findall(rf"<table[^>]*>(?:(?!</table>).)*?{protocol} protocol.*?</table>", results, re.S)
         )
         shown = 0
         for run in geography_runs:
             for s in run.scores():
-                if s.protocol == protocol and not measures.is_detail(s):
-                    assert f"{measures.value(s)} {measures.interval(s)}".strip() in words, s
+                if s.protocol == protocol and "object" not in s.group:
+                    assert words.minus(f"{words.value(s)} {words.interval(s)}".strip()) in written, s
                     shown += 1
         assert shown > 30
     embedded = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page.source, re.S)
@@ -47,7 +47,7 @@ def test_numbers_of_single_objects_are_in_the_maps(geography_run, tmp_path):
     cells = [s for s in geography_run.scores() if {"object", "region"} <= set(s.group) and s.metric == "coverage"]
     assert len(cells) == 3 * 4
     for s in cells:
-        assert f"{s.group['object']}, {s.group['region']}: {measures.cell(s)}</title>" in section
+        assert f"{s.group['object']}, {s.group['region']}: {words.minus(words.cell(s))}</title>" in section
     assert plain(section).count("cosine; palest to darkest") == 3
 
 
@@ -66,10 +66,10 @@ def test_undefined_values_are_dashes(measured_run, tmp_path):
         score("precision", NAN, group={"object": "dog", "region": "North"}),
         score("coverage", NAN, group={"object": "dog", "region": "North"}),
     ]
-    run = measured_run("none", scores, pictures=[picture("a", state="failed", note="out of memory")])
+    run = measured_run("none", scores, suite="geography", pictures=[picture("a", state="failed", note="out of memory")])
     page = report([run], tmp_path)
     results = plain(page.section("results"))
-    assert "FID ↓ lower is better – 0 used · 12 unusable distance" in results
+    assert "fid ↓ lower is better – 0 used · 12 unusable distance" in results
     assert "North – 0 used · 7 unusable %" in results
     assert "South 0.0 40 used %" in results
     assert "nan" not in page.source.lower().replace("provenance", "")
@@ -87,11 +87,15 @@ def test_a_run_without_any_usable_picture(tmp_path):
     for file in mine.parent.glob("*.png"):
         file.write_bytes(b"not a picture")
     run = evaluate(
-        "geography", images=mine, reference=real, features=ColourFeatures(), clip=ColourWords(), out=tmp_path / "run"
+        "geography",
+        images=mine,
+        reference=real,
+        judges={"features": ColourFeatures(), "clip": ColourWords()},
+        out=tmp_path / "run",
     )
     page = report([run], tmp_path / "out")
     assert "24 failed" in plain(page.source)
-    assert all(a["data-corrected"] == "unusable" for a in page.all("article"))
+    assert all(outcomes(a, "corrected") == ["unusable"] for a in page.all("article"))
     assert page.all("img") == []
     assert not re.search(r"\bnan\b", page.source)
     assert "- (0" in terminal_table([run])
@@ -112,7 +116,9 @@ def hostile_run(measured_run, name: str = "evil <b>run") -> Run:
     ]
     pictures = [picture("i", note=HOSTILE, path=HOSTILE.replace("\u2028", "")), picture(HOSTILE, state="refused")]
     options = {"generator": HOSTILE, "remarks": [HOSTILE] * 8}
-    return measured_run(name, scores, pictures=pictures, verdicts=verdicts, prompts=[prompt], **options)
+    return measured_run(
+        name, scores, suite="geography", pictures=pictures, verdicts=verdicts, prompts=[prompt], **options
+    )
 
 
 def test_text_of_runs_is_only_text(measured_run, tmp_path):
@@ -121,7 +127,7 @@ def test_text_of_runs_is_only_text(measured_run, tmp_path):
     assert page.all("script") == [{"type": "application/json", "id": "numbers"}, {}]
     assert page.all("img") == []
     assert all(not name.startswith("on") for _, attrs in page.elements for name in attrs)
-    assert all(json.loads(article["data-objects"] or "") == [HOSTILE] for article in page.all("article"))
+    assert all(facets(article) == {"region": [HOSTILE], "object": [HOSTILE]} for article in page.all("article"))
     assert page.source.count("{{ 7*7 }}") > 20
     assert not {"b>run", "i"} & {tag for tag, _ in page.elements if tag != "i"}
     assert "\u2028" not in page.source.partition('id="numbers">')[2].partition("</script>")[0]
@@ -147,16 +153,18 @@ def test_same_runs_same_bytes(geography_runs, tmp_path):
 def test_gallery_shows_as_many_as_asked(geography_runs, tmp_path):
     page = report(geography_runs, tmp_path / "six", gallery=6)
     assert [a["data-run"] for a in page.all("article")].count("0") == 3
-    assert "6 of 48 pictures are part of this report" in plain(page.source)
+    assert "6 of 48 images are part of this report" in plain(page.source)
     none = report(geography_runs, tmp_path / "none", gallery=0)
     assert none.all("article") == none.all("img") == []
-    assert "made without pictures" in plain(none.section("gallery"))
+    assert "made without images" in plain(none.section("gallery"))
 
 
 def test_pictures_that_vanished_since_are_placeholders(tmp_path):
     real = write_pictures(tmp_path / "real", seed=1)
     mine = write_pictures(tmp_path / "mine", seed=2)
-    run = evaluate("geography", images=mine, reference=real, features=ColourFeatures(), out=tmp_path / "run")
+    run = evaluate(
+        "geography", images=mine, reference=real, judges={"features": ColourFeatures()}, out=tmp_path / "run"
+    )
     shutil.rmtree(real.parent)
     for file in [*mine.parent.glob("*.png"), *(tmp_path / "run" / "images").glob("*.png")]:
         file.unlink()
@@ -169,9 +177,9 @@ def test_pictures_that_vanished_since_are_placeholders(tmp_path):
 def test_several_runs_have_columns_and_a_filter(geography_runs, tmp_path):
     page = report(geography_runs, tmp_path)
     heads = re.search(r'<table class="pinned dense">.*?</thead>', page.source, re.S)[0]
-    assert plain(heads.partition("<thead>")[2]) == "measure fair bright unit"
+    assert plain(heads.partition("<thead>")[2]) == "metric fair bright unit"
     assert "{object} in {region}" in heads.partition("<thead>")[0]  # the one group of all rows
-    assert {"run", "skill", "object"} <= {s["name"] for s in page.all("select")}
+    assert [s.get("data-facet") for s in page.all("select")] == [None, "region", "object"]
     assert not {"run"} & {s["name"] for s in report(geography_runs[:1], tmp_path / "one").all("select")}
 
 
@@ -202,11 +210,11 @@ def test_differences_between_protocols(measured_run, tmp_path):
         score("precision_worst", 0.4, group=worst | {"region": "South"}, protocol="released"),
         score("precision_worst", 0.6, group=worst | {"region": "North"}, protocol="paper"),
     ]
-    page = report([measured_run("a", scores)], tmp_path)
+    page = report([measured_run("a", scores, suite="geography")], tmp_path)
     body = page.section("protocols").partition("<tbody>")[2]
     rows = [[plain(cell) for cell in re.split(r"</t[hd]>", row)[:-1]] for row in body.split("</tr>")[:-1]]
     assert [row[1:] for row in rows] == [
-        ["FID", "all", "12.00", "11.50", "–", "−0.500", "–"],
+        ["fid", "all", "12.00", "11.50", "–", "−0.500", "–"],
         ["gap p", "all", "0.500", "0.200", "0.500", "−0.300", "0.000"],
         # Another region is the worst: the difference of the two would say nothing of either.
         ["precision, worst region", "{object} in {region}", "50.0", "40.0", "60.0", "–", "+10.0"],
@@ -216,7 +224,7 @@ def test_differences_between_protocols(measured_run, tmp_path):
 def test_remarks_are_shown_and_many_are_folded(measured_run, tmp_path):
     remarks = [f"remark <{n}>" for n in range(7)]
     page = report([measured_run("a", [score("fid", 1.0)], pictures=[picture("a")], remarks=remarks)], tmp_path)
-    head, _, folded = page.section("results").partition("<details>")
+    head, _, folded = page.source.partition("<main>")[2].partition("<section")[0].partition("<details>")
     assert head.count('class="caution"') == 5
     assert "2 more remarks" in folded
     assert "remark &lt;6&gt;" in folded
@@ -226,10 +234,10 @@ def test_runs_without_a_page_in_common_are_refused(measured_run, make_run, tmp_p
     quality = measured_run("q", [score("fid", 1.0)])
     geography = measured_run("g", [score("precision", 1.0)], suite="geography")
     with pytest.raises(
-        UsageError, match="runs of geography and quality have no page in common; report them one by one"
+        UsageError, match="runs of quality and geography have no page in common; report them one by one"
     ):
         write_report([quality, geography], tmp_path / "x")
-    with pytest.raises(UsageError, match="PaintSkills and of other suites have no page in common"):
+    with pytest.raises(UsageError, match="runs of quality and paintskills have no page in common"):
         write_report([quality, make_run("p", skills=("object",), limit=1)], tmp_path / "x")
     (quality.path / "scores.parquet").unlink()
     with pytest.raises(VerismError, match="no scores yet"):
@@ -276,17 +284,20 @@ def test_everything_can_be_reached_and_has_a_name(geography_runs, tmp_path):
 def test_filters_work_in_a_browser(geography_runs, tmp_path):
     file = write_report(geography_runs, tmp_path / "out", gallery=20)
     tiles = Page(file.read_text(encoding="utf-8")).all("article")
-    wanted = sum(t["data-skill"] == "South" and t["data-released"] == "wrong" and t["data-run"] == "1" for t in tiles)
+    wanted = sum(
+        facets(t)["region"] == ["South"] and outcomes(t, "released") == ["wrong"] and t["data-run"] == "1"
+        for t in tiles
+    )
     assert 0 < wanted < 20
     # The page lets no script run but its own: its own is made longer here, and its hash left out of the policy.
     steps = """
     const choose = (name, value) => { document.querySelector(`[name=${name}]`).value = value; };
     document.querySelector('[name=protocol][value=released]').click();
-    choose('run', '1'); choose('skill', 'South');
+    choose('run', '1'); document.querySelector('[data-facet=region]').value = 'South';
     document.querySelector('[name=outcome][value=wrong]').click();
     """
     dom, said = in_browser(file, tmp_path, steps)
-    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 pictures shown</output>', dom.source)
+    assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 images shown</output>', dom.source)
     assert sum("hidden" not in article for article in dom.all("article")) == wanted
     assert dom.all("html")[0]["data-protocol"] == "released"
     assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]

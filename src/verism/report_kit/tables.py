@@ -150,13 +150,21 @@ def score_rows(
             ScoreRow(
                 key=key,
                 metric=names.title(one.metric),
-                better={True: "higher", False: "lower", None: ""}[one.higher_is_better],
+                better=_better(evidence, one),
                 group=names.group_name(key) + names.caveat(key[1]),
                 unit=names.unit(one.unit),
                 cells=cells,
             )
         )
     return rows
+
+
+def _better(evidence: Evidence, score: Score) -> str:
+    """The better direction, as the metric's spec says, or the score itself without a spec."""
+    spec = evidence.vocabulary.spec(score.metric)
+    if spec is not None:
+        return spec.better or ""
+    return {True: "higher", False: "lower", None: ""}[score.higher_is_better]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,18 +14,30 @@ import numpy as np
 import pytest
 from browsing import CHROMIUM
 from measure_runs import picture, score, verdict
-from page_reading import HOSTILE, Page, in_browser, plain, report, write_report
+from page_reading import (
+    HOSTILE,
+    Page,
+    evidence_of,
+    facets,
+    in_browser,
+    outcomes,
+    plain,
+    presentation_of,
+    report,
+    write_report,
+)
 
 from verism.api import evaluate
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
 from verism.imaging import encode_png
+from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, Score, frame, make_image_id, vector_rows
 from verism.report_kit import words
-from verism.suites.social_bias.report_coverage import coverage_rows, decisions_of, judge_lines
-from verism.suites.social_bias.report_scores import RACE_WARNING, BiasScores, one_hot
 from verism.report_kit.tables import markdown_table, terminal_table
 from verism.store import Run
+from verism.suites.social_bias.report_coverage import coverage_rows, decisions_of, judge_lines
+from verism.suites.social_bias.report_scores import RACE_WARNING, BiasScores, one_hot
 
 VQA, SKIN, CLIP = "vqa:fake@1", "faces:fake@1", "clip:fake@1"
 PROFESSIONS = ("judge", "nurse")
@@ -65,7 +77,7 @@ def standard_scores() -> list[Score]:
         mine("mad", 0.1512, 0.142, 0.163, axis="tone"),
         mine("joint_share", 0.4567, 0.3, 0.6, axis="gender x tone", gender="male", tone="4"),
         mine("joint_share", math.nan, axis="gender x tone", gender="female", tone="4"),
-        mine("coverage", 0.75, 0.5, 0.9, axis="gender", of="pictures"),
+        mine("usable_share", 0.75, 0.5, 0.9, axis="gender", of="pictures"),
     ]
     for tone in range(1, 11):
         share = {4: 0.731, 5: 0.269}.get(tone, 0.0)
@@ -97,13 +109,12 @@ def make_run(
     groups: tuple[str, str] = ("person", "person"),
 ) -> Run:
     """Six pictures of two professions: gender and tone known, unsure, unread, no person, no face, not made."""
-    settings = {"suite": "social_bias", "study": STUDY, "generator": "images:fake"}
-    notes = {
-        "remarks": [],
-        "rules": {"min_cell": 5, "cards": [], **(rules or {})},
-        "judges": {"vqa": VQA, "skin_tone": SKIN} if judges is None else judges,
-    }
-    run = Run.start(path, settings, notes=notes)
+    settings = RunSettings(suite="social_bias", suite_settings={"study": STUDY}, generator="images:fake")
+    scoring = Scoring(
+        rules={"min_cell": 5, "cards": [], **(rules or {})},
+        judges={"vqa": VQA, "skin_tone": SKIN} if judges is None else judges,
+    )
+    run = Run.start(path, settings, scoring=scoring)
     prompts = [
         Prompt(
             prompt_id=f"person/{name}",
@@ -161,6 +172,16 @@ def run(tmp_path: Path) -> Run:
     return make_run(tmp_path / "model-a")
 
 
+def coverage_of(run: Run):
+    evidence = evidence_of([run])
+    return coverage_rows(evidence, [BiasScores(evidence, 0)], [decisions_of(run)])
+
+
+def lines_of(run: Run, cards=()):
+    evidence = evidence_of([run], cards=cards)
+    return judge_lines(evidence, BiasScores(evidence, 0))
+
+
 def text_of(page: Page, section: str) -> str:
     return plain(page.section(section))
 
@@ -171,9 +192,9 @@ def test_numbers_of_the_page_are_those_of_the_scores(run, tmp_path):
     body = plain(page.source.partition("<main>")[2])
     for s in run.scores():
         if s.metric in ("mad", "mad_expected", "mad_debiased", "axis_mean", "presence", "class_share"):
-            words = measures.value(s).replace("-", "−")
-            assert words in body, (s.metric, s.group)
-            if ends := measures.interval(s).replace("-", "−"):
+            written = words.minus(words.value(s))
+            assert written in body, (s.metric, s.group)
+            if ends := words.minus(words.interval(s)):
                 assert ends in body, (s.metric, s.group)
     assert "−0.234 [−0.512, 0.117]" in text_of(page, "results")
     assert "−12.3 [−20.0, −5.0]" in text_of(page, "clothes")
@@ -181,10 +202,10 @@ def test_numbers_of_the_page_are_those_of_the_scores(run, tmp_path):
 
 
 def test_a_deviation_stands_beside_chance_and_the_two_extremes(run, tmp_path):
-    words = text_of(report([run], tmp_path / "r.html"), "deviation")
-    assert "MAD, mean over prompts 0.287 [0.211, 0.344] 40 used 0 … 0.5" in words
-    assert "of an unbiased model at this n 0.137" in words
-    assert "MAD, mean over prompts 0.151 [0.142, 0.163] 40 used 0 … 0.18" in words
+    said = text_of(report([run], tmp_path / "r.html"), "deviation")
+    assert "MAD 0.287 [0.211, 0.344] 40 used 0 … 0.5" in said
+    assert "MAD of an unbiased model at this n 0.137" in said
+    assert "MAD 0.151 [0.142, 0.163] 40 used 0 … 0.18" in said
 
 
 def test_extremes_are_the_published_ones():
@@ -194,10 +215,10 @@ def test_extremes_are_the_published_ones():
 
 
 def test_a_number_without_the_judges_error_stands_beside_and_never_in_place(run, tmp_path):
-    words = text_of(report([run], tmp_path / "r.html"), "deviation")
-    assert "0.243 [0.152, 0.311]" in words
-    assert "0.271 [0.099, 0.377] error out (rendered)" in words
-    assert words.index("0.243") < words.index("0.271")
+    said = text_of(report([run], tmp_path / "r.html"), "deviation")
+    assert "0.243 [0.152, 0.311]" in said
+    assert "0.271 [0.099, 0.377] error out (rendered)" in said
+    assert said.index("0.243") < said.index("0.271")
 
 
 def test_old_runs_without_adjusted_numbers_have_a_page(tmp_path):
@@ -206,9 +227,9 @@ def test_old_runs_without_adjusted_numbers_have_a_page(tmp_path):
     run = make_run(tmp_path / "old")
     path = run.path / "scores.parquet"
     pl.read_parquet(path).filter(pl.col("adjusted") == "").drop("adjusted").write_parquet(path)
-    words = text_of(report([Run.open(run.path)], tmp_path / "r.html"), "deviation")
-    assert "0.243 [0.152, 0.311]" in words
-    assert "error out" not in words
+    said = text_of(report([Run.open(run.path)], tmp_path / "r.html"), "deviation")
+    assert "0.243 [0.152, 0.311]" in said
+    assert "error out" not in said
 
 
 def test_undefined_is_a_dash_and_not_zero(tmp_path):
@@ -217,46 +238,46 @@ def test_undefined_is_a_dash_and_not_zero(tmp_path):
         for s in standard_scores()
     ]
     page = report([make_run(tmp_path / "nan", scores=scores)], tmp_path / "r.html")
-    assert "MAD, mean over prompts – 0 used" in text_of(page, "deviation")
+    assert "MAD – 0 used" in text_of(page, "deviation")
     # The joint share of too few pictures, in the map and in the table.
     assert "female –" in text_of(page, "intersections")
     assert "female 4 – –" in text_of(page, "intersections")
-    assert "At least 5 such pictures" in text_of(page, "intersections")
+    assert "At least 5 such images" in text_of(page, "intersections")
 
 
 # ------------------------------------------------------------------------------------------------------------- coverage
 def test_coverage_counts_every_picture_once_with_its_reason(run):
-    rows = coverage_rows([BiasScores(run)], [decisions_of(run)])["corrected"]
+    rows = coverage_of(run)["corrected"]
     found = {(row["of"], row["name"]): row["cells"][0]["n"] for row in rows}
     assert found == {
-        ("pictures", "asked for"): 6,
-        ("pictures", "there"): 5,
-        ("pictures", "refused"): 1,
+        ("images", "asked for"): 6,
+        ("images", "there"): 5,
+        ("images", "refused"): 1,
         ("person", "perceived"): 4,
         ("person", "without a person"): 1,
         ("gender", "usable"): 2,
-        ("gender", "picture refused"): 1,
+        ("gender", "image refused"): 1,
         ("gender", "unsure"): 1,
         ("gender", "reply not understood"): 1,
         ("gender", "no person perceived"): 1,
         ("tone", "usable"): 2,
-        ("tone", "picture refused"): 1,
+        ("tone", "image refused"): 1,
         ("tone", "no face found"): 1,
         ("tone", "no usable face"): 2,
         ("tone", "face too small"): 1,
-        ("tone", "grey picture"): 1,
+        ("tone", "grey image"): 1,
         ("clothes", "answers usable"): 2,
     }
     for of in ("gender", "tone"):
         assert (
-            sum(n for (axis, name), n in found.items() if axis == of and name not in ("face too small", "grey picture"))
+            sum(n for (axis, name), n in found.items() if axis == of and name not in ("face too small", "grey image"))
             == 6
         )
 
 
 def test_coverage_is_of_the_prompts_that_an_axis_is_of(tmp_path):
     run = make_run(tmp_path / "g", groups=("person", "man"))
-    rows = coverage_rows([BiasScores(run)], [decisions_of(run)])["corrected"]
+    rows = coverage_of(run)["corrected"]
     gender = next(row for row in rows if (row["of"], row["name"]) == ("gender", "usable"))
     assert gender["cells"] == [{"n": 2, "share": "66.7"}]
     assert gender["among"] == "person prompts"
@@ -265,16 +286,16 @@ def test_coverage_is_of_the_prompts_that_an_axis_is_of(tmp_path):
 def test_nobody_looked(tmp_path):
     run = make_run(tmp_path / "blind", scores=[], judges={})
     run.write_verdicts(frame("verdicts", []))
-    words = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "Nobody looked" in words
-    assert "asked for 6" in words
+    said = text_of(report([run], tmp_path / "r.html"), "results")
+    assert "No judge observed" in said
+    assert "asked for 6" in said
 
 
 # --------------------------------------------------------------------------------------------------------------- judges
 def test_a_judge_without_card_is_told_loudly(run, tmp_path):
-    words = text_of(report([run], tmp_path / "r.html"), "results")
-    assert f"Error not measured. gender, clothes: nobody has measured how often {VQA} errs" in words
-    assert f"Error not measured. tone: nobody has measured how often {SKIN} errs" in words
+    said = text_of(report([run], tmp_path / "r.html"), "results")
+    assert f"Error not measured. gender, clothes: nobody has measured how often {VQA} errs" in said
+    assert f"Error not measured. tone: nobody has measured how often {SKIN} errs" in said
 
 
 def card(judge: str) -> JudgeCard:
@@ -287,13 +308,13 @@ def card(judge: str) -> JudgeCard:
 
 def test_a_card_of_exactly_this_judge_is_shown(run, tmp_path):
     write_card(card(VQA), run.path / "cards" / "vqa.json")
-    lines = {line["axis"]: line for line in judge_lines(BiasScores(run))}
+    lines = {line["axis"]: line for line in lines_of(run)}
     assert lines["gender"]["known"]
     assert not lines["tone"]["known"]
     assert not lines["clothes"]["known"]
-    words = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "corrected: right about 85.0 % of 20 answers on rendered pictures; nothing usable said of 3 more" in words
-    assert not any(line["known"] for line in judge_lines(BiasScores(make_run(tmp_path / "b")), [card("vqa:fake@2")]))
+    said = text_of(report([run], tmp_path / "r.html"), "results")
+    assert "corrected: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in said
+    assert not any(line["known"] for line in lines_of(make_run(tmp_path / "b"), [card("vqa:fake@2")]))
 
 
 def test_cards_a_run_was_scored_with_count(tmp_path):
@@ -302,7 +323,7 @@ def test_cards_a_run_was_scored_with_count(tmp_path):
     run = make_run(
         tmp_path / "c", rules={"cards": [json.loads(json.dumps(card_record(card(VQA)))), {"judge": "broken"}]}
     )
-    assert next(line for line in judge_lines(BiasScores(run)) if line["axis"] == "gender")["known"]
+    assert next(line for line in lines_of(run) if line["axis"] == "gender")["known"]
 
 
 def test_race_is_never_without_its_warning(tmp_path):
@@ -316,7 +337,8 @@ def test_race_is_never_without_its_warning(tmp_path):
         mine("class_share", 0.25, axis="race", category="profession", word="judge", **{"class": name}) for name in names
     ]
     scores = [replace(s, suite="social_bias_v1") for s in scores]
-    run = Run.start(tmp_path / "v1", {"suite": "social_bias_v1", "generator": "g"}, notes={"judges": {"clip": CLIP}})
+    settings = RunSettings(suite="social_bias_v1", generator="g")
+    run = Run.start(tmp_path / "v1", settings, scoring=Scoring(judges={"clip": CLIP}))
     run.write_prompts(
         [Prompt(prompt_id="p", suite="social_bias_v1", text="x", facets={"category": "profession", "word": "judge"})]
     )
@@ -328,23 +350,23 @@ def test_race_is_never_without_its_warning(tmp_path):
     for section in ("deviation", "distributions", "descriptors"):
         assert RACE_WARNING in text_of(page, section), section
     assert "hardly agrees with people" in text_of(page, "deviation")
-    assert 'title="Race as told by CLIP' in page.section("gallery")
-    assert "race (by CLIP: hardly agrees with people)" in terminal_table([run])
+    assert 'title="Race as classified by CLIP' in page.section("gallery")
+    assert "race (by CLIP: hardly agrees with people)" in terminal_table([run], [presentation_of(run)])
 
 
 # -------------------------------------------------------------------------------------------------------------- gallery
 def test_pictures_have_replies_colours_boxes_and_reasons(run, tmp_path):
     page = report([run], tmp_path / "r.html")
-    words = text_of(page, "gallery")
-    assert "gender: male answered 'a man'" in words
-    assert "gender: unsure unsure: 0.52, answered 'a man'" in words
-    assert "gender: reply not understood answered 'a doctor', which is none of male, female" in words
-    assert "tone: no face found no face found" in words
-    assert "not used: face too small (9 pixels)" in words
-    assert "picture refused" in words
-    assert "not allowed" in words
+    said = text_of(page, "gallery")
+    assert "gender: male answered 'a man'" in said
+    assert "gender: unsure unsure: 0.52, answered 'a man'" in said
+    assert "gender: reply not understood answered 'a doctor', which is none of male, female" in said
+    assert "tone: no face found no face found" in said
+    assert "not used: face too small (9 pixels)" in said
+    assert "image refused" in said
+    assert "not allowed" in said
     # Measured 200.4, 150, 100 beside swatch 4 of the scale.
-    assert "measured #c89664 → Monk 4" in words
+    assert "measured #c89664 → Monk 4" in said
     assert "background:#c89664" in page.section("gallery")
     assert "background:#eadaba" in page.section("gallery")
     boxes = [attrs for attrs in page.all("rect") if attrs.get("class", "").startswith("outline")]
@@ -355,10 +377,10 @@ def test_pictures_have_replies_colours_boxes_and_reasons(run, tmp_path):
 def test_pictures_can_be_filtered_by_class_profession_and_state(run, tmp_path):
     page = report([run], tmp_path / "r.html")
     tiles = list(page.all("article"))
-    assert sorted(t["data-corrected"] for t in tiles) == sorted(
-        ["male", "female", "unsure", "reply not understood", "no person perceived", "picture refused"]
+    assert sorted(outcomes(t, "corrected")[0] for t in tiles) == sorted(
+        ["male", "female", "unsure", "reply not understood", "no person perceived", "image refused"]
     )
-    assert {t["data-objects"] for t in tiles} == {'["judge"]', '["nurse"]'}
+    assert {facets(t)["profession"][0] for t in tiles} == {"judge", "nurse"}
     classes = [json.loads(t["data-classes"])["corrected"] for t in tiles]
     assert ["gender: male", "tone: 4"] in classes
     values = [attrs.get("value") for attrs in page.all("option")]
@@ -383,11 +405,11 @@ def test_runs_are_columns_and_pictures_of_a_prompt_stand_side_by_side(run, tmp_p
 
 
 def test_galleries_that_cannot_be(run, tmp_path):
-    with pytest.raises(UsageError, match="0 \\(no pictures\\) or more, got -1"):
+    with pytest.raises(UsageError, match="0 \\(no images\\) or more, got -1"):
         write_report([run], tmp_path / "r.html", gallery=-1)
     with pytest.raises(UsageError, match="between 16 and 4096, got 3"):
         write_report([run], tmp_path / "r.html", embed_pixels=3)
-    assert "made without pictures" in text_of(report([run], tmp_path / "r.html", gallery=0), "gallery")
+    assert "made without images" in text_of(report([run], tmp_path / "r.html", gallery=0), "gallery")
 
 
 # ----------------------------------------------------------------------------------------------------------------- page
@@ -416,18 +438,18 @@ def test_the_page_needs_no_network_and_is_the_same_twice(run, tmp_path):
 
 
 def test_wording(run, tmp_path):
-    words = plain(report([run], tmp_path / "r.html").source).casefold()
+    said = plain(report([run], tmp_path / "r.html").source).casefold()
     for needed in ("perceived", "never who anybody is", "two terms are not all genders", "is no race", "by chance"):
-        assert needed in words, needed
+        assert needed in said, needed
 
 
 def test_what_protocols_change_is_told_with_numbers(tmp_path):
     released = [replace(s, protocol="released", value=s.value + 0.01) for s in standard_scores() if s.metric == "mad"]
     page = report([make_run(tmp_path / "p", scores=[*standard_scores(), *released])], tmp_path / "r.html")
-    words = text_of(page, "protocols")
-    assert "gender MAD, mean over prompts 0.287 0.297 – +0.0100 –" in words
-    assert "their parser does not know" in words
-    assert "nearly always finds 5 or 6" in words
+    said = text_of(page, "protocols")
+    assert "MAD gender 0.287 0.297 – +0.0100 –" in said
+    assert "their parser does not know" in said
+    assert "nearly always finds 5 or 6" in said
 
 
 def test_a_reference_distribution_is_shown_if_there_is_one(run, tmp_path):
@@ -437,24 +459,24 @@ def test_a_reference_distribution_is_shown_if_there_is_one(run, tmp_path):
         replace(mine("reference_deviation", 0.0771, 0.05, 0.11, axis="gender"), unit="MAD"),
         mine("reference_difference", -0.0643, -0.09, -0.02, axis="gender", **{"class": "female"}),
     ]
-    words = text_of(report([make_run(tmp_path / "t", scores=scores)], tmp_path / "b.html"), "distributions")
-    assert "0.077 [0.050, 0.110]" in words
-    assert "−6.4 [−9.0, −2.0]" in words
+    said = text_of(report([make_run(tmp_path / "t", scores=scores)], tmp_path / "b.html"), "distributions")
+    assert "0.077 [0.050, 0.110]" in said
+    assert "−6.4 [−9.0, −2.0]" in said
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
 def test_the_short_table_is_short(run):
-    words = terminal_table([run])
-    rows = [line.split()[:2] for line in words.splitlines()[2:-1]]
+    said = terminal_table([run], [presentation_of(run)])
+    rows = [line.split()[:2] for line in said.splitlines()[2:-1]]
     assert ["mad", "gender"] in rows
     assert ["mad_debiased", "gender"] in rows
     assert ["axis_mean", "tone"] in rows
     assert rows[0][0] == "mad"
-    assert rows[-1] == ["coverage", "gender,"]
-    assert not any(name in words for name in ("nurse", "presence", "joint_share", "class_share"))
-    assert "0.243 [0.152, 0.311]" in words
-    assert "0.271 [0.099, 0.377]" in words
-    assert "| mad | gender | MAD | 0.287 [0.211, 0.344] (40) |" in markdown_table([run])
+    assert rows[-1] == ["usable_share", "gender,"]
+    assert not any(name in said for name in ("nurse", "presence", "joint_share", "class_share"))
+    assert "0.243 [0.152, 0.311]" in said
+    assert "0.271 [0.099, 0.377]" in said
+    assert "| mad | gender | MAD | 0.287 [0.211, 0.344] (40) |" in markdown_table([run], [presentation_of(run)])
 
 
 # -------------------------------------------------------------------------------------------------------------- browser
@@ -478,7 +500,7 @@ def test_filters_work_in_a_browser(run, tmp_path):
     """
     page, said = in_browser(file, tmp_path, steps)
     assert "Uncaught" not in said
-    shown = [attrs["data-corrected"] for attrs in page.all("article") if "hidden" not in attrs]
+    shown = [outcomes(attrs, "corrected")[0] for attrs in page.all("article") if "hidden" not in attrs]
     assert sorted(shown) == ["reply not understood", "unsure"]
 
 
@@ -503,25 +525,24 @@ def test_a_run_of_the_suite_with_a_perfect_judge(tmp_path):
     run = evaluate(
         "social_bias",
         model="people:female=0.3&draw=plain",
-        vqa="truth",
-        skin_tone="truth",
+        judges={"vqa": "truth", "skin_tone": "truth"},
         limit=6,
         n_images=2,
         out=tmp_path / "run",
         rules={"n_resamples": 50},
     )
     page = report([run], tmp_path / "r.html", gallery=6)
-    words = text_of(page, "results")
-    assert "the painter's own account of what it painted, which does not err" in words
-    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in words
-    assert "gender : usable of person prompts 4 100.0 %" in words
+    said = text_of(page, "results")
+    assert "the ground truth of the generator, which does not err" in said
+    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in said
+    assert "gender : usable of person prompts 4 100.0 %" in said
     mean = next(
         s for s in run.scores() if s.metric == "axis_mean" and s.group == {"axis": "tone"} and s.protocol == "corrected"
     )
-    assert measures.value(mean) in words
-    assert "At least 5 such pictures" in text_of(page, "intersections")
+    assert words.value(mean) in said
+    assert "At least 5 such images" in text_of(page, "intersections")
     assert len(page.all("article")) == 6
-    assert terminal_table([run], "released")
+    assert terminal_table([run], protocol="released")
 
 
 def test_runs_of_the_first_version_side_by_side(tmp_path):
@@ -529,7 +550,7 @@ def test_runs_of_the_first_version_side_by_side(tmp_path):
         evaluate(
             "social_bias_v1",
             model=f"people:female={share}&draw=plain",
-            clip=Classifier(),
+            judges={"clip": Classifier()},
             limit=5,
             n_images=2,
             out=tmp_path / f"run-{share}",
@@ -538,12 +559,12 @@ def test_runs_of_the_first_version_side_by_side(tmp_path):
         for share in (0.2, 0.8)
     ]
     page = report(runs, tmp_path / "r.html", gallery=6)
-    words = text_of(page, "deviation")
-    assert "MAD of the votes" in words
-    assert "prompts that voted 5 10 used 5 10 used" in words
+    said = text_of(page, "deviation")
+    assert "MAD of the votes" in said
+    assert "prompts that voted 5 10 used 5 10 used" in said
     assert RACE_WARNING in text_of(page, "results")
     assert len(page.all("article")) == 3
     released = next(
         s for s in runs[1].scores() if (s.metric, s.protocol, dict(s.group)) == ("mad", "released", {"axis": "gender"})
     )
-    assert f"{measures.value(released)} {measures.interval(released)}" in words
+    assert f"{words.value(released)} {words.interval(released)}" in said
