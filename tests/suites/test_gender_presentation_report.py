@@ -506,7 +506,8 @@ def test_judge_section_is_there_if_judges_were_measured(runs, tmp_path):
     ]
     page = report([make_run(tmp_path / "a", more=measured)], tmp_path / "out")
     section = page.section("judge")
-    assert "Kendall's τ-b of vectors ↑ higher is better CLS, neutral 0.638 [0.400, 0.800]" in plain(section)
+    assert "corrected protocol; CLS, neutral metric value" in plain(section)  # the one group of all rows
+    assert "Kendall's τ-b of vectors ↑ higher is better 0.638 [0.400, 0.800]" in plain(section)
     assert "tie, CLS: 0.950 (40)" in section
     assert "AUC" not in page.section("results")
     assert "How good is this judge" not in report(runs, tmp_path / "none").source

@@ -168,8 +168,8 @@ def _place(image_id: str, of: Sequence[_Images], axes: Sequence[str]) -> tuple[i
     labels = [p.label(image_id, axes[0]) for p in of] if axes else []
     tones = [tone for p in of if (tone := p.label(image_id, TONE)).isdecimal()]
     first = next(iter(labels), "")
-    tone = float(tones[0]) if tones else math.inf
-    return classes.index(first) if first in classes else len(classes), of[0].group(image_id), tone
+    lightest = float(tones[0]) if tones else math.inf
+    return classes.index(first) if first in classes else len(classes), of[0].group(image_id), lightest
 
 
 class _Images:
