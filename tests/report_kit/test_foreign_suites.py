@@ -1,4 +1,4 @@
-"""Suites from elsewhere: a page with their own question, protocols, facets and limits, with and without their package."""
+"""Suites from elsewhere: a page with their own question, protocols, facets and limits, with and without them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_numbers_of_a_foreign_suite_are_on_its_page(tmp_path):
     assert "overall score ↑ higher is better 54.2" in results
     assert "counting 75.0" in results
     assert "task score by task" in plain(page.section("groups"))
-    assert "position: 33.3" in page.section("groups")
+    assert "position, mine: 33.3" in page.section("groups")
     assert "what the choice of protocol changes" not in page.source.lower()  # there is one protocol
     assert json.loads(page.source.partition('id="numbers">')[2].partition("</script>")[0])["scores"] == json_report(
         [run]
@@ -159,7 +159,7 @@ def test_columns_and_judge_errors_work_for_any_facet(tmp_path):
     judge = plain(page.section("judge"))
     # All images are right in truth: of them, 1 of 4 and 2 of 3 were rejected; and none wrong could be accepted.
     assert "counting – 0 used 25.0" in judge
-    assert "position – 0 used 66.7" in judge
+    assert "position – 0 used · 1 unusable 66.7" in judge
     assert "−25.0" in judge
 
 

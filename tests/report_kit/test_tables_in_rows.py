@@ -12,7 +12,7 @@ from page_reading import evidence_of, presentation_of
 from verism.errors import UsageError
 from verism.report_kit import words
 from verism.report_kit.evidence import Evidence, Vocabulary
-from verism.report_kit.tables import _metric_rows, markdown_table, terminal_table
+from verism.report_kit.tables import _metric_rows, csv_table, json_report, markdown_table, terminal_table
 
 NAN = math.nan
 
@@ -143,3 +143,6 @@ def test_runs_of_suites_without_a_table_in_common_are_refused(measured_run, make
     for table in (markdown_table, terminal_table):
         with pytest.raises(UsageError, match="runs of quality and paintskills have no table in common"):
             table(runs, presentations)
+    # Records and lines of a spreadsheet say of which suite they are.
+    assert {r["suite"] for r in json_report(runs)} == {"made", "paintskills"}
+    assert "\na,made,fid,corrected" in csv_table(runs)

@@ -1,4 +1,4 @@
-"""The page of geography, and what suits any suite: its numbers are the runs', its text is only text, its filters work."""
+"""The page of geography, and what suits any suite: its numbers are the runs', its text is only text."""
 
 from __future__ import annotations
 

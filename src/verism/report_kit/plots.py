@@ -62,8 +62,8 @@ class Axis:
         factor = 100.0 if self.unit == "share" else 1.0
         step = (self.ticks[1] - self.ticks[0]) * factor if len(self.ticks) > 1 else 1.0
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-        if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
-            decimals += 1  # steps of 2.5
+        for _ in range(2):  # steps of 2.5, or of an eighth
+            decimals += abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6
         return f"{tick * factor + 0.0:.{decimals}f}"
 
 
