@@ -275,9 +275,13 @@ def write_card_page(cards: Sequence[JudgeCard], out: Path) -> Path:
 
     # The figures carry style attributes, so that the page must allow styles; scripts it has none.
     style = (resources.files("verism.report_kit") / "templates" / "report.css").read_text(encoding="utf-8")
-    page = environment().get_template("card.html.j2").render(
-        title=cards[0].judge if len(cards) == 1 else f"{len(cards)} judge cards",
-        style=Markup(style),
-        views=[view_of(card) for card in cards],
+    page = (
+        environment()
+        .get_template("card.html.j2")
+        .render(
+            title=cards[0].judge if len(cards) == 1 else f"{len(cards)} judge cards",
+            style=Markup(style),
+            views=[view_of(card) for card in cards],
+        )
     )
     return write_page(page, out)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from verism.report_kit import words
 from verism.report_kit.svg import RUN_COLORS
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from verism.report_kit.evidence import Evidence
 
 __all__ = ["FigureByProtocol", "environment", "figure", "part", "parts"]
@@ -68,7 +69,7 @@ def environment(package: str = "verism.report_kit") -> Environment:
     Args:
         package: that has a folder ``templates``.
     """
-    from jinja2 import ChoiceLoader
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     packages = dict.fromkeys([package, "verism.report_kit"])
     made = Environment(

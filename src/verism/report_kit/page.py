@@ -116,25 +116,29 @@ def render(evidence: Evidence, sections: Sequence[Section]) -> str:
     sources = introduce(evidence)
     adjusted = adjusted_rows(evidence)
     style = (templates / "report.css").read_text(encoding="utf-8") + _switching(evidence.protocols)
-    return environment().get_template("page.html.j2").render(
-        evidence=evidence,
-        names=evidence.names,
-        title=_title(evidence),
-        style=Markup(style),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=json_in_script({"scores": tables.json_report(evidence.runs), "csv": tables.csv_table(evidence.runs)}),
-        protocols=evidence.protocols,
-        sources=sources,
-        cautions=cautions(sources),
-        sections=sections,
-        adjusted_rows=adjusted,
-        has_adjusted=any(adjusted.values()),
-        judge_panels=judge_panels(evidence.runs, evidence.cards),
-        provenance=provenance(sources),
-        limits=union(p.info.limits for p in evidence.presentations),
-        question=" ".join(union([p.info.question] for p in evidence.presentations)),
-        version=evidence.runs[0].manifest.environment.verism,
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            evidence=evidence,
+            names=evidence.names,
+            title=_title(evidence),
+            style=Markup(style),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            data=json_in_script({"scores": tables.json_report(evidence.runs), "csv": tables.csv_table(evidence.runs)}),
+            protocols=evidence.protocols,
+            sources=sources,
+            cautions=cautions(sources),
+            sections=sections,
+            adjusted_rows=adjusted,
+            has_adjusted=any(adjusted.values()),
+            judge_panels=judge_panels(evidence.runs, evidence.cards),
+            provenance=provenance(sources),
+            limits=union(p.info.limits for p in evidence.presentations),
+            question=" ".join(union([p.info.question] for p in evidence.presentations)),
+            version=evidence.runs[0].manifest.environment.verism,
+        )
     )
 
 

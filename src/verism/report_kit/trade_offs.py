@@ -73,9 +73,7 @@ def trade_off_section(evidence: Evidence, aims: Mapping[str, str]) -> Section | 
     found = trade_offs(evidence, aims, labels)
     if not found:
         return None
-    body = part(
-        evidence, "trade_offs.html.j2", trade_offs=found, setting=setting[0] if setting else "", labels=labels
-    )
+    body = part(evidence, "trade_offs.html.j2", trade_offs=found, setting=setting[0] if setting else "", labels=labels)
     return Section(title="Trade-offs", id="trade-offs", body=body)
 
 
@@ -100,9 +98,7 @@ def trade_offs(evidence: Evidence, aims: Mapping[str, str], labels: Sequence[str
     for group in groups:
         form = ", ".join(evidence.vocabulary.value_name(*item) for item in group)
         by_protocol = {
-            protocol: {
-                metric: [of.find(metric, protocol, dict(group)) for of in evidence.lookups] for metric in aims
-            }
+            protocol: {metric: [of.find(metric, protocol, dict(group)) for of in evidence.lookups] for metric in aims}
             for protocol in evidence.protocols
         }
         panels: list[FigureByProtocol] = []
