@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 from verism.errors import UsageError, VerismError
 from verism.options import Context, Signature, build, read_signature
-from verism.records import Generator, Judge, Painter, option_of
+from verism.records import Generator, Judge, Painter, option_of, roles
 
 __all__ = [
     "GENERATORS",

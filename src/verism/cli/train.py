@@ -283,9 +283,9 @@ def _render_train_scenes(suite: str, skills: tuple[str, ...] | None, count: int,
     """Train scenes with masks in a folder; those that are there already are kept."""
     import os
 
-    from verism.pipeline.scenes import render_scenes
     from verism.registry import Context, make_painter
     from verism.suites.catalogue import make_suite
+    from verism.suites.paintskills.rendering import render_scenes
 
     size = 192  # the objects of an image are cut out of it: much smaller would blur them
     the_suite = make_suite(suite, skills=skills, split="train", limit=count, seed=seed)

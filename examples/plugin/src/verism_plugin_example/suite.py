@@ -65,7 +65,7 @@ class Shapes(Suite):
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         boxes = observed.observations["detections"].filter(pl.col("score") > self.rule("threshold")).sort("x0")
         rows = VerdictRows()
-        for image in shown_images(observed, judged=observed.observations["detections"]):
+        for image in shown_images(observed, judged=set(observed.observations["detections"]["image_id"])):
             seen = list(boxes.filter(pl.col("image_id") == image.image_id).select("label", "color").iter_rows())
             wanted = [tuple(shape) for shape in image.prompt.spec["shapes"]]
             reason = image.problem or f"asked for {wanted}, detected {seen}"
