@@ -122,6 +122,7 @@ def score_rows(
     chosen: Callable[[Score], bool],
     *,
     beside: Mapping[str, str] | None = None,
+    order: Callable[[Key], int] | None = None,
     adjusted: bool = False,
 ) -> list[ScoreRow]:
     """Some scores as rows: those of one metric together.
@@ -131,6 +132,7 @@ def score_rows(
         protocol: of the scores.
         chosen: says whether a score has a row.
         beside: by end of a metric's name, what scores of the same group and such a metric say about it, in words.
+        order: places rows of one metric; None: as the scores come.
         adjusted: whether cells also hold the score with the judge's error taken out.
     """
     names = evidence.vocabulary
@@ -138,7 +140,7 @@ def score_rows(
     columns = evidence.columns(protocol)
     keys = [key for column in columns for key, s in column.items() if chosen(s)]
     rows = []
-    for key in names.by_metric(keys):
+    for key in _ordered(names.by_metric(keys), order):
         found = [column.get(key) for column in columns]
         one = next(s for s in found if s is not None)
         cells = []
@@ -157,6 +159,14 @@ def score_rows(
             )
         )
     return rows
+
+
+def _ordered(keys: Sequence[Key], order: Callable[[Key], int] | None) -> list[Key]:
+    """Rows of each metric as ``order`` places them; metrics stay where they are."""
+    if order is None:
+        return list(keys)
+    metrics = {metric: n for n, metric in enumerate(dict.fromkeys(metric for metric, _ in keys))}
+    return sorted(keys, key=lambda key: (metrics[key[0]], order(key)))
 
 
 def _better(evidence: Evidence, score: Score) -> str:

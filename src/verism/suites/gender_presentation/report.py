@@ -76,6 +76,7 @@ def _results(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequen
         ResultSettings(
             chosen=_is_result,
             beside=BESIDE,
+            order=lambda key: estimators.index(e) if (e := str(dict(key[1]).get("estimator"))) in estimators else -1,
             note=NOTE.format(terms=f" with {terms}" if terms else ""),
             more=part(evidence, "score_figures.html.j2", package=__package__, figures=figures),
             reading=part(
