@@ -59,7 +59,7 @@ class GenLike(Suite):
 
     def prompts(self) -> Sequence[Prompt]:
         return [
-            Prompt(prompt_id=f"{task}_{n}", suite="gen_like", text=f"{task} {n}", facets={"task": task, "n": n % 2})
+            Prompt(prompt_id=f"{task}_{n}", suite="gen_like", text=f"{task} {n}", facets={"n": n % 2, "task": task})
             for task in TASKS
             for n in range(4)
         ]
