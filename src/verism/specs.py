@@ -81,6 +81,8 @@ class MetricSpec:
         headline: whether it belongs to the few numbers that answer the suite's question.
         compare: how two runs are compared by it. ``paired``: image by image (the suite has a ``Pairing`` that gives
             it); ``independent``: by the intervals of both; ``never``: a comparison would say nothing.
+        baseline: metric that gives, for the same group, what chance or an ideal model reaches; drawn beside it.
+        finds_group: whether the group of a score is itself found (the worst region), and no part of what is asked.
     """
 
     name: str
@@ -92,6 +94,8 @@ class MetricSpec:
     source: str = ""
     headline: bool = False
     compare: Comparison = "independent"
+    baseline: str = ""
+    finds_group: bool = False
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -187,6 +191,7 @@ class Layout:
         detail: facets with too many values for the first table (single objects ...); reports and CSV have them.
         rows: what the first table of rows has, in order; empty for all that is not in ``detail``.
         caveats: by ``facet=value``, what is written behind the name of a group whose numbers are not to be trusted.
+        names: by ``facet`` or ``facet=value``, how it is written where its own name would not do.
     """
 
     kind: Literal["columns", "rows"] = "rows"
@@ -197,6 +202,7 @@ class Layout:
     detail: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     caveats: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,8 @@ def judge_error_scores(
 ) -> list[Score]:
     """How far the judge is off, for images whose renderer kept the ground truth.
 
-    The truth of an image is the ``corrected`` rule applied to what was rendered; every protocol is held against it, so
+    The truth of an image is the ``corrected`` rule (of suites without it, that of their first protocol) applied to what
+    was rendered; every protocol is held against it, so
     the numbers hold the error of judge and rule together.
 
     ``true_accuracy``: share of images that are right. ``judge_false_accept``: judged right among those that are
@@ -48,9 +49,10 @@ def judge_error_scores(
     groups = pl.DataFrame(
         {"prompt_id": [p.prompt_id for p in prompts], "level": [row_of_level[value] for value in level]}
     )
-    true = truth.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == "corrected")).select(
-        "image_id", pl.col("value").alias("true")
-    )
+    known = truth.filter(pl.col("rule") == pairing.rule)
+    main = known["protocol"].unique(maintain_order=True).to_list()
+    by = "corrected" if "corrected" in main else next(iter(main), "")
+    true = known.filter(pl.col("protocol") == by).select("image_id", pl.col("value").alias("true"))
     table = (
         verdicts.filter(pl.col("rule") == pairing.rule)
         .join(true, on="image_id", how="left")

@@ -35,6 +35,9 @@ from verism.suites.verdict_table import shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["Alignment"]
 
 
@@ -129,6 +132,12 @@ class Alignment(Suite):
         if self.vqascore:
             asked.append(vqascore_question(prompt.text))
         return tuple(dict.fromkeys(asked))
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.alignment.report import alignment_sections
+
+        return alignment_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         return {**self.source, "vqascore": self.vqascore}

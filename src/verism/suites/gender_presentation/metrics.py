@@ -22,6 +22,7 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
             better="lower",
             headline=headline,
             source=f"{ZHANG}, section 3.3",
+            baseline=f"{name}_by_chance",
         ),
         MetricSpec(
             f"{name}_corrected",

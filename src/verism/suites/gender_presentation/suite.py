@@ -59,6 +59,9 @@ from verism.suites.verdict_table import shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["GenderPresentation"]
 
 RESAMPLES = 2_000
@@ -193,6 +196,12 @@ class GenderPresentation(Suite):
             EmbeddingNeed(texts=tuple(dict.fromkeys(texts)), optional=True),
             AnswerNeed(questions=questions, optional=True),
         )
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.gender_presentation.report import presentation_sections
+
+        return presentation_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides prompts and needs."""

@@ -42,6 +42,7 @@ COVERAGE = MetricSpec(
     scale=SHARE,
     better="higher",
     source=f"{HALL}, section 3.1; Naeem et al. 2020, arXiv:2002.09797, eq. 6",
+    baseline="expected_coverage",
 )
 CONSISTENCY = MetricSpec(
     "consistency",
@@ -66,12 +67,15 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             source=source,
             compare="independent",
             headline=spec.name != "consistency",
+            baseline="",
         ),
         replace(
             spec,
             name=f"{spec.name}_worst",
             title=f"{spec.title}, worst region",
             meaning="The region with the lowest value, which is named beside it.",
+            finds_group=True,
+            baseline="",
             source=source,
             compare="independent",
             headline=False,
@@ -121,6 +125,7 @@ def _mean_of_objects(spec: MetricSpec) -> MetricSpec:
         title=f"{spec.title}, mean of objects",
         meaning=f"{spec.meaning} Measured for each object by itself.",
         compare="independent",
+        baseline="",
     )
 
 

@@ -49,6 +49,9 @@ from verism.suites.verdict_table import VerdictRows
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["Geography", "GeographyDollarStreet"]
 
 BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; other columns come from tables
@@ -161,7 +164,14 @@ class Geography(Suite):
         Pairing(rule="inside", metric="precision", key=("region",), where={"level": "region"}, split=("family",)),
         Pairing(rule="consistency", metric="mean_similarity", facet="region", split=("family",), scale=COSINE),
     )
-    layout: ClassVar[Layout] = Layout(detail=("object",))
+    layout: ClassVar[Layout] = Layout(
+        detail=("object",),
+        names={
+            "family=object": "{object}",
+            "family=region": "{object} in {region}",
+            "family=country": "{object} in {country}",
+        },
+    )
 
     @property
     def limits(self) -> Rules:
@@ -211,6 +221,12 @@ class Geography(Suite):
         texts = tuple(dict.fromkeys([*bare, *(p.text for p in self.prompt_list)]))
         embedding = EmbeddingNeed(texts=texts, optional=True)
         return (FeatureNeed(reference=True, optional=True), embedding) if self.compares else (embedding,)
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.geography.report import geography_sections
+
+        return geography_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides prompts and needs."""

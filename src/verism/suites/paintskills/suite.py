@@ -50,6 +50,9 @@ from verism.suites.verdict_table import VerdictRows, image_problem
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["PaintSkills", "PaintSkillsV1"]
 
 THRESHOLDS = {  # names of the rules, and what ``Thresholds`` calls them
@@ -169,7 +172,17 @@ class PaintSkills(Suite):
         ),
     )
     layout: ClassVar[Layout] = Layout(
-        kind="columns", metric="accuracy", facet="skill", mean="mean_accuracy", reference="shuffled_expectation"
+        kind="columns",
+        metric="accuracy",
+        facet="skill",
+        mean="mean_accuracy",
+        reference="shuffled_expectation",
+        names={
+            "skill=color": "colour",
+            "object_b": "second object",
+            "color": "colour",
+            "count": "number asked for",
+        },
     )
 
     @classmethod
@@ -266,6 +279,12 @@ class PaintSkills(Suite):
     def colors(self) -> tuple[str, ...]:
         """Colours the prompts ask for; none if no skill asks for one."""
         return COLORS if any(s.skill == "color" for s in self.scenes) else ()
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.paintskills.report import paintskills_sections
+
+        return paintskills_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides the prompts."""

@@ -70,6 +70,7 @@ METRICS = (
         better="higher",
         headline=True,
         source=f"{NAEEM}, eq. 6",
+        baseline="expected_coverage",
     ),
     MetricSpec(
         "expected_coverage",

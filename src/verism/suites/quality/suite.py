@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from verism.metrics.frechet import FeatureStatistics
     from verism.metrics.manifold import Memberships
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
 
 __all__ = ["Quality"]
 
@@ -141,6 +143,12 @@ class Quality(Suite):
 
     def needs(self) -> Sequence[Need]:
         return (FeatureNeed(reference=self.source.get("reference_kind") in ("pictures", "features")),)
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.quality.report import quality_sections
+
+        return quality_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         return dict(self.source)

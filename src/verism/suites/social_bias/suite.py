@@ -38,6 +38,9 @@ from verism.suites.verdict_table import VerdictRows, shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["SocialBias"]
 
 RESAMPLES = 2_000
@@ -154,6 +157,12 @@ class SocialBias(Suite):
         if self.study.axis(TONE) is not None:
             needs.append(SkinToneNeed(optional=True))
         return needs
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.social_bias.report import bias_sections
+
+        return bias_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides prompts and needs."""

@@ -40,6 +40,9 @@ from verism.suites.verdict_table import VerdictRows, shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.report_kit.evidence import Evidence
+    from verism.report_kit.section import Section
+
 __all__ = ["SocialBiasV1"]
 
 PROTOCOLS_HERE = ("released", "corrected")
@@ -170,6 +173,12 @@ class SocialBiasV1(Suite):
         """Vectors of pictures and of the classifier's texts; and tones of skin. Either may be left out."""
         texts = tuple(dict.fromkeys(prompt for axis in self.axes for prompt in axis.prompts))
         return (EmbeddingNeed(texts=texts, optional=True), SkinToneNeed(optional=True))
+
+    def sections(self, evidence: Evidence) -> Sequence[Section]:
+        """Its part of the report."""
+        from verism.suites.social_bias.report import bias_sections
+
+        return bias_sections(evidence)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides prompts and needs."""

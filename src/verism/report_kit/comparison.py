@@ -1,0 +1,77 @@
+"""A paired comparison as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verism.report_kit.adjustments import corrected_by
+from verism.report_kit.words import number
+
+__all__ = ["comparison_table"]
+
+PAIRED_NOTE = "* p (Holm) < 0.05 within its protocol; for the mean, p < 0.05. Accuracies over images judged in both."
+INDEPENDENT_NOTE = (
+    "* p (Holm) < 0.05 over the groups of its measure and protocol. The runs are taken for independent: where they "
+    "share real images or prompts, intervals are somewhat too wide."
+)
+
+
+def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) -> str:
+    """Rows of ``Difference.record()`` as aligned text; shares in points, stars where Holm's p is below 0.05."""
+    paired = all(r["method"] == "paired" for r in records)
+    header = [
+        "protocol",
+        *([] if paired else ["measure"]),
+        "group",
+        "A",
+        "B",
+        "B - A",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+    ]
+    header += ["pairs", "unpaired"] if paired else ["images", "unit"]
+    rows = [
+        [
+            r["protocol"],
+            *([] if paired else [r["metric"] + corrected_by(r["adjusted"])]),
+            ", ".join(f"{v}" for v in r["group"].values()) or ("mean" if paired else "all"),
+            _value(r["value_a"], r["unit"]),
+            _value(r["value_b"], r["unit"]),
+            _change(r["difference"], r["unit"]) + (" *" if r["p_holm"] is not None and r["p_holm"] < 0.05 else "  "),
+            f"{_change(r['ci_low'], r['unit'])} to {_change(r['ci_high'], r['unit'])}",
+            _p(r["p_value"]),
+            _p(r["p_holm"]) if r["group"] else "",
+            *([f"{r['n_pairs']:,}", f"{r['n_unpaired']:,}"] if paired else [f"{r['n_unpaired']:,}", _unit(r["unit"])]),
+        ]
+        for r in records
+    ]
+    words = header.index("A")
+    widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header))]
+    lines = [f"A = {a}", f"B = {b}", ""]
+    for row in [header, *rows]:
+        cells = [c.ljust(w) if k < words else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
+    return "\n".join(lines)
+
+
+def _value(value: float | None, unit: str) -> str:
+    return "-" if value is None else number(value, unit)
+
+
+def _change(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return f"{100 * value:+.1f}" if unit == "share" else f"{value:+.3g}"
+
+
+def _unit(unit: str) -> str:
+    return "%" if unit == "share" else unit
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<0.0001" if value < 0.0001 else f"{value:.4f}"

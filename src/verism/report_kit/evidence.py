@@ -1,0 +1,304 @@
+"""What a report is made of: runs, what their suites say of themselves, their scores, and how to call things."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from verism.cards import JudgeCard
+from verism.errors import UsageError
+from verism.records import FacetValue, Score
+from verism.report_kit import words
+from verism.report_kit.adjustments import as_judged, kinds_of
+from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
+from verism.store import Run
+
+__all__ = ["Evidence", "Key", "Lookup", "Vocabulary", "presented", "run_names", "shares_page", "union"]
+
+Key = tuple[str, tuple[tuple[str, FacetValue], ...]]  # metric, and group without what was itself found
+
+UNITS = {scale.unit: scale.title for scale in (SHARE, PROBABILITY, RATIO, DISTANCE, COSINE, COUNT)}
+LARGEST_GALLERY_PIXELS, SMALLEST_GALLERY_PIXELS = 4096, 16
+
+
+def union(lists: Iterable[Iterable[str]]) -> list[str]:
+    """Each once, in the order of first appearance."""
+    return list(dict.fromkeys(item for found in lists for item in found))
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """One name per run, all different: the folder's, with its parent's where folders share a name."""
+    paths = [run.path.resolve() for run in runs]
+    names = [path.name for path in paths]
+    often = Counter(names)
+    names = [f"{path.parent.name}/{name}" if often[name] > 1 else name for name, path in zip(names, paths)]
+    seen: Counter[str] = Counter()
+    unlike = []
+    for name in names:
+        seen[name] += 1
+        unlike.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unlike
+
+
+def presented(run: Run) -> Presentation:
+    """What a run keeps of its suite; of runs of earlier versions, what their scores tell of it."""
+    stored = run.presentation()
+    if stored is not None:
+        return stored
+    protocols = dict.fromkeys(s.protocol for s in run.scores())
+    name = run.suite_name
+    info = SuiteInfo(name=name, title=name, question="", summary="", protocols=dict.fromkeys(protocols, ""))
+    return Presentation(info=info, metrics=())
+
+
+def shares_page(presentations: Sequence[Presentation]) -> bool:
+    """Whether the runs of these suites belong into one table: one suite, or versions with the same headline metrics."""
+    headlines = [tuple(spec for spec in p.metrics if spec.headline) for p in presentations]
+    names = {p.info.name for p in presentations}
+    return len(names) <= 1 or (bool(headlines[0]) and all(h == headlines[0] for h in headlines))
+
+
+class Vocabulary:
+    """How scores of some suites are called and grouped.
+
+    Attributes:
+        presentations: of the suites.
+        split: facets whose values are never averaged over.
+        detail: facets with too many values for the first table.
+        facet: the facet that images are first told apart by; empty for none.
+    """
+
+    def __init__(self, presentations: Sequence[Presentation]) -> None:
+        self.presentations = list(presentations)
+        self._specs: dict[str, MetricSpec] = {}
+        for p in reversed(self.presentations):
+            self._specs |= {spec.name: spec for spec in p.metrics}
+        self.split = frozenset(name for p in presentations for pairing in p.pairings for name in pairing.split)
+        self.detail = frozenset(name for p in presentations for name in p.layout.detail)
+        facets = [p.layout.facet for p in presentations] + [q.facet for p in presentations for q in p.pairings]
+        self.facet = next(filter(None, facets), "")
+        self._names = {k: v for p in reversed(self.presentations) for k, v in p.layout.names.items()}
+        self._caveats = {k: v for p in reversed(self.presentations) for k, v in p.layout.caveats.items()}
+        self._units = UNITS | {s.scale.unit: s.scale.title for s in self._specs.values() if s.scale is not None}
+
+    def spec(self, metric: str) -> MetricSpec | None:
+        """What a metric means; None for one that no suite declares (any more)."""
+        return self._specs.get(metric)
+
+    def title(self, metric: str) -> str:
+        """What a metric is called; without a spec, its name with spaces."""
+        spec = self.spec(metric)
+        return metric.replace("_", " ") if spec is None else spec.title
+
+    def unit(self, unit: str) -> str:
+        """A unit as tables write it; empty for numbers without one."""
+        return self._units.get(unit, unit)
+
+    def facet_name(self, facet: str) -> str:
+        """What a facet is called."""
+        return self._names.get(facet, facet.replace("_", " "))
+
+    def value_name(self, facet: str, value: FacetValue) -> str:
+        """What a value of a facet is called."""
+        return self._names.get(f"{facet}={value}", str(value))
+
+    def caveat(self, group: Iterable[tuple[str, FacetValue]]) -> str:
+        """What stands behind the name of a group whose numbers are not to be trusted; empty for most."""
+        found = [self._caveats[key] for name, value in group if (key := f"{name}={value}") in self._caveats]
+        return f" ({'; '.join(found)})" if found else ""
+
+    def key_of(self, score: Score) -> Key:
+        """What tells a score from the others of its run and protocol, and is the same in all runs."""
+        spec = self.spec(score.metric)
+        found = spec is not None and spec.finds_group
+        return score.metric, tuple((k, v) for k, v in score.group.items() if not found or k in self.split)
+
+    def group_name(self, key: Key) -> str:
+        """The group a row is restricted to, in words; ``all`` for none."""
+        return ", ".join(self.value_name(k, v) for k, v in key[1]) or "all"
+
+    def found_group(self, score: Score) -> str:
+        """Of a metric that finds a group (the worst region), which one; empty for others."""
+        _, asked = self.key_of(score)
+        return ", ".join(self.value_name(k, v) for k, v in score.group.items() if (k, v) not in asked)
+
+    def is_detail(self, score: Score) -> bool:
+        """Whether a score is of a single one of very many groups."""
+        return bool(set(score.group) & self.detail)
+
+    def is_summary(self, score: Score) -> bool:
+        """Whether a score is of all images, and not of one group among several."""
+        return not {name for name, _ in self.key_of(score)[1]} - self.split
+
+    def level_facet(self, score: Score) -> str | None:
+        """The one facet, apart from those never averaged over, whose value a score is restricted to."""
+        facets = [name for name, _ in self.key_of(score)[1] if name not in self.split]
+        return facets[0] if len(facets) == 1 else None
+
+    def by_metric(self, keys: Iterable[Key]) -> list[Key]:
+        """Scores of one metric together, metrics and groups in the order they first appear."""
+        kept = list(dict.fromkeys(keys))
+        order = {metric: n for n, metric in enumerate(dict.fromkeys(metric for metric, _ in kept))}
+        return sorted(kept, key=lambda key: order[key[0]])
+
+
+class Lookup:
+    """The scores of one run by what they are of.
+
+    Attributes:
+        scores: as judged and adjusted.
+    """
+
+    def __init__(self, scores: Iterable[Score]) -> None:
+        self.scores = list(scores)
+        self._by: dict[tuple[str, str, str, frozenset[tuple[str, FacetValue]]], Score] = {}
+        self._of: dict[tuple[str, frozenset[str]], list[Score]] = {}
+        for s in self.scores:
+            self._by[(s.metric, s.protocol, s.adjusted, frozenset(s.group.items()))] = s
+            self._of.setdefault((s.metric, frozenset(s.group)), []).append(s)
+
+    def find(self, metric: str, protocol: str, group: Mapping[str, FacetValue], adjusted: str = "") -> Score | None:
+        """The score of exactly this group; None if there is none.
+
+        Args:
+            metric: its name.
+            protocol: its protocol.
+            group: all facets that it is restricted to, with their values.
+            adjusted: the kind of truth it was adjusted by; empty for scores as judged.
+        """
+        return self._by.get((metric, protocol, adjusted, frozenset(group.items())))
+
+    def get(self, metric: str, protocol: str, **group: FacetValue) -> Score | None:
+        """``find`` of a score as judged, with the facets as keywords."""
+        return self.find(metric, protocol, group)
+
+    def of(self, metric: str, *facets: str) -> list[Score]:
+        """Scores as judged whose group has exactly these facets."""
+        return [s for s in self._of.get((metric, frozenset(facets)), ()) if not s.adjusted]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Everything that sections are made from.
+
+    Attributes:
+        runs: scored runs, of one suite or of versions of it.
+        names: of the runs, all different.
+        presentations: what the suite of each run says of itself.
+        every: all scores of each run.
+        scores: those as judged, without any that were adjusted for judges' errors.
+        gallery: how many images to show, over all runs.
+        embed_pixels: longer side of an embedded image at most, in pixels.
+        cards: judge cards besides those in the runs and those that come with verism.
+    """
+
+    runs: Sequence[Run]
+    names: Sequence[str]
+    presentations: Sequence[Presentation]
+    every: Sequence[Sequence[Score]]
+    scores: Sequence[Sequence[Score]]
+    gallery: int = 120
+    embed_pixels: int = 256
+    cards: Sequence[JudgeCard] = ()
+
+    @staticmethod
+    def of(
+        runs: Sequence[Run],
+        presentations: Sequence[Presentation] | None = None,
+        *,
+        gallery: int = 120,
+        embed_pixels: int = 256,
+        cards: Sequence[JudgeCard] = (),
+    ) -> Evidence:
+        """The evidence of some runs.
+
+        Args:
+            runs: scored runs; rows of every table are in this order.
+            presentations: of the suite of each run; None: as the runs keep them.
+            gallery: how many images to show, over all runs; 0 for none.
+            embed_pixels: longer side of an embedded image at most, in pixels.
+            cards: of judges, besides those in the folder ``cards`` of each run and those that come with verism.
+
+        Raises:
+            UsageError: no runs, or a gallery that cannot be.
+            VerismError: a run has no scores yet.
+        """
+        if not runs:
+            raise UsageError("a report needs at least one run, got none")
+        if gallery < 0:
+            raise UsageError(f"gallery must be 0 (no images) or more, got {gallery}")
+        if not SMALLEST_GALLERY_PIXELS <= embed_pixels <= LARGEST_GALLERY_PIXELS:
+            raise UsageError(
+                f"embed_pixels must be between {SMALLEST_GALLERY_PIXELS} and {LARGEST_GALLERY_PIXELS}, "
+                f"got {embed_pixels}"
+            )
+        every = [run.scores() for run in runs]
+        return Evidence(
+            runs=list(runs),
+            names=run_names(runs),
+            presentations=[presented(run) for run in runs] if presentations is None else list(presentations),
+            every=every,
+            scores=[as_judged(of) for of in every],
+            gallery=gallery,
+            embed_pixels=embed_pixels,
+            cards=list(cards),
+        )
+
+    @cached_property
+    def protocols(self) -> tuple[str, ...]:
+        """Names of the protocols, those of the suites first; the first is the one to compare models with."""
+        declared = union(p.info.protocols for p in self.presentations)
+        return tuple(union([declared, (s.protocol for of in self.every for s in of)]))
+
+    @cached_property
+    def lookups(self) -> list[Lookup]:
+        """Scores of each run by what they are of."""
+        return [Lookup(of) for of in self.every]
+
+    @property
+    def main(self) -> str:
+        """The protocol to compare models with."""
+        return self.protocols[0] if self.protocols else ""
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """How scores are called."""
+        return Vocabulary(self.presentations)
+
+    @property
+    def info(self) -> SuiteInfo:
+        """What the suite of the first run says of itself."""
+        return self.presentations[0].info
+
+    def columns(self, protocol: str) -> list[dict[Key, Score]]:
+        """By run, scores of a protocol by key, as judged."""
+        key = self.vocabulary.key_of
+        return [{key(s): s for s in of if s.protocol == protocol} for of in self.scores]
+
+    def adjusted(self, run: int, score: Score) -> list[Score]:
+        """The same score with the judge's error taken out, in each way it was.
+
+        Args:
+            run: number of its run.
+            score: as judged.
+        """
+        lookup = self.lookups[run]
+        kinds = kinds_of(lookup.scores)
+        found = (lookup.find(score.metric, score.protocol, score.group, kind) for kind in kinds)
+        return [s for s in found if s is not None]
+
+    def cell(self, score: Score | None) -> str:
+        """Value, interval and counts in words, with real minus signs."""
+        return words.minus(words.cell(score, "" if score is None else self.vocabulary.found_group(score)))
+
+    @property
+    def remarks(self) -> list[tuple[int, str]]:
+        """Lines without which scores could be misread, with the number of their run."""
+        return [(n, line) for n, run in enumerate(self.runs) for line in run.manifest.scoring.remarks]
+
+    @cached_property
+    def meanings(self) -> Mapping[str, str]:
+        """By protocol, what it does, where a suite says."""
+        return {p: next((m for s in self.presentations if (m := s.info.protocols.get(p))), "") for p in self.protocols}

@@ -1,0 +1,172 @@
+"""The report as one HTML file: numbers, figures and evidence, readable without a network and by keyboard alone.
+
+A page holds everything it needs. Text that comes from runs (prompts, notes, file names, models' names) is escaped by
+the template engine; beyond that, the page forbids itself all scripts but its own, whose hash it carries. It holds no
+date of its own making, so that the same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol
+
+from markupsafe import Markup
+
+from verism.cards import JudgeCard
+from verism.errors import UsageError
+from verism.files import write_whole
+from verism.report_kit import tables
+from verism.report_kit.adjustments import adjusted_rows
+from verism.report_kit.evidence import Evidence, shares_page, union
+from verism.report_kit.figures import environment
+from verism.report_kit.generic import generic_sections
+from verism.report_kit.judges import judge_panels
+from verism.report_kit.provenance import cautions, introduce, provenance
+from verism.report_kit.section import Section, stored_sections
+from verism.specs import Presentation
+from verism.store import Run
+
+__all__ = ["json_in_script", "render", "sections_of", "write_page", "write_report"]
+
+
+class Reported(Protocol):
+    """What makes sections: a suite."""
+
+    def sections(self, evidence: Evidence) -> Sequence[Section] | None:
+        """Its part of the page; None for the page that suits any suite."""
+
+
+def write_report(
+    runs: Sequence[Run],
+    out: Path,
+    *,
+    suites: Sequence[Reported | None] | None = None,
+    presentations: Sequence[Presentation] | None = None,
+    gallery: int = 120,
+    embed_pixels: int = 256,
+    cards: Sequence[JudgeCard] = (),
+) -> Path:
+    """Write the report of one run, or of several side by side.
+
+    Args:
+        runs: scored runs; rows of every table are in this order.
+        out: an ``.html`` file, or a directory that gets an ``index.html``. Replaced if it is there.
+        suites: of each run; None for one that is not installed, whose sections are those that the run keeps.
+        presentations: of the suite of each run; None: as the runs keep them.
+        gallery: how many images to show, over all runs; 0 for none.
+        embed_pixels: longer side of an embedded image at most, in pixels.
+        cards: of judges, besides those in the folder ``cards`` of each run and those that come with verism.
+
+    Returns:
+        The file written.
+
+    Raises:
+        UsageError: no runs, runs whose suites have no page in common, or a gallery that cannot be.
+        VerismError: a run has no prompts, verdicts or scores yet.
+    """
+    evidence = Evidence.of(runs, presentations, gallery=gallery, embed_pixels=embed_pixels, cards=cards)
+    if not shares_page(evidence.presentations):
+        names = " and ".join(union([p.info.name] for p in evidence.presentations))
+        raise UsageError(f"runs of {names} have no page in common; report them one by one")
+    return write_page(render(evidence, sections_of(evidence, suites or [None] * len(runs))), out)
+
+
+def sections_of(evidence: Evidence, suites: Sequence[Reported | None]) -> list[Section]:
+    """The sections of a page: those of the suite, or those that the runs keep, or those that suit any suite.
+
+    Args:
+        evidence: what the report is made of.
+        suites: of each run; None for one that is not installed.
+    """
+    if all(suite is not None for suite in suites) and suites[0] is not None:
+        own = suites[0].sections(evidence)
+        return generic_sections(evidence) if own is None else list(own)
+    generic = {section.id: section for section in generic_sections(evidence)}
+    kept = [stored_sections(run) for run in evidence.runs]
+    if not any(kept):
+        return list(generic.values())
+    if len(evidence.runs) == 1:
+        order = [generic.pop(s.id, None) if s.generic else s for s in kept[0] or []]
+        return [*(s for s in order if s is not None), *generic.values()]
+    particular = [
+        replace(s, id=f"{s.id}-{n + 1}", title=f"{s.title}: {name}", nav=f"{s.nav or s.title}, {name}")
+        for n, (name, of) in enumerate(zip(evidence.names, kept, strict=True))
+        for s in of or []
+        if not s.generic
+    ]
+    return [*generic.values(), *particular]
+
+
+def render(evidence: Evidence, sections: Sequence[Section]) -> str:
+    """The page as text.
+
+    Args:
+        evidence: what the report is made of.
+        sections: its content; corrected numbers, judges and provenance follow.
+    """
+    templates = resources.files("verism.report_kit") / "templates"
+    script = (templates / "report.js").read_text(encoding="utf-8")
+    sources = introduce(evidence)
+    adjusted = adjusted_rows(evidence)
+    style = (templates / "report.css").read_text(encoding="utf-8") + _switching(evidence.protocols)
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            evidence=evidence,
+            names=evidence.names,
+            title=_title(evidence),
+            style=Markup(style),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            data=json_in_script({"scores": tables.json_report(evidence.runs), "csv": tables.csv_table(evidence.runs)}),
+            protocols=evidence.protocols,
+            sources=sources,
+            cautions=cautions(sources),
+            sections=sections,
+            adjusted_rows=adjusted,
+            has_adjusted=any(adjusted.values()),
+            judge_panels=judge_panels(evidence.runs, evidence.cards),
+            provenance=provenance(sources),
+            limits=union(p.info.limits for p in evidence.presentations),
+            question=" ".join(union([p.info.question] for p in evidence.presentations)),
+            version=evidence.runs[0].manifest.environment.verism,
+        )
+    )
+
+
+def _title(evidence: Evidence) -> str:
+    suites = " and ".join(union([p.info.title] for p in evidence.presentations))
+    return f"{evidence.names[0]} on {suites}" if len(evidence.runs) == 1 else f"{len(evidence.runs)} runs on {suites}"
+
+
+def _switching(protocols: Sequence[str]) -> str:
+    """The rules of style that show what belongs to the chosen protocol."""
+    named = [
+        "".join(c if re.match(r"[A-Za-z0-9_-]", c) else f"\\{ord(c):x} " for c in protocol) for protocol in protocols
+    ]
+    rules = [f':root[data-protocol="{p}"] [data-p]:not([data-p="{p}"])' for p in named]
+    return ",\n".join(rules) + " { display: none; }\n" if rules else ""
+
+
+def write_page(page: str, out: Path) -> Path:
+    """Write a page whole; ``out`` is an ``.html`` file, or a directory that gets an ``index.html``."""
+    file = out if out.suffix.lower() in (".html", ".htm") else out / "index.html"
+    # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
+    write_whole(file, page.encode("utf-8", "backslashreplace"))
+    return file
+
+
+def json_in_script(value: Any) -> Markup:
+    """JSON that may stand inside ``<script>``: nothing in it can end the element or open another."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)

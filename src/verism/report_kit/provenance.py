@@ -1,0 +1,194 @@
+"""Where the numbers of a report come from: who made the images, who judged them, settings and software."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from verism.records import NEEDS, STATES, TABLES, content_hash, roles
+from verism.report_kit.evidence import Evidence
+from verism.report_kit.gallery import detector_of
+from verism.report_kit.words import UNDEFINED
+from verism.store import TRUTH, Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Source", "cautions", "introduce", "provenance"]
+
+MANY = 60  # entries of a record that the provenance no longer lists one by one
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """One run as a page introduces it.
+
+    Attributes:
+        name: of the run.
+        suite: its title.
+        generator: who made the images.
+        judges: who judged, in words, by role; nobody has no entry.
+        n_prompts: number of prompts.
+        asked: images asked for.
+        states: images by state.
+        pending: images asked for that are not made yet.
+        unread: images that are ok but have no usable verdict of those that say right or wrong.
+        prompts_hash: equal if two runs asked the same.
+        texts_hash: the same of prompts with a text; empty without any.
+        images_hash: equal if two runs got the same.
+        run: the run.
+    """
+
+    name: str
+    suite: str
+    generator: str
+    judges: Mapping[str, str]
+    n_prompts: int
+    asked: int
+    states: Mapping[str, int]
+    pending: int
+    unread: int
+    prompts_hash: str
+    texts_hash: str
+    images_hash: str
+    run: Run
+
+
+def introduce(evidence: Evidence) -> list[Source]:
+    """The runs as a page introduces them."""
+    return [_source(evidence, number) for number in range(len(evidence.runs))]
+
+
+def _source(evidence: Evidence, number: int) -> Source:
+    run = evidence.runs[number]
+    prompts = run.prompts()
+    images = run.read("images").sort("image_id")
+    by_state = dict(images["state"].value_counts().iter_rows())
+    asked = sum(p.n_images for p in prompts)
+    with_text = [p for p in prompts if p.text]
+    return Source(
+        name=evidence.names[number],
+        suite=run.suite_name,
+        generator=run.manifest.settings.generator or "not recorded",
+        judges=_judges(run),
+        n_prompts=len(prompts),
+        asked=asked,
+        states={state: by_state[state] for state in STATES if by_state.get(state)},
+        pending=max(0, asked - images.height),
+        unread=_unread(evidence, number, images),
+        prompts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in prompts])[:16],
+        texts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in with_text])[:16] if with_text else "",
+        images_hash=_images_hash(images),
+        run=run,
+    )
+
+
+def _unread(evidence: Evidence, number: int, images: pl.DataFrame) -> int:
+    """Images that are in order but that no rule could call right or wrong."""
+    import polars as pl
+
+    rules = [q.rule for q in evidence.presentations[number].pairings if q.right_or_wrong]
+    if not rules:
+        return 0
+    verdicts = evidence.runs[number].verdicts()
+    verdicts = verdicts.filter(pl.col("rule").is_in(rules) & (pl.col("protocol") == evidence.main))
+    silent = verdicts.filter(pl.col("value").is_null())["image_id"]
+    return images.filter((pl.col("state") == "ok") & pl.col("image_id").is_in(silent.implode())).height
+
+
+def _judges(run: Run) -> dict[str, str]:
+    named = {role: name for role in roles() if (name := run.judge(role)) is not None}
+    detector = detector_of(run)
+    if detector is not None:
+        named["detector"] = detector
+    return {role: "the ground truth of the generator" if name == TRUTH else name for role, name in named.items()}
+
+
+def _images_hash(images: pl.DataFrame) -> str:
+    return content_hash([list(row) for row in images.select("image_id", "state", "sha256").iter_rows()])[:16]
+
+
+def cautions(sources: Sequence[Source]) -> list[str]:
+    """Why numbers of different rows may not be comparable, or not final."""
+    found = []
+    for what, values in (
+        ("suites", {s.suite for s in sources}),
+        ("prompts", {s.texts_hash for s in sources}),
+        *[(NEEDS[role].judges, {s.judges.get(role, "none") for s in sources}) for role in roles()],
+        ("real images", {s.run.manifest.settings.reference for s in sources}),
+        ("rules", {content_hash(dict(s.run.manifest.scoring.rules)) for s in sources}),
+    ):
+        if len(values) > 1:
+            found.append(f"These runs were made with different {what}: their rows are not directly comparable.")
+            if what == "suites":  # then everything else differs, too
+                break
+    found += [
+        f"{s.name} is not finished: {s.pending:,} of {s.asked:,} images have not been asked for yet."
+        for s in sources
+        if s.pending
+    ]
+    found += [
+        f"{s.name}: {s.unread:,} images that are in order have no usable verdict (not judged, or the judge could not "
+        "answer what is asked)."
+        for s in sources
+        if s.unread
+    ]
+    return found
+
+
+def _flat(value: Any, name: str = "") -> dict[str, str]:
+    """A nested record as dotted names and readable values."""
+    if isinstance(value, Mapping) and len(value) > MANY:
+        return {name: f"{len(value):,} entries, hash {content_hash(value)[:16]}"}
+    if isinstance(value, Mapping):
+        return {k: v for key in value for k, v in _flat(value[key], f"{name}.{key}" if name else str(key)).items()}
+    if isinstance(value, list | tuple) and not any(isinstance(item, dict | list | tuple) for item in value):
+        return {name: ", ".join(map(str, value)) or "none"}
+    if isinstance(value, str):
+        return {name: value}
+    return {name: json.dumps(value, ensure_ascii=False, default=str)}
+
+
+def provenance(sources: Sequence[Source]) -> list[tuple[str, list[tuple[str, list[str], bool]]]]:
+    """Sections of rows: name, value per run, whether the values differ."""
+    columns = [_column(s) for s in sources]
+    sections = []
+    for section in columns[0]:
+        keys = dict.fromkeys(key for column in columns for key in column[section])
+        rows = [(key, [column[section].get(key, UNDEFINED) for column in columns]) for key in keys]
+        if rows:
+            sections.append((section, [(key, values, len(set(values)) > 1) for key, values in rows]))
+    return sections
+
+
+def _column(s: Source) -> dict[str, dict[str, str]]:
+    manifest = s.run.manifest
+    environment = {k: v for k, v in asdict(manifest.environment).items() if v not in ("", None, {})}
+    return {
+        "Run": {
+            "suite": s.suite,
+            "images made by": s.generator,
+            **s.judges,
+            "other judges kept": ", ".join(_others(s)) or "none",
+            "started": manifest.created or "not recorded",
+            "prompts": f"{s.n_prompts:,}",
+            "images asked for": f"{s.asked:,}",
+            "images by state": ", ".join(f"{n:,} {state}" for state, n in s.states.items()) or "none",
+            "settings hash": manifest.settings.hash()[:16],
+            "prompts hash": s.prompts_hash,
+            "images hash": s.images_hash,
+        },
+        "Settings": _flat({k: v for k, v in asdict(manifest.settings).items() if k != "suite"}),
+        "Scoring": _flat(asdict(manifest.scoring)),
+        "Generator": _flat(manifest.generator),
+        "Software": _flat(environment),
+    }
+
+
+def _others(source: Source) -> list[str]:
+    """Judges whose observations the run keeps, but whose the scores are not made from."""
+    used = {source.run.judge(role) for role in roles()} | {detector_of(source.run)}
+    kept = [name for table in TABLES for name in source.run.judges(table)]
+    return sorted(set(kept) - used)

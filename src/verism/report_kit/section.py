@@ -1,0 +1,126 @@
+"""A section of a report: what suites return, what the page is made of, and what a run keeps of its own suite's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from verism.errors import UsageError
+from verism.files import write_json
+from verism.store import Run
+
+__all__ = ["Section", "store_sections", "stored_sections", "table_section"]
+
+FILE = "sections.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of the page.
+
+    Attributes:
+        title: its heading.
+        id: the anchor, unique on the page; letters, digits and hyphens.
+        body: HTML below the heading; text from runs must be escaped in it, as the parts of the kit do.
+        nav: as the navigation bar calls it; empty: as the heading does.
+        by_protocol: whether it changes with the protocol; the heading then names the one that is shown.
+        generic: whether the kit makes it from the scores of any suite, so that a run need not keep it.
+    """
+
+    title: str
+    id: str
+    body: Markup
+    nav: str = ""
+    by_protocol: bool = True
+    generic: bool = False
+
+
+def table_section(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    note: str = "",
+    by_protocol: bool = False,
+) -> Section:
+    """A section with one table of words and numbers.
+
+    Args:
+        title: its heading; the anchor is made from it.
+        columns: their names; the first is the name of a row.
+        rows: shape (rows, columns), as text, which is escaped here.
+        note: below the table.
+        by_protocol: whether the numbers are those of one protocol.
+
+    Raises:
+        ValueError: a row with another number of cells than there are columns.
+    """
+    if any(len(row) != len(columns) for row in rows):
+        raise ValueError(f"a table with the columns {list(columns)} needs {len(columns)} cells in each row")
+    head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
+    lines = [
+        Markup('<tr><th scope="row"><bdi>{}</bdi></th>{}</tr>').format(
+            row[0], Markup().join(Markup("<td><bdi>{}</bdi></td>").format(cell) for cell in row[1:])
+        )
+        for row in rows
+    ]
+    body = Markup(
+        '<div class="scroll" role="region" aria-label="{}" tabindex="0"><table class="dense"><thead><tr>{}</tr></thead>'
+        "<tbody>{}</tbody></table></div>"
+    ).format(title, head, Markup("\n").join(lines))
+    if note:
+        body += Markup('<p class="small">{}</p>').format(note)
+    anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "table"
+    return Section(title=title, id=f"own-{anchor}", body=body, by_protocol=by_protocol)
+
+
+def store_sections(run: Run, sections: Sequence[Section]) -> None:
+    """Keep a suite's sections in its run, for reports where the suite is not installed.
+
+    Args:
+        run: the run that they are about.
+        sections: in order. Of generic ones only the place is kept.
+    """
+    records = [
+        {
+            "title": s.title,
+            "id": s.id,
+            "html": "" if s.generic else str(s.body),
+            "nav": s.nav,
+            "by_protocol": s.by_protocol,
+            "generic": s.generic,
+        }
+        for s in sections
+    ]
+    write_json(run.path / FILE, records)
+
+
+def stored_sections(run: Run) -> list[Section] | None:
+    """The sections that ``store_sections`` kept, bodies of generic ones empty; None if it kept none.
+
+    The page forbids all scripts but its own and all addresses but its own, whatever stands in the file.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    path = run.path / FILE
+    if not path.exists():
+        return None
+    try:
+        return [
+            Section(
+                title=str(record["title"]),
+                id=str(record["id"]),
+                body=Markup(record["html"]),
+                nav=str(record.get("nav", "")),
+                by_protocol=bool(record.get("by_protocol", True)),
+                generic=bool(record.get("generic", False)),
+            )
+            for record in json.loads(path.read_text(encoding="utf-8"))
+        ]
+    except (ValueError, KeyError, TypeError) as err:
+        raise UsageError(f"{path} is damaged: {err!r}; write it anew with: verism score {run.path}") from err

@@ -1,0 +1,557 @@
+"""Scores of several runs as rows that can be compared: for pages, papers (Markdown), spreadsheets (CSV), programs
+(JSON) and terminals.
+
+Numbers are only looked up and written here; they were computed when the run was scored. How they are laid out is said
+by the suites' ``Layout``; what they are called, by their ``MetricSpec``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from verism.errors import UsageError
+from verism.records import FacetValue, Score
+from verism.report_kit import words
+from verism.report_kit.adjustments import corrected_by, kinds_of
+from verism.report_kit.evidence import Evidence, Key, run_names, shares_page, union
+from verism.report_kit.words import UNDEFINED
+from verism.specs import Layout, Presentation
+from verism.store import Run, score_records
+
+__all__ = [
+    "MEAN",
+    "Cell",
+    "Columns",
+    "JudgeErrors",
+    "ProtocolRow",
+    "ScoreRow",
+    "columns_of",
+    "csv_table",
+    "in_first_table",
+    "json_report",
+    "judge_errors",
+    "markdown_table",
+    "protocol_rows",
+    "score_rows",
+    "terminal_table",
+]
+
+MEAN = "mean"  # name of the column of the mean
+ROWS_NOTE = (
+    "Value, 95 % interval and, in brackets, how many answers it rests on. More, in detail: verism report RUN, or --csv."
+)
+JUDGE_METRICS = ("judge_false_accept", "judge_false_reject", "true_accuracy")
+
+
+# ------------------------------------------------------------------------------------------------------ rows of scores
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A score as a table shows it.
+
+    Attributes:
+        value: in words.
+        interval: in words; empty without one.
+        counts: how many images it rests on, and which group was found.
+        beside: further numbers about it, in words.
+        adjusted: the same with the judge's error taken out: by which truth, value, interval.
+    """
+
+    value: str = UNDEFINED
+    interval: str = ""
+    counts: str = ""
+    beside: str = ""
+    adjusted: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """A metric and group, with a cell per run.
+
+    Attributes:
+        key: what it is of.
+        metric: the metric's title.
+        better: ``higher``, ``lower``, or empty.
+        group: in words.
+        unit: as written.
+        cells: one per run.
+    """
+
+    key: Key
+    metric: str
+    better: str
+    group: str
+    unit: str
+    cells: Sequence[Cell]
+
+
+def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "", *, adjusted: bool = False) -> Cell:
+    """A score as a cell.
+
+    Args:
+        evidence: what the report is made of.
+        run: number of the score's run.
+        score: as judged; None for none.
+        beside: further numbers about it, in words.
+        adjusted: whether the same without the judge's error is shown below it.
+    """
+    if score is None:
+        return Cell()
+    used = f"{score.n_used:,} used" if words.counts(score) else ""
+    if used and score.n_unusable:
+        used += f" · {score.n_unusable:,} unusable"
+    freed = evidence.adjusted(run, score) if adjusted else []
+    return Cell(
+        value=words.minus(words.value(score)),
+        interval=words.minus(words.interval(score)),
+        counts=" · ".join(filter(None, (evidence.vocabulary.found_group(score), used))),
+        beside=beside,
+        adjusted=tuple((s.adjusted, words.minus(words.value(s)), words.minus(words.interval(s))) for s in freed),
+    )
+
+
+def score_rows(
+    evidence: Evidence,
+    protocol: str,
+    chosen: Callable[[Score], bool],
+    *,
+    beside: Mapping[str, str] | None = None,
+    order: Callable[[Key], int] | None = None,
+    adjusted: bool = False,
+) -> list[ScoreRow]:
+    """Some scores as rows: those of one metric together.
+
+    Args:
+        evidence: what the report is made of.
+        protocol: of the scores.
+        chosen: says whether a score has a row.
+        beside: by end of a metric's name, what scores of the same group and such a metric say about it, in words.
+        order: places rows of one metric; None: as the scores come.
+        adjusted: whether cells also hold the score with the judge's error taken out.
+    """
+    names = evidence.vocabulary
+    ends = dict(beside or {})
+    columns = evidence.columns(protocol)
+    keys = [key for column in columns for key, s in column.items() if chosen(s)]
+    rows = []
+    for key in _ordered(names.by_metric(keys), order):
+        found = [column.get(key) for column in columns]
+        one = next(s for s in found if s is not None)
+        cells = []
+        for n, score in enumerate(found):
+            more = [(said, columns[n].get((key[0] + end, key[1]))) for end, said in ends.items()]
+            told = " · ".join(f"{said}\u00a0{words.value(s)}" for said, s in more if s is not None)
+            cells.append(cell_of(evidence, n, score, told, adjusted=adjusted))
+        rows.append(
+            ScoreRow(
+                key=key,
+                metric=names.title(one.metric),
+                better=_better(evidence, one),
+                group=names.group_name(key) + names.caveat(key[1]),
+                unit=names.unit(one.unit),
+                cells=cells,
+            )
+        )
+    return rows
+
+
+def _ordered(keys: Sequence[Key], order: Callable[[Key], int] | None) -> list[Key]:
+    """Rows of each metric as ``order`` places them; metrics stay where they are."""
+    if order is None:
+        return list(keys)
+    metrics = {metric: n for n, metric in enumerate(dict.fromkeys(metric for metric, _ in keys))}
+    return sorted(keys, key=lambda key: (metrics[key[0]], order(key)))
+
+
+def _better(evidence: Evidence, score: Score) -> str:
+    """The better direction, as the metric's spec says, or the score itself without a spec."""
+    spec = evidence.vocabulary.spec(score.metric)
+    if spec is not None:
+        return spec.better or ""
+    return {True: "higher", False: "lower", None: ""}[score.higher_is_better]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolRow:
+    """A score under several protocols.
+
+    Attributes:
+        run: number of the run.
+        metric: the metric's title.
+        group: in words.
+        values: by protocol.
+        deltas: by protocol but the first: how far it is from the first.
+    """
+
+    run: int
+    metric: str
+    group: str
+    values: Mapping[str, str]
+    deltas: Mapping[str, str]
+
+
+def protocol_rows(evidence: Evidence, chosen: Callable[[Score], bool]) -> list[ProtocolRow]:
+    """Where scores were made under several protocols: their values, and differences to the first protocol.
+
+    Args:
+        evidence: what the report is made of.
+        chosen: says whether a score has a row.
+    """
+    names = evidence.vocabulary
+    rows = []
+    for number, of in enumerate(evidence.scores):
+        values: dict[Key, dict[str, Score]] = {}
+        for s in filter(chosen, of):
+            values.setdefault(names.key_of(s), {})[s.protocol] = s
+        for key, by in values.items():
+            if len(by) > 1:
+                rows.append(
+                    ProtocolRow(
+                        run=number,
+                        metric=names.title(key[0]),
+                        group=names.group_name(key) + names.caveat(key[1]),
+                        values={p: words.minus(words.value(by.get(p))) for p in evidence.protocols},
+                        deltas={p: words.delta(by.get(p), by.get(evidence.main)) for p in evidence.protocols[1:]},
+                    )
+                )
+    return rows
+
+
+def in_first_table(layout: Layout, score: Score) -> bool:
+    """Whether a suite's first table has a score."""
+    if not layout.rows:
+        return not set(score.group) & set(layout.detail)
+    return any(
+        score.metric == row.metric
+        and set(score.group) == set(row.facets)
+        and not any(str(score.group.get(facet)) == value for facet, value in row.leave_out.items())
+        for row in layout.rows
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- the columns
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Columns:
+    """A row for each run, a column for each value of a facet, then the mean.
+
+    Attributes:
+        evidence: what it was made from.
+        layout: metric, facet and mean.
+        values: values of the facet, as scores have them.
+        titles: of the columns.
+        reference: rows (label, value by column) of what needs no skill; one if all runs have the same, else one per
+            run. A value is missing where the run does not give it.
+        mean_of: per run, the values that its mean is over.
+    """
+
+    evidence: Evidence
+    layout: Layout
+    values: tuple[str, ...]
+    titles: tuple[str, ...]
+    reference: tuple[tuple[str, Mapping[str, float]], ...]
+    mean_of: tuple[tuple[str, ...], ...]
+
+    def cell(self, run: int, column: str, protocol: str, adjusted: str = "") -> Score | None:
+        """The score of a run in a column (a value of the facet, or ``MEAN``)."""
+        metric, group = (self.layout.mean, {}) if column == MEAN else (self.layout.metric, {self.layout.facet: column})
+        return self.evidence.lookups[run].find(metric, protocol, group, adjusted)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The facet's values, then ``MEAN`` if the suite has such a mean."""
+        return (*self.values, *([MEAN] if self.layout.mean else []))
+
+
+def columns_of(evidence: Evidence) -> Columns:
+    """The table of columns of runs whose suites lay their scores out so."""
+    layout = evidence.presentations[0].layout
+    found = [[str(s.group[layout.facet]) for s in of.of(layout.metric, layout.facet)] for of in evidence.lookups]
+    values = tuple(union(found))
+    names = evidence.vocabulary
+    mean_of = tuple(_of_mean(p, list(dict.fromkeys(own))) for p, own in zip(evidence.presentations, found, strict=True))
+    expected = [_reference(evidence, n, layout, mean_of[n]) for n in range(len(evidence.runs))]
+    label = names.title(layout.reference) if layout.reference else ""
+    reference: tuple[tuple[str, Mapping[str, float]], ...]
+    if all(e == expected[0] for e in expected):
+        reference = ((label, expected[0]),) if expected[0] else ()
+    else:
+        reference = tuple((f"{label}, prompts of {n}", e) for n, e in zip(evidence.names, expected) if e)
+    titles = (*(names.value_name(layout.facet, v) for v in values), *([MEAN] if layout.mean else []))
+    return Columns(evidence=evidence, layout=layout, values=values, titles=titles, reference=reference, mean_of=mean_of)
+
+
+def _of_mean(presentation: Presentation, values: Sequence[str]) -> tuple[str, ...]:
+    """The values that a suite's mean is over; others are scored but not part of it."""
+    layout = presentation.layout
+    groups = [p.groups for p in presentation.pairings if (p.metric, p.mean) == (layout.metric, layout.mean)]
+    published = next(filter(None, groups), ())
+    return tuple(v for v in values if not published or v in published)
+
+
+def _reference(evidence: Evidence, run: int, layout: Layout, mean_of: Sequence[str]) -> dict[str, float]:
+    if not layout.reference:
+        return {}
+    scores = [s for s in evidence.lookups[run].of(layout.reference, layout.facet) if s.protocol == evidence.main]
+    values = {str(s.group[layout.facet]): s.value for s in scores}
+    if mean_of and layout.mean and all(v in values for v in mean_of):
+        values[MEAN] = math.fsum(values[v] for v in mean_of) / len(mean_of)
+    return values
+
+
+# ------------------------------------------------------------------------------------------------ errors of the judges
+@dataclass(frozen=True, kw_only=True)
+class JudgeErrors:
+    """How a judge errs on the images of one group.
+
+    Attributes:
+        run: number of the run.
+        group: in words.
+        errors: false accepts, false rejects, true accuracy.
+        measured: as judged.
+        gap: measured minus true, in words.
+    """
+
+    run: int
+    group: str
+    errors: Sequence[Score | None]
+    measured: Score | None
+    gap: str
+
+
+def judge_errors(evidence: Evidence, protocol: str) -> list[JudgeErrors]:
+    """Errors of judges where the ground truth is known, by run and group.
+
+    Args:
+        evidence: what the report is made of.
+        protocol: of the scores.
+    """
+    rows = []
+    for number, of in enumerate(evidence.scores):
+        groups = list(
+            dict.fromkeys(tuple(s.group.items()) for s in of if s.metric in JUDGE_METRICS and s.protocol == protocol)
+        )
+        metrics = [
+            q.metric for q in evidence.presentations[number].pairings if q.right_or_wrong
+        ]  # what the judge measured
+        for group in groups:
+            errors = [evidence.lookups[number].find(m, protocol, dict(group)) for m in JUDGE_METRICS]
+            measured = next(
+                (s for m in metrics if (s := evidence.lookups[number].find(m, protocol, dict(group))) is not None), None
+            )
+            gap = words.delta(measured, errors[2])
+            name = evidence.vocabulary.group_name(("", group))
+            rows.append(JudgeErrors(run=number, group=name, errors=errors, measured=measured, gap=gap))
+    return rows
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables as text
+# --------------------------------------------------------------------------------------------------------------------
+def _text_evidence(
+    runs: Sequence[Run], presentations: Sequence[Presentation] | None, protocol: str
+) -> tuple[Evidence, str]:
+    """What a table of text is made from, and its protocol.
+
+    Raises:
+        UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
+    """
+    evidence = Evidence.of(runs, presentations, gallery=0)
+    if not shares_page(evidence.presentations):
+        suites = " and ".join(union([p.info.name] for p in evidence.presentations))
+        raise UsageError(f"runs of {suites} have no table in common; give them one by one, or ask for --csv or --json")
+    chosen = protocol or evidence.main
+    if chosen not in evidence.protocols:
+        raise UsageError(f"unknown protocol {protocol!r}; these runs have {', '.join(evidence.protocols) or 'none'}")
+    return evidence, chosen
+
+
+def _column_rows(table: Columns, protocol: str) -> tuple[list[str], list[list[str]]]:
+    """Header and body as text; the last column says how many images were used and unusable."""
+    evidence = table.evidence
+    header = ["run", *table.values, *([MEAN] if table.layout.mean else []), "used / unusable"]
+    body = []
+    for n, name in enumerate(evidence.names):
+        found = [table.cell(n, value, protocol) for value in table.values]
+        used = f"{sum(s.n_used for s in found if s)} / {sum(s.n_unusable for s in found if s)}"
+        body.append([name, *(_value_and_interval(table.cell(n, c, protocol)) for c in table.columns), used])
+        for kind in kinds_of(evidence.every[n]):
+            cells = [table.cell(n, c, protocol, kind) for c in table.columns]
+            if any(cells):
+                body.append([name + corrected_by(kind), *map(_value_and_interval, cells), UNDEFINED])
+    for label, values in table.reference:
+        body.append([label, *(words.percent(values.get(c)) for c in table.columns), UNDEFINED])
+    return header, body
+
+
+def _value_and_interval(score: Score | None) -> str:
+    return f"{words.value(score)} {words.interval(score)}".rstrip()
+
+
+def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]]]:
+    """Header and body of a row for each metric and group; adjusted numbers have a row of their own below."""
+    names = evidence.vocabulary
+    columns = [
+        {
+            (names.key_of(s), s.adjusted): s
+            for s in of
+            if s.protocol == protocol and in_first_table(evidence.presentations[n].layout, s)
+        }
+        for n, of in enumerate(evidence.every)
+    ]
+    order = names.by_metric(key for column in columns for key, _ in column)
+    listed = [row.metric for p in evidence.presentations for row in p.layout.rows]
+    order.sort(key=lambda key: listed.index(key[0]) if key[0] in listed else len(listed))
+    kinds = ["", *sorted({kind for column in columns for _, kind in column if kind})]
+    keys = [(key, kind) for key in order for kind in kinds if any((key, kind) in column for column in columns)]
+    if not keys:
+        raise UsageError(f"these runs have no scores under the protocol {protocol}")
+    body = []
+    for key, kind in keys:
+        scores = [column.get((key, kind)) for column in columns]
+        one = next(s for s in scores if s is not None)
+        unit = "%" if one.unit == "share" else one.unit
+        found = [words.cell(s, "" if s is None else names.found_group(s)) for s in scores]
+        body.append([one.metric + corrected_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *found])
+    return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
+
+
+def _text_table(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]], int, str]:
+    """Header, body, how many columns are words, and how to read it."""
+    suites = ", ".join(union([p.info.name] for p in evidence.presentations))
+    if evidence.presentations[0].layout.kind == "rows":
+        header, body = _metric_rows(evidence, protocol)
+        return header, body, 3, f"Suite {suites}, protocol {protocol}. {ROWS_NOTE}"
+    table = columns_of(evidence)
+    header, body = _column_rows(table, protocol)
+    title = evidence.vocabulary.title(table.layout.metric)
+    note = (
+        f"{title[:1].upper()}{title[1:]} in per cent with 95 % intervals clustered by prompt; suite {suites}, "
+        f"protocol {protocol}. Unusable images are not part of the values."
+    )
+    if any(kinds_of(of) for of in evidence.every):
+        note += (
+            " Corrected: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
+        )
+    return header, body, 1, note
+
+
+def markdown_table(
+    runs: Sequence[Run], presentations: Sequence[Presentation] | None = None, *, protocol: str = ""
+) -> str:
+    """The first table in Markdown (GitHub's tables), with a caption that says how to read it.
+
+    Args:
+        runs: scored runs of one suite.
+        presentations: of the suite of each run; None: as the runs keep them.
+        protocol: of the scores; empty for the one to compare models with.
+
+    Raises:
+        UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
+        VerismError: a run has no scores yet.
+    """
+    header, body, n_words, note = _text_table(*_text_evidence(runs, presentations, protocol))
+    lines = [
+        "| " + " | ".join(map(_markdown, header)) + " |",
+        "|" + "|".join([*[":--"] * n_words, *["--:"] * (len(header) - n_words)]) + "|",
+        *("| " + " | ".join([*map(_markdown, row[:n_words]), *row[n_words:]]) + " |" for row in body),
+        "",
+        _markdown(note),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """Text as Markdown that shows it as it is. Underscores within words are left alone: they mean nothing there."""
+    text = " ".join(_printable(text).split())
+    return re.sub(r"[\\|`*<>\[\]&#~]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)
+
+
+def terminal_table(
+    runs: Sequence[Run], presentations: Sequence[Presentation] | None = None, *, protocol: str = ""
+) -> str:
+    """The first table in aligned columns of plain ASCII; control characters in names do not reach the terminal.
+
+    Args:
+        runs: scored runs of one suite.
+        presentations: of the suite of each run; None: as the runs keep them.
+        protocol: of the scores; empty for the one to compare models with.
+
+    Raises:
+        UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
+        VerismError: a run has no scores yet.
+    """
+    header, body, n_words, note = _text_table(*_text_evidence(runs, presentations, protocol))
+    rows = [[_ascii(cell) for cell in row] for row in (header, *body)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        aligned = [c.ljust(w) if k < n_words else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
+        return "  ".join(aligned).rstrip()
+
+    lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:]), _ascii(note)]
+    return "\n".join(lines) + "\n"
+
+
+def _printable(text: str) -> str:
+    """Text without control characters (terminal escapes among them), which become visible question marks."""
+    return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n" else c for c in text)
+
+
+def _ascii(text: str) -> str:
+    plain = " ".join(_printable(text).split()).replace(UNDEFINED, "-").replace("−", "-")
+    return plain.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def csv_table(runs: Sequence[Run]) -> str:
+    """Every score of every run, one line each; facets are columns. Shares are left as shares, undefined is empty.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front; programs had better read the JSON.
+
+    Args:
+        runs: scored runs, of any suites.
+
+    Raises:
+        UsageError: no runs.
+        VerismError: a run has no scores yet.
+    """
+    records = json_report(runs)
+    facets = list(dict.fromkeys(name for record in records for name in record["group"]))
+    plain = [name for name in records[0] if name != "group"] if records else []
+    first = [name for name in plain if name in ("run", "suite", "metric", "protocol", "adjusted")]
+    columns = [*first, *facets, *(name for name in plain if name not in first)]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([_spreadsheet(name) for name in columns])
+    for record in records:
+        flat = {**record["group"], **{name: record[name] for name in plain}}
+        writer.writerow([_spreadsheet(flat.get(name)) for name in columns])
+    return buffer.getvalue()
+
+
+def _spreadsheet(value: FacetValue) -> FacetValue:
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return "'" + value
+    return value
+
+
+def json_report(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Every score of every run as a plain record, with the name of its ``run``; undefined numbers are None.
+
+    Args:
+        runs: scored runs, of any suites.
+
+    Raises:
+        UsageError: no runs.
+        VerismError: a run has no scores yet.
+    """
+    if not runs:
+        raise UsageError("a report needs at least one run, got none")
+    return [
+        {"run": name, **record} for name, run in zip(run_names(runs), runs) for record in score_records(run.scores())
+    ]

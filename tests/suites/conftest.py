@@ -1,0 +1,7 @@
+"""Fixtures that tests of reports share."""
+
+from __future__ import annotations
+
+from report_runs import geography_run, geography_runs, make_run, measured_run
+
+__all__ = ["geography_run", "geography_runs", "make_run", "measured_run"]
