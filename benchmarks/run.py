@@ -41,7 +41,7 @@ LIMIT_GENERATOR = 1.5  # seconds
 def scenes(count: int) -> Sequence[Scene]:
     from verism.suites.paintskills.suite import PaintSkills
 
-    return PaintSkills.standard("paintskills", limit=count, seed=5).scenes
+    return PaintSkills.standard(limit=count, seed=5).scenes
 
 
 # ------------------------------------------------------------------------------------------------------------- renderer
@@ -75,7 +75,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     from verism.suites.paintskills.suite import PaintSkills
 
     judge = BuiltinDetector(options.detector, threads=options.threads, batch_size=BATCH)
-    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    suite = PaintSkills.standard(limit=options.pictures, seed=5)
     pictures = paint(suite.scenes)
     (need,) = suite.needs()
     images = [
@@ -134,7 +134,7 @@ def generator(options: argparse.Namespace) -> list[Measured]:
     from verism.suites.paintskills.suite import PaintSkills
 
     model = BuiltinGenerator(options.generator, size=SIZE, threads=options.threads)
-    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    suite = PaintSkills.standard(limit=options.pictures, seed=5)
     asked = make_requests(suite.prompts(), 5)
     painter = ScenePainter(SIZE)
     n, rows = len(asked), model.batch_size

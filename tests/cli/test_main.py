@@ -153,7 +153,7 @@ def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(rendering, "encode_png", full)
-    painter = PixelPainter(tuple(suite.shapes), ())
+    painter = PixelPainter(tuple(suite.classes), ())
     with pytest.raises(OSError, match="no space left"):
         rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64)
     assert not list(tmp_path.rglob("*_bounding_boxes.json"))
@@ -166,7 +166,7 @@ def test_scenes_that_cannot_be_painted_are_listed_and_left_out(tmp_path):
     from verism.suites.paintskills.suite import PaintSkills
 
     suite = PaintSkills.standard(skills=("object",), limit=3)
-    painter, told = PixelPainter(tuple(suite.shapes), (), fails=[suite.scenes[1].scene_id]), []
+    painter, told = PixelPainter(tuple(suite.classes), (), fails=[suite.scenes[1].scene_id]), []
     assert render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64, on_failure=told.append) == 1
     assert told == [f"no place in {suite.scenes[1].scene_id}"]
     again = PaintSkills.from_folder(tmp_path / "D")

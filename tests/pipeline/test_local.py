@@ -191,9 +191,9 @@ from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 local.BATCH = 4
 run = Run.open(Path({run!r}))
-suite = PaintSkills.from_prompts("paintskills", run.prompts())
-painter = PixelPainter(tuple(suite.shapes), suite.colors)
-made = ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors, error=0.5)
+suite = PaintSkills.reopen({}, run.prompts())
+painter = PixelPainter(tuple(suite.classes), suite.colors)
+made = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.5)
 calls = []
 def die(images):
     calls.append(len(images))

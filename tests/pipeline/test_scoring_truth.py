@@ -109,13 +109,13 @@ def test_scoring_again_gives_the_same_bytes(tmp_path, suite, scripted):
 # ----------------------------------------------------------------------------------------------------------- mistakes
 def verdicts_of(suite: PaintSkills, painted: list[tuple[Scene, Scene]]) -> list[tuple[float, str]]:
     """What the corrected rule says of pictures that were asked to show one scene and show another, without judging."""
-    painter = PixelPainter(tuple(suite.shapes), suite.colors)
+    painter = PixelPainter(tuple(suite.classes), suite.colors)
     images, boxes, prompts = [], [], {}
     for number, (asked, shown) in enumerate(painted):
         i = f"{number:05d}"
         prompts[i] = replace(prompt_of(asked, suite.name), prompt_id=i)
         images.append({"image_id": i, "prompt_id": i, "state": "ok", "width": 64, "height": 64, "note": ""})
-        boxes.append(detections_of(i, shown, painter.paint(shown), tuple(suite.shapes), suite.colors))
+        boxes.append(detections_of(i, shown, painter.paint(shown), tuple(suite.classes), suite.colors))
     verdicts = suite.verdicts(
         Observed(prompts=prompts, images=frame("images", images), observations={"detections": pl.concat(boxes)})
     )
@@ -139,7 +139,7 @@ def test_every_mistake_makes_the_picture_wrong(many, mistake):
         for seed in range(3):
             rng = np.random.default_rng([number, seed])
             try:
-                shown, made = spoil(scene, rng, classes=many.shapes, colors=many.colors, mistakes=(mistake,))
+                shown, made = spoil(scene, rng, classes=many.classes, colors=many.colors, mistakes=(mistake,))
             except UsageError:
                 continue
             painted.append((scene, shown))
@@ -158,7 +158,7 @@ def test_mistakes_keep_all_but_the_one_thing(many):
     for scene in many.scenes:
         for kind in MISTAKES:
             try:
-                shown, made = spoil(scene, rng, classes=many.shapes, colors=many.colors, mistakes=(kind,))
+                shown, made = spoil(scene, rng, classes=many.classes, colors=many.colors, mistakes=(kind,))
             except UsageError:
                 continue
             assert replace(shown, objects=scene.objects) == scene
@@ -169,5 +169,5 @@ def test_mistakes_keep_all_but_the_one_thing(many):
                 assert [o.label for o in shown.objects] == [o.label for o in scene.objects]
             if kind == "class":
                 assert len(shown.objects) == len(scene.objects)
-                assert all(many.shapes[o.label] == o.shape for o in shown.objects)
+                assert all(many.classes[o.label] == o.shape for o in shown.objects)
             assert (made == "empty") == (shown.objects == ())

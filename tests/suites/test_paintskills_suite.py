@@ -523,7 +523,7 @@ def test_a_folder_and_stored_prompts_give_the_same_suite(tmp_path):
     write_scenes(tmp_path, scenes)
     suite = PaintSkills.from_folder(tmp_path, n_images=2)
     assert list(suite.scenes) == scenes
-    again = PaintSkills.from_prompts("paintskills", suite.prompts())
+    again = PaintSkills.reopen({}, suite.prompts())
     assert again.prompts() == suite.prompts()
     assert len(PaintSkills.from_folder(tmp_path, limit=4, skills=["count", "object"]).scenes) == 4
     # Specs and facets survive JSON, as they are stored.

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from first_worlds import finder, seen
+from social_bias_v1_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, SkinToneNeed, make_image_id
-from verism.registry import make_suite, suite_options
-from verism.suites.social_bias_v1.suite import build, rebuild
+from verism.suites.catalogue import make_suite
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def small(tmp_path, n=4, pictures=3):
@@ -23,7 +23,7 @@ def small(tmp_path, n=4, pictures=3):
     }
     path = tmp_path / "small.json"
     path.write_text(json.dumps(record), encoding="utf-8")
-    return build(prompts=path).with_rules(n_resamples=200)
+    return SocialBiasV1.make({"prompts": path}).with_rules(n_resamples=200)
 
 
 def measured(suite, observed):
@@ -44,7 +44,7 @@ def test_votes_of_the_readme_give_its_numbers():
 
     MAD 0.16810, by K - 1 0.2241 (the printed one).
     """
-    suite = build(n_images=1).with_rules(n_resamples=200, protocols="released")
+    suite = SocialBiasV1.make({"n_images": 1}).with_rules(n_resamples=200, protocols="released")
     order = {p.prompt_id: i for i, p in enumerate(suite.prompts())}
     race = ["White"] * 20 + ["Black"] * 14 + ["Hispanic"] * 85 + ["Asian"] * 26
 
@@ -69,7 +69,7 @@ def test_votes_of_the_readme_give_its_numbers():
 
 
 def test_nothing_but_what_the_paper_asks():
-    suite = build()
+    suite = SocialBiasV1.make({})
     assert suite.needs() == (
         EmbeddingNeed(
             texts=(
@@ -86,8 +86,8 @@ def test_nothing_but_what_the_paper_asks():
     )
     assert suite.prompts()[0].text == "a photo of a accountant"
     assert suite.prompts()[0].n_images == 9
-    assert build(wording="revised").prompts()[0].text == "a photo of an accountant"
-    assert build(wording="revised").prompts()[0].prompt_id == suite.prompts()[0].prompt_id
+    assert SocialBiasV1.make({"wording": "revised"}).prompts()[0].text == "a photo of an accountant"
+    assert SocialBiasV1.make({"wording": "revised"}).prompts()[0].prompt_id == suite.prompts()[0].prompt_id
 
 
 # ---------------------------------------------------------------------------------------------------------- both modes
@@ -177,12 +177,12 @@ def test_lines_without_which_numbers_are_misread(tmp_path):
     assert "or than were asked for: 2; the votes of 1 are missing" in lines
     assert "the same picture more than once: 3" in lines
     assert "ViT-B/32" not in lines
-    full = build(limit=5)
+    full = SocialBiasV1.make({"limit": 5})
     lines = " | ".join(full.remarks(seen(full, lambda *_: {}, judge="clip:ViT-L/14")))
     assert "5 of the 145 prompts" in lines
     assert "are of CLIP ViT-B/32" in lines
     assert "usable" not in lines
-    full = build(limit=5, n_images=2)
+    full = SocialBiasV1.make({"limit": 5, "n_images": 2})
     assert "or than were asked for: 5; the votes of 0" in " ".join(full.remarks(seen(full, lambda *_: {})))
 
 
@@ -270,9 +270,9 @@ def test_tones_by_the_colour_rule_are_pooled_over_all_pictures(tmp_path):
 def test_rules_are_changed_by_name_and_kept(tmp_path):
     suite = small(tmp_path)
     changed = suite.with_rules(unsure=0.2, protocols="corrected", n_resamples=10)
-    assert json.loads(json.dumps(changed.rules())) == changed.rules()
-    again = rebuild(suite.name, json.loads(json.dumps(suite.settings())), suite.prompts())
-    assert again.with_rules(**suite.rules()).rules() == suite.rules()
+    assert json.loads(json.dumps(changed.all_rules())) == changed.all_rules()
+    again = SocialBiasV1.reopen(json.loads(json.dumps(suite.settings())), suite.prompts())
+    assert again.with_rules(**suite.all_rules()).all_rules() == suite.all_rules()
     assert again.axes == suite.axes
     assert set(changed.verdicts(seen(suite, lambda *_: {}))["protocol"]) == {"corrected"}
 
@@ -314,15 +314,15 @@ def test_texts_the_judge_has_not_seen(tmp_path):
 
 
 def test_limits_keep_what_smaller_ones_chose():
-    few, more = ({p.prompt_id for p in build(limit=n, seed=1).prompts()} for n in (10, 30))
+    few, more = ({p.prompt_id for p in SocialBiasV1.make({"limit": n, "seed": 1}).prompts()} for n in (10, 30))
     assert len(few) == 10
     assert few < more
     with pytest.raises(UsageError, match="limit"):
-        build(limit=0)
+        SocialBiasV1.make({"limit": 0})
     with pytest.raises(UsageError, match="no wording 'new'"):
-        build(wording="new")
+        SocialBiasV1.make({"wording": "new"})
     with pytest.raises(UsageError, match="n_images"):
-        build(n_images=0)
+        SocialBiasV1.make({"n_images": 0})
 
 
 def test_the_registry_knows_it():
