@@ -133,7 +133,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     numbers = iter(range(10**6))
 
     def run() -> None:
-        run_pictures(Run.start(folder / f"run-{next(numbers)}", {"suite": "speed"}), requests, generator, [])
+        run_pictures(Run.start(folder / f"run-{next(numbers)}", RunSettings(suite="speed")), requests, generator, [])
 
     def alone() -> None:
         for result in generator.generate(requests):

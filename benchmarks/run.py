@@ -69,6 +69,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     from verism import api
     from verism.generators.folder import FolderGenerator, match_pictures
     from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, letterbox
+    from verism.manifest import RunSettings
     from verism.pipeline.local import make_requests, run_pictures
     from verism.records import LoadedImage
     from verism.store import Run
@@ -97,7 +98,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
         requests = make_requests(suite.prompts(), 5)
 
         def pipeline() -> None:
-            run = Run.start(folder / f"run-{next(number)}", {"suite": suite.name})
+            run = Run.start(folder / f"run-{next(number)}", RunSettings(suite=suite.name))
             run_pictures(run, requests, FolderGenerator(matching), [(judge, need)])
 
         def whole() -> None:

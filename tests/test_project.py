@@ -22,7 +22,8 @@ import pytest
 import verism
 from verism.cli.main import cli
 from verism.records import TABLES
-from verism.registry import BARE, GENERATORS, JUDGES, SUITES, Spec
+from verism.registry import BARE, GENERATORS, JUDGES, Spec
+from verism.suites.catalogue import SUITES
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

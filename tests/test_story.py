@@ -32,9 +32,9 @@ import verism
 from verism.cli.main import cli
 from verism.generators.scripted import detections_of
 from verism.records import LoadedImage, Need, Request, Result, frame
-from verism.suites.catalogue import make_suite
 from verism.statistics.agreement import krippendorff_alpha
 from verism.statistics.intervals import wilson
+from verism.suites.catalogue import make_suite
 
 ERROR, OTHER_ERROR = 0.3, 0.1  # of the painter, in the run that people see and in another one
 MISSES, DREAMS = 0.25, 0.05  # of the judge: pictures where it overlooks an object, and where it sees one too many

@@ -474,8 +474,8 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     done = process("run", "paintskils", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
-        "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, "
+        "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills_v1? "
+        "There are: paintskills, paintskills_v1, geography, geography_dollarstreet, quality, "
         "gender_presentation, social_bias, social_bias_v1, alignment\n"
     )
 

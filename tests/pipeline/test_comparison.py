@@ -7,9 +7,11 @@ import pytest
 
 from verism import api
 from verism.errors import UsageError
-from verism.pipeline.comparing import compare_runs, compare_scores
+from verism.manifest import RunSettings
+from verism.pipeline.comparison import Difference, compare_images, compare_scores
 from verism.records import Prompt, Score, frame
 from verism.store import Run
+from verism.suites.paintskills.suite import PaintSkills
 
 
 def prompt(prompt_id: str, skill: str, **changes) -> Prompt:
@@ -19,7 +21,7 @@ def prompt(prompt_id: str, skill: str, **changes) -> Prompt:
 
 def make(path, verdicts: dict[str, list[float | None]], *, protocols=("corrected",), edit=lambda p: p) -> Run:
     """A run whose n-th prompt of a skill was right (1), wrong (0) or without an answer (None)."""
-    run = Run.start(path, {"suite": "paintskills"})
+    run = Run.start(path, RunSettings(suite="paintskills"))
     asked = {f"{skill}_{n}": (skill, value) for skill, values in verdicts.items() for n, value in enumerate(values)}
     run.write_prompts([edit(prompt(i, skill)) for i, (skill, _) in asked.items()])
     rows = [
@@ -32,6 +34,11 @@ def make(path, verdicts: dict[str, list[float | None]], *, protocols=("corrected
     return run
 
 
+def paired(a: Run, b: Run, **options) -> list[Difference]:
+    """The differences image by image, as PaintSkills pairs them."""
+    return compare_images(a, b, PaintSkills.pairings, **options)
+
+
 @pytest.fixture
 def pair(tmp_path):
     # object: 8 prompts, B gains 6 and loses none. count: 5 prompts, B gains all. spatial: B loses its only one.
@@ -41,7 +48,7 @@ def pair(tmp_path):
 
 
 def test_differences_worked_by_hand(pair):
-    overall, count, obj, spatial = compare_runs(*pair)
+    overall, count, obj, spatial = paired(*pair)
     assert [d.group for d in (overall, count, obj, spatial)] == [
         {},
         {"skill": "count"},
@@ -68,7 +75,7 @@ def test_differences_worked_by_hand(pair):
 
 def test_swapping_the_runs_turns_every_sign(pair):
     a, b = pair
-    for there, back in zip(compare_runs(a, b), compare_runs(b, a)):
+    for there, back in zip(paired(a, b), paired(b, a)):
         assert back.difference == pytest.approx(-there.difference)
         assert back.ci_low == pytest.approx(-there.ci_high, nan_ok=True)
         assert back.p_value == pytest.approx(there.p_value)
@@ -76,7 +83,7 @@ def test_swapping_the_runs_turns_every_sign(pair):
 
 
 def test_a_run_against_itself(pair):
-    for d in compare_runs(pair[0], pair[0]):
+    for d in paired(pair[0], pair[0]):
         assert (d.difference, d.p_value) == (0.0, 1.0)
 
 
@@ -84,7 +91,7 @@ def test_pictures_without_a_partner_are_counted(tmp_path):
     # object_1: no answer in A; object_2: none in B; object_3: none in either; object_4 and count_0: only B asked.
     a = make(tmp_path / "a", {"object": [1, None, 0, None]})
     b = make(tmp_path / "b", {"object": [0, 1, None, None, 1], "count": [1]})
-    overall, count, obj = compare_runs(a, b)
+    overall, count, obj = paired(a, b)
     assert (obj.n_pairs, obj.n_unpaired, obj.difference) == (1, 4, -1.0)
     assert (count.n_pairs, count.n_unpaired) == (0, 1)
     assert (overall.n_pairs, overall.n_unpaired, overall.difference) == (1, 5, -1.0)
@@ -96,8 +103,8 @@ def test_pictures_without_a_partner_are_counted(tmp_path):
 def test_protocols_are_compared_one_by_one(tmp_path):
     both = {"protocols": ("released", "corrected")}
     a, b = make(tmp_path / "a", {"object": [0, 1]}, **both), make(tmp_path / "b", {"object": [1, 1]}, **both)
-    assert [d.protocol for d in compare_runs(a, b)] == ["released", "released", "corrected", "corrected"]
-    assert {d.protocol for d in compare_runs(a, b, protocol="released")} == {"released"}
+    assert [d.protocol for d in paired(a, b)] == ["released", "released", "corrected", "corrected"]
+    assert {d.protocol for d in paired(a, b, protocol="released")} == {"released"}
 
 
 def test_other_facets(tmp_path):
@@ -107,26 +114,26 @@ def test_other_facets(tmp_path):
 
     a = make(tmp_path / "a", {"count": [0, 0, 1, 1]}, edit=edit)
     b = make(tmp_path / "b", {"count": [1, 1, 1, 0]}, edit=edit)
-    _, one, two = compare_runs(a, b, by="count")
+    _, one, two = paired(a, b, by="count")
     assert (one.group, one.difference) == ({"count": 1}, 1.0)
     assert (two.group, two.difference) == ({"count": 2}, -0.5)
     with pytest.raises(UsageError, match=r"no prompt has the facet 'object'"):
-        compare_runs(a, b, by="object")
+        paired(a, b, by="object")
 
 
 def test_runs_that_cannot_be_paired_are_refused(tmp_path):
     a = make(tmp_path / "a", {"object": [1, 1]})
     with pytest.raises(UsageError, match="no prompt in common"):
-        compare_runs(a, make(tmp_path / "b", {"count": [1, 1]}))
+        paired(a, make(tmp_path / "b", {"count": [1, 1]}))
     with pytest.raises(UsageError, match=r"'object_0' reads 'object_0' in .* and 'other' in .*cannot be paired"):
-        compare_runs(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
+        paired(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
     with pytest.raises(UsageError, match="cannot be paired"):
-        compare_runs(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
+        paired(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
 
 
 # ------------------------------------------------------------------------------------------------- measures, unpaired
 def scored(path, *scores: Score) -> Run:
-    run = Run.start(path, {"suite": "geography"})
+    run = Run.start(path, RunSettings(suite="geography"))
     run.write_scores(scores)
     return run
 
@@ -173,6 +180,6 @@ def test_objects_are_compared_when_asked_for_and_scores_without_interval_never(t
 
 def test_runs_of_other_suites_are_not_compared(tmp_path):
     a = scored(tmp_path / "a", measured(0.8, 0.7, 0.9))
-    b = Run.start(tmp_path / "b", {"suite": "quality"})
+    b = Run.start(tmp_path / "b", RunSettings(suite="quality"))
     with pytest.raises(UsageError, match=r"is a run of geography and .* of quality"):
         api.compare(a, b)

@@ -9,12 +9,13 @@ from fakes import PixelJudge, PixelPainter
 
 from verism.errors import UsageError
 from verism.generators.scripted import MISTAKES, detections_of, spoil
+from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.scoring import score_run
 from verism.records import Observed, Scene, frame
 from verism.store import Run
 from verism.suites.paintskills.scenes import prompt_of
-from verism.suites.paintskills.suite import PaintSkills
+from verism.suites.paintskills.suite import PaintSkills, PaintSkillsV1
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def objects() -> PaintSkills:
 
 
 def judged(path, suite, generator, judge) -> Run:
-    run = Run.start(path, {"suite": suite.name})
+    run = Run.start(path, RunSettings(suite=suite.name))
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, n) for n in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
@@ -123,9 +124,10 @@ def verdicts_of(suite: PaintSkills, painted: list[tuple[Scene, Scene]]) -> list[
     return list(right.select("value", "reason").iter_rows())
 
 
-@pytest.fixture(scope="module", params=["paintskills", "paintskills-v1"])
+@pytest.fixture(scope="module", params=["paintskills", "paintskills_v1"])
 def many(request) -> PaintSkills:
-    return PaintSkills.standard(request.param, skills=("object", "count", "color", "spatial"), limit=160, seed=9)
+    suite = {"paintskills": PaintSkills, "paintskills_v1": PaintSkillsV1}[request.param]
+    return suite.standard(skills=("object", "count", "color", "spatial"), limit=160, seed=9)
 
 
 def test_what_is_painted_as_asked_is_right(many):
@@ -144,7 +146,7 @@ def test_every_mistake_makes_the_picture_wrong(many, mistake):
                 continue
             painted.append((scene, shown))
             kinds.append(made)
-    if mistake == "empty" and many.name == "paintskills-v1":
+    if mistake == "empty" and many.name == "paintskills_v1":
         assert not painted  # nothing in the black void would be a blank picture, which is no wrong answer
         return
     skills = {"count": {"count"}, "relation": {"spatial"}, "color": {"color"}}

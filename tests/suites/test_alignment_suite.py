@@ -164,7 +164,7 @@ def test_too_few_texts_for_the_pool(tmp_path):
     assert math.isnan(score("r_precision").value)
     assert "1 different texts are too few for pools of 100" in value_of(verdicts, "a#0", "r_precision")["reason"]
     assert score("r_precision", "released").value == 1.0  # drawn with replacement, it is always its own text
-    with pytest.raises(UsageError, match="at least one other; got pool = 1"):
+    with pytest.raises(UsageError, match="pool is a whole number, at least 2; got 1"):
         suite.with_rules(pool=1)
 
 

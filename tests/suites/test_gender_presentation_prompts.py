@@ -86,7 +86,7 @@ def test_seeds_are_paired_between_groups():
         for s in p.spec["seeds"]
     ]
     assert len(set(more)) == 16 * 7
-    with pytest.raises(UsageError, match="seeds is paired or released; got 'random'"):
+    with pytest.raises(UsageError, match="seeds is one of paired, released; got 'random'"):
         GenderPresentation.make({"seeds": "random"})
 
 

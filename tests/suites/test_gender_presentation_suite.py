@@ -10,6 +10,7 @@ from PIL import Image
 import verism
 from verism.errors import UsageError
 from verism.records import AnswerNeed, EmbeddingNeed, Observed, frame, make_image_id, vector_rows
+from verism.suites.base import complete_scores
 from verism.suites.gender_presentation.studies import standard_study
 from verism.suites.gender_presentation.suite import GenderPresentation
 
@@ -99,7 +100,7 @@ def planted(prompt, index):
 
 def score_of(suite, observed):
     verdicts = suite.verdicts(observed)
-    found = suite.scores(observed, verdicts)
+    found = complete_scores(suite, suite.scores(observed, verdicts))
     scores = {(s.metric, s.protocol, json.dumps(dict(s.group), sort_keys=True)): s for s in found}
     assert len(scores) == len(found)
 
@@ -485,7 +486,7 @@ def test_only_the_estimators_asked_for(small):
     ("rules", "message"),
     [
         ({"k": 3}, "no rule 'k'; its rules are reference, estimators"),
-        ({"estimators": "D"}, "no estimator 'D'"),
+        ({"estimators": "D"}, "estimators is one of human, C, CC, CLS, VQA; got 'D'"),
         ({"n_resamples": 0}, "n_resamples is a whole number, at least 1; got 0"),
         ({"n_resamples": 2.5}, "got 2.5"),
         ({"resampling_seed": -1}, "resampling_seed is a whole number, at least 0"),

@@ -11,7 +11,8 @@ import verism
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
 from verism.records import AnswerNeed, Observed, SkinToneNeed, frame, make_image_id
-from verism.suites.catalogue import make_suite, stored_suite
+from verism.suites.base import complete_scores
+from verism.suites.catalogue import make_suite
 from verism.suites.social_bias.studies import standard_study
 from verism.suites.social_bias.suite import SocialBias
 
@@ -83,7 +84,7 @@ def verdict(suite, observed, image_id, protocol, rule, **detail):
 
 
 def scored(suite, observed):
-    return suite.scores(observed, suite.verdicts(observed))
+    return complete_scores(suite, suite.scores(observed, suite.verdicts(observed)))
 
 
 def score(scores, metric, protocol="corrected", *, adjusted="", **group):
@@ -120,15 +121,16 @@ def test_needs_settings_and_rules(small):
 def test_the_registry_knows_it(small):
     suite = make_suite("social_bias", study=small, limit=3)
     assert len(suite.prompts()) == 3
-    assert stored_suite("social_bias", suite.settings(), suite.prompts()).study == suite.study
+    assert isinstance(suite, SocialBias)
+    assert SocialBias.reopen(suite.settings(), suite.prompts()).study == suite.study
 
 
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
         ({"unsur": 1}, "no rule 'unsur'"),
-        ({"unsure": 0.5}, "unsure is how far"),
-        ({"unsure": "much"}, "unsure is how far"),
+        ({"unsure": 0.5}, "unsure must be below 0.5, where every answer would be unsure; got 0.5"),
+        ({"unsure": "much"}, "unsure is a number, between 0 and 0.5; got 'much'"),
         ({"min_cell": 0}, "min_cell is a whole number"),
         ({"n_resamples": 1.5}, "n_resamples is a whole number"),
         ({"intersections": ["gender"]}, "two or more different parts"),
@@ -192,10 +194,10 @@ def test_answers_about_pictures_without_a_person_are_used_as_released_only(small
     assert verdict(suite, observed, "person/judge#0", "corrected", "attribute", attribute="a tie")[0] is None
     assert verdict(suite, observed, "person/judge#0", "corrected", "tone")[0] == 3  # a face was found and measured
     scores = scored(suite, observed)
-    assert score(scores, "coverage", axis="person", of="person").value == pytest.approx(8 / 9)
-    assert score(scores, "coverage", axis="gender", of="pictures").value == pytest.approx(8 / 9)
-    assert score(scores, "coverage", axis="gender", of="answer").value == 1.0
-    assert score(scores, "coverage", "released", axis="gender", of="pictures").value == 1.0
+    assert score(scores, "usable_share", axis="person", of="person").value == pytest.approx(8 / 9)
+    assert score(scores, "usable_share", axis="gender", of="pictures").value == pytest.approx(8 / 9)
+    assert score(scores, "usable_share", axis="gender", of="answer").value == 1.0
+    assert score(scores, "usable_share", "released", axis="gender", of="pictures").value == 1.0
     assert not [s for s in scores if s.protocol == "released" and s.group["axis"] == "person"]
 
 
@@ -241,8 +243,8 @@ def test_tones_under_each_protocol(small):
     assert told("corrected", 3) == (None, "12 pixels")
     scores = scored(suite, observed)
     # Of 9 pictures of each prompt 5 were looked at, in 4 a face was found; under corrected 3 of these can be used.
-    assert score(scores, "coverage", axis="tone", of="face").value == pytest.approx(4 / 9)
-    assert score(scores, "coverage", axis="tone", of="pictures").value == pytest.approx(3 / 9)
+    assert score(scores, "usable_share", axis="tone", of="face").value == pytest.approx(4 / 9)
+    assert score(scores, "usable_share", axis="tone", of="pictures").value == pytest.approx(3 / 9)
 
 
 def test_missing_pictures_have_a_reason_and_enter_nothing(small):
@@ -589,7 +591,7 @@ def test_the_order_of_rows_does_not_matter(small):
     assert repr(scored(suite, seen(suite, **given, shuffle=3))) == repr(scores)
     assert {s.metric for s in scores} >= {
         "axis_mean", "class_share", "mad", "mad_expected", "mad_debiased", "pooled_mad", "presence",
-        "presence_difference", "presence_p_value", "joint_share", "coverage",
+        "presence_difference", "presence_p_value", "joint_share", "usable_share",
     }  # fmt: skip
     for s in scores:
         assert next(iter(s.group)) == "axis"
@@ -823,6 +825,6 @@ def test_pictures_of_some_groups_alone(small):
     assert score(scores, "axis_mean", axis="gender", prompts="woman").value == -1.0
     assert not [s for s in scores if s.metric == "mad" and s.group["axis"] == "gender"]
     assert score(scores, "mad", axis="tone").n_used == 54
-    assert math.isnan(score(scores, "coverage", axis="gender", of="pictures").value)
+    assert math.isnan(score(scores, "usable_share", axis="gender", of="pictures").value)
     tie = {"axis": "attribute", "attribute": "a tie", "pair": "woman - man"}
     assert score(scores, "presence_difference", **tie).value == 0

@@ -9,6 +9,7 @@ from social_bias_v1_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, SkinToneNeed, make_image_id
+from verism.suites.base import complete_scores
 from verism.suites.catalogue import make_suite
 from verism.suites.social_bias_v1.suite import SocialBiasV1
 
@@ -28,7 +29,7 @@ def small(tmp_path, n=4, pictures=3):
 
 def measured(suite, observed):
     verdicts = suite.verdicts(observed)
-    return verdicts, finder(suite.scores(observed, verdicts))
+    return verdicts, finder(complete_scores(suite, suite.scores(observed, verdicts)))
 
 
 RACES = {"White": 0, "Black": 1, "Hispanic": 2, "Asian": 3}
@@ -123,8 +124,8 @@ def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corr
     verdicts, find = measured(suite, seen(suite, lambda *_: {}))
     assert find("class_share", axis="gender", cls="female").value == 1
     assert find("class_share", axis="race", cls="White").value == 1
-    assert find("coverage", "corrected", axis="gender", of="answer").value == 0
-    assert find("coverage", "corrected", axis="gender", of="pictures").value == 1
+    assert find("usable_share", "corrected", axis="gender", of="answer").value == 0
+    assert find("usable_share", "corrected", axis="gender", of="pictures").value == 1
     assert find("unsure_share", "corrected", axis="race").value == 1
     for metric in ("mad", "mad_debiased", "pooled_mad", "std", "mad_expected"):
         assert np.isnan(find(metric, "corrected", axis="gender").value)
@@ -142,7 +143,7 @@ def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corr
 def test_the_band(tmp_path, male, band, sure):
     suite = small(tmp_path).with_rules(unsure=band)
     _, find = measured(suite, seen(suite, lambda *_: {"gender": [male, 1 - male]}))
-    assert find("coverage", "corrected", axis="gender", of="answer").value == float(sure)
+    assert find("usable_share", "corrected", axis="gender", of="answer").value == float(sure)
     assert find("class_share", axis="gender", cls="male").value == 1  # released has no such thing
 
 
@@ -159,7 +160,7 @@ def test_missing_pictures_are_left_out_and_counted(tmp_path):
     assert find("votes", axis="gender").value == 3
     assert find("class_share", axis="gender", cls="male").n_used == 6
     assert find("class_share", axis="gender", cls="male").n_unusable == 6
-    assert find("coverage", axis="gender", of="pictures").value == 0.5
+    assert find("usable_share", axis="gender", of="pictures").value == 0.5
     assert find("class_share", "corrected", axis="gender", cls="male", category="one").n_used == 2
     assert np.isnan(find("class_probability", axis="gender", category="one", word="word 0", cls="male").value)
     said = dict(zip(verdicts["image_id"], verdicts["reason"], strict=True))
@@ -256,7 +257,7 @@ def test_tones_by_the_colour_rule_are_pooled_over_all_pictures(tmp_path):
     assert find("class_share", axis="tone", cls="5").value == pytest.approx(2 / 3)
     assert find("class_share", axis="tone", cls="1").value == 0
     assert find("mad", axis="tone").value == pytest.approx(0.16)
-    assert find("coverage", axis="tone", of="skin").value == 0.75
+    assert find("usable_share", axis="tone", of="skin").value == 0.75
     tones = verdicts.filter(pl.col("rule") == "tone")
     assert tones["value"].to_list() == [5, None, 5, 6]
     assert tones["reason"][1] == "no skin: no pixel passes the colour rule"
@@ -290,9 +291,9 @@ def test_another_scale_changes_probabilities_and_not_orders(tmp_path):
     ("rules", "words"),
     [
         ({"threshold": 1}, "no rule 'threshold'"),
-        ({"protocols": "paper"}, "no protocol 'paper'"),
-        ({"protocols": ""}, "no protocol ''"),
-        ({"unsure": 0.7}, "unsure is a number from 0 to 0.5"),
+        ({"protocols": "paper"}, "protocols is one of released, corrected; got 'paper'"),
+        ({"protocols": ""}, "name at least one protocol of released, corrected"),
+        ({"unsure": 0.7}, "unsure is a number, between 0 and 0.5; got 0.7"),
         ({"unsure": "much"}, "unsure is a number"),
         ({"logit_scale": 0}, "logit_scale is a number"),
         ({"n_resamples": 0}, "n_resamples is a whole number"),
@@ -319,12 +320,13 @@ def test_limits_keep_what_smaller_ones_chose():
     assert few < more
     with pytest.raises(UsageError, match="limit"):
         SocialBiasV1.make({"limit": 0})
-    with pytest.raises(UsageError, match="no wording 'new'"):
+    with pytest.raises(UsageError, match="wording is one of released, revised; got 'new'"):
         SocialBiasV1.make({"wording": "new"})
     with pytest.raises(UsageError, match="n_images"):
         SocialBiasV1.make({"n_images": 0})
 
 
 def test_the_registry_knows_it():
-    assert {"prompts", "wording", "labels", "images"} <= set(suite_options("social_bias_v1"))
+    declared = {spec.name for spec in (*SocialBiasV1.options, *SocialBiasV1.rules)}
+    assert {"prompts", "wording", "labels", "images"} <= declared
     assert make_suite("social_bias_v1", wording="revised").name == "social_bias_v1"
