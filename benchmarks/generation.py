@@ -122,6 +122,7 @@ def bare_job(
 
 def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     from verism.generators.diffusers_pipeline import DiffusersGenerator
+    from verism.manifest import RunSettings
     from verism.pipeline.local import run_pictures
     from verism.store import Run
 

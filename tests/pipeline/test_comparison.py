@@ -174,8 +174,8 @@ def test_objects_are_compared_when_asked_for_and_scores_without_interval_never(t
     both = [measured(0.5, 0.4, 0.6, object="car", region="Africa"), measured(0.88, nan, nan, "expected_coverage")]
     a, b = scored(tmp_path / "a", *both), scored(tmp_path / "b", *both)
     with pytest.raises(UsageError, match="no score with an interval in common"):
-        compare_scores(a, b)
-    assert [row.group["object"] for row in compare_scores(a, b, by="object")] == ["car"]
+        compare_scores(a, b, detail=("object",))
+    assert [row.group["object"] for row in compare_scores(a, b, by="object", detail=("object",))] == ["car"]
 
 
 def test_runs_of_other_suites_are_not_compared(tmp_path):

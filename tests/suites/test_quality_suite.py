@@ -21,7 +21,7 @@ def quality(n, *, kind="features", facets=None, **changes):
         Prompt(prompt_id=f"p{i:03d}", suite="quality", text="", facets={} if facets is None else facets[i])
         for i in range(n)
     )
-    return Quality(listed=prompts, source={"reference_kind": kind}, **changes)
+    return Quality(listed=prompts, source={"reference_kind": kind}).with_rules(**changes)
 
 
 def observed(suite, generated, real=None, *, real_facets=None, states=None, real_states=None, judge=JUDGE):
@@ -316,7 +316,7 @@ def test_what_cannot_be(tmp_path):
         Quality.make({"images": images, "n_images": 2})
     with pytest.raises(UsageError, match="k is a whole number, at least 1; got 0"):
         Quality.make({"images": images, "k": 0})
-    with pytest.raises(UsageError, match="splits must be at least 2"):
+    with pytest.raises(UsageError, match="splits is a whole number, at least 2; got 1"):
         Quality.make({"images": images}).with_rules(splits=1)
     with pytest.raises(UsageError, match="has no rule 'kk'"):
         Quality.make({"images": images}).with_rules(kk=1)
