@@ -24,6 +24,7 @@ from verism.cli.main import cli
 from verism.records import TABLES
 from verism.registry import BARE, GENERATORS, JUDGES, Spec
 from verism.suites.catalogue import SUITES
+from verism.terminal import LazyCommand
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -236,9 +237,14 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def all_commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(command, LazyCommand):
+        command = command.loaded()
     yield path, command
     if isinstance(command, click.Group):
-        for name, sub in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            sub = command.get_command(context, name)
+            assert sub is not None, (*path, name)
             yield from all_commands(sub, (*path, name))
 
 
@@ -251,7 +257,7 @@ def check_command(words: list[str]) -> None:
         assert rest, f"verism {' '.join(words)}: which command?"
         found = command.get_command(context, rest[0])
         assert found is not None, f"verism {' '.join(words)}: there is no command {rest[0]!r}"
-        command = found
+        command = found.loaded() if isinstance(found, LazyCommand) else found
         rest = rest[1:]
     try:
         parsed = command.make_context(command.name, rest, parent=context).params

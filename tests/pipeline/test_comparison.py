@@ -8,8 +8,9 @@ import pytest
 from verism import api
 from verism.errors import UsageError
 from verism.manifest import RunSettings
-from verism.pipeline.comparison import Difference, compare_images, compare_scores
+from verism.pipeline.comparison import Difference, compare_images, compare_scores, same_outcome
 from verism.records import Prompt, Score, frame
+from verism.specs import Pairing
 from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 
@@ -84,7 +85,29 @@ def test_swapping_the_runs_turns_every_sign(pair):
 
 def test_a_run_against_itself(pair):
     for d in paired(pair[0], pair[0]):
-        assert (d.difference, d.p_value) == (0.0, 1.0)
+        assert (d.difference, d.ci_low, d.ci_high, d.p_value, d.p_holm) == (0.0, 0.0, 0.0, 1.0, 1.0)
+
+
+def test_runs_with_the_same_images_and_verdicts_differ_by_exactly_zero(tmp_path):
+    """A copy is the same outcome, a run with other images is not, though its verdicts are the same."""
+    verdicts = {"object": [1, 0, 1, 0], "count": [1, 1, 0, 0]}
+    runs = []
+    for name, content in (("a", "x"), ("copy", "x"), ("other", "y")):
+        run = make(tmp_path / name, verdicts)
+        rows = [
+            {"image_id": f"{p.prompt_id}#0", "prompt_id": p.prompt_id, "index": 0, "state": "ok", "sha256": content}
+            for p in run.prompts()
+        ]
+        run.append("images", frame("images", rows))
+        run.write_scores([measured(0.5, 0.4, 0.6)])
+        runs.append(run)
+    a, copy, other = runs
+    assert same_outcome(a, copy)
+    assert not same_outcome(a, other)
+    for row in (*paired(a, copy), *compare_scores(a, copy)):
+        assert (row.difference, row.ci_low, row.ci_high, row.p_value) == (0.0, 0.0, 0.0, 1.0)
+    (row,) = compare_scores(a, other)
+    assert (row.difference, row.ci_low < 0 < row.ci_high) == (0.0, True)
 
 
 def test_pictures_without_a_partner_are_counted(tmp_path):
@@ -129,6 +152,78 @@ def test_runs_that_cannot_be_paired_are_refused(tmp_path):
         paired(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
     with pytest.raises(UsageError, match="cannot be paired"):
         paired(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
+
+
+# --------------------------------------------------------------------------------------- several verdicts of one image
+def detailed(path, rows, groups=("man", "woman")) -> Run:
+    """A run of four prompts, two of each group; ``rows``: prompt number, detail, value."""
+    run = Run.start(path, RunSettings(suite="mine"))
+    run.write_prompts(
+        [Prompt(prompt_id=f"p{n}", suite="mine", text=f"p{n}", facets={"group": groups[n // 2]}) for n in range(4)]
+    )
+    verdicts = [
+        {"image_id": f"p{n}#0", "prompt_id": f"p{n}", "protocol": "corrected", "rule": "seen", "value": value,
+         "reason": "", "detail": json.dumps(detail)}
+        for n, detail, value in rows
+    ]  # fmt: skip
+    run.write_verdicts(frame("verdicts", verdicts))
+    return run
+
+
+def worn(tie, boots, of="vqa"):
+    """What four images show of two attributes."""
+    return [
+        (n, {"attribute": name, "by": of}, value)
+        for name, values in (("tie", tie), ("boots", boots))
+        for n, value in enumerate(values)
+    ]
+
+
+def test_verdicts_of_one_image_are_paired_by_their_key(tmp_path):
+    a = detailed(tmp_path / "a", worn([0, 0, 0, 0], [1, 1, 1, 1]))
+    # In another order of rows, and with a third attribute that only B was asked about.
+    rows = [*worn([1, 1, 1, 0], [1, 1, 0, 0])][::-1] + [(0, {"attribute": "hat", "by": "vqa"}, 1)]
+    b = detailed(tmp_path / "b", rows)
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",))
+    found = {d.group["attribute"]: d for d in compare_images(a, b, [pairing])}
+    assert (found["tie"].difference, found["tie"].n_pairs) == (0.75, 4)
+    assert (found["boots"].difference, found["boots"].n_pairs) == (-0.5, 4)
+    assert (found["hat"].n_pairs, found["hat"].n_unpaired) == (0, 1)
+
+
+def test_verdicts_with_other_details_are_not_compared(tmp_path):
+    a = detailed(tmp_path / "a", [*worn([0] * 4, [0] * 4), *worn([1] * 4, [1] * 4, of="clip")])
+    b = detailed(tmp_path / "b", [*worn([1] * 4, [0] * 4), *worn([1] * 4, [1] * 4, of="clip")])
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",), where={"by": "vqa"}, group={"by": "vqa"})
+    rows = compare_images(a, b, [pairing])
+    assert [(d.group, d.difference, d.n_pairs) for d in rows] == [
+        ({"by": "vqa", "attribute": "boots"}, 0.0, 4),
+        ({"by": "vqa", "attribute": "tie"}, 1.0, 4),
+    ]
+
+
+def test_indicator_counts_verdicts_that_have_a_detail_and_leaves_unusable_ones_out(tmp_path):
+    def faces(classes):
+        return [(n, {"class": c}, None if c is None else 7.0) for n, c in enumerate(classes)]
+
+    a = detailed(tmp_path / "a", faces(["male", "female", "female", None]))
+    b = detailed(tmp_path / "b", faces(["male", "male", "male", "male"]))
+    pairing = Pairing(rule="seen", metric="class_share", indicator={"class": "male"}, group={"class": "male"})
+    (row,) = compare_images(a, b, [pairing])
+    assert row.group == {"class": "male"}
+    assert (row.value_a, row.value_b) == (pytest.approx(1 / 3), 1.0)
+    assert (row.n_pairs, row.n_unpaired) == (3, 1)
+
+
+def test_facets_that_split_are_never_averaged_over(tmp_path):
+    a = detailed(tmp_path / "a", worn([0, 0, 1, 1], [0] * 4))
+    b = detailed(tmp_path / "b", worn([1, 1, 0, 1], [0] * 4))
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",), where={"attribute": "tie"}, split=("group",))
+    rows = compare_images(a, b, [pairing])
+    assert [(d.group, d.difference) for d in rows] == [
+        ({"group": "man", "attribute": "tie"}, 1.0),
+        ({"group": "woman", "attribute": "tie"}, -0.5),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- measures, unpaired

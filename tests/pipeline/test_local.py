@@ -192,7 +192,7 @@ from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 local.BATCH = 4
 run = Run.open(Path({run!r}))
-suite = PaintSkills.reopen({}, run.prompts())
+suite = PaintSkills.reopen({{}}, run.prompts())
 painter = PixelPainter(tuple(suite.classes), suite.colors)
 made = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.5)
 calls = []
