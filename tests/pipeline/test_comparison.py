@@ -182,7 +182,7 @@ def worn(tie, boots, of="vqa"):
 def test_verdicts_of_one_image_are_paired_by_their_key(tmp_path):
     a = detailed(tmp_path / "a", worn([0, 0, 0, 0], [1, 1, 1, 1]))
     # In another order of rows, and with a third attribute that only B was asked about.
-    rows = [*worn([1, 1, 1, 0], [1, 1, 0, 0])][::-1] + [(0, {"attribute": "hat", "by": "vqa"}, 1)]
+    rows = [*reversed(worn([1, 1, 1, 0], [1, 1, 0, 0])), (0, {"attribute": "hat", "by": "vqa"}, 1)]
     b = detailed(tmp_path / "b", rows)
     pairing = Pairing(rule="seen", metric="share", key=("attribute",))
     found = {d.group["attribute"]: d for d in compare_images(a, b, [pairing])}
