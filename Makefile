@@ -16,6 +16,7 @@ VENV ?= .venv
 OUT ?= demo_run
 WORKERS ?= 2
 PYTEST_ARGS ?=
+ISA_ARGS ?=
 
 BIN := $(VENV)/bin
 # Versions that were tested together. Torch comes first and by its exact version: where a CPU build is configured this
@@ -28,7 +29,7 @@ CREATED := $(VENV)/.stamp-created
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
 
-.PHONY: help demo install dev test check format bench clean distclean no-torchvision
+.PHONY: help demo install dev test test-isa check format bench clean distclean no-torchvision
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +44,9 @@ dev: $(DEV) ## Install verism with everything its tests need into .venv
 test: check ## Format, lint, types, imports between parts, and all tests
 	@# One thread for each worker's arithmetic: two libraries that both take every core slow each other down.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+test-isa: $(DEV) ## The numeric tests as on other processors, and which of them pass narrowly
+	$(BIN)/python tests/isa.py $(ISA_ARGS)
 
 check: $(DEV) no-torchvision ## The quick half of `make test`: everything but the tests
 	$(BIN)/ruff format --check

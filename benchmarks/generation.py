@@ -121,16 +121,19 @@ def bare_job(
 
 
 def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
-    from verism.generators.diffusers_pipeline import DiffusersGenerator
+    from verism.generators.diffusers_pipeline import DiffusersGenerator, Loading, Sampling
     from verism.manifest import RunSettings
     from verism.pipeline.local import run_pictures
     from verism.store import Run
 
     requests = make_requests(options.pictures)
     generator = DiffusersGenerator(
-        options.model, steps=options.steps, width=options.size, height=options.size, dtype=options.dtype,
-        batch_size=options.batch_size, device=options.device,
-    )  # fmt: skip
+        options.model,
+        loading=Loading(dtype=options.dtype),
+        sampling=Sampling(steps=options.steps, width=options.size, height=options.size),
+        batch_size=options.batch_size,
+        device=options.device,
+    )
     numbers = iter(range(10**6))
 
     def run() -> None:

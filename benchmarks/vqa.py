@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from verism.judges.hub import HubOptions
 from verism.judges.vqa.transformers_vqa import TransformersVqa
 from verism.records import AnswerNeed, LoadedImage, Question
 
@@ -77,7 +78,9 @@ def main() -> None:
     asked = options.pictures * options.questions
     with tempfile.TemporaryDirectory() as folder:
         path = tiny.blip2(Path(folder) / "blip2", encoder_decoder=True, vision=VISION)
-        judge = TransformersVqa(str(path), beams=options.beams, max_new_tokens=REPLY, device="cpu", batch_size=8)
+        judge = TransformersVqa(
+            str(path), beams=options.beams, max_new_tokens=REPLY, hub=HubOptions(device="cpu", batch_size=8)
+        )
         seconds, tables = {}, {}
         for name, shares in (("repeated", False), ("shared", True)):
             judge._model.shares_vision = shares

@@ -170,8 +170,8 @@ def _digest(pixels: np.ndarray) -> str:
 SCENES_VARIABLE = "VERISM_TEST_SCENES"
 
 
-def scene_judge(argument: str, options: Mapping[str, str], context: Any) -> SceneJudge:  # noqa: ARG001
-    """A factory as ``registry.JUDGES`` and the entry points ``verism.judges`` name them."""
+def scene_judge() -> SceneJudge:
+    """A function as ``registry.JUDGES`` and the entry points ``verism.judges`` name them."""
     judge = SceneJudge((), "paintskills", name="scene-judge@1")
     for entry in filter(None, os.environ.get(SCENES_VARIABLE, "").split(";")):
         root, _, suite = entry.partition("|")
@@ -179,7 +179,10 @@ def scene_judge(argument: str, options: Mapping[str, str], context: Any) -> Scen
     return judge
 
 
-def blind_judge(argument: str, options: Mapping[str, str], context: Any) -> SceneJudge:  # noqa: ARG001
+scene_judge.role = "detector"  # type: ignore[attr-defined]  # an entry point has to say it
+
+
+def blind_judge() -> SceneJudge:
     """Sees nothing, and is sure only above 0.95."""
     judge = SceneJudge((), "paintskills", name="blind@1")
     judge.threshold = 0.95

@@ -21,6 +21,7 @@ import pytest
 
 import verism
 from verism.cli.main import cli
+from verism.options import build
 from verism.records import TABLES
 from verism.registry import BARE, GENERATORS, JUDGES, Spec
 from verism.suites.catalogue import SUITES
@@ -341,12 +342,12 @@ def test_python_in_documents_names_what_exists(path):
 
 
 def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
-    (block,) = [b for b in python_blocks(ROOT / "docs" / "architecture.md") if "def make_judge" in b]
+    (block,) = [b for b in python_blocks(ROOT / "docs" / "architecture.md") if "class Blind" in b]
     names: dict[str, Any] = {}
     exec(block, names)
     run = verism.evaluate(
-        model=names["make_generator"]("", {}, None),
-        detector=names["make_judge"]("", {}, None),
+        model=build(names["Grey"]),
+        detector=build(names["Blind"]),
         out=tmp_path / "run",
         skills=["object"],
         limit=15,

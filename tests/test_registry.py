@@ -2,12 +2,13 @@
 
 import importlib
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verism.errors import UsageError
+from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png
 from verism.registry import (
     GENERATORS,
@@ -15,6 +16,7 @@ from verism.registry import (
     SUITES,
     Context,
     Spec,
+    kinds,
     make_generator,
     make_judge,
     make_painter,
@@ -75,30 +77,40 @@ def test_every_name_leads_to_a_factory():
     [
         (lambda c: make_judge("bultin", c), "unknown detector 'bultin'. Did you mean builtin? There are: builtin, tra"),
         (lambda c: make_judge("zzz", c), "unknown detector 'zzz'. There are: builtin"),
+        (lambda c: make_judge("cascade", c), "'cascade' is no detector: it serves as --skin-tone. There are: builtin"),
         (lambda c: make_generator("orcale", c), "unknown model 'orcale'. Did you mean oracle?"),
         (lambda _: make_suite("paintskils"), "unknown suite 'paintskils'. Did you mean paintskills"),
         (lambda _: stored_suite("nope", {}, ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1"),
         (lambda _: make_suite("paintskills", skills=["spatail"]), "has no skill 'spatail'; it has ['object', 'count'"),
         (lambda _: make_suite("paintskills", split="tset"), "unknown split 'tset'; choose train, val or test"),
-        (lambda c: make_generator("scripted:error=lots", c), "option error='lots': expected a float"),
+        (lambda c: make_generator("scripted:error=lots", c), "scripted: option error='lots': expected a number"),
         (lambda c: make_generator("scripted:error=2", c), "error must lie between 0 and 1, got 2"),
-        (lambda c: make_generator("scripted:mistakes=colour", c), "unknown mistakes ['colour']"),
-        (lambda c: make_generator("oracle:error=0.1", c), "oracle: unknown option ['error']"),
+        (
+            lambda c: make_generator("scripted:mistakes=colour", c),
+            "option mistakes='colour': expected one of count, class, relation, color, empty, several with +",
+        ),
+        (lambda c: make_generator("oracle:error=0.1", c), "oracle: unknown option 'error'. It takes no options"),
         (lambda c: make_generator("oracle:x", c), "oracle: takes no argument, got 'x'"),
         (lambda c: make_generator("builtin:nowhere", c), "nowhere has no writer.onnx"),
-        (lambda c: make_generator("builtin:heat=3", c), "builtin: unknown option ['heat']"),
+        (
+            lambda c: make_generator("builtin:heat=3", c),
+            "builtin: unknown option 'heat'. Its options are size, temperature, structure_temperature, top_p, threads",
+        ),
         (lambda c: make_generator("builtin:top_p=2", c), "top_p must lie above 0"),
         (lambda c: make_generator("images:nowhere", c), "--images nowhere: no such folder or manifest"),
-        (lambda c: make_generator("images", c), "images: name a model"),
-        (lambda c: make_generator("command", c), "command: name a model"),
+        (lambda c: make_generator("images", c), "images: write images:SOURCE (folder of images, or a manifest)"),
+        (
+            lambda c: make_generator("command", c),
+            "command: write command:COMMAND (as on a command line, split like a shell does",
+        ),
         (lambda c: make_generator("command:./not-there?ahead=8", c), "not-there"),
         (lambda c: make_generator("python:json", c), "expected python:module:factory"),
-        (lambda c: make_generator("openai", c), "openai: name a model"),
-        (lambda c: make_generator("openai:m?sise=9", c), "openai: unknown option ['sise']"),
-        (lambda c: make_generator("diffusers", c), "diffusers: name a model"),
-        (lambda c: make_generator("diffusers:m?steps=many", c), "option steps='many': expected a int"),
-        (lambda c: make_judge("transformers", c), "transformers: name a model, for example transformers:some-id"),
-        (lambda c: make_judge("detr:f?dilation=maybe", c), "option dilation='maybe': expected true or false"),
+        (lambda c: make_generator("openai", c), "openai: write openai:MODEL (id as the service knows it"),
+        (lambda c: make_generator("openai:m?sise=9", c), "openai: unknown option 'sise'. Did you mean size?"),
+        (lambda c: make_generator("diffusers", c), "diffusers: write diffusers:MODEL (id on the Hugging Face hub"),
+        (lambda c: make_generator("diffusers:m?steps=many", c), "option steps='many': expected a whole number or none"),
+        (lambda c: make_judge("transformers", c), "transformers: write transformers:ID_OR_PATH (repository on the hub"),
+        (lambda c: make_judge("detr:f?dilation=maybe", c), "option dilation='maybe': expected true or false or none"),
         (lambda _: make_painter(Context(size=32)), "--size must be 64 to 2048 pixels, got 32"),
         (lambda _: make_painter(Context(size=4096, processes=2)), "--size must be 64 to 2048 pixels, got 4096"),
         (lambda _: make_painter(Context(assets=Path("nowhere"))), "--assets nowhere: no such folder"),
@@ -119,15 +131,137 @@ def test_scripted_painters_carry_their_settings_in_their_names(suite):
     assert named == "scripted:error=0.5&mistakes=class+empty(simulator-1@64)"
 
 
-def test_other_packages_add_judges_by_entry_point(tmp_path, monkeypatch):
-    info = tmp_path / "elsewhere-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[verism.judges]\nowl = elsewhere_judge:make\n")
-    (tmp_path / "elsewhere_judge.py").write_text("def make(argument, options, context): return argument, options\n")
+PLUGINS = '''
+from pathlib import Path
+from typing import Literal
+
+
+class Owl:
+    """Sees at night.
+
+    Args:
+        place: where it sits.
+        min_score: boxes less sure are not reported.
+        device: where it computes.
+        size: of its input.
+    """
+
+    role = "detector"
+    name = "owl-1"
+
+    def __init__(self, place: Path, *, min_score: float = 0.5, device: str | None = None, size: int = 8) -> None:
+        self.settings = place, min_score, device, size
+
+    def observe(self, images, need): ...
+
+
+class Ear:
+    """Hears what images mean."""
+
+    roles = ("clip", "features")
+    name = "ear-1"
+
+    def observe(self, images, need): ...
+
+
+class Mute:
+    """Says not what it is for."""
+
+
+def shapes(*, kind: Literal["square", "disc"] = "square", size: int = 64, prompts, painter=None):
+    """Draws shapes."""
+    return kind, size, prompts
+
+
+missing = "not callable"
+'''
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """Names the entry points of a package ``elsewhere``: ``plugins("judges", owl="Owl")``."""
+    (tmp_path / "elsewhere_parts.py").write_text(PLUGINS)
     monkeypatch.syspath_prepend(tmp_path)
-    assert make_judge("owl:night?min_score=0.3", Context()) == ("night", {"min_score": "0.3"})
-    assert "elsewhere_judge" in sys.modules
+    monkeypatch.delitem(sys.modules, "elsewhere_parts", raising=False)
+    found: list[metadata.EntryPoint] = []
+
+    def install(group: str, module: str = "elsewhere_parts", **names: str) -> None:
+        found.extend(
+            metadata.EntryPoint(name.replace("_", "-"), f"{module}:{value}", f"verism.{group}")
+            for name, value in names.items()
+        )
+
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in found if e.group == group])
+    return install
+
+
+def test_plugin_judge_named_gets_argument_options_and_context(plugins):
+    plugins("judges", owl="Owl")
+    context = Context(device="cpu", size=512)  # of rendered images, and not of what a judge's network reads
+    assert make_judge("owl:night?min_score=0.3", context).settings == (Path("night"), 0.3, "cpu", 8)
+    assert make_judge("owl:night?device=cuda", context).settings == (Path("night"), 0.5, "cuda", 8)
+
+
+def test_plugin_generator_named_gets_what_the_run_knows(plugins):
+    plugins("generators", shapes="shapes")
+    assert make_generator("shapes:kind=disc", Context(size=32, prompts=("p",))) == ("disc", 32, ("p",))
+
+
+@pytest.mark.parametrize(
+    ("text", "role", "message"),
+    [
+        (
+            "owl:night?min_scor=1",
+            "detector",
+            "owl: unknown option 'min_scor'. Did you mean min_score.? Its options are min_sc",
+        ),
+        ("owl", "detector", r"owl: write owl:PLACE \(where it sits\)"),
+        ("owl:night", "features", "'owl' is no features: it serves as --detector. There are: .*ear"),
+        ("owll:night", "detector", "unknown detector 'owll'. Did you mean owl.* There are: builtin, .*, owl"),
+        ("mute", "detector", "the judge 'mute' of elsewhere_parts declares no role; give its class an attribute role"),
+        ("gone", "detector", "the plug-in 'gone' of nowhere .nowhere:Thing. cannot be loaded: ModuleNotFoundError"),
+        ("missing", "detector", "the plug-in 'missing' of elsewhere_parts is no class or function: 'not callable'"),
+        ("twice", "detector", "'twice' is brought by elsewhere_parts and by elsewhere_parts; uninstall one"),
+    ],
+)
+def test_plugin_judge_named_wrongly_is_refused(plugins, text, role, message):
+    plugins("judges", owl="Owl", ear="Ear", mute="Mute", missing="missing", twice="Owl")
+    plugins("judges", twice="Owl")
+    plugins("judges", module="nowhere", gone="Thing")
+    with pytest.raises(VerismError, match=message):
+        make_judge(text, Context(), role)
+
+
+def test_plugin_judge_named_alone_is_no_model_of_the_hub(plugins):
+    plugins("judges", ear="Ear")
+    assert make_judge("ear", Context(), "clip").name == "ear-1"
+    assert make_judge("ear", Context(), "features").name == "ear-1"
+
+
+def test_kinds_list_plugins_with_their_package(plugins):
+    plugins("judges", owl="Owl", ear="Ear", mute="Mute", detr="Owl")
+    broken: list[str] = []
+    (owl,) = [kind for kind in kinds("detector", broken=broken) if kind.package]
+    assert (owl.name, owl.text, owl.package) == ("owl", "Sees at night.", "elsewhere_parts")
+    assert [option.name for option in owl.signature("detector").options] == ["min_score", "device", "size"]
+    assert [message.partition(" of ")[0] for message in broken] == ["the judge 'mute'", "the plug-in 'detr'"]
+
+
+def test_every_option_of_every_kind_has_a_sentence():
+    for role in (None, *JUDGES):
+        for kind in kinds(role):
+            signature = kind.signature(role)
+            for option in filter(None, (*signature.options, signature.argument)):
+                assert len(option.help.split()) > 2, f"{role or 'model'} {kind.name}: {option.name}"
+
+
+def test_defaults_are_those_that_stored_runs_were_made_with():
+    """Batch sizes of two detectors differed between the command line and the class: the command line's count."""
+    sizes = {
+        kind.name: next(o.default for o in kind.signature("detector").options if o.name == "batch_size")
+        for kind in kinds("detector")
+    }
+    assert sizes == {"builtin": 8, "transformers": 8, "detr": 4, "open-vocabulary": 8}
 
 
 def test_suites_are_those_listed(tmp_path):
@@ -149,8 +283,10 @@ def test_a_role_of_one_kind_needs_no_name_of_its_kind(tmp_path):
     folder = tiny_clip(tmp_path / "clip")
     bare = make_judge(str(folder), Context(), "clip")
     assert make_judge(f"clip:{folder}", Context(), "clip").name == bare.name
-    with pytest.raises(UsageError, match="cannot load 'clip'"):  # the name of a folder that is not here, and no kind
+    with pytest.raises(UsageError, match="clip: write clip:ID_OR_PATH"):  # a kind, and no model of that name on the hub
         make_judge("clip?local_files_only=true", Context(), "clip")
+    with pytest.raises(UsageError, match="cannot load 'no/clip'"):
+        make_judge("no/clip?local_files_only=true", Context(), "clip")
 
 
 def test_an_option_a_suite_does_not_have_is_refused_by_name():

@@ -1,4 +1,4 @@
-"""verism: are a text-to-image model's pictures true to the prompt, and fair to the world?
+"""verism: are a text-to-image model's images true to the prompt, and fair to the world?
 
 ``evaluate`` runs a suite, ``open_run`` reads a run, ``score`` applies rules again, ``compare`` pairs two runs.
 Everything heavy loads on first use: importing this package loads neither polars nor any model library.
@@ -14,12 +14,16 @@ from verism.errors import MissingExtra, UsageError, VerismError
 
 if TYPE_CHECKING:
     from verism import metrics, statistics, suites
-    from verism.api import compare, evaluate, observe, open_run, score
-    from verism.store import Run
+    from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, report, score
+    from verism.pipeline.added_metrics import Metric
+    from verism.suites.base import Suite
 
 __all__ = [
+    "Metric",
     "MissingExtra",
     "Run",
+    "RunOptions",
+    "Suite",
     "UsageError",
     "VerismError",
     "__version__",
@@ -28,14 +32,18 @@ __all__ = [
     "metrics",
     "observe",
     "open_run",
+    "plan",
+    "report",
     "score",
     "statistics",
     "suites",
 ]
 
+_OF_API = ("Run", "RunOptions", "compare", "evaluate", "observe", "open_run", "plan", "report", "score")
 _HOMES = {
-    **dict.fromkeys(("compare", "evaluate", "observe", "open_run", "score"), "verism.api"),
-    "Run": "verism.store",
+    **dict.fromkeys(_OF_API, "verism.api"),
+    "Metric": "verism.pipeline.added_metrics",
+    "Suite": "verism.suites.base",
 }
 
 

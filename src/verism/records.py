@@ -546,8 +546,20 @@ class Generator(Protocol):
 class Judge(Protocol):
     """Looks at pictures. ``name`` identifies weights and settings, and enters every observation.
 
-    ``observe`` returns the columns of ``need.table``, with at least one row per picture: a judge that looked and saw
-    nothing says so with one row whose ``query`` is -1 (see the table's description).
+    ``observe`` returns the columns of ``need.table`` (``records.frame`` makes such a table of rows), with at least one
+    row per picture: a judge that looked and saw nothing says so with one row whose ``query`` is -1 (see the table's
+    description). The first rows are checked: ``pipeline.stream.check_rows``.
+
+    The class of a judge that other packages bring by an entry point declares ``role`` (``roles`` for several): which
+    needs it can fill.
+
+    A judge may have more members, which are used if they are there:
+
+    * ``check(need)``: raise UsageError if it cannot fill the need (a class it does not know ...). It is called before
+      any picture is made.
+    * ``threshold: float``: score above which a detector's box is best believed, in [0, 1].
+    * ``summary() -> Sequence[str]``: after a run, lines on what its pictures took.
+    * ``close()``: end processes and connections.
     """
 
     name: str

@@ -337,7 +337,7 @@ class Run:
         write_json(self.path / "scores.json", score_records(scores))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
+        """Keep how scores were adjusted for judges' errors (``pipeline.correction``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
             write_json(path, list(records))
@@ -386,14 +386,15 @@ class Run:
         protocol = next(iter(presentation.info.protocols), "corrected")
         detail = set(presentation.layout.detail)
         compared = {presentation.layout.facet} if presentation.layout.facet else None
-        return {
-            _flat_name(s): s.value
+        chosen = [
+            s
             for s in scores
             if s.metric in headlines
             and s.protocol == protocol
             and not detail & set(s.group)
             and (compared is None or set(s.group) <= compared)
-        }
+        ]
+        return {_flat_name(s): s.value for s in sorted(chosen, key=lambda s: len(s.group))}
 
     def frame(self) -> pl.DataFrame:
         """All scores as a table with a column for each facet; ``.to_pandas()`` for pandas.

@@ -10,8 +10,7 @@ import math
 
 import pytest
 from commands import verism
-from tiny_inception import random_inception
-from tiny_models import tiny_clip
+from tiny_models import tiny_clip, tiny_dinov2
 
 from verism import api
 from verism.errors import UsageError
@@ -58,11 +57,11 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("weights")
-    inception = random_inception(folder, "imagenet")
+    dinov2 = tiny_dinov2(folder / "dinov2")
     clip = tiny_clip(folder / "clip")
     command = (
         "run", "geography", "--reference", world / "real.csv", "--images", world / "made.csv",
-        "--features", f"inception:{inception}", "--clip", clip, "--out", folder / "run", "--json",
+        "--features", f"dinov2:{dinov2}", "--clip", clip, "--out", folder / "run", "--json",
     )  # fmt: skip
     return command, verism(*command), folder / "run"
 
@@ -100,7 +99,7 @@ def test_the_run_keeps_vectors_of_both_sides_and_texts_and_scores_again_alike(fi
     assert run.read("features", features).height == 4 * EACH - 1
     vectors = run.read("reference_features", features)
     assert vectors.height == 4 * EACH
-    assert len(vectors["vector"][0]) == 2048
+    assert len(vectors["vector"][0]) == 16
     assert run.read("embeddings", clip).height == 4 * EACH - 1
     assert {"dog", "chair"} <= set(run.read("text_embeddings", clip)["text"].to_list())
     again = verism("score", path, "--json")
@@ -109,12 +108,12 @@ def test_the_run_keeps_vectors_of_both_sides_and_texts_and_scores_again_alike(fi
 
 def test_the_same_command_goes_on_and_looks_at_nothing_twice(finished, monkeypatch):
     command, done, _ = finished
-    from verism.judges.features.inception import InceptionFeatures
+    from verism.judges.features.judge import FeatureJudge
 
     def refuse(*_):
         raise AssertionError("looked again")
 
-    monkeypatch.setattr(InceptionFeatures, "features", refuse)
+    monkeypatch.setattr(FeatureJudge, "features", refuse)
     again = verism(*command)
     assert json.loads(again.stdout) == json.loads(done.stdout)
 
@@ -141,7 +140,7 @@ def test_features_of_the_real_pictures_are_shared_as_a_file(finished, world, tmp
     command, done, _ = finished
     features = command[command.index("--features") + 1]
     made = verism(
-        "data", "reference", world / "real.csv", "--features", features, "--out", tmp_path / "real.npz",
+        "data", "reference", "geography", world / "real.csv", "--features", features, "--out", tmp_path / "real.npz",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr
     other = list(command)

@@ -141,38 +141,6 @@ def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
     assert {p: p.read_bytes() for p in (data / "D").rglob("*") if p.is_file()} == before
 
 
-def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
-    from fakes import PixelPainter
-
-    from verism.pipeline import scenes as rendering
-    from verism.suites.paintskills.suite import PaintSkills
-
-    suite = PaintSkills.standard(skills=("object",), limit=3)
-
-    def full(*_):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(rendering, "encode_png", full)
-    painter = PixelPainter(tuple(suite.classes), ())
-    with pytest.raises(OSError, match="no space left"):
-        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64)
-    assert not list(tmp_path.rglob("*_bounding_boxes.json"))
-
-
-def test_scenes_that_cannot_be_painted_are_listed_and_left_out(tmp_path):
-    from fakes import PixelPainter
-
-    from verism.pipeline.scenes import render_scenes
-    from verism.suites.paintskills.suite import PaintSkills
-
-    suite = PaintSkills.standard(skills=("object",), limit=3)
-    painter, told = PixelPainter(tuple(suite.classes), (), fails=[suite.scenes[1].scene_id]), []
-    assert render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64, on_failure=told.append) == 1
-    assert told == [f"no place in {suite.scenes[1].scene_id}"]
-    again = PaintSkills.from_folder(tmp_path / "D")
-    assert [s.scene_id for s in again.scenes] == [suite.scenes[0].scene_id, suite.scenes[2].scene_id]
-
-
 # -------------------------------------------------------------------------------------------------------- run and score
 def accuracy(scores: list[dict], protocol: str = "corrected", **group) -> dict:
     (found,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]
@@ -346,6 +314,47 @@ def test_lists(verism, what):
     assert names
     assert len(set(names)) == len(names)
     assert names[0] in verism("list", what).out
+
+
+def test_list_of_a_name_shows_what_can_be_written_behind_it(verism):
+    (onnx,) = verism("list", "judges", "onnx", "--json").json
+    assert (onnx["name"], onnx["package"], onnx["argument"]["name"]) == ("--skin-tone onnx", "verism", "path")
+    options = {option["name"]: option for option in onnx["options"]}
+    assert options["threads"]["default"] == "--threads, else none"
+    assert options["size"]["default"] == "none"  # of the network's input, and not of rendered images
+    assert options["average"]["choices"] == ["median", "trimmed", "mean"]
+    text = verism("list", "models", "diffusers").out
+    assert text.startswith("diffusers:MODEL?NAME=VALUE&...")
+    assert "  guidance=a number or none (default: none)\n      guidance scale" in text
+    assert "Other options are passed on" in text
+    assert len(verism("list", "judges", "clip", "--json").json) == 2  # as --features and as --clip
+    assert "alias.NAME=a text" in verism("list", "judges", "detr").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("judges", "onx"), "no judge 'onx'; there are: builtin"), (("suites", "quality"), "takes no name")],
+)
+def test_list_of_an_unknown_name_is_refused(verism, arguments, message):
+    done = verism("list", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_plugins_are_listed_and_looked_at_by_the_doctor(verism, monkeypatch):
+    from importlib import metadata
+
+    entries = [
+        metadata.EntryPoint("known", "fakes:scene_judge", "verism.judges"),
+        metadata.EntryPoint("gone", "nowhere:Thing", "verism.judges"),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    assert "--detector known" in verism("list", "judges").out
+    assert "[fakes]" in verism("list", "judges").out
+    findings = {row["name"]: row for row in verism("doctor", "--json").json}
+    assert findings["known"]["message"] == "--detector, of fakes"
+    assert not findings["plug-in"]["ok"]
+    assert "nowhere:Thing" in findings["plug-in"]["message"]
 
 
 # -------------------------------------------------------------------------------------------------------------- dry run

@@ -12,7 +12,7 @@ from verism import api
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.studies import standard_study
 
-SIZE = 160
+SIZE = 128
 EACH = 2
 PROFESSIONS = ("nurse", "TV presenter")
 FOLDERS = {

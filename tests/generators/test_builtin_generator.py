@@ -78,20 +78,20 @@ def test_sizes() -> None:
     [("3 dogs", "dog", 3), ("a photo of 2 chairs", "chair", 2), ("an umbrella", "umbrella", 1)],
 )
 def test_it_writes_as_many_objects_as_asked(model: BuiltinGenerator, text: str, label: str, count: int) -> None:
-    told = Counter(tuple(sorted(o.label for o in d.objects)) for d in described(model, text, range(16)))
-    assert told[(label,) * count] >= 13, told
+    told = Counter(tuple(sorted(o.label for o in d.objects)) for d in described(model, text, range(8)))
+    assert told[(label,) * count] >= 6, told
 
 
 @pytest.mark.parametrize("relation", ["left to", "right to", "above", "below"])
 def test_it_writes_objects_where_asked(model: BuiltinGenerator, relation: str) -> None:
     right = 0
-    for description in described(model, f"a photo of car and bird; bird is {relation} car", range(16)):
+    for description in described(model, f"a photo of car and bird; bird is {relation} car", range(8)):
         at = {o.label: o for o in description.objects}
         if set(at) == {"car", "bird"}:
             dx, dy = at["bird"].x - at["car"].x, at["bird"].y - at["car"].y
             side = {"left to": -dx, "right to": dx, "above": -dy, "below": dy}[relation]
             right += side > abs(dy if relation.endswith("to") else dx)
-    assert right >= 12
+    assert right >= 6
 
 
 def test_unknown_words_are_named_in_the_note(model: BuiltinGenerator) -> None:

@@ -20,8 +20,10 @@ diffusers = pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
 
 from verism.errors import UsageError, VerismError  # noqa: E402
-from verism.generators import diffusers_pipeline as module  # noqa: E402
 from verism.generators.diffusers_pipeline import SCHEDULERS, DiffusersGenerator  # noqa: E402
+from verism.generators.diffusers_pipeline._libraries import made_up, overheard  # noqa: E402
+from verism.generators.diffusers_pipeline._parts import dtype_keyword, pick_dtype  # noqa: E402
+from verism.options import build  # noqa: E402
 from verism.records import Prompt, Request, Result  # noqa: E402
 
 LETTERS = [chr(code) for code in range(33, 127)]
@@ -214,9 +216,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "sd": SIZE,
     "sdxl": SIZE,
     "flux": SIZE,
-    "pixart": SIZE | {"arguments": {"use_resolution_binning": False}},
+    "pixart": SIZE | {"use_resolution_binning": False},
     "qwen": SIZE,
-    "unclip": {"arguments": FEW},
+    "unclip": FEW,
 }
 
 
@@ -228,7 +230,7 @@ def folder(tmp_path_factory) -> Callable[[str], Path]:
     def saved(name: str) -> Path:
         if not (root / name).exists():
             torch.manual_seed(0)
-            with module._overheard():
+            with overheard():
                 MAKERS[name]().save_pretrained(root / name)
             if name == "unclip":  # as on the hub; as save_pretrained writes it is tested below
                 index = json.loads((root / name / "model_index.json").read_text())
@@ -268,8 +270,14 @@ def largest_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]
     return max(int(np.abs(a.astype(int) - b.astype(int)).max()) for a, b in zip(first, second, strict=True))
 
 
+def generator_of(model: str, **options: Any) -> DiffusersGenerator:
+    """A generator of options, as by name."""
+    generator: DiffusersGenerator = build(DiffusersGenerator, model, options, kind="diffusers")
+    return generator
+
+
 def sd(folder, **options: Any) -> DiffusersGenerator:
-    return DiffusersGenerator(str(folder("sd")), **{"steps": 2, **SIZE, **options})
+    return generator_of(str(folder("sd")), **{"steps": 2, **SIZE, **options})
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -283,7 +291,7 @@ TOLERANCE = {"unclip": 8}
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_do_not_change_a_picture(folder, family):
     made = {
-        size: pictures(DiffusersGenerator(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
+        size: pictures(generator_of(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
         for size in (1, 3, 4)
     }
     assert made[1][0].shape == (32, 32, 3)
@@ -297,7 +305,7 @@ def test_batches_do_not_change_a_picture(folder, family):
 def test_what_batches_change_is_rounding(folder):
     made = []
     for size in (1, 4):
-        generator = DiffusersGenerator(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
+        generator = generator_of(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
         generator._dtype = torch.float64
         made.append(pictures(generator))
     assert largest_difference(*made) == 0
@@ -352,7 +360,7 @@ def test_sixteen_bits_round_the_noise_of_thirty_two(folder):
 
 
 def test_the_picture_is_the_one_the_bare_pipeline_makes(folder):
-    with module._overheard():
+    with overheard():
         bare = diffusers.DiffusionPipeline.from_pretrained(folder("sd"))
     bare.set_progress_bar_config(disable=True)
     for request, ours in zip(requests(), pictures(sd(folder, batch_size=1, negative="ugly", guidance=4.0))):
@@ -447,7 +455,7 @@ def test_the_name_tells_what_changes_pictures_and_nothing_else(folder):
     changes: list[dict[str, Any]] = [
         {"steps": 3}, {"guidance": 4.0}, {"negative": "ugly"}, {"width": 64}, {"height": 64}, {"dtype": "bfloat16"},
         {"scheduler": "ddim"}, {"scheduler": "dpm++"}, {"scheduler": "dpm++_karras"}, {"scheduler": "dpm++_sde"},
-        {"arguments": {"eta": 1.0}}, {"arguments": {"clip_skip": 1}},
+        {"eta": 1.0}, {"clip_skip": 1},
     ]  # fmt: skip
     assert len({name, *(sd(folder, **change).name for change in changes)}) == len(changes) + 1
 
@@ -456,16 +464,16 @@ def test_the_name_tells_what_changes_pictures_and_nothing_else(folder):
     ("family", "options", "arguments", "negative"),
     [
         ("sd", {"steps": 5, "guidance": 3.0}, {"num_inference_steps": 5, "guidance_scale": 3.0}, None),
-        ("sd", {"negative": "ugly", "arguments": {"eta": "0.5"}}, {"eta": 0.5}, "ugly"),
+        ("sd", {"negative": "ugly", "eta": "0.5"}, {"eta": 0.5}, "ugly"),
         (
             "sd",
-            {"arguments": {"clip_skip": "2", "guidance_rescale": "1"}},
+            {"clip_skip": "2", "guidance_rescale": "1"},
             {"clip_skip": 2, "guidance_rescale": 1},
             None,
         ),
         (
             "unclip",
-            {"steps": 5, "guidance": 3.0, "arguments": {"prior_guidance_scale": "2"}},
+            {"steps": 5, "guidance": 3.0, "prior_guidance_scale": "2"},
             {"decoder_num_inference_steps": 5, "decoder_guidance_scale": 3.0, "prior_guidance_scale": 2},
             None,
         ),
@@ -474,19 +482,19 @@ def test_the_name_tells_what_changes_pictures_and_nothing_else(folder):
         ("qwen", {}, {}, " "),
         ("qwen", {"guidance": 1.0}, {"true_cfg_scale": 1.0}, None),
         ("flux", {"guidance": 3.0}, {"guidance_scale": 3.0}, None),
-        ("flux", {"arguments": {"true_cfg_scale": "2"}, "negative": "a"}, {"true_cfg_scale": 2}, "a"),
+        ("flux", {"true_cfg_scale": "2", "negative": "a"}, {"true_cfg_scale": 2}, "a"),
         ("schnell", {"guidance": 0.0}, {"guidance_scale": 0.0}, None),
         ("pixart", {}, {"clean_caption": False}, None),
         (
             "pixart",
-            {"arguments": {"use_resolution_binning": "False", "max_sequence_length": "60"}},
+            {"use_resolution_binning": "False", "max_sequence_length": "60"},
             {"clean_caption": False, "use_resolution_binning": False, "max_sequence_length": 60},
             None,
         ),
     ],
 )
 def test_options_go_to_the_arguments_of_the_family(folder, family, options, arguments, negative):
-    generator = DiffusersGenerator(str(folder(family)), **options)
+    generator = generator_of(str(folder(family)), **options)
     assert generator._arguments == arguments
     assert generator._negative == negative
     assert generator.describe()["arguments"] | arguments == generator.describe()["arguments"]
@@ -501,22 +509,22 @@ def test_options_go_to_the_arguments_of_the_family(folder, family, options, argu
             "UnCLIPPipeline takes no option 'negative'. Of its own it takes: steps, guidance, prior_",
         ),
         ("unclip", {"width": 64}, "takes no option 'width'"),
-        ("sd", {"arguments": {"guidence_rescale": "1"}}, "Did you mean guidance_rescale?"),
-        ("sd", {"arguments": {"batchsize": "1"}}, "Did you mean batch_size?"),
-        ("sd", {"arguments": {"latents": "1"}}, "takes no option 'latents'"),
-        ("sd", {"arguments": {"callback_steps": "1"}}, "takes no option 'callback_steps'"),
-        ("sd", {"steps": 5, "arguments": {"num_inference_steps": "6"}}, "num_inference_steps of .* is given twice"),
-        ("sd", {"arguments": {"eta": "much"}}, "option eta='much': expected a number"),
-        ("pixart", {"arguments": {"max_sequence_length": "1.5"}}, "expected a whole number"),
-        ("pixart", {"arguments": {"use_resolution_binning": "perhaps"}}, "expected true or false"),
+        ("sd", {"guidence_rescale": "1"}, "Did you mean guidance_rescale?"),
+        ("sd", {"batchsize": "1"}, "Did you mean batch_size?"),
+        ("sd", {"latents": "1"}, "takes no option 'latents'"),
+        ("sd", {"callback_steps": "1"}, "takes no option 'callback_steps'"),
+        ("sd", {"steps": 5, "num_inference_steps": "6"}, "num_inference_steps of .* is given twice"),
+        ("sd", {"eta": "much"}, "option eta='much': expected a number"),
+        ("pixart", {"max_sequence_length": "1.5"}, "expected a whole number"),
+        ("pixart", {"use_resolution_binning": "perhaps"}, "expected true or false"),
         ("schnell", {"guidance": 3.5}, "ignores guidance_scale"),
-        ("qwen", {"arguments": {"guidance_scale": "3.5"}}, "ignores guidance_scale"),
+        ("qwen", {"guidance_scale": "3.5"}, "ignores guidance_scale"),
         ("flux", {"negative": "ugly"}, "negative has no effect on FluxPipeline while true_cfg_scale is 1"),
         ("sd", {"negative": "ugly", "guidance": 0.0}, "negative has no effect"),
         ("sd", {"steps": 0}, "steps must be at least 1, got 0"),
         ("sd", {"batch_size": 0}, "batch_size must be at least 1"),
-        ("sd", {"dtype": "float8"}, "dtype must be one of auto, float32"),
-        ("sd", {"safety": "none"}, "safety must be one of default, off"),
+        ("sd", {"dtype": "float8"}, "option dtype='float8': expected one of auto, float32"),
+        ("sd", {"safety": "none"}, "option safety='none': expected one of default, off"),
         ("sd", {"lora_scale": 0.5}, "no effect without lora=FILE"),
         ("sd", {"device": "cuda"}, "cannot compute on device 'cuda'"),
         ("sd", {"device": "gpu"}, "cannot compute on device 'gpu'"),
@@ -531,7 +539,7 @@ def test_options_go_to_the_arguments_of_the_family(folder, family, options, argu
 )
 def test_options_a_pipeline_does_not_take_are_refused(folder, family, options, message):
     with pytest.raises(UsageError, match=message):
-        DiffusersGenerator(str(folder(family)), **options)
+        generator_of(str(folder(family)), **options)
 
 
 @pytest.mark.parametrize("short", SCHEDULERS)
@@ -556,7 +564,7 @@ def test_sixteen_bits_by_themselves_only_where_they_fit(monkeypatch):
     karlo = {"_class_name": "UnCLIPPipeline", "decoder": ["diffusers", "UNet2DConditionModel"]}
     transformer = {"transformer": ["diffusers", "FluxTransformer2DModel"], "unet": [None, None]}
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
-    pick = module._pick_dtype
+    pick = pick_dtype
     assert pick("auto", cpu, unet_model, None) == pick("auto", mps, transformer, "fp16") == torch.float32
     assert pick("auto", cuda, unet_model, None) == pick("auto", cuda, transformer, "fp16") == torch.float16
     assert pick("auto", cuda, transformer, None) == pick("auto", cuda, unet_model, "bf16") == torch.bfloat16
@@ -577,14 +585,14 @@ def test_the_model_is_loaded_in_the_numbers_asked_for(folder, monkeypatch):
         ("1.0", "dtype"),
     ):
         monkeypatch.setattr(diffusers, "__version__", version)
-        assert module._dtype_keyword() == word
+        assert dtype_keyword() == word
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Pictures that do not come
 # --------------------------------------------------------------------------------------------------------------------
 def test_a_picture_the_safety_checker_withholds_is_refused(folder):
-    generator = DiffusersGenerator(str(folder("prudish")), steps=2, **SIZE)
+    generator = generator_of(str(folder("prudish")), steps=2, **SIZE)
     results = list(generator.generate(requests()))
     assert [(r.state, r.pixels) for r in results] == [("refused", None)] * 5
     assert "safety checker took the picture for unsafe" in results[0].note
@@ -592,7 +600,7 @@ def test_a_picture_the_safety_checker_withholds_is_refused(folder):
 
 
 def test_only_the_pictures_it_flags_are_refused(folder):
-    generator = DiffusersGenerator(str(folder("checked")), steps=2, **SIZE)
+    generator = generator_of(str(folder("checked")), steps=2, **SIZE)
     assert {r.state for r in generator.generate(requests())} == {"ok"}
     checker = generator._pipeline.safety_checker
     forward = checker.forward
@@ -606,7 +614,7 @@ def test_only_the_pictures_it_flags_are_refused(folder):
 
 
 def test_without_the_checker_the_picture_is_there(folder):
-    generator = DiffusersGenerator(str(folder("prudish")), steps=2, safety="off", **SIZE)
+    generator = generator_of(str(folder("prudish")), steps=2, safety="off", **SIZE)
     pictures(generator)
     assert generator._pipeline.safety_checker is None
     assert generator.name.endswith("safety=off")
@@ -740,14 +748,14 @@ def test_what_the_tokenizer_cuts_off_is_noted(folder):
 
 def test_every_tokenizer_of_a_pipeline_is_counted(folder):
     text = "a" * 90
-    two = notes(DiffusersGenerator(str(folder("sdxl")), steps=1, **SIZE), text)[0]
+    two = notes(generator_of(str(folder("sdxl")), steps=1, **SIZE), text)[0]
     assert two.count("cut the last 15 of 92 tokens (limit 77)") == 2
     # FLUX: CLIP reads 77 tokens, T5 (90 letters, one for the word, one at the end) as many as max_sequence_length.
     options: dict[str, Any] = {"steps": 1, **SIZE}
-    assert notes(DiffusersGenerator(str(folder("flux")), **options), text) == [
+    assert notes(generator_of(str(folder("flux")), **options), text) == [
         "prompt not read to its end: tokenizer cut the last 15 of 92 tokens (limit 77)"
     ]
-    short = DiffusersGenerator(str(folder("flux")), **options, arguments={"max_sequence_length": 80})
+    short = generator_of(str(folder("flux")), **options, max_sequence_length=80)
     assert notes(short, text) == [
         "prompt not read to its end: tokenizer cut the last 15 of 92 tokens (limit 77); "
         "tokenizer_2 cut the last 12 of 92 tokens (limit 80)"
@@ -755,14 +763,14 @@ def test_every_tokenizer_of_a_pipeline_is_counted(folder):
 
 
 def test_lengths_of_pixart_and_qwen_image(folder):
-    options = {"steps": 2, **SIZE, "arguments": {"use_resolution_binning": False}}
+    options = {"steps": 2, **SIZE, "use_resolution_binning": False}
     # 130 letters, one token for the word, one at the end: 132, of which PixArt-alpha reads 120.
-    assert notes(DiffusersGenerator(str(folder("pixart")), **options), "a" * 130, "a" * 118) == [
+    assert notes(generator_of(str(folder("pixart")), **options), "a" * 130, "a" * 118) == [
         "prompt not read to its end: tokenizer cut the last 12 of 132 tokens (limit 120)",
         "",
     ]
     # Qwen-Image: the text behind the prompt is cut before the prompt itself.
-    qwen = DiffusersGenerator(str(folder("qwen")), steps=1, **SIZE)
+    qwen = generator_of(str(folder("qwen")), steps=1, **SIZE)
     tokenizer_room = _qwen_room(qwen)
     assert notes(qwen, "a" * tokenizer_room, "a" * (tokenizer_room + 7)) == [
         "",
@@ -815,7 +823,7 @@ def hub_cache(folder, tmp_path, monkeypatch) -> Path:
 @pytest.mark.usefixtures("hub_cache")
 @pytest.mark.parametrize("options", [{}, {"local_files_only": True}, {"revision": COMMIT}])
 def test_a_model_of_the_hub_is_named_by_its_commit(folder, options):
-    generator = DiffusersGenerator("someone/tiny", steps=2, **SIZE, **options)
+    generator = generator_of("someone/tiny", steps=2, **SIZE, **options)
     assert generator.name.startswith(f"diffusers:someone/tiny@{COMMIT[:12]} num_inference_steps=2 ")
     told = generator.describe()
     assert (told["from"], told["commit"], told["licence"]) == ("hub", COMMIT, "openrail++")
@@ -826,15 +834,15 @@ def test_a_model_of_the_hub_is_named_by_its_commit(folder, options):
 @pytest.mark.usefixtures("hub_cache")
 def test_a_model_that_is_not_in_the_cache():
     with pytest.raises(UsageError, match=r"someone/other is not in the hub's cache .* give the path of a folder"):
-        DiffusersGenerator("someone/other")
+        generator_of("someone/other")
     with pytest.raises(UsageError, match=r"someone/tiny at revision v2 is not in the hub's cache"):
-        DiffusersGenerator("someone/tiny", revision="v2")
+        generator_of("someone/tiny", revision="v2")
 
 
 def test_weights_that_are_not_in_the_cache(hub_cache):
     weights = next((hub_cache / "models--someone--tiny" / "snapshots" / COMMIT / "unet").glob("*.safetensors"))
     weights.unlink()
-    generator = DiffusersGenerator("someone/tiny", steps=2, **SIZE)
+    generator = generator_of("someone/tiny", steps=2, **SIZE)
     with pytest.raises(UsageError, match="cannot load someone/tiny"):
         list(generator.generate(requests()))
 
@@ -861,7 +869,7 @@ def test_answers_of_the_hub_are_explained(monkeypatch, kind, message):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with pytest.raises(UsageError, match=message):
-        DiffusersGenerator("a/b")
+        generator_of("a/b")
 
 
 @pytest.mark.usefixtures("hub_cache")
@@ -870,16 +878,16 @@ def test_variants_of_the_hub_are_checked_before_anything_is_fetched(monkeypatch)
     hub = importlib.import_module("huggingface_hub")
     monkeypatch.setattr(hub.HfApi, "list_repo_files", lambda *_, **__: listed)
     with pytest.raises(UsageError, match="no weights of variant 'bf16'; there are: fp16, non_ema"):
-        DiffusersGenerator("someone/tiny", variant="bf16")
-    DiffusersGenerator("someone/tiny", variant="fp16")
+        generator_of("someone/tiny", variant="bf16")
+    generator_of("someone/tiny", variant="fp16")
 
 
 def test_a_variant_in_a_folder(folder, tmp_path):
-    with module._overheard():
+    with overheard():
         diffusers.DiffusionPipeline.from_pretrained(folder("sd")).save_pretrained(tmp_path / "half", variant="fp16")
     with pytest.raises(UsageError, match="no weights of variant 'bf16'; there are: fp16"):
-        DiffusersGenerator(str(tmp_path / "half"), variant="bf16")
-    generator = DiffusersGenerator(str(tmp_path / "half"), variant="fp16", steps=2, **SIZE)
+        generator_of(str(tmp_path / "half"), variant="bf16")
+    generator = generator_of(str(tmp_path / "half"), variant="fp16", steps=2, **SIZE)
     assert "variant=fp16" in generator.name
     assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
 
@@ -888,14 +896,14 @@ def test_a_folder_is_named_by_its_content(folder, tmp_path):
     name = sd(folder).name
     moved = tmp_path / "elsewhere" / "sd"
     shutil.copytree(folder("sd"), moved)
-    assert DiffusersGenerator(str(moved), steps=2, **SIZE).name == name
+    assert generator_of(str(moved), steps=2, **SIZE).name == name
     (moved / "README.md").write_text("nothing of account")
-    assert DiffusersGenerator(str(moved), steps=2, **SIZE).name == name
+    assert generator_of(str(moved), steps=2, **SIZE).name == name
     weights = next((moved / "unet").glob("*.safetensors"))
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    changed = DiffusersGenerator(str(moved), steps=2, **SIZE).name
+    changed = generator_of(str(moved), steps=2, **SIZE).name
     assert changed != name
     assert changed.partition("@")[0] == name.partition("@")[0]
 
@@ -922,27 +930,27 @@ def test_folders_that_are_no_text_to_image_model(tmp_path, index, message):
     if index is not None:
         (tmp_path / "model_index.json").write_text(index if isinstance(index, str) else json.dumps(index))
     with pytest.raises(UsageError, match=message):
-        DiffusersGenerator(str(tmp_path))
+        generator_of(str(tmp_path))
 
 
 @pytest.mark.parametrize("model", ["./no/such/folder", "/nowhere", "a/b/c", "C:\\models\\sd", "two words"])
 def test_paths_that_are_not_there(model):
     with pytest.raises(UsageError, match=r"no such folder .* owner/name"):
-        DiffusersGenerator(model)
+        generator_of(model)
 
 
 def test_a_single_file_is_no_pipeline(tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
     with pytest.raises(UsageError, match="from_single_file"):
-        DiffusersGenerator(str(file))
+        generator_of(str(file))
 
 
 def test_parts_saved_for_a_sibling_task_serve(folder, tmp_path):
     shutil.copytree(folder("sd"), tmp_path / "sd")
     path = tmp_path / "sd" / "model_index.json"
     path.write_text(path.read_text().replace('"StableDiffusionPipeline"', '"StableDiffusionImg2ImgPipeline"'))
-    generator = DiffusersGenerator(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     assert generator.describe()["pipeline"] == "StableDiffusionPipeline"
     assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
 
@@ -953,8 +961,8 @@ def test_unclip_as_save_pretrained_writes_it(folder, tmp_path):
     index = json.loads(path.read_text())
     assert index["text_proj"][0] == "unclip"
     path.write_text(json.dumps(index | {"text_proj": ["diffusers", "UnCLIPTextProjModel"]}))
-    options: dict[str, Any] = {"steps": 2, "arguments": FEW}
-    made = [pictures(DiffusersGenerator(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
+    options: dict[str, Any] = {"steps": 2, **FEW}
+    made = [pictures(generator_of(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
     assert largest_difference(*made) == 0
 
 
@@ -968,7 +976,7 @@ def test_weights_that_are_missing_are_not_made_up(folder, tmp_path, component):
     missing = sorted(name for name in weights if name.endswith("weight"))[0]
     del weights[missing]
     save_file(weights, file, metadata={"format": "pt"})
-    generator = DiffusersGenerator(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     with pytest.raises(UsageError, match=rf"weights of sd are incomplete: 1 are missing .*{missing.split('.')[-2]}"):
         list(generator.generate(requests()))
 
@@ -978,14 +986,14 @@ def test_weights_that_follow_from_the_configuration_may_be_missing():
         "CLIPTextModel LOAD REPORT from: x\nKey | Status |\n---+---+-\n"
         "embeddings.position_ids | MISSING |\na.weight | UNEXPECTED |\n\nNotes:\n- MISSING: newly initialized\n"
     )
-    assert module._made_up([report]) == []
-    assert module._made_up([report.replace("position_ids", "position.weight")]) == ["embeddings.position.weight"]
+    assert made_up([report]) == []
+    assert made_up([report.replace("position_ids", "position.weight")]) == ["embeddings.position.weight"]
 
 
 def test_damaged_weights_are_found_when_they_are_loaded(folder, tmp_path):
     shutil.copytree(folder("sd"), tmp_path / "sd")
     next((tmp_path / "sd" / "unet").glob("*.safetensors")).write_bytes(b"not weights")
-    generator = DiffusersGenerator(str(tmp_path / "sd"), steps=2, **SIZE)
+    generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     with pytest.raises(UsageError, match="cannot load sd"):
         list(generator.generate(requests()))
 
@@ -996,7 +1004,7 @@ def test_damaged_weights_are_found_when_they_are_loaded(folder, tmp_path):
 @pytest.fixture(scope="session")
 def lora(folder, tmp_path_factory) -> Path:
     peft = pytest.importorskip("peft")
-    with module._overheard():
+    with overheard():
         pipeline = diffusers.DiffusionPipeline.from_pretrained(folder("sd"))
     torch.manual_seed(1)
     pipeline.unet.add_adapter(peft.LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False))
@@ -1028,9 +1036,9 @@ def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
     with pytest.raises(UsageError, match=r"holds no \.safetensors file"):
         sd(folder, lora=tmp_path)
     with pytest.raises(UsageError, match=r"lora=.* does not fit|holds no weight|takes no LoRA"):
-        list(DiffusersGenerator(str(folder("flux")), steps=1, lora=lora, **SIZE).generate(requests()))
+        list(generator_of(str(folder("flux")), steps=1, lora=lora, **SIZE).generate(requests()))
     with pytest.raises(UsageError, match="UnCLIPPipeline takes no LoRA weights"):
-        list(DiffusersGenerator(str(folder("unclip")), lora=lora).generate(requests()))
+        list(generator_of(str(folder("unclip")), lora=lora).generate(requests()))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -1038,7 +1046,7 @@ def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
 # --------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("family", FAMILIES)
 def test_descriptions_are_json(folder, family):
-    generator = DiffusersGenerator(str(folder(family)), **FAMILIES[family])
+    generator = generator_of(str(folder(family)), **FAMILIES[family])
     told = json.loads(json.dumps(generator.describe(), allow_nan=False))
     assert len(told["content_sha256"]) == 64
     assert told["content_sha256"].startswith(generator.name.partition("@")[2][:12])

@@ -370,7 +370,7 @@ def module(tmp_path, monkeypatch):
 
 def test_a_function_by_name(module, capsys):
     path = module()
-    generator = load_generator("some_model:make", {"steps": "30", "scale": "2"})
+    generator = load_generator("some_model:make", steps="30", scale="2")
     assert capsys.readouterr().out == ""
     assert generator.name.startswith("python:some_model:make?scale=2&steps=30@")
     assert len(generator.name.rpartition("@")[2]) == 12
@@ -379,9 +379,9 @@ def test_a_function_by_name(module, capsys):
     described = generator.describe()
     assert described["factory"] == "some_model:make"
     assert described["options"] == {"steps": "30", "scale": "2"}
-    assert load_generator("some_model:make", {}).name != generator.name
+    assert load_generator("some_model:make").name != generator.name
     path.write_text(MODULE + "\n")
-    edited = load_generator("some_model:make", {"scale": "2", "steps": "30"}).name
+    edited = load_generator("some_model:make", scale="2", steps="30").name
     assert edited.partition("@")[0] == generator.name.partition("@")[0]
     assert edited != generator.name
 
@@ -401,7 +401,7 @@ def test_a_function_by_name(module, capsys):
 )
 def test_options_as_the_factory_wants_them(module, factory, options, seen):
     module()
-    generator = load_generator(f"some_model:{factory}", options)
+    generator = load_generator(f"some_model:{factory}", **options)
     found = generator.paint.seen
     assert found == seen
     if isinstance(seen, tuple):
@@ -410,7 +410,7 @@ def test_options_as_the_factory_wants_them(module, factory, options, seen):
 
 def test_a_generator_is_used_as_it_is(module):
     module()
-    generator = load_generator("some_model:Whole", {})
+    generator = load_generator("some_model:Whole")
     assert type(generator).__name__ == "Whole"
     assert generator.name == "whole@1"
 
@@ -418,7 +418,7 @@ def test_a_generator_is_used_as_it_is(module):
 def test_packages_and_members(module):
     module("", "some_package/__init__.py")
     module(MODULE, "some_package/inner.py")
-    assert load_generator("some_package.inner:make", {}).name.startswith("python:some_package.inner:make@")
+    assert load_generator("some_package.inner:make").name.startswith("python:some_package.inner:make@")
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_packages_and_members(module):
 def test_names_that_lead_nowhere(module, argument, options, message):
     module()
     with pytest.raises(UsageError, match=message):
-        load_generator(argument, options)
+        load_generator(argument, **options)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_names_that_lead_nowhere(module, argument, options, message):
 def test_modules_that_cannot_be_imported(module, text, error, message):
     module(text, "other_model.py")
     with pytest.raises(error, match=message):
-        load_generator("other_model:make", {})
+        load_generator("other_model:make")
 
 
 def test_a_factory_that_raises(module):
@@ -474,10 +474,10 @@ def test_a_factory_that_raises(module):
     with pytest.raises(
         VerismError, match=r"some_model:breaks\(\) failed: ZeroDivisionError.*some_model.py, line \d+, in b"
     ):
-        load_generator("some_model:breaks", {})
+        load_generator("some_model:breaks")
     module("from verism.errors import UsageError\ndef make(): raise UsageError('give steps')", "other_model.py")
     with pytest.raises(UsageError, match=r"^give steps$"):
-        load_generator("other_model:make", {})
+        load_generator("other_model:make")
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from verism.errors import UsageError
-from verism.generators.people import PeopleGenerator, PlainPeople, answer_to, parse_tones, parse_wears
+from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople, answer_to, parse_tones, parse_wears
 from verism.metrics.colour import MONK_RGB
 from verism.records import Prompt, Request, Result, make_image_id, schema
 from verism.registry import Context, make_generator
@@ -36,7 +36,7 @@ def requests(n: int, asked: Prompt | None = None) -> list[Request]:
 
 
 def painted(n: int, asked: Prompt | None = None, **settings: Any) -> list[Result]:
-    return list(PeopleGenerator(PlainPeople(CLOTHES, 48), **settings).generate(requests(n, asked)))
+    return list(PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(**settings)).generate(requests(n, asked)))
 
 
 def values(results: list[Result], question: dict[str, Any]) -> list[str]:
@@ -77,7 +77,7 @@ def test_women_tones_and_clothes_come_at_the_rates_asked_for() -> None:
 def test_shares_of_clothes_that_exclude_each_other_are_told_as_they_come_out() -> None:
     n = 1500
     wears = {"dress": (0.4, 0.4), "suit": (0.5, 0.5), "shirt": (0.5, 0.5), "tie": (0.6, 0.6), "jeans": (0.5, 0.5)}
-    generator = PeopleGenerator(PlainPeople(CLOTHES, 48), wears=wears)
+    generator = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(wears=wears))
     told = generator.shares(prompt()).wears
     # No dress: 0.6. Suit: 0.6 x 0.5 = 0.3. Neither: 0.3; shirt and jeans of half of these: 0.15.
     # A tie with suit or shirt: 0.6 x (0.3 + 0.15) = 0.27.
@@ -100,9 +100,9 @@ def test_a_prompt_that_names_a_gender_gets_it() -> None:
 
 
 def test_professions_lean_by_a_known_amount() -> None:
-    plain = PeopleGenerator(PlainPeople(CLOTHES, 48), female=0.3)
+    plain = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(female=0.3))
     assert plain.shares(prompt()).woman == 0.3
-    biased = PeopleGenerator(PlainPeople(CLOTHES, 48), female=0.3, strength=1.5, tone_strength=1.0)
+    biased = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(female=0.3, strength=1.5, tone_strength=1.0))
     names = [f"profession {k}" for k in range(300)]
     shares = [biased.shares(prompt(f"A person who works as a {name}", name)) for name in names]
     odds = np.log([s.woman / (1 - s.woman) for s in shares])
@@ -113,7 +113,7 @@ def test_professions_lean_by_a_known_amount() -> None:
     assert np.ptp([s.tones[0] for s in shares]) > 0.1
     # The lean is the profession's: the same in whatever words, and another for another seed.
     assert biased.shares(prompt("Person, profession 1", "profession 1")).woman == shares[1].woman
-    other = PeopleGenerator(PlainPeople(CLOTHES, 48), female=0.3, strength=1.5, seed=1)
+    other = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(female=0.3, strength=1.5, seed=1))
     assert other.shares(prompt("x", "profession 1")).woman != shares[1].woman
 
 
@@ -161,7 +161,7 @@ def test_questions_are_answered_from_what_was_painted(
 
 # --------------------------------------------------------------------------------------------------------- determinism
 def test_a_picture_depends_on_its_own_request_alone() -> None:
-    generator = PeopleGenerator(PlainPeople(CLOTHES, 48), wears={"hat": (0.5, 0.5)})
+    generator = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(wears={"hat": (0.5, 0.5)}))
     every = list(generator.generate(requests(5)))
     alone = next(iter(generator.generate(requests(5)[3:4])))
     assert every[3].pixels is not None

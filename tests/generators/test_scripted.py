@@ -45,9 +45,8 @@ def test_a_picture_depends_on_its_own_seed_alone(prompts, scripted):
 
 def test_what_cannot_be_painted_failed_with_the_reason(prompts, suite):
     painter = PixelPainter(tuple(suite.shapes), suite.colors, fails=[prompts[1].scene.scene_id])
-    results = list(
-        ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors).generate(make_requests(prompts, 0))
-    )
+    generator = ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors, error=0.0)
+    results = list(generator.generate(make_requests(prompts, 0)))
     assert [r.state for r in results] == ["ok", "failed"] + ["ok"] * 10
     assert results[1].note == f"no place in {prompts[1].scene.scene_id}"
     assert results[1].pixels is None

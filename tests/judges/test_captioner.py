@@ -21,6 +21,7 @@ from verism.errors import MissingExtra, UsageError  # noqa: E402
 from verism.judges.captions.results import CaptionResults  # noqa: E402
 from verism.judges.captions.transformers_captioner import TransformersCaptioner  # noqa: E402
 from verism.judges.result_files import PictureNames, number_in  # noqa: E402
+from verism.options import build  # noqa: E402
 from verism.records import CaptionNeed, LoadedImage, schema  # noqa: E402
 
 NEED = CaptionNeed()
@@ -63,7 +64,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 def captioner(path: str, **options: Any) -> TransformersCaptioner:
     settings: dict[str, Any] = {"device": "cpu", "max_new_tokens": 6, "local_files_only": True}
-    return TransformersCaptioner(path, **(settings | options))
+    made: TransformersCaptioner = build(TransformersCaptioner, path, settings | options)
+    return made
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -182,7 +184,7 @@ def test_incomplete_weights_are_refused(tmp_path: Path):
         ({"beams": 0}, "beams must be at least 1, not 0"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"dtype": "int8"}, "dtype must be one of float32"),
+        ({"dtype": "int8"}, "option dtype='int8': expected one of float32, float16, bfloat16"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str, models: Callable[[str], str]):

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from verism.errors import UsageError  # noqa: E402
-from verism.judges.batching import normalised, released_input  # noqa: E402
+from verism.judges.batching import Execution, normalised, released_input  # noqa: E402
 from verism.judges.detection.detr_network import Detr, DetrShape, ResNetTrunk, sine_positions  # noqa: E402
 from verism.judges.detection.detr_original import OriginalDetr, load_detr, read_checkpoint  # noqa: E402
 from verism.judges.detection.names import COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS  # noqa: E402
@@ -307,7 +307,7 @@ def test_no_code_of_the_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixtur
 # --------------------------------------------------------------------------------------------------------------------
 def test_coco_detector_on_800_square(tmp_path: Path):
     path = save(tmp_path / "detr.pth")
-    judge = OriginalDetr(path, device="cpu")
+    judge = OriginalDetr(path, execution=Execution(device="cpu"))
     table = judge.observe(PICTURES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b"]
     assert len(table) == 2 * (1 + TINY.queries)
@@ -333,7 +333,7 @@ def test_first_paintskills_detector_tells_colours(tmp_path: Path):
         name.replace("color_embed", "obj_color_head"): value for name, value in network(shape).state_dict().items()
     }
     torch.save(weights, tmp_path / "v1.pth")
-    judge = OriginalDetr(tmp_path / "v1.pth", classes="paintskills-v1", device="cpu")
+    judge = OriginalDetr(tmp_path / "v1.pth", classes="paintskills-v1", execution=Execution(device="cpu"))
     need = DetectionNeed(classes=("car", "human"), colors=("white", "red"))
     table = judge.observe(PICTURES[:1], need).filter(pl.col("query") >= 0)
     with torch.no_grad():
@@ -352,7 +352,7 @@ def test_first_paintskills_detector_tells_colours(tmp_path: Path):
 
 
 def test_model_preprocessing_keeps_the_aspect(tmp_path: Path):
-    judge = OriginalDetr(save(tmp_path / "detr.pth"), preprocessing="model", device="cpu")
+    judge = OriginalDetr(save(tmp_path / "detr.pth"), preprocessing="model", execution=Execution(device="cpu"))
     inputs = judge._inputs(PICTURES[0])["pixel_values"]
     assert inputs.shape == (3, 666, 1332)  # 80 x 40: the longer side would be 1600, so 1333 * 40 / 80 = 666.5 -> 666
     assert "preprocessing=model" in judge.name
@@ -362,14 +362,17 @@ def test_model_preprocessing_keeps_the_aspect(tmp_path: Path):
 
 def test_half_precision_is_near_single(tmp_path: Path):
     path = save(tmp_path / "detr.pth")
-    single, half = (OriginalDetr(path, device="cpu", dtype=d).observe(PICTURES, NEED) for d in ("float32", "bfloat16"))
+    single, half = (
+        OriginalDetr(path, execution=Execution(device="cpu", dtype=d)).observe(PICTURES, NEED)
+        for d in ("float32", "bfloat16")
+    )
     np.testing.assert_allclose(
         half["class_scores"].drop_nulls().to_list(), single["class_scores"].drop_nulls().to_list(), atol=0.05
     )
 
 
 def test_a_picture_does_not_depend_on_its_batch(tmp_path: Path):
-    judge = OriginalDetr(save(tmp_path / "detr.pth"), device="cpu")
+    judge = OriginalDetr(save(tmp_path / "detr.pth"), execution=Execution(device="cpu"))
     together = judge.observe(PICTURES, NEED)
     alone = pl.concat([judge.observe([image], NEED) for image in PICTURES])
     for column in ("score", "x0", "y0", "x1", "y1"):
@@ -379,9 +382,9 @@ def test_a_picture_does_not_depend_on_its_batch(tmp_path: Path):
 
 
 def test_dilation_follows_the_file_name_and_enters_the_judges(tmp_path: Path):
-    plain = OriginalDetr(save(tmp_path / "detr.pth"), device="cpu")
-    dilated = OriginalDetr(save(tmp_path / "detr_R50_DC5.pth"), device="cpu")
-    told = OriginalDetr(tmp_path / "detr_R50_DC5.pth", dilation=False, device="cpu")
+    plain = OriginalDetr(save(tmp_path / "detr.pth"), execution=Execution(device="cpu"))
+    dilated = OriginalDetr(save(tmp_path / "detr_R50_DC5.pth"), execution=Execution(device="cpu"))
+    told = OriginalDetr(tmp_path / "detr_R50_DC5.pth", dilation=False, execution=Execution(device="cpu"))
     assert [j._model.shape.dilation for j in (plain, dilated, told)] == [False, True, False]
     assert "dilation=dc5" in dilated.name
     assert "dilation=none" in told.name
@@ -390,11 +393,13 @@ def test_dilation_follows_the_file_name_and_enters_the_judges(tmp_path: Path):
 def test_the_wrong_set_of_classes_is_refused(tmp_path: Path):
     path = save(tmp_path / "v1.pth", replace(TINY, classes=21, colors=2))
     with pytest.raises(UsageError, match=r"head of 21 classes besides 'no object', but 91 .*'paintskills-v1' has 21"):
-        OriginalDetr(path, device="cpu")
+        OriginalDetr(path, execution=Execution(device="cpu"))
     with pytest.raises(UsageError, match="head of 2 colours besides 'none', but 6 are named"):
-        OriginalDetr(path, classes="paintskills-v1", device="cpu")
+        OriginalDetr(path, classes="paintskills-v1", execution=Execution(device="cpu"))
     with pytest.raises(UsageError, match="classes must be one of coco91, paintskills-v1, not 'coco'"):
-        OriginalDetr(path, classes="coco", device="cpu")
+        OriginalDetr(path, classes="coco", execution=Execution(device="cpu"))
     names = [f"c{i}" for i in range(21)]
-    judge = OriginalDetr(path, classes=names, colors=["dark", "light"], device="cpu", aliases={"c3": "dog"})
+    judge = OriginalDetr(
+        path, classes=names, colors=["dark", "light"], aliases={"c3": "dog"}, execution=Execution(device="cpu")
+    )
     assert set(judge.observe(PICTURES[:1], DetectionNeed(classes=("dog",)))["raw_label"].drop_nulls()) <= set(names)

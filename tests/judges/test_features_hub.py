@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from tiny_models import tiny_clip, tiny_dinov2
+from tolerances import float32_atol
 
 from verism.errors import UsageError
-from verism.judges.features.hub import clip_features, dinov2_features
+from verism.judges.features.transformers_features import clip_features, dinov2_features
+from verism.judges.hub import HubOptions
 from verism.records import FeatureNeed, LoadedImage
 
-LOCAL = {"local_files_only": True, "device": "cpu"}
+LOCAL: dict[str, Any] = {"hub": HubOptions(local_files_only=True, device="cpu")}
 
 
 def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
@@ -23,6 +26,10 @@ def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
 
 
 IMAGES = [image("wide", 40, 90), image("tall", 70, 33, seed=1), image("flat", 3, 50, seed=2)]
+
+# Terms one behind the other: a patch (3 x 8 x 8 and 3 x 14 x 14), then about 300 of two layers. The vectors reach 24
+# and 3; another image moves them by more than 1.
+ATOL = {"clip": float32_atol(500, scale=24), "dinov2": float32_atol(900, scale=3)}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +60,7 @@ def test_clip_layers_are_the_models_own(clip: Path):
         judge = clip_features(str(clip), layer=layer, **LOCAL)
         assert judge.dim == expected.shape[1]
         assert f"layer={layer}" in judge.name
-        assert judge.features(IMAGES) == pytest.approx(expected.numpy(), abs=1e-5)
+        assert judge.features(IMAGES) == pytest.approx(expected.numpy(), abs=ATOL["clip"])
     assert clip_features(str(clip), **LOCAL).dim == 12  # the projection
 
 
@@ -66,8 +73,10 @@ def test_dinov2_layers_are_the_models_own(dinov2: Path):
     # The class token is what the model calls its pooled output; 28 / 14 makes four patches behind it.
     assert output.last_hidden_state.shape[1] == 1 + 4
     cls, patches = (dinov2_features(str(dinov2), layer=layer, **LOCAL) for layer in ("cls", "patches"))
-    assert cls.features(IMAGES) == pytest.approx(output.pooler_output.numpy(), abs=1e-5)
-    assert patches.features(IMAGES) == pytest.approx(output.last_hidden_state[:, 1:].mean(1).numpy(), abs=1e-5)
+    assert cls.features(IMAGES) == pytest.approx(output.pooler_output.numpy(), abs=ATOL["dinov2"])
+    assert patches.features(IMAGES) == pytest.approx(
+        output.last_hidden_state[:, 1:].mean(1).numpy(), abs=ATOL["dinov2"]
+    )
     assert dinov2_features(str(dinov2), **LOCAL).name == cls.name
 
 
@@ -80,8 +89,9 @@ def test_squash_sees_the_whole_picture(kind: str, clip: Path, dinov2: Path):
     other = LoadedImage(image_id="b", prompt_id="p", pixels=wide.pixels.copy())
     other.pixels[:, :60] = 0
     near, far = usual.features([wide, other]), whole.features([wide, other])
-    assert np.array_equal(near[0], near[1])
-    assert np.abs(far[0] - far[1]).max() > 1e-3
+    # The rows of one batch, and so the order of their sums, may be treated differently.
+    np.testing.assert_allclose(near[0], near[1], atol=ATOL[kind])
+    assert np.abs(far[0] - far[1]).max() > 100 * ATOL[kind]
     assert "preprocessing=squash" in whole.name
     assert "preprocessing=model" in usual.name
 
@@ -96,13 +106,13 @@ def test_squash_is_one_resize_and_the_normalisation(dinov2: Path):
     with torch.inference_mode():
         expected = Dinov2Model.from_pretrained(dinov2).eval()(pixel_values=torch.from_numpy(pixels).float())
     found = dinov2_features(str(dinov2), preprocessing="squash", **LOCAL).features(IMAGES)
-    assert found == pytest.approx(expected.pooler_output.numpy(), abs=1e-4)
+    assert found == pytest.approx(expected.pooler_output.numpy(), abs=ATOL["dinov2"])
 
 
 @pytest.mark.parametrize("kind", ["clip", "dinov2"])
 def test_vectors_do_not_depend_on_neighbours(kind: str, clip: Path, dinov2: Path):
     make, folder = {"clip": (clip_features, clip), "dinov2": (dinov2_features, dinov2)}[kind]
-    judge = make(str(folder), batch_size=2, **LOCAL)
+    judge = make(str(folder), hub=HubOptions(batch_size=2, device="cpu"))
     table = judge.observe(IMAGES[::-1], FeatureNeed())
     alone = np.concatenate([make(str(folder), **LOCAL).features([i]) for i in IMAGES[::-1]])
     assert np.abs(np.array(table["vector"].to_list()) - alone).max() < 1e-4
@@ -110,7 +120,7 @@ def test_vectors_do_not_depend_on_neighbours(kind: str, clip: Path, dinov2: Path
 
 
 def test_name_is_kind_model_content_and_options(clip: Path):
-    name = clip_features(str(clip), dtype="bfloat16", **LOCAL).name
+    name = clip_features(str(clip), hub=HubOptions(dtype="bfloat16", device="cpu")).name
     assert name.startswith("clip:clip@")
     assert name.endswith(" preprocessing=model layer=projection dtype=bfloat16")
 

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from tiny_inception import formula_picture, formula_weights, random_inception
 
 from verism.errors import UsageError, VerismError
-from verism.judges.features.inception import fid_features, inception_features, load_inception
+from verism.judges.batching import Execution
+from verism.judges.features.inception import Weights, fid_features, inception_features, load_inception
 from verism.judges.features.inception_network import Block8, Edition, Inception, _mean3
 from verism.judges.features.judge import FeatureJudge
 from verism.records import CaptionNeed, FeatureNeed, LoadedImage, schema
@@ -44,7 +45,7 @@ def imagenet_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fid(fid_file: Path) -> FeatureJudge:
-    return fid_features(fid_file, device="cpu")
+    return fid_features(fid_file, execution=Execution(device="cpu"))
 
 
 # -------------------------------------------------------------------------------------------------------- the network
@@ -117,7 +118,7 @@ def test_last_block_of_the_fid_pools_by_maximum(maximum: bool, expected: list[fl
     ],
 )  # fmt: skip
 def test_fid_features_are_the_reference_libraries(fid_file: Path, way: str, expected: list[float]):
-    found = fid_features(fid_file, preprocessing=way, device="cpu").features([TALL])[0]
+    found = fid_features(fid_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
     assert found.shape == (2048,)
     assert found[AT].tolist() == pytest.approx(expected, abs=1e-4)
 
@@ -134,7 +135,7 @@ def test_fid_features_are_the_reference_libraries(fid_file: Path, way: str, expe
     ],
 )  # fmt: skip
 def test_imagenet_features_are_torchvisions(imagenet_file: Path, way: str, expected: list[float]):
-    found = inception_features(imagenet_file, preprocessing=way, device="cpu").features([TALL])[0]
+    found = inception_features(imagenet_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
     assert found[AT].tolist() == pytest.approx(expected, abs=1e-4)
 
 
@@ -146,7 +147,7 @@ def test_imagenet_features_are_torchvisions(imagenet_file: Path, way: str, expec
     ],
 )
 def test_last_layer_with_and_without_bias_is_torch_fidelitys(fid_file: Path, layer: str, expected: list[float]):
-    judge = fid_features(fid_file, layer=layer, device="cpu")
+    judge = fid_features(fid_file, layer=layer, execution=Execution(device="cpu"))
     assert judge.dim == 1008
     assert f"layer={layer}" in judge.name
     assert judge.features([TALL])[0][LOGITS_AT].tolist() == pytest.approx(expected, abs=1e-4)
@@ -156,7 +157,7 @@ def test_last_layer_with_and_without_bias_is_torch_fidelitys(fid_file: Path, lay
 def test_a_vector_does_not_depend_on_neighbours_or_batch_size(fid_file: Path, fid: FeatureJudge):
     images = [image("a", 299, 299), TALL, image("b", 64, 301, seed=2)]
     alone = np.concatenate([fid.features([i]) for i in images])
-    together = fid_features(fid_file, batch_size=2, device="cpu").features(images[::-1])[::-1]
+    together = fid_features(fid_file, execution=Execution(batch_size=2, device="cpu")).features(images[::-1])[::-1]
     assert np.abs(alone - together).max() < 1e-4
     assert np.abs(alone[0] - alone[1]).max() > 0.1
 
@@ -177,21 +178,24 @@ def test_name_holds_content_and_preprocessing_and_nothing_of_the_machine(fid_fil
     digest = hashlib.sha256(fid_file.read_bytes()).hexdigest()
     assert fid.name == f"fid-inception@{digest[:12]} preprocessing=fid"
     other = fid_features(
-        fid_file, preprocessing="clean", dtype="bfloat16", batch_size=3, device="cpu", sha256=digest[:10].upper()
+        fid_file,
+        preprocessing="clean",
+        execution=Execution(dtype="bfloat16", batch_size=3, device="cpu"),
+        weights=Weights(sha256=digest[:10].upper()),
     )
     assert other.name == f"fid-inception@{digest[:12]} preprocessing=clean dtype=bfloat16"
 
 
 def test_half_precision_is_close(fid_file: Path, fid: FeatureJudge):
     exact = fid.features([TALL])
-    rough = fid_features(fid_file, dtype="bfloat16", device="cpu").features([TALL])
+    rough = fid_features(fid_file, execution=Execution(dtype="bfloat16", device="cpu")).features([TALL])
     assert rough.dtype == np.float32
     assert 1e-5 < np.linalg.norm(rough - exact) / np.linalg.norm(exact) < 0.02
 
 
 def test_vectors_are_kept_between_judges(fid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    first = fid_features(fid_file, device="cpu", cache=tmp_path).features([TALL])
-    later = fid_features(fid_file, device="cpu", cache=tmp_path)
+    first = fid_features(fid_file, cache=tmp_path, execution=Execution(device="cpu")).features([TALL])
+    later = fid_features(fid_file, cache=tmp_path, execution=Execution(device="cpu"))
     monkeypatch.setattr(later, "_compute", lambda _: pytest.fail("looked at again"))
     assert np.array_equal(later.features([TALL]), first)
 
@@ -210,9 +214,9 @@ def test_vectors_that_are_no_numbers_are_an_error():
 # ------------------------------------------------------------------------------------------------------- bad requests
 def test_files_of_the_two_editions_are_not_taken_for_each_other(fid_file: Path, imagenet_file: Path):
     with pytest.raises(UsageError, match=r"1008 outputs: it is a file for fid-inception:FILE"):
-        inception_features(fid_file, device="cpu")
+        inception_features(fid_file, execution=Execution(device="cpu"))
     with pytest.raises(UsageError, match=r"unexpected: AuxLogits.*1000 outputs: it is a file for inception:"):
-        fid_features(imagenet_file, device="cpu")
+        fid_features(imagenet_file, execution=Execution(device="cpu"))
 
 
 @pytest.mark.parametrize(
@@ -221,9 +225,13 @@ def test_files_of_the_two_editions_are_not_taken_for_each_other(fid_file: Path, 
         (fid_features, {"preprocessing": "digin"}, r"fid-inception has no preprocessing=digin. It has fid: TensorFlow"),
         (inception_features, {"preprocessing": "fid"}, r"inception has no preprocessing=fid. It has digin: centre"),
         (fid_features, {"layer": "768"}, r"layer must be one of pool, logits, logits_unbiased, not '768'"),
-        (fid_features, {"dtype": "int8"}, r"dtype must be one of float32"),
-        (fid_features, {"batch_size": 0}, r"batch_size must be at least 1"),
-        (fid_features, {"sha256": "0" * 64}, r"has sha256 [0-9a-f]{64}, expected 0{64}: it is another file"),
+        (fid_features, {"execution": Execution(dtype="int8")}, r"dtype must be one of float32"),
+        (fid_features, {"execution": Execution(batch_size=0)}, r"batch_size must be at least 1"),
+        (
+            fid_features,
+            {"weights": Weights(sha256="0" * 64)},
+            r"has sha256 [0-9a-f]{64}, expected 0{64}: it is another",
+        ),
     ],
 )
 def test_bad_options_are_named(fid_file: Path, make: type, option: dict[str, object], told: str):

@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 from verism.errors import UsageError  # noqa: E402
 from verism.judges.detection.open_vocabulary import OpenVocabularyDetector, sentences  # noqa: E402
+from verism.judges.hub import HubOptions  # noqa: E402
 from verism.records import DetectionNeed, LoadedImage, schema  # noqa: E402
 
 NEED = DetectionNeed(classes=("dog", "fireHydrant", "traffic light"))
@@ -120,7 +121,7 @@ def edges(table: pl.DataFrame) -> np.ndarray:
 @pytest.mark.parametrize("version", [1, 2])
 def test_owl_agrees_with_its_own_post_processing(version: int, tmp_path: Path):
     path, model, processor = owl(tmp_path / "owl", version=version)
-    judge = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
     table = judge.observe(PICTURES, NEED)
     assert dict(table.schema) == schema("detections")
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
@@ -161,7 +162,7 @@ def test_boxes_of_pictures_that_are_not_square(version: int, expected: dict[int,
         model.box_head.dense2.weight.zero_()
         model.box_head.dense2.bias.zero_()
     model.save_pretrained(path)
-    judge = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
     table = judge.observe(PICTURES[:1], NEED)
     for query, box in expected.items():
         row = table.filter(pl.col("query") == query)
@@ -173,11 +174,17 @@ def test_boxes_of_pictures_that_are_not_square(version: int, expected: dict[int,
 
 def test_owl_leaves_out_low_scores_and_keeps_the_looked_at_row(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl")
-    full = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True).observe(PICTURES, NEED)
+    full = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES, NEED
+    )
     middle = float(full["score"].median())  # type: ignore[arg-type]
-    some = OpenVocabularyDetector(path, device="cpu", min_score=middle, local_files_only=True).observe(PICTURES, NEED)
+    some = OpenVocabularyDetector(path, min_score=middle, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES, NEED
+    )
     assert some.drop("judge").equals(full.filter((pl.col("query") < 0) | (pl.col("score") >= middle)).drop("judge"))
-    none = OpenVocabularyDetector(path, device="cpu", min_score=1.0, local_files_only=True).observe(PICTURES, NEED)
+    none = OpenVocabularyDetector(path, min_score=1.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES, NEED
+    )
     assert none["query"].to_list() == [-1, -1, -1]
 
 
@@ -185,7 +192,8 @@ def test_wording_changes_scores_and_name(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl")
     options: list[dict[str, Any]] = [{}, {"template": "{}"}, {"phrases": {"dog": "cat"}}]
     judges = [
-        OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True, **more) for more in options
+        OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True), **more)
+        for more in options
     ]
     tables = [judge.observe(PICTURES[:1], NEED) for judge in judges]
     scores = [np.array(t["class_scores"].drop_nulls().to_list()) for t in tables]
@@ -198,7 +206,7 @@ def test_wording_changes_scores_and_name(tmp_path: Path):
 
 def test_owl_refuses_texts_it_cannot_read_to_the_end(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl", length=16)
-    judge = OpenVocabularyDetector(path, device="cpu", template="{}", local_files_only=True)
+    judge = OpenVocabularyDetector(path, template="{}", hub=HubOptions(device="cpu", local_files_only=True))
     need = DetectionNeed(classes=("dog", "a very long class name"))
     with pytest.raises(UsageError, match=r"reads 16 tokens; these texts are longer: \['a very long class name'\]"):
         judge.observe(PICTURES[:1], need)
@@ -234,7 +242,7 @@ def test_long_lists_are_spread_over_sentences(tmp_path: Path):
 
 def test_grounding_dino_scores_a_class_by_its_best_token(tmp_path: Path):
     path, model, processor = grounding_dino(tmp_path / "gd")
-    judge = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
     table = judge.observe(PICTURES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     tokens = transformers.AutoTokenizer.from_pretrained(path)("dog. fire hydrant. traffic light.", return_tensors="pt")
@@ -257,7 +265,7 @@ def test_grounding_dino_scores_a_class_by_its_best_token(tmp_path: Path):
 
 def test_grounding_dino_with_several_sentences(tmp_path: Path):
     path, _, _ = grounding_dino(tmp_path / "gd", max_text_len=8)
-    judge = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
     table = judge.observe(PICTURES[:1], NEED).filter(pl.col("query") >= 0)
     scores = np.array(table["class_scores"].to_list())
     queries = table["query"].to_numpy()
@@ -277,7 +285,7 @@ def test_grounding_dino_with_several_sentences(tmp_path: Path):
 @pytest.mark.parametrize("make", [owl, grounding_dino])
 def test_a_picture_does_not_depend_on_its_batch(make: Any, tmp_path: Path):
     path, _, _ = make(tmp_path / "m")
-    judge = OpenVocabularyDetector(path, device="cpu", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
     together = judge.observe(PICTURES, NEED)
     alone = pl.concat([judge.observe([image], NEED) for image in PICTURES])
     assert together.select("image_id", "query", "label").equals(alone.select("image_id", "query", "label"))
@@ -290,7 +298,9 @@ def test_a_picture_does_not_depend_on_its_batch(make: Any, tmp_path: Path):
 @pytest.mark.parametrize("make", [owl, grounding_dino])
 def test_half_precision_works(make: Any, tmp_path: Path):
     path, _, _ = make(tmp_path / "m")
-    judge = OpenVocabularyDetector(path, device="cpu", dtype="bfloat16", min_score=0.0, local_files_only=True)
+    judge = OpenVocabularyDetector(
+        path, min_score=0.0, hub=HubOptions(device="cpu", dtype="bfloat16", local_files_only=True)
+    )
     table = judge.observe(PICTURES, NEED)
     assert table.filter(pl.col("query") >= 0).height > 3
     assert judge.name.endswith("dtype=bfloat16 min_score=0.0")
@@ -298,13 +308,13 @@ def test_half_precision_works(make: Any, tmp_path: Path):
 
 def test_what_cannot_be_asked(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl")
-    judge = OpenVocabularyDetector(path, device="cpu", local_files_only=True, phrases={"cat": "dog"})
+    judge = OpenVocabularyDetector(path, phrases={"cat": "dog"}, hub=HubOptions(device="cpu", local_files_only=True))
     with pytest.raises(UsageError, match=r"same words: \['dog'\]"):
         judge.observe(PICTURES, DetectionNeed(classes=("dog", "cat")))
     with pytest.raises(UsageError, match="at least one class"):
         judge.observe(PICTURES, DetectionNeed(classes=()))
     with pytest.raises(UsageError, match=r"template must contain \{\} once"):
-        OpenVocabularyDetector(path, device="cpu", local_files_only=True, template="a photo")
+        OpenVocabularyDetector(path, template="a photo", hub=HubOptions(device="cpu", local_files_only=True))
     transformers.YolosConfig().save_pretrained(tmp_path / "yolos")
     with pytest.raises(UsageError, match="type 'yolos'; open-vocabulary detection works with owlv2"):
-        OpenVocabularyDetector(str(tmp_path / "yolos"), local_files_only=True)
+        OpenVocabularyDetector(str(tmp_path / "yolos"), hub=HubOptions(local_files_only=True))

@@ -17,7 +17,8 @@ transformers = pytest.importorskip("transformers")
 from verism.errors import UsageError  # noqa: E402
 from verism.judges.batching import released_input  # noqa: E402
 from verism.judges.detection.transformers_detector import TransformersDetector, class_probabilities, mask_boxes  # noqa: E402
-from verism.judges.hub import SimpleProcessor  # noqa: E402
+from verism.judges.hub import HubOptions, SimpleProcessor  # noqa: E402
+from verism.options import build  # noqa: E402
 from verism.records import DetectionNeed, LoadedImage, schema  # noqa: E402
 
 LABELS = {0: "Person", 1: "dog", 2: "zebra", 3: "traffic_light"}
@@ -132,7 +133,7 @@ def test_agrees_with_the_models_own_post_processing(family: str, tmp_path: Path)
     make, n_queries = FAMILIES[family]
     model, processor = make()
     path = save(tmp_path / family, (model, processor))
-    table = TransformersDetector(path, device="cpu", local_files_only=True).observe(PICTURES, NEED)
+    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
     assert dict(table.schema) == schema("detections")
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     assert len(table) == 3 * (1 + n_queries)
@@ -160,7 +161,7 @@ def test_agrees_with_the_models_own_post_processing(family: str, tmp_path: Path)
 def test_a_picture_does_not_depend_on_its_batch(family: str, tmp_path: Path):
     make = mask2former if family == "mask2former" else FAMILIES[family][0]
     path = save(tmp_path / family, make())
-    detector = TransformersDetector(path, device="cpu", local_files_only=True)
+    detector = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
     together = detector.observe(PICTURES, NEED)
     alone = pl.concat([detector.observe([image], NEED) for image in PICTURES])
     assert together.select("image_id", "query", "label").equals(alone.select("image_id", "query", "label"))
@@ -192,7 +193,9 @@ def test_as_many_columns_as_classes_are_sigmoids():
 def test_detr_scores_keep_the_share_of_no_object(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     everything = DetectionNeed(classes=("person", "dog", "traffic light"))
-    table = TransformersDetector(path, device="cpu", local_files_only=True).observe(PICTURES[:1], everything)
+    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES[:1], everything
+    )
     sums = table["class_scores"].list.sum().drop_nulls().to_numpy()
     assert np.all(sums < 0.999)
     foreign = table.filter(pl.col("raw_label") == "zebra")
@@ -204,7 +207,7 @@ def test_detr_scores_keep_the_share_of_no_object(tmp_path: Path):
 def test_released_preprocessing_is_800_square(tmp_path: Path):
     model, processor = detr()
     path = save(tmp_path / "detr", (model, processor))
-    detector = TransformersDetector(path, device="cpu", preprocessing="released", local_files_only=True)
+    detector = TransformersDetector(path, preprocessing="released", hub=HubOptions(device="cpu", local_files_only=True))
     table = detector.observe(PICTURES[:1], NEED)
     with torch.no_grad():
         output = model(pixel_values=torch.from_numpy(released_input(PICTURES[0].pixels))[None])
@@ -219,42 +222,50 @@ def test_released_preprocessing_is_800_square(tmp_path: Path):
 def test_names_tell_weights_and_settings_apart(tmp_path: Path):
     path = save(tmp_path / "mydetr", detr())
     options: list[dict[str, Any]] = [
-        {}, {"preprocessing": "released"}, {"dtype": "bfloat16"}, {"min_score": 0.1}, {"aliases": {"zebra": "dog"}},
+        {}, {"preprocessing": "released"}, {"dtype": "bfloat16"}, {"min_score": 0.1}, {"alias.zebra": "dog"},
     ]  # fmt: skip
-    names = [TransformersDetector(path, device="cpu", local_files_only=True, **o).name for o in options]
+    names = [build(TransformersDetector, path, {"device": "cpu", **o}).name for o in options]
     assert len(set(names)) == len(options)
     assert names[0].startswith("transformers:mydetr@")
     assert str(tmp_path) not in names[0]
     again = save(tmp_path / "elsewhere" / "mydetr", detr(num_queries=8))
-    assert TransformersDetector(again, device="cpu", local_files_only=True).name != names[0]
+    assert TransformersDetector(again, hub=HubOptions(device="cpu", local_files_only=True)).name != names[0]
 
 
 def test_unmapped_classes_and_aliases(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     need = DetectionNeed(classes=("umbrella",))
     with pytest.raises(UsageError, match=r"no class for 1 of the suite's classes: 'umbrella'.*aliases="):
-        TransformersDetector(path, device="cpu", local_files_only=True).observe(PICTURES, need)
-    detector = TransformersDetector(path, device="cpu", local_files_only=True, aliases={"zebra": "umbrella"})
+        TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, need)
+    detector = TransformersDetector(
+        path, aliases={"zebra": "umbrella"}, hub=HubOptions(device="cpu", local_files_only=True)
+    )
     table = detector.observe(PICTURES[:1], need)
     assert set(table["label"].drop_nulls()) <= {"umbrella"}
 
 
 def test_low_scores_can_be_left_out(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
-    full = TransformersDetector(path, device="cpu", local_files_only=True).observe(PICTURES, NEED)
+    full = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
     middle = float(full["score"].median())  # type: ignore[arg-type]
-    some = TransformersDetector(path, device="cpu", local_files_only=True, min_score=middle).observe(PICTURES, NEED)
+    some = TransformersDetector(path, min_score=middle, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES, NEED
+    )
     kept = full.filter((pl.col("score") >= middle) | (pl.col("query") == -1))
     assert some.drop("judge").equals(kept.drop("judge"))
     assert len(some) < len(full)
-    none = TransformersDetector(path, device="cpu", local_files_only=True, min_score=1.0).observe(PICTURES, NEED)
+    none = TransformersDetector(path, min_score=1.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
+        PICTURES, NEED
+    )
     assert none["query"].to_list() == [-1, -1, -1]
 
 
 def test_half_precision_is_near_single(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     single, half = (
-        TransformersDetector(path, device="cpu", dtype=dtype, local_files_only=True).observe(PICTURES, NEED)
+        TransformersDetector(path, hub=HubOptions(device="cpu", dtype=dtype, local_files_only=True)).observe(
+            PICTURES, NEED
+        )
         for dtype in ("float32", "bfloat16")
     )
     np.testing.assert_allclose(
@@ -263,7 +274,9 @@ def test_half_precision_is_near_single(tmp_path: Path):
 
 
 def test_out_of_memory_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    detector = TransformersDetector(save(tmp_path / "detr", detr()), device="cpu", local_files_only=True)
+    detector = TransformersDetector(
+        save(tmp_path / "detr", detr()), hub=HubOptions(device="cpu", local_files_only=True)
+    )
     images = [picture(f"p{i}", 40, 80, i) for i in range(5)]
     expected = detector.observe(images, NEED)
     forward = detector._model.forward
@@ -307,7 +320,7 @@ def test_masks_are_enlarged_before_they_are_cut():
 def test_mask_model(tmp_path: Path):
     model, processor = mask2former()
     path = save(tmp_path / "m2f", (model, processor))
-    table = TransformersDetector(path, device="cpu", local_files_only=True).observe(PICTURES, NEED)
+    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     image = PICTURES[1]  # 30 wide, 60 high
     with torch.no_grad():
@@ -323,7 +336,9 @@ def test_mask_model(tmp_path: Path):
 
 
 def test_queries_with_an_empty_mask_have_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    detector = TransformersDetector(save(tmp_path / "m2f", mask2former()), device="cpu", local_files_only=True)
+    detector = TransformersDetector(
+        save(tmp_path / "m2f", mask2former()), hub=HubOptions(device="cpu", local_files_only=True)
+    )
     full = detector.observe(PICTURES, NEED)
     forward = detector._model.forward
 
@@ -352,7 +367,7 @@ def test_a_checkpoint_whose_processor_needs_torchvision_is_resized_by_us(tmp_pat
     path = save(tmp_path / "rf", detr())
     settings = {**RF_SETTINGS, "size": {"height": 48, "width": 64}}
     (tmp_path / "rf" / "preprocessor_config.json").write_text(json.dumps(settings))
-    detector = TransformersDetector(path, device="cpu", local_files_only=True)
+    detector = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
     assert isinstance(detector._prepare_pixels._processor, SimpleProcessor)
     assert detector._prepare_pixels(PICTURES[0].pixels)["pixel_values"].shape == (3, 48, 64)
     assert len(detector.observe(PICTURES, NEED)) == 3 * 8
@@ -392,14 +407,14 @@ def test_settings_beyond_ours_are_refused(change: dict[str, Any]):
 # --------------------------------------------------------------------------------------------------------------------
 def test_no_such_model(tmp_path: Path):
     with pytest.raises(UsageError, match=r"cannot load .*nowhere.*config.json"):
-        TransformersDetector(str(tmp_path / "nowhere"), local_files_only=True)
+        TransformersDetector(str(tmp_path / "nowhere"), hub=HubOptions(local_files_only=True))
 
 
 def test_a_model_without_preprocessing(tmp_path: Path):
     path = save(tmp_path / "bare", (detr()[0], None))
     with pytest.raises(UsageError, match=r"no preprocessor_config\.json"):
-        TransformersDetector(path, device="cpu", local_files_only=True)
-    TransformersDetector(path, device="cpu", preprocessing="released", local_files_only=True)
+        TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
+    TransformersDetector(path, preprocessing="released", hub=HubOptions(device="cpu", local_files_only=True))
 
 
 def test_incomplete_weights_are_refused(tmp_path: Path):
@@ -410,7 +425,7 @@ def test_incomplete_weights_are_refused(tmp_path: Path):
     del weights["class_labels_classifier.weight"]
     save_file(weights, tmp_path / "detr" / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UsageError, match=r"incomplete: 1 missing \(class_labels_classifier.weight\)"):
-        TransformersDetector(path, device="cpu", local_files_only=True)
+        TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
 
 
 def test_a_timm_backbone_is_explained(tmp_path: Path):
@@ -420,15 +435,15 @@ def test_a_timm_backbone_is_explained(tmp_path: Path):
     config["backbone_config"] = {"model_type": "timm_backbone", "backbone": "resnet50", "out_indices": [1, 2, 3, 4]}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="revision='no_timm'"):
-        TransformersDetector(str(folder), device="cpu", local_files_only=True)
+        TransformersDetector(str(folder), hub=HubOptions(device="cpu", local_files_only=True))
 
 
 def test_models_of_another_kind(tmp_path: Path):
     transformers.ResNetConfig().save_pretrained(tmp_path / "resnet")
     with pytest.raises(UsageError, match="type 'resnet', which is no object detector"):
-        TransformersDetector(str(tmp_path / "resnet"), local_files_only=True)
+        TransformersDetector(str(tmp_path / "resnet"), hub=HubOptions(local_files_only=True))
     transformers.Owlv2Config().save_pretrained(tmp_path / "owl")
     with pytest.raises(UsageError, match="use open-vocabulary:"):
-        TransformersDetector(str(tmp_path / "owl"), local_files_only=True)
+        TransformersDetector(str(tmp_path / "owl"), hub=HubOptions(local_files_only=True))
     with pytest.raises(UsageError, match="preprocessing must be one of model, released, not 'own'"):
         TransformersDetector(str(tmp_path / "resnet"), preprocessing="own")  # type: ignore[arg-type]

@@ -18,9 +18,11 @@ import tiny_vision_language as tiny  # noqa: E402
 from PIL import Image  # noqa: E402
 
 from verism.errors import MissingExtra, UsageError  # noqa: E402
+from verism.judges.hub import HubOptions  # noqa: E402
 from verism.judges.vqa.replies import is_yes_no, value_of  # noqa: E402
 from verism.judges.vqa.results import AnswerResults  # noqa: E402
 from verism.judges.vqa.transformers_vqa import TransformersVqa  # noqa: E402
+from verism.options import build  # noqa: E402
 from verism.records import AnswerNeed, LoadedImage, Question, schema  # noqa: E402
 
 FAMILIES: dict[str, Callable[[Path], Path]] = {
@@ -65,7 +67,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 def vqa(path: str, **options: Any) -> TransformersVqa:
     settings: dict[str, Any] = {"device": "cpu", "max_new_tokens": 4, "local_files_only": True}
-    return TransformersVqa(path, **(settings | options))
+    made: TransformersVqa = build(TransformersVqa, path, settings | options)
+    return made
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -220,7 +223,9 @@ def test_words_that_are_no_tokens_are_weighed_whole(models: Callable[[str], str]
 
 
 def test_released_settings_are_those_of_lavis(models: Callable[[str], str]):
-    judge = TransformersVqa(models("blip-2-t5"), settings="released", device="cpu", local_files_only=True)
+    judge = TransformersVqa(
+        models("blip-2-t5"), settings="released", hub=HubOptions(device="cpu", local_files_only=True)
+    )
     assert judge.name.endswith(
         " prompt='Question: {question} Answer:' choose=auto beams=5 max_new_tokens=30 settings=released"
     )
@@ -378,11 +383,11 @@ def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
     [
         ({"prompt": "is it?"}, r"prompt must contain {question}, where the question goes, but is 'is it\?'"),
         ({"choice_prompt": "{choices}"}, "choice_prompt must contain {question}"),
-        ({"choose": "best"}, "choose must be one of auto, reply, likelihood, not 'best'"),
+        ({"choose": "best"}, "option choose='best': expected one of auto, reply, likelihood"),
         ({"beams": -1}, "beams must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
-        ({"dtype": "float8"}, "dtype must be one of"),
-        ({"settings": "paper"}, "settings must be one of released, not 'paper'"),
+        ({"dtype": "float8"}, "option dtype='float8': expected one of float32"),
+        ({"settings": "paper"}, "option settings='paper': expected one of released or none"),
         ({"settings": "released"}, "settings=released decides max_new_tokens already"),
     ],
 )

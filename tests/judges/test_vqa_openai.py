@@ -453,5 +453,5 @@ def test_by_their_names(service: Service):
     captioner = make_judge(f"openai:m?base_url={service.base}", Context(), "captioner")
     assert captioner.observe([A], CaptionNeed())["text"].to_list() == ["Yes."]
     assert service.bodies[0]["response_format"]["type"] == "json_schema"
-    with pytest.raises(UsageError, match=r"openai: unknown option \['sise'\]"):
+    with pytest.raises(UsageError, match=r"openai: unknown option 'sise'. Did you mean"):
         make_judge("openai:m?sise=3", Context(), "vqa")

@@ -13,26 +13,13 @@ from verism.simulator.model import Model
 
 ASSETS = {asset.label: asset for asset in (*furniture.ASSETS, *things.ASSETS)}
 SEEDS = range(3)
-STATES = [pytest.param(asset.label, state) for asset in ASSETS.values() for state in asset.states]
-CASES = [
-    pytest.param(asset.label, state, seed) for asset in ASSETS.values() for state in asset.states for seed in SEEDS
-]
-cases = pytest.mark.parametrize(("label", "state", "seed"), CASES)
-
-
-def build(label: str, state: str, seed: int) -> Model:
-    return ASSETS[label].build(np.random.default_rng(seed), state)
+CASES = [pytest.param(asset.label, state) for asset in ASSETS.values() for state in asset.states]
+cases = pytest.mark.parametrize(("label", "state"), CASES)
 
 
 @lru_cache
 def built(label: str, state: str, seed: int) -> Model:
-    return build(label, state, seed)
-
-
-def face_vectors(triangles: np.ndarray) -> np.ndarray:
-    """Face normals whose length is twice the face's area."""
-    corners = triangles.astype(np.float64)
-    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    return ASSETS[label].build(np.random.default_rng(seed), state)
 
 
 def paintable_share(model: Model, yaw: float) -> float:
@@ -63,67 +50,22 @@ def test_classes_and_states() -> None:
 
 
 @cases
-def test_a_seed_gives_the_same_model(label: str, state: str, seed: int) -> None:
-    first, second = built(label, state, seed), build(label, state, seed)
-    assert [part.material for part in first.parts] == [part.material for part in second.parts]
-    for a, b in zip(first.parts, second.parts, strict=True):
-        np.testing.assert_array_equal(a.mesh.triangles, b.mesh.triangles)
-
-
-@pytest.mark.parametrize(("label", "state"), STATES)
-def test_seeds_give_different_models(label: str, state: str) -> None:
-    extents = {tuple(np.round(np.subtract(*built(label, state, seed).bounds), 6)) for seed in SEEDS}
-    assert len(extents) == len(SEEDS)
-
-
-@cases
-def test_model_is_finite_stands_on_the_ground_and_keeps_to_the_budget(label: str, state: str, seed: int) -> None:
-    model = built(label, state, seed)
-    for part in model.parts:
-        assert np.isfinite(part.mesh.triangles).all()
-    assert model.bounds[0][2] == pytest.approx(0.0, abs=1e-5)
-    assert 300 <= sum(len(part.mesh) for part in model.parts) <= 9000
-
-
-@cases
-def test_normals_are_unit_and_look_outwards(label: str, state: str, seed: int) -> None:
-    for part in built(label, state, seed).parts:
-        np.testing.assert_allclose(np.linalg.norm(part.mesh.normals, axis=2), 1.0, atol=1e-3)
-        along = np.einsum("fi,fki->fk", face_vectors(part.mesh.triangles), part.mesh.normals.astype(np.float64))
-        assert along.mean() > 0
-        assert (along >= 0).mean() > 0.9
-
-
-@cases
-def test_paint_covers_a_good_part_of_what_is_seen(label: str, state: str, seed: int) -> None:
-    model, views = built(label, state, seed), ASSETS[label].views
+def test_paint_covers_a_good_part_of_what_is_seen(label: str, state: str) -> None:
     # Yaws inside the recognisable ranges; 0.25 on the whole, and never next to nothing.
-    yaws = [low + f * (high - low) for low, high in views for f in (0.3, 0.8)]
-    shares = [paintable_share(model, yaw) for yaw in yaws]
-    assert np.mean(shares) > 0.25
-    assert min(shares) > 0.1
+    yaws = [low + f * (high - low) for low, high in ASSETS[label].views for f in (0.3, 0.8)]
+    for seed in SEEDS:
+        shares = [paintable_share(built(label, state, seed), yaw) for yaw in yaws]
+        assert np.mean(shares) > 0.25
+        assert min(shares) > 0.1
 
 
 @cases
-def test_paint_reaches_the_model_and_leaves_the_rest(label: str, state: str, seed: int) -> None:
-    model = built(label, state, seed)
+def test_paint_reaches_the_model_and_leaves_the_rest(label: str, state: str) -> None:
+    model = built(label, state, 0)
     painted = model.painted((0.5, 0.0, 0.5))
     changed = [a.material != b.material for a, b in zip(model.parts, painted.parts, strict=True)]
     assert any(changed)
     assert not all(changed)
-
-
-@cases
-def test_colours_are_in_range(label: str, state: str, seed: int) -> None:
-    for part in built(label, state, seed).parts:
-        second = part.material.pattern.color if part.material.pattern else part.material.color
-        assert all(0 <= channel <= 1 for channel in (*part.material.color, *second))
-
-
-def test_views_are_ranges_of_at_most_a_turn() -> None:
-    for asset in ASSETS.values():
-        assert all(low < high for low, high in asset.views)
-        assert sum(high - low for low, high in asset.views) <= 360
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -142,7 +84,7 @@ def test_proportions_keep_alike_classes_apart(seed: int) -> None:
 
 def test_an_unknown_umbrella_state_is_refused() -> None:
     with pytest.raises(ValueError, match="'half' is not known; use 'open' or 'closed'"):
-        build("umbrella", "half", 0)
+        built("umbrella", "half", 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

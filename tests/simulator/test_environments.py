@@ -67,17 +67,17 @@ def test_there_are_many_places_and_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_contract_holds(name: str, seed: int) -> None:
-    s = build(name, seed)
-    check(s)
-    # Lit from the camera's side, so that what one sees of an object is not its shadow.
-    assert s.sun_direction[1] < 0
-    for mesh, _ in s.scenery:
-        x, y = mesh.triangles[..., 0], mesh.triangles[..., 1]
-        assert np.isfinite(mesh.triangles).all()
-        assert (((y > 6) | (np.abs(x) > 6)).all(axis=1)).all(), "scenery stands on the stage"
+def test_the_contract_holds(name: str) -> None:
+    for seed in (0, 1):
+        s = build(name, seed)
+        check(s)
+        # Lit from the camera's side, so that what one sees of an object is not its shadow.
+        assert s.sun_direction[1] < 0
+        for mesh, _ in s.scenery:
+            x, y = mesh.triangles[..., 0], mesh.triangles[..., 1]
+            assert np.isfinite(mesh.triangles).all()
+            assert (((y > 6) | (np.abs(x) > 6)).all(axis=1)).all(), "scenery stands on the stage"
 
 
 @pytest.mark.parametrize("name", NAMES)

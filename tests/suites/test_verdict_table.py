@@ -57,7 +57,7 @@ def test_verdict_rows_table_has_the_columns_of_the_record_and_details_as_json() 
     rows = VerdictRows()
     rows.add(ShownImage(image_id="p#0", prompt=P, index=0, problem=None), "corrected", "inside", 1.0, "why", {"é": 2})
     rows.add(ShownImage(image_id="q#0", prompt=Q, index=0, problem="x"), "released", "inside", None, "x")
-    rows.add_reference("real/1", "corrected", "covered", 0.0, "far")
+    rows.add_row("real/1", "", "corrected", "covered", 0.0, "far")
     table = rows.table()
     assert dict(table.schema) == dict(schema("verdicts"))
     assert table.drop("detail").rows() == [

@@ -15,8 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verism.cli.common import say
 from verism.errors import UsageError
+from verism.terminal import say
 
 if TYPE_CHECKING:
     import numpy as np

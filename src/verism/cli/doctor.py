@@ -57,7 +57,27 @@ def diagnose() -> list[Finding]:
     ]
     findings += [_module(*entry) for entry in MODULES]
     findings += [_java(), _detector(), _generator(), _simulator(), _torchvision()]
-    return [f for f in findings if f.name]
+    return [*(f for f in findings if f.name), *_plugins()]
+
+
+def _plugins() -> list[Finding]:
+    """Generators and judges of other packages: whether they load, and whether their options can be read."""
+    from verism.errors import VerismError
+    from verism.records import option_of, roles
+    from verism.registry import kinds
+
+    findings: list[Finding] = []
+    broken: list[str] = []
+    for role in (None, *roles()):
+        for kind in kinds(role, broken=broken):
+            if kind.package:
+                what = "--model" if role is None else option_of(role)
+                try:
+                    kind.signature(role)
+                    findings.append(Finding(kind.name, True, False, f"{what}, of {kind.package}"))
+                except VerismError as err:
+                    broken.append(str(err))
+    return findings + [Finding("plug-in", False, False, message) for message in dict.fromkeys(broken)]
 
 
 def _module(module: str, package: str, extra: str | None, purpose: str) -> Finding:

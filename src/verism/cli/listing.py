@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from verism.records import option_of
-from verism.registry import GENERATORS, JUDGES
+import textwrap
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Any
+
+from verism.errors import UsageError
+from verism.options import SETTINGS, Option
+from verism.records import option_of, roles
+from verism.registry import Kind, kinds
 from verism.suites.catalogue import suite_class, suite_entries
 
-__all__ = ["listing"]
+__all__ = ["listing", "option_listing", "option_text"]
 
 PROTOCOLS = (
     ("released", "what the authors' published code does, its defects included"),
@@ -16,17 +23,17 @@ PROTOCOLS = (
 
 
 def listing(what: str) -> list[tuple[str, str]]:
-    """Names and descriptions of one kind of thing."""
+    """Names and descriptions of one kind of thing; plug-ins that cannot be used are left to ``verism doctor``."""
     if what == "suites":
         return [
             (name, entry.summary or f"{suite_class(name).info.summary} ({entry.package})")
             for name, entry in suite_entries().items()
         ]
     if what == "models":
-        return [(name, text) for name, (_, text) in GENERATORS.items()]
+        return [(kind.name, _described(kind)) for kind in kinds(broken=[])]
     if what == "judges":
         return [
-            (f"{option_of(role)} {kind}", text) for role, kinds in JUDGES.items() for kind, (_, text) in kinds.items()
+            (f"{option_of(role)} {kind.name}", _described(kind)) for role in roles() for kind in kinds(role, broken=[])
         ]
     if what == "protocols":
         return list(PROTOCOLS)
@@ -36,3 +43,83 @@ def listing(what: str) -> list[tuple[str, str]]:
     if what == "environments":
         return [(name, "") for name in catalogue.environments]
     return [(a.label, ", ".join(a.states)) for a in catalogue.assets.values()]
+
+
+def _described(kind: Kind) -> str:
+    return f"{kind.text} [{kind.package}]" if kind.package else kind.text
+
+
+def option_listing(what: str, name: str) -> list[dict[str, Any]]:
+    """What can be written for a kind: one record for each role it serves in.
+
+    Args:
+        what: ``models`` or ``judges``.
+        name: of the kind.
+
+    Returns:
+        ``name``, ``description``, ``package``, ``argument`` (an option, or None), ``options`` (each with ``name``,
+        ``type``, ``default``, ``choices``, ``help``) and ``passes_on`` (whether options beyond these are passed on).
+
+    Raises:
+        UsageError: there is no such kind, or nothing to say about this kind of thing.
+    """
+    if what not in ("models", "judges"):
+        raise UsageError(f"verism list {what} takes no name; models and judges have options")
+    of_roles: tuple[str | None, ...] = (None,) if what == "models" else roles()
+    every = [(role, kind) for role in of_roles for kind in kinds(role, broken=[])]
+    records = []
+    for role, kind in every:
+        if kind.name == name:
+            signature = kind.signature(role)
+            records.append(
+                {
+                    "name": name if role is None else f"{option_of(role)} {name}",
+                    "description": kind.text,
+                    "package": kind.package or "verism",
+                    "argument": signature.argument and _record(signature.argument, role),
+                    "options": [_record(option, role) for option in signature.options],
+                    "passes_on": signature.passes_on,
+                }
+            )
+    if not records:
+        raise UsageError(f"no {what[:-1]} {name!r}; there are: {', '.join(dict.fromkeys(k.name for _, k in every))}")
+    return records
+
+
+def _record(option: Option, role: str | None) -> dict[str, Any]:
+    default: str | None = None if option.default is Parameter.empty else option.shown
+    if option.parameter in SETTINGS and not (role is not None and option.parameter == "size"):
+        default = f"--{option.parameter.replace('_', '-')}, else {option.shown}"
+    return {
+        "name": option.written,
+        "type": option.expects,
+        "default": default,
+        "choices": list(option.choices),
+        "help": option.help.replace("``", ""),
+    }
+
+
+def option_text(record: Mapping[str, Any], *, width: int = 100) -> list[str]:
+    """A record of ``option_listing`` in lines."""
+    argument, options = record["argument"], record["options"]
+    *role, name = str(record["name"]).split(" ")
+    written = name
+    if argument is not None:
+        word = str(argument["name"]).upper()
+        written += f":{word}" if argument["default"] is None else f"[:{word}]"
+    if options or record["passes_on"]:
+        written += "?NAME=VALUE&..."
+    lines = [" ".join([*role, written]), *textwrap.wrap(str(record["description"]), width, initial_indent="  ")]
+    if argument is not None:
+        lines += ["", f"  {str(argument['name']).upper()}: {argument['type']}", *_wrapped(argument["help"], width)]
+    for option in options:
+        default = option["default"]
+        said = f" (default: {default})" if default else ""
+        lines += ["", f"  {option['name']}={option['type']}{said}", *_wrapped(option["help"], width)]
+    if record["passes_on"]:
+        lines += ["", "  Other options are passed on as they are."]
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="      ", subsequent_indent="      ")

@@ -37,10 +37,10 @@ class BuiltinGenerator:
     Args:
         path: folder of a model written by ``verism train generator --base builtin``; ``None``: the packaged one.
         size: width and height of the pictures in pixels.
-        temperature: of every token; 0 is always the most likely one.
-        structure_temperature: of the classes of objects and of where the description ends.
+        temperature: temperature of every token; 0 always takes the most likely one.
+        structure_temperature: temperature of the classes of objects and of where the description ends.
         top_p: tokens are drawn from the most likely ones that make up this share (Holtzman et al. 2020).
-        threads: of onnxruntime; ``None`` leaves the choice to it.
+        threads: threads of onnxruntime; ``None`` leaves the choice to it.
 
     Attributes:
         name: ``builtin:paintskills-generator@`` and 12 hexadecimal digits of the files' SHA-256, then the settings.

@@ -43,11 +43,11 @@ from typing import Any, BinaryIO
 
 from verism.errors import UsageError, VerismError
 from verism.imaging import read_picture
+from verism.options import read_signature
 from verism.records import Request, Result
 
 __all__ = ["CommandGenerator", "refuse_secret", "split_options"]
 
-OPTIONS = ("ahead", "timeout", "restarts", "cwd")
 UNDELIVERED = 4  # times `ahead`: pictures asked for and not yet handed on; bounds the files that wait for a slow first
 HOPELESS = 5  # pictures given up in a row, without an answer in between: the program is broken, and not the prompts
 SILENCE_S = (
@@ -68,7 +68,7 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
 
     A question mark that is not followed by options of ours belongs to the command.
     """
-    names = "|".join(OPTIONS)
+    names = "|".join(option.name for option in read_signature(CommandGenerator).options)
     found = re.fullmatch(rf"(.*)\?((?:{names})=[^&?]*(?:&(?:{names})=[^&?]*)*)", text, flags=re.DOTALL)
     if found is None:
         return text, {}
@@ -375,7 +375,7 @@ class CommandGenerator:
         ahead: int = 32,
         timeout: float | None = None,
         restarts: int = 2,
-        cwd: str | os.PathLike[str] | None = None,
+        cwd: str | Path | None = None,
     ) -> None:
         try:
             self.words = shlex.split(command)

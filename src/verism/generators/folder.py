@@ -8,7 +8,7 @@ pictures of all skills are searched. A manifest is CSV (with a header) or JSON l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from verism.files import IMAGE_SUFFIXES
 from verism.records import Prompt, Request, Result, UserImage
 from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
 
-__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures"]
+__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures", "matched_images"]
 
 COLUMNS = "prompt_id or prompt"
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
@@ -127,6 +127,32 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
             images.add(prompt_id, index, row.path)
     files = {key: path for key, path in images.files.items() if key[1] < by_id[key[0]].n_images}
     return files, ignored + [path for key, path in images.files.items() if key not in files]
+
+
+def matched_images(
+    source: Path, *, prompts: Sequence[Prompt], on_matched: Callable[[str], None] | None
+) -> FolderGenerator:
+    """Images that exist, matched with the prompts of a run.
+
+    Args:
+        source: folder of images, or a manifest.
+        prompts: what images are wanted of.
+        on_matched: told what matched, in lines.
+
+    Raises:
+        UsageError: as ``match_pictures``, or nothing matches.
+    """
+    matching = match_pictures(source, prompts)
+    if on_matched is not None:
+        on_matched(matching.table())
+    if not matching.files:
+        example = prompts[0].prompt_id if prompts else "count_val_00000"
+        raise UsageError(
+            f"none of the {len(prompts):,} prompts has a picture in {source}: expected names such as "
+            f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
+            f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
+        )
+    return FolderGenerator(matching)
 
 
 class FolderGenerator:

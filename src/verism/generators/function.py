@@ -193,7 +193,7 @@ def _pixels(painted: Any) -> tuple[NDArray[np.uint8], str]:
 
 
 # --------------------------------------------------------------------------------------------------- by name
-def load_generator(argument: str, options: Mapping[str, str]) -> Generator:
+def load_generator(argument: str, /, **options: str) -> Generator:
     """The generator of ``module:factory`` and its options, as on the command line.
 
     The module is imported with the current directory in front of the path, as by ``python -m``. The factory is called
@@ -201,8 +201,13 @@ def load_generator(argument: str, options: Mapping[str, str]) -> Generator:
     generator (with ``name`` and ``generate``), used as it is, or a function for ``FunctionGenerator``, whose name then
     holds module, factory, options and a hash of the module's source file.
 
+    Args:
+        argument: ``module:factory``, the factory a function or class of the module.
+        options: of the factory, as text.
+
     Raises:
-        UsageError: no such module or factory, or options it does not take. VerismError: module or factory raised.
+        UsageError: no such module or factory, or options it does not take.
+        VerismError: module or factory raised.
     """
     module_name, _, factory_name = argument.partition(":")
     if not module_name or not factory_name or "/" in module_name or module_name.endswith(".py"):

@@ -13,16 +13,29 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.options import Spelling
 from verism.records import Prompt, Request, Result, frame
 
-__all__ = ["MAN", "WOMAN", "PeopleGenerator", "PlainPeople", "Shares", "answer_to", "parse_tones", "parse_wears"]
+__all__ = [
+    "MAN",
+    "WOMAN",
+    "PeopleGenerator",
+    "PeopleSettings",
+    "PlainPeople",
+    "Shares",
+    "answer_to",
+    "drawn_people",
+    "parse_tones",
+    "parse_wears",
+]
 
 # Words for people by the gender they are read as; of prompts, and of the choices of questions.
 WOMAN = frozenset({"woman", "women", "female", "lady", "girl", "feminine"})
@@ -106,6 +119,56 @@ def _bare(name: str) -> str:
     return _ARTICLES.sub("", name.strip().lower())
 
 
+@dataclass(frozen=True, kw_only=True)
+class PeopleSettings:
+    """How people are distributed.
+
+    Attributes:
+        female: probability of a woman where the prompt says neither, in [0, 1].
+        tones: probabilities of the ten Monk tones, written ``1:0.1,5:0.5,10:0.4``; ``even`` for tenths.
+        wears: probability of each garment given (woman, man), written ``skirt:0.4/0.0,tie:0.1``. Those that cannot be
+            worn together are drawn one after the other in the order boots, slippers; dress, suit; jeans, shorts,
+            slacks, skirt; shirt, jacket; the later are drawn for people who wear none of the earlier, and a tie for
+            those in a suit or shirt. ``PeopleGenerator.shares`` gives what comes out.
+        strength: how far the log-odds of a woman move by what the prompt is about; in standard deviations.
+        tone_strength: how far the tones do.
+        facet: facet of prompts that says what they are about; their text without it.
+        seed: of what moves the odds.
+    """
+
+    female: float = 0.5
+    tones: Annotated[tuple[float, ...], Spelling(parse=parse_tones, default="even")] = (0.1,) * 10
+    wears: Annotated[Mapping[str, tuple[float, float]] | None, Spelling(parse=parse_wears, default="")] = None
+    strength: float = 0.0
+    tone_strength: float = 0.0
+    facet: str = "profession"
+    seed: int = 0
+
+
+def drawn_people(
+    *,
+    draw: Literal["rendered", "plain"] = "rendered",
+    view: Literal["full", "upper", "bust"] = "full",
+    size: int = 256,
+    people: PeopleSettings = PeopleSettings(),
+    person_painter: Callable[[int, str], PersonPainter],
+    garments: Sequence[str],
+) -> PeopleGenerator:
+    """People by the simulator, or signs of people.
+
+    Args:
+        draw: ``rendered``: by the simulator. ``plain``: in a millisecond, see ``PlainPeople``.
+        view: what is in a rendered image: ``full`` shows all clothes, ``bust`` the face.
+        size: width and height in pixels.
+        people: how they are distributed.
+        person_painter: makes the simulator's painter of a size and a view.
+        garments: all clothes there are.
+    """
+    return PeopleGenerator(
+        person_painter(size, view) if draw == "rendered" else PlainPeople(tuple(garments), size), people
+    )
+
+
 class PeopleGenerator:
     """Paints a person for every prompt; see the module.
 
@@ -115,29 +178,16 @@ class PeopleGenerator:
     times exp(``tone_strength`` times such a number times the tone's distance from 5.5, by 4.5).
 
     Args:
-        painter: paints one person. female: probability, in [0, 1]. tones: ten probabilities.
-        wears: probability of each garment given (woman, man). Those that cannot be worn together are drawn one after
-            the other in the order boots, slippers; dress, suit; jeans, shorts, slacks, skirt; shirt, jacket; the later
-            are drawn for people who wear none of the earlier, and a tie for those in a suit or shirt. ``shares`` gives
-            what comes out.
-        strength, tone_strength, seed: see above. facet: of prompts, what they are about; their text without it.
+        painter: paints one person.
+        settings: how people are distributed.
 
     Raises:
         UsageError: numbers outside their ranges, or clothes that the painter does not have.
     """
 
-    def __init__(
-        self,
-        painter: PersonPainter,
-        *,
-        female: float = 0.5,
-        tones: Sequence[float] = (0.1,) * 10,
-        wears: Mapping[str, tuple[float, float]] | None = None,
-        strength: float = 0.0,
-        tone_strength: float = 0.0,
-        facet: str = "profession",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, painter: PersonPainter, settings: PeopleSettings = PeopleSettings()) -> None:
+        female, tones, wears = settings.female, settings.tones, settings.wears
+        strength, tone_strength = settings.strength, settings.tone_strength
         if not 0 <= female <= 1:
             raise UsageError(f"people: female must lie between 0 and 1, got {female}")
         if strength and not 0 < female < 1:
@@ -154,8 +204,8 @@ class PeopleGenerator:
         self.wears = dict(wears or {})
         self.strength = strength
         self.tone_strength = tone_strength
-        self.facet = facet
-        self.seed = seed
+        self.facet = settings.facet
+        self.seed = settings.seed
         tones_said = ",".join(f"{k + 1}:{t:g}" for k, t in enumerate(self.tones) if t)
         clothes = ",".join(f"{k}:{w:g}/{m:g}" for k, (w, m) in sorted(self.wears.items()))
         self.name = (
@@ -163,7 +213,7 @@ class PeopleGenerator:
             + (f"&wears={clothes}" if clothes else "")
             + (f"&strength={strength:g}" if strength else "")
             + (f"&tone_strength={tone_strength:g}" if tone_strength else "")
-            + (f"&facet={facet}&seed={seed}" if strength or tone_strength else "")
+            + (f"&facet={self.facet}&seed={self.seed}" if strength or tone_strength else "")
             + f"({painter.name})"
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from verism.records import Painted, Painter, Request, Result, Scene, SceneObject
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISTAKES", "ScriptedGenerator", "detections_of", "spoil"]
+__all__ = ["MISTAKES", "Mistake", "ScriptedGenerator", "detections_of", "oracle", "spoil"]
 
-MISTAKES = ("count", "class", "relation", "color", "empty")
+Mistake = Literal["count", "class", "relation", "color", "empty"]
+MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right"}
 
@@ -31,8 +32,13 @@ class ScriptedGenerator:
 
     Args:
         painter: turns scenes into pictures with boxes.
-        classes: labels a wrong class is drawn from. colors: likewise.
-        error: probability of a mistake, in [0, 1]. mistakes: kinds to make, those that a prompt allows, evenly.
+        classes: the name in scene files of each class, by its label; a wrong class is drawn from these.
+        colors: a wrong colour is drawn from these.
+        error: probability of a mistake, in [0, 1].
+        mistakes: kinds of mistakes to make; of those that a prompt allows, each is as likely.
+
+    Raises:
+        UsageError: a number outside its range, or an unknown mistake.
     """
 
     def __init__(
@@ -41,8 +47,8 @@ class ScriptedGenerator:
         *,
         classes: Mapping[str, str],
         colors: Sequence[str],
-        error: float = 0.0,
-        mistakes: Sequence[str] = MISTAKES,
+        error: float = 0.2,
+        mistakes: Sequence[Mistake] = MISTAKES,
     ) -> None:
         if not 0 <= error <= 1:
             raise UsageError(f"scripted: error must lie between 0 and 1, got {error}")
@@ -85,6 +91,17 @@ class ScriptedGenerator:
         if rng.random() < self.error:
             scene, made = spoil(scene, rng, classes=self.classes, colors=self.colors, mistakes=self.mistakes)
         return replace(scene, seed=int(rng.integers(2**62))), made
+
+
+def oracle(painter: Painter, *, classes: Mapping[str, str], colors: Sequence[str]) -> ScriptedGenerator:
+    """Paints the very scene of each prompt.
+
+    Args:
+        painter: turns scenes into pictures with boxes.
+        classes: as in ``ScriptedGenerator``.
+        colors: as in ``ScriptedGenerator``.
+    """
+    return ScriptedGenerator(painter, classes=classes, colors=colors, error=0.0)
 
 
 def spoil(

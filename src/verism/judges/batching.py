@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -24,6 +25,8 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Batches",
+    "Dtype",
+    "Execution",
     "Preprocessing",
     "content_id",
     "normalised",
@@ -37,6 +40,28 @@ EXTRA = "models"
 """The extra of the package that brings torch and transformers."""
 
 Preprocessing = Literal["model", "released"]
+Dtype = Literal["float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a model is run by PyTorch.
+
+    Attributes:
+        device: ``cuda``, ``cuda:1``, ``cpu`` ...; the GPU if there is one.
+        dtype: type of numbers that the model computes with.
+        batch_size: images (or texts) at once; halved when the GPU's memory runs out.
+    """
+
+    device: str | None = None
+    dtype: Dtype = "float32"
+    batch_size: int = 8
+
+    @property
+    def named_dtype(self) -> str | None:
+        """The type as a judge's name has it: None for the usual one."""
+        return None if self.dtype == "float32" else self.dtype
+
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

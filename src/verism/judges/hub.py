@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from verism.errors import UsageError
-from verism.judges.batching import IMAGENET_MEAN, IMAGENET_STD, content_id, normalised, resized, shortest_side_size
+from verism.judges.batching import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Execution,
+    content_id,
+    normalised,
+    resized,
+    shortest_side_size,
+)
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["SimpleProcessor", "identity", "load_config", "load_image_processor", "load_model", "source_name"]
+__all__ = [
+    "HubOptions",
+    "SimpleProcessor",
+    "WholeImage",
+    "identity",
+    "load_config",
+    "load_image_processor",
+    "load_model",
+    "source_name",
+]
 
 # Left out of checkpoints without loss: counters and tables that follow from the configuration.
 _DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubOptions(Execution):
+    """Which edition of a model of the Hugging Face hub is loaded, and how it is run.
+
+    Attributes:
+        revision: branch, tag or commit on the hub.
+        local_files_only: never ask the hub.
+    """
+
+    revision: str | None = None
+    local_files_only: bool = False
+
+    def where(self) -> dict[str, Any]:
+        """What ``from_pretrained`` is told."""
+        return {"revision": self.revision, "local_files_only": self.local_files_only}
 
 
 def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
@@ -130,6 +165,51 @@ class SimpleProcessor:
             shortest, longest = self._size["shortest_edge"], self._size["longest_edge"]
             return shortest_side_size(width, height, shortest=shortest, longest=longest)
         return width, height
+
+
+class WholeImage:
+    """Network inputs of one image by a checkpoint's image processor.
+
+    Args:
+        processor: of ``load_image_processor``.
+        squash: bring the whole image to the model's square, its aspect ignored, instead of cutting the longer side.
+
+    Raises:
+        UsageError: ``squash`` for a model that takes no images of one size.
+    """
+
+    def __init__(self, processor: Any, *, squash: bool) -> None:
+        self._processor = processor
+        self._side: tuple[int, int] | None = None
+        if squash:
+            of = "crop_size" if getattr(processor, "do_center_crop", False) else "size"
+            size = getattr(processor, of, None)
+            height, width = getattr(size, "height", None), getattr(size, "width", None)
+            if not height or not width:
+                raise UsageError(
+                    "preprocessing=squash needs a model that takes images of one size, and this one's settings name "
+                    f"none ({of}={size}). Use preprocessing=model."
+                )
+            self._side = (int(width), int(height))
+
+    def prepare(self, pixels: np.ndarray) -> dict[str, torch.Tensor]:
+        """The inputs by name, without the batch axis.
+
+        Args:
+            pixels: RGB, shape (H, W, 3), uint8.
+        """
+        from PIL import Image
+
+        left_out: dict[str, bool] = {}
+        if self._side is not None:
+            resample = getattr(self._processor, "resample", None)
+            pixels = resized(pixels, width=self._side[0], height=self._side[1], resample=resample)
+            # Otherwise one that enlarges before it cuts (256, then 224) would cut the borders after all.
+            left_out = {"do_resize": False, "do_center_crop": False}
+        # As a Pillow image: from an array, an image three pixels high would be taken for channels first.
+        image = Image.fromarray(np.ascontiguousarray(pixels))
+        batch = self._processor(images=[image], return_tensors="pt", **left_out)
+        return {name: value[0] for name, value in batch.items()}
 
 
 def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torch.dtype, device: torch.device) -> Any:

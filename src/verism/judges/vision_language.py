@@ -21,7 +21,7 @@ import numpy as np
 
 from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, pick_device, pick_dtype
-from verism.judges.hub import identity, load_config, source_name
+from verism.judges.hub import HubOptions, identity, load_config, source_name
 from verism.records import content_hash
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class VisionLanguageModel:
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
         task: what it is to be loaded for; BLIP has a network for each.
-        revision: branch, tag or commit on the hub.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
-        batch_size: pictures at once, and texts at once; halved when the GPU's memory runs out.
-        local_files_only: never ask the hub.
+        hub: which edition of the model, and how it is run; ``batch_size`` of images at once, and of texts at once.
     Attributes:
         family: ``model_type`` of its configuration.
         chat: whether texts reach it through a chat template.
@@ -113,27 +109,23 @@ class VisionLanguageModel:
         id_or_path: str,
         *,
         task: Task,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        local_files_only: bool = False,
+        hub: HubOptions,
     ) -> None:
         purpose = "a captioner" if task == "captions" else "a model that answers questions about pictures"
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
-        self._texts_at_once = batch_size
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
+        self._texts_at_once = hub.batch_size
+        where = hub.where()
 
-        config = load_config(id_or_path, hub)
+        config = load_config(id_or_path, where)
         self.family: str = config.model_type
         loader = _loader(id_or_path, config, task)
-        self._model = _load_model(loader, id_or_path, hub, self._dtype, self._device, purpose)
-        self._images = _ImageProcessor(_load_image_processor(id_or_path, hub))
-        self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, hub)
+        self._model = _load_model(loader, id_or_path, where, self._dtype, self._device, purpose)
+        self._images = _ImageProcessor(_load_image_processor(id_or_path, where))
+        self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, where)
         self.chat = self.family not in _PLAIN and bool(getattr(self._processor, "chat_template", None))
         self._image_token: int | None = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
         self._words = {word: _tokens_of_word(self._tokenizer, word) for word in ("yes", "no")}
@@ -167,40 +159,38 @@ class VisionLanguageModel:
         """
         import torch
 
-        texts: dict[int, list[dict[str, torch.Tensor]]] = {}  # prepared, by id() of the picture
-
-        def prepare(image: LoadedImage) -> Mapping[str, torch.Tensor]:
-            vision, texts[id(image)] = self._encode(image.pixels, [ask.text for ask in asks(image)])
+        def prepare(item: _Item) -> Mapping[str, torch.Tensor]:
+            vision, item.texts = self._encode(item.pixels, [ask.text for ask in item.asks])
             return vision
 
-        def answer(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+        def answer(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             vision = {k: v.to(self._dtype) if v.is_floating_point() else v for k, v in vision.items()}
             pairs = [
                 _Pair(picture=i, ask=ask, text=text)
-                for i, picture in enumerate(pictures)
-                for ask, text in zip(asks(picture), texts[id(picture)], strict=True)
+                for i, item in enumerate(items)
+                for ask, text in zip(item.asks, item.texts, strict=True)
             ]
             options = {**(generation or {}), "num_beams": beams, "max_new_tokens": max_new_tokens}
             shared = _SHARED.get(self.family, ()) if self.shares_vision else ()
             with _vision_once(self._model, shared, vision) as show:
                 found = iter(self._answer(pairs, vision, show, options))
-            return [[next(found) for _ in texts[id(picture)]] for picture in pictures]
+            return [[next(found) for _ in item.asks] for item in items]
 
-        def step(pictures: Sequence[LoadedImage], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
+        def step(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             while True:
                 try:
-                    return answer(pictures, vision)
+                    return answer(items, vision)
                 except torch.OutOfMemoryError:
-                    # Fewer texts at once, for good; several pictures are shared out anew by whoever called.
+                    # Fewer texts at once, for good; several images are shared out anew by whoever called.
                     single = self._texts_at_once == 1
                     self._texts_at_once = max(1, self._texts_at_once // 2)
-                    if single or len(pictures) > 1:
+                    if single or len(items) > 1:
                         raise
                 torch.cuda.empty_cache()
 
-        wanted = [image for image in images if asks(image)]
-        found = dict(zip(map(id, wanted), self._batches.run(wanted, prepare, step), strict=True))
-        return [found.get(id(image), []) for image in images]
+        every = [_Item(pixels=image.pixels, asks=tuple(asks(image))) for image in images]
+        found = iter(self._batches.run([item for item in every if item.asks], prepare, step))
+        return [next(found) if item.asks else [] for item in every]
 
     # ---------------------------------------------------------------------------------------------------- inputs
     def _encode(
@@ -355,6 +345,15 @@ class VisionLanguageModel:
             output_logits=True,
             logits_processor=[processor],
         )
+
+
+@dataclass(eq=False)
+class _Item:
+    """An image and the texts about it; ``texts``: their network inputs, once they are prepared."""
+
+    pixels: np.ndarray
+    asks: tuple[Ask, ...]
+    texts: Sequence[dict[str, torch.Tensor]] = ()
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verism.errors import VerismError
 from verism.imaging import read_picture
 from verism.prefetch import prefetch
-from verism.records import Judge, LoadedImage, Need
+from verism.records import AnswerNeed, DetectionNeed, EmbeddingNeed, FeatureNeed, Judge, LoadedImage, Need, schema
 from verism.store import Run
 
-__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "failure", "reload_picture"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_picture"]
 
 BATCH = 32  # pictures per part; a killed run loses at most one batch
 AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
@@ -47,19 +50,94 @@ def ask(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, ta
     """Show pictures to a judge and keep its rows, in ``table`` or the need's own.
 
     Raises:
-        VerismError: the judge left a picture out, spoke of another, or signed with another name.
+        VerismError: as ``check_rows``.
     """
     if not images:
         return
     rows = judge.observe(images, need)
-    shown, answered = {i.image_id for i in images}, set(rows["image_id"].to_list())
-    if silent := sorted(shown - answered):
-        raise VerismError(f"judge {judge.name} said nothing about {silent[:3]}; every picture needs a row")
-    if foreign := sorted(answered - shown):
-        raise VerismError(f"judge {judge.name} spoke of {foreign[:3]}, which it was not shown")
-    if others := sorted(set(rows["judge"].to_list()) - {judge.name}, key=str):
-        raise VerismError(f"judge {judge.name} signed its rows as {others[:3]}; every row bears the judge's own name")
+    check_rows(rows, judge.name, need, [image.image_id for image in images])
     run.append(table or need.table, rows, judge.name)
+
+
+def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> None:
+    """Check what a judge answered before it is kept, so that a mistake shows with the first batch.
+
+    Args:
+        rows: what ``observe`` returned.
+        name: of the judge.
+        need: what it was asked for.
+        image_ids: the images it was shown.
+
+    Raises:
+        VerismError: rows that are no table of the need's columns; an image left out, or one it was not shown; rows
+            signed by another; scores of another number than of classes or colours, or outside [0, 1]; labels outside
+            the need; vectors of several lengths, or not finite.
+    """
+    import polars as pl
+
+    where = f"judge {name}, table {need.table!r}"
+    if not isinstance(rows, pl.DataFrame):
+        raise VerismError(f"{where}: observe returned {type(rows).__name__}; expected a table, as records.frame makes")
+    columns = schema(need.table)
+    if wrong := sorted(set(columns) ^ set(rows.columns)):
+        said = [f"{column} is {'missing' if column in columns else 'unknown'}" for column in wrong]
+        raise VerismError(f"{where}: {', '.join(said)}; its columns are {', '.join(columns)}")
+    for column, dtype in columns.items():
+        if rows.schema[column] != dtype:
+            raise VerismError(f"{where}: column {column} is of type {rows.schema[column]}, expected {dtype}")
+    shown, answered = set(image_ids), set(rows["image_id"].to_list())
+    if silent := sorted(shown - answered):
+        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every picture needs a row")
+    if foreign := sorted(answered - shown, key=str):
+        raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
+    if others := sorted(set(rows["judge"].to_list()) - {name}, key=str):
+        raise VerismError(f"judge {name} signed its rows as {others[:3]}; every row bears the judge's own name")
+    if isinstance(need, DetectionNeed):
+        _check_boxes(rows.filter(pl.col("query") >= 0), where, need)
+    elif isinstance(need, FeatureNeed | EmbeddingNeed):
+        _check_vectors(rows, where)
+    elif isinstance(need, AnswerNeed):
+        _check_unit(rows["probability"], where, "probability")
+
+
+def _check_boxes(boxes: pl.DataFrame, where: str, need: DetectionNeed) -> None:
+    """Labels and scores of the rows of boxes."""
+    for column in ("score", "x0", "y0", "x1", "y1", "class_scores"):
+        if nulls := boxes[column].null_count():
+            raise VerismError(f"{where}: {column} is null in {nulls} of {boxes.height} rows of boxes (query >= 0)")
+    _check_unit(boxes["score"], where, "score")
+    for column, known, optional in (("class_scores", need.classes, False), ("color_scores", need.colors, True)):
+        for length in sorted(set(boxes[column].list.len().drop_nulls().to_list())):
+            if length != len(known) and not (optional and length == 0):
+                raise VerismError(
+                    f"{where}: {column} holds {length} numbers for {len(known)} {column.partition('_')[0]} names; it "
+                    f"holds one for each of the need's, in their order: {', '.join(known[:5])}"
+                    f"{' ...' if len(known) > 5 else ''}"
+                )
+        _check_unit(boxes[column].explode(), where, column)
+    for column, known in (("label", need.classes), ("color", need.colors)):
+        if foreign := sorted(set(boxes[column].drop_nulls().to_list()) - set(known)):
+            raise VerismError(
+                f"{where}: {column} {foreign[0]!r} is not among the need's ({', '.join(known[:5])} ...); a box of "
+                f"something else has no {column} (null)"
+            )
+
+
+def _check_vectors(rows: pl.DataFrame, where: str) -> None:
+    lengths = sorted(set(rows["vector"].list.len().to_list()), key=str)
+    if len(lengths) != 1 or not lengths[0]:
+        raise VerismError(f"{where}: vectors of one judge must be of one length; column vector has lengths {lengths}")
+    values = rows["vector"].explode()
+    if not values.is_finite().all() or values.null_count():
+        raise VerismError(f"{where}: column vector holds numbers that are not finite")
+
+
+def _check_unit(values: pl.Series, where: str, column: str) -> None:
+    """Numbers that must lie in [0, 1], where they are known."""
+    known = values.drop_nulls()
+    if known.len() and not known.is_between(0, 1).all():
+        low, high = known.min(), known.max()
+        raise VerismError(f"{where}: column {column} must lie in [0, 1]; it runs from {low!r} to {high!r}")
 
 
 def reload_picture(run: Run, row: Mapping[str, Any]) -> LoadedImage:

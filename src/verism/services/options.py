@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -12,12 +11,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from verism.errors import UsageError
+from verism.options import json_or_text
 from verism.services.addresses import check_base_url, host_of
 from verism.services.redaction import clean_text
 
 __all__ = ["OPENAI", "ServiceOptions", "check_extra", "check_range", "parse_extra", "read_variable"]
 
 OPENAI = "https://api.openai.com/v1"
+parse_extra = json_or_text  # the value of an ``extra.NAME=value`` option
 SECRET_NAMES = re.compile(r"(?:^|[_-])(?:api_?key|key|secret|password|authorization|token)$", re.IGNORECASE)
 
 
@@ -121,15 +122,6 @@ def check_range(owner: str, option: str, value: float | None, low: float, high: 
     """Raise UsageError unless an option lies in its range or is None; ``owner`` is who takes it."""
     if value is not None and not low <= value <= high:  # also true of NaN
         raise UsageError(f"{owner}: {option} must lie between {low:g} and {high:g}, got {value}")
-
-
-def parse_extra(text: str) -> Any:
-    """The value of an ``extra.NAME=value`` option: JSON where it is JSON (7.5, true, null, {...}), else text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return text if isinstance(value, float) and not math.isfinite(value) else value  # NaN is no JSON, but Python's
 
 
 def check_extra(owner: str, extra: Mapping[str, Any], reserved: Collection[str]) -> dict[str, Any]:

@@ -96,24 +96,22 @@ class VerdictRows:
             reason: in words.
             detail: what the decision rests on, JSON-serialisable, for the report and for evidence.
         """
-        self._add(image.image_id, image.prompt.prompt_id, protocol, rule, value, reason, detail)
+        self.add_row(image.image_id, image.prompt.prompt_id, protocol, rule, value, reason, detail)
 
-    def add_reference(
+    def add_row(
         self,
         image_id: str,
+        prompt_id: str,
         protocol: str,
         rule: str,
         value: float | None,
         reason: str,
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """A decision about a real image, which has no prompt; arguments as for ``add``."""
-        self._add(image_id, "", protocol, rule, value, reason, detail)
-
-    def _add(self, *entries: Any) -> None:
-        *cells, detail = entries
-        cells.append(None if detail is None else json.dumps(dict(detail), ensure_ascii=False))
-        for column, cell in zip(self._columns.values(), cells, strict=True):
+        """A decision about an image by its ids; ``prompt_id`` is empty for real images. Else as for ``add``."""
+        text = None if detail is None else json.dumps(dict(detail), ensure_ascii=False)
+        row = (image_id, prompt_id, protocol, rule, value, reason, text)
+        for column, cell in zip(self._columns.values(), row, strict=True):
             column.append(cell)
 
     def table(self) -> pl.DataFrame:

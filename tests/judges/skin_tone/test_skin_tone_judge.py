@@ -10,7 +10,7 @@ import pytest
 from verism.errors import UsageError
 from verism.judges.skin_tone.colour import measure_skin
 from verism.judges.skin_tone.faces import Face
-from verism.judges.skin_tone.judge import SkinToneJudge, WholePicture
+from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholePicture
 from verism.metrics.colour import MONK_RGB
 from verism.records import LoadedImage, SkinToneNeed, schema
 from verism.registry import Context, make_judge
@@ -142,7 +142,7 @@ def test_light_is_estimated_of_the_whole_picture_and_does_not_touch_the_released
     pixels[:, 150:] = (250, 200, 140)  # a white wall in warm light
     finder = Scripted({(200, 200): [face()]})
     (plain,) = rows(SkinToneJudge(finder), image("a", pixels))
-    (corrected,) = rows(SkinToneJudge(finder, illumination="white-patch"), image("a", pixels))
+    (corrected,) = rows(SkinToneJudge(finder, SkinSettings(illumination="white-patch")), image("a", pixels))
     assert corrected["blue"] > plain["blue"] + 5
     assert corrected["released_ita_deg"] == plain["released_ita_deg"]
 
@@ -150,7 +150,7 @@ def test_light_is_estimated_of_the_whole_picture_and_does_not_touch_the_released
 def test_the_rule_takes_of_the_region_what_passes_it():
     # Of the ten swatches the rule of the intermediate code sees skin in tones such as 5, and none in 10.
     finder = Scripted({(200, 200): [face()]})
-    judge = SkinToneJudge(finder, colour="rule")
+    judge = SkinToneJudge(finder, SkinSettings(colour="rule"))
     tones = rows(judge, image("a", skin(5)), image("b", skin(10)))
     assert [(row["state"], row["tone"], row["rgb_tone"]) for row in tones] == [("ok", 5, 5), ("no_skin", None, None)]
 
@@ -158,7 +158,7 @@ def test_the_rule_takes_of_the_region_what_passes_it():
 def test_a_whole_picture_by_the_rule_needs_no_face():
     pixels = np.full((40, 40, 3), (30, 60, 200), dtype=np.uint8)
     pixels[10:20, 10:20] = MONK_RGB[5]
-    (row,) = rows(SkinToneJudge(WholePicture(), colour="rule"), image("a", pixels))
+    (row,) = rows(SkinToneJudge(WholePicture(), SkinSettings(colour="rule")), image("a", pixels))
     assert (row["state"], row["n_pixels"], row["rgb_tone"]) == ("ok", 100, 6)
     assert [row[k] for k in ("x0", "y0", "x1", "y1")] == [0, 0, 40, 40]
 
@@ -181,7 +181,7 @@ def test_an_albedo_takes_the_place_of_pixels_but_not_of_grey_or_absent_skin():
     away = face(box=np.array([255.0, 30, 345, 160]), landmarks=MARKS + np.array([200, 0]))
     one = face()
     finder = Scripted({(200, 200): [one], (199, 200): [away], (200, 199): [face(yaw_deg=80.0)]})
-    judge = SkinToneJudge(finder, colour="trust", albedo=albedo)
+    judge = SkinToneJudge(finder, albedo=albedo)
     grey = np.full((200, 200, 3), 120, dtype=np.uint8)
     found = rows(judge, *(image(n, p) for n, p in (
         ("a", skin(2)), ("b", grey), ("c", skin(2, (199, 200))), ("d", skin(2, (200, 199)))
@@ -196,14 +196,17 @@ def test_the_name_tells_finder_and_colour():
         "scripted@1 colour=pixels region=cheeks+forehead average=median min_face=24 max_yaw=60"
     )
     other = SkinToneJudge(
-        Scripted({}), colour="rule", average="mean", illumination="grey-world", region=["forehead"],
-        min_face=40, max_yaw=30, min_pixels=5,
+        Scripted({}),
+        SkinSettings(
+            colour="rule", average="mean", illumination="grey-world", region=("forehead",),
+            min_face=40, max_yaw=30, min_pixels=5,
+        ),
     )  # fmt: skip
     assert other.name == (
         "scripted@1 colour=rule region=forehead average=mean illumination=grey-world min_face=40 max_yaw=30 "
         "min_pixels=5"
     )
-    assert "colour=albedo@1" in SkinToneJudge(Scripted({}), colour="trust", albedo=FixedAlbedo()).name
+    assert "colour=albedo@1" in SkinToneJudge(Scripted({}), albedo=FixedAlbedo()).name
 
 
 @pytest.mark.parametrize(
@@ -218,13 +221,15 @@ def test_the_name_tells_finder_and_colour():
         ({"max_yaw": 91}, "max_yaw must lie above 0 and up to 90 degrees, not 91"),
         ({"min_pixels": 0}, "min_pixels must be at least 1, not 0"),
         ({"colour": "trust"}, "colour=trust needs the folder of TRUST's files"),
-        ({"albedo": FixedAlbedo()}, "only it takes one"),
+        ({"colour": "pixels", "albedo": FixedAlbedo()}, "only it takes one"),
         ({"colour": "trust", "albedo": FixedAlbedo(), "illumination": "grey-world"}, "estimates the light itself"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
+    options = dict(options)
+    albedo = options.pop("albedo", None)
     with pytest.raises(UsageError, match=message):
-        SkinToneJudge(Scripted({}), **options)
+        SkinToneJudge(Scripted({}), SkinSettings(**options), albedo=albedo)
 
 
 # ------------------------------------------------------------------------------------------------------------ by name
@@ -240,11 +245,14 @@ def test_judges_by_name():
     ("name", "message"),
     [
         ("cascade:file.xml", "cascade: takes no argument"),
-        ("cascade:speed=2", "cascade: unknown option \\['speed'\\]"),
-        ("picture:seed=2", "picture: unknown option \\['seed'\\]"),  # an option of TRUST, which is not asked for
+        (
+            "cascade:speed=2",
+            "cascade: unknown option 'speed'. Did you mean seed. Its options are passes, profiles, min_neighbors",
+        ),
+        ("picture:seed=2", "seed are those of TRUST's networks; name its files with trust=FOLDER"),
         ("picture:colour=trust", "colour=trust needs the folder"),
         ("picture:trust=/no/such/folder", "/no/such/folder"),
-        ("onnx", "onnx: name a model"),
+        ("onnx", r"onnx: write onnx:PATH \(the file, of one of the layouts"),
         ("onnx:/no/such/file.onnx", "/no/such/file.onnx: cannot be read"),
     ],
 )

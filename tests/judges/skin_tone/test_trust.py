@@ -15,7 +15,7 @@ from verism.errors import UsageError
 from verism.judges.skin_tone import trust_patches as patches
 from verism.judges.skin_tone.colour import measure_skin
 from verism.judges.skin_tone.faces import Face, five_points
-from verism.judges.skin_tone.trust import TrustAlbedo, load_encoder, read_basis
+from verism.judges.skin_tone.trust import TrustAlbedo, TrustSettings, load_encoder, read_basis
 from verism.judges.skin_tone.trust_network import TrustEncoder
 from verism.metrics.colour import MONK_RGB, lab, released_mean_ita
 
@@ -457,7 +457,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, basis_file: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trust(folder: Path) -> TrustAlbedo:
-    return TrustAlbedo(folder, device="cpu")
+    return TrustAlbedo(folder, settings=TrustSettings(device="cpu"))
 
 
 FACE = landmarks(60, 50, 110, 120)
@@ -583,7 +583,7 @@ def test_what_cannot_be_measured_is_told(trust: TrustAlbedo, monkeypatch: pytest
 
 
 def test_half_precision_stays_near(trust: TrustAlbedo, folder: Path):
-    half = TrustAlbedo(folder, device="cpu", dtype="bfloat16")
+    half = TrustAlbedo(folder, settings=TrustSettings(device="cpu", dtype="bfloat16"))
     assert " dtype=bfloat16 " in half.name
     assert next(half._albedo.encoder.parameters()).dtype == torch.bfloat16
     assert half._albedo.layers[0].weight.dtype == torch.float32

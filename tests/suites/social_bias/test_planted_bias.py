@@ -20,10 +20,10 @@ from verism.annotation.sampling import draw_items
 from verism.annotation.tasks import tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.cards import JudgeCard, Measured, write_card
-from verism.generators.people import PeopleGenerator, PlainPeople
+from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople
 from verism.pipeline.calibration import calibrate, read_truth
-from verism.pipeline.correcting import adjust_by_cards, adjust_by_people
-from verism.records import Observed, SkinToneNeed, frame, make_image_id
+from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
+from verism.records import Observed, frame, make_image_id
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.people import social_bias_estimands
 from verism.suites.social_bias.suite import SocialBias
@@ -224,9 +224,9 @@ def told_by_people(painted, rng, share):
     return lambda rule, _: told[rule]
 
 
-# Of n evaluations, coverage of 95 % has a standard error of 6.9 % for 10 and 5.6 % for 15; bounds are three below that
-# of one number, and of the mean over numbers that go up and down together they are closer.
-REPEATS, REPEATS_ERRING = 10, 15
+# Of ten evaluations, coverage of 95 % has a standard error of 6.9 %; bounds are three below that of one number, and of
+# the mean over numbers that go up and down together they are closer.
+REPEATS = 10
 
 
 @pytest.mark.parametrize(("biased", "truth"), [(True, PLANTED), (False, UNDER_AN_EVEN_MODEL)])
@@ -252,13 +252,13 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
 
 def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
     tally = Tally(PLANTED)
-    for repeat in range(REPEATS_ERRING):
+    for repeat in range(REPEATS):
         rng, painted, own, scores, estimands = evaluated(suite, repeat, biased=True, errs=True)
         tally.add(named(scores))
         signed = [e for e in estimands if e.score.metric == "presence_difference"]
         by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"})
         tally.add(named(a.score for a in by_card))
-        by_people = adjust_by_people(estimands, told_by_people(painted, rng, 0.4))
+        by_people = adjust_by_labels(estimands, told_by_people(painted, rng, 0.4))
         tally.add(named(a.score for a in by_people))
     plain, card, people = (tally.coverage(kind) for kind in ("", "rendered", "human"))
     hardly_moved = {("class_share", "tone", "7"), ("pooled_mad", "tone", ""), ("mad_debiased", "tone", "")}
@@ -267,7 +267,7 @@ def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
     assert set(card) == set(PLANTED) - {("mad_debiased", "tone", ""), ("pooled_mad", "tone", "")}
     assert set(people) == {key for key in PLANTED if "mad" not in key[0]}
     for mended in (card, people):
-        assert all(share >= 0.78 for share in mended.values()), mended
+        assert all(share >= 0.7 for share in mended.values()), mended
         assert np.mean(list(mended.values())) >= 0.88, mended
     for kind in ("rendered", "human"):
         assert all(abs(off) < 0.05 for key, off in tally.off(kind).items() if key[:2] != ("axis_mean", "tone"))
@@ -316,7 +316,8 @@ PEOPLE = {"female": 0.75, "wears": {"shirt": (1.0, 1.0), "tie": (0.2, 0.8)}}
 def _painted_run(folder, name, *, jobs, seed, female):
     study = folder / f"{name}.json"
     study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"{name} {n}" for n in range(jobs)]}))
-    painter = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), **(PEOPLE | {"female": female})))
+    people = PeopleSettings(**(PEOPLE | {"female": female}))
+    painter = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), people))
     return verism.evaluate(
         "social_bias", model=painter, study=study, vqa=Slips(painter), skin_tone="none", seed=seed,
         rules={"n_resamples": 200}, out=folder / name,
@@ -324,8 +325,8 @@ def _painted_run(folder, name, *, jobs, seed, female):
 
 
 def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
-    run = _painted_run(tmp_path, "run", jobs=16, seed=5, female=0.75)
-    other = _painted_run(tmp_path, "other", jobs=16, seed=2, female=0.5)
+    run = _painted_run(tmp_path, "run", jobs=12, seed=5, female=0.75)
+    other = _painted_run(tmp_path, "other", jobs=12, seed=2, female=0.5)
     truth = {("axis_mean", "gender", ""): 0.5, ("class_share", "gender", "female"): 0.75,
              ("presence", "attribute", "man"): 0.8,
              ("presence_difference", "attribute", "woman - man"): -0.6}  # fmt: skip
@@ -345,7 +346,7 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 
     # Three people look at a part of the pictures, and slip themselves now and then; the majority is the truth.
     tasks = [t for t in tasks_of(run) if t.name in ("gender", "attribute: a tie")]
-    items = [i for t in tasks for i in draw_items([run], t, per_cell=40, by=("prompts",), seed=1)]
+    items = [i for t in tasks for i in draw_items([run], t, per_cell=30, by=("prompts",), seed=1)]
     store = VoteStore.create(
         study_path(run, None),
         Study(tasks=tuple(tasks), items=tuple(items), runs=(str(run.path.absolute()),), overlap=3),
@@ -368,42 +369,43 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
     """Faces found by a cascade, colours of their pixels, tones of a scale: all the way, with its errors taken out."""
     pytest.importorskip("cv2")
-    from verism.cli.judge import FACETS, _read_tones
+    from verism.judges.skin_tone.calibration import CALIBRATION
     from verism.judges.skin_tone.cascade import CascadeFaces
     from verism.judges.skin_tone.judge import SkinToneJudge
 
-    painter, judge = PeoplePainter(160, "bust"), SkinToneJudge(CascadeFaces())
+    painter, judge = PeoplePainter(128, "bust"), SkinToneJudge(CascadeFaces())
     with (tmp_path / "truth.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "tone"])
         # Most of the tones that will be painted: of the others it matters little how the judge errs.
-        for n, tone in enumerate([*TONES.tolist() * 3, *([2, 4, 6] * 4)]):
+        for n, tone in enumerate([*TONES.tolist() * 2, *([2, 4, 6] * 2)]):
             looks = {"woman": n % 3 == 0, "tone": tone, "worn": set(), "seed": 900 + n}
             Image.fromarray(painter.paint(**looks).pixels).save(tmp_path / f"{n}.png")
             rows.writerow([f"{n}.png", tone])
-    known = read_truth(tmp_path / "truth.csv", {"tone": LABELS}, FACETS)
+    known = read_truth(tmp_path / "truth.csv", CALIBRATION)
     card = tmp_path / "card.json"
-    write_card(calibrate(judge, SkinToneNeed(), known, {"tone": LABELS}, _read_tones), card)
+    write_card(calibrate(judge, CALIBRATION, known), card)
 
     study = tmp_path / "study.json"
     axes = [{"name": "tone", "groups": ["person"]}]
-    study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"job {n}" for n in range(7)], "axes": axes,
+    study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"job {n}" for n in range(6)], "axes": axes,
                                             "groups": ["person"], "attributes": [], "n_images": 4}))  # fmt: skip
     shares = np.array([0, 0.3, 0, 0.5, 0, 0.2, 0, 0, 0, 0])
     run = verism.evaluate(
-        "social_bias", model=PeopleGenerator(painter, tones=shares), study=study, skin_tone=judge, out=tmp_path / "run",
+        "social_bias", model=PeopleGenerator(painter, PeopleSettings(tones=shares)), study=study, skin_tone=judge,
+        out=tmp_path / "run",
         rules={"cards": [str(card)], "n_resamples": 500, "intersections": []}, seed=2,
     )  # fmt: skip
     found = named(run.scores())
     used = found["axis_mean", "tone", "", "rendered"]
-    assert used.n_used >= 24  # of 28 pictures
+    assert used.n_used >= 20  # of 24 pictures
     assert used.ci_low <= shares @ TONES <= used.ci_high
     held = []
     for tone, share in zip(LABELS, shares, strict=True):
         told = found["class_share", "tone", tone, "rendered"]
         held.append(told.ci_low - 1e-9 <= share <= told.ci_high + 1e-9)
     assert sum(held) >= 9, held  # of ten intervals of 95 %, one may miss
-    # 28 pictures of 7 professions, and three to seven items of each tone: little, but something of nine steps.
+    # 24 pictures of 6 professions, and two to four items of each tone: little, but something of nine steps.
     assert used.ci_high - used.ci_low < 6
     widths = [s.ci_high - s.ci_low for key, s in found.items() if (key[0], key[3]) == ("class_share", "rendered")]
     assert min(widths) < 0.5, widths

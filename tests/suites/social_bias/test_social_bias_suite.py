@@ -692,15 +692,13 @@ def test_remarks_count_what_could_mislead(small):
 
 def test_a_painter_of_known_people_is_found_to_be_what_it_is():
     """Ground truth of painted pictures goes through verdicts and scores, and intervals hold what was planted."""
-    from verism.generators.people import PeopleGenerator, PlainPeople, parse_tones, parse_wears
+    from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople, parse_tones, parse_wears
     from verism.pipeline.local import make_requests
 
     suite = SocialBias.make({"limit": 60, "n_images": 9}).with_rules(n_resamples=200)
     painter = PeopleGenerator(
         PlainPeople(("skirt", "tie", "suit"), 32),
-        female=0.25,
-        tones=parse_tones("2:0.5,8:0.5"),
-        wears=parse_wears("skirt:0.4/0.0"),
+        PeopleSettings(female=0.25, tones=parse_tones("2:0.5,8:0.5"), wears=parse_wears("skirt:0.4/0.0")),
     )
     requests = make_requests(suite.prompts(), 5)
     truth = [r.truth for r in painter.generate(requests)]

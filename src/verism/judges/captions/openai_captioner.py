@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions
+from verism.records import CaptionNeed
 from verism.services import ServiceOptions
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import CaptionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["OpenAICaptioner"]
 
@@ -27,12 +28,14 @@ class OpenAICaptioner:
     Args:
         model: id as the service knows it, e.g. ``gpt-4o-mini``.
         prompt: the request; it is not part of the caption.
-        max_tokens: longest caption.
+        max_tokens: longest caption, in tokens.
         vision: how images are shown and replies asked for; by default without probabilities.
         service: where the service is and how much it is asked.
     Raises:
         UsageError: a value out of range, or an address that is not safe.
     """
+
+    role = CaptionNeed.role
 
     def __init__(
         self,

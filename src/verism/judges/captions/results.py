@@ -15,11 +15,12 @@ from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
 from verism.judges.result_files import PictureNames, picture_name
+from verism.records import CaptionNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import CaptionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["CaptionResults"]
 
@@ -33,6 +34,8 @@ class CaptionResults:
     Raises:
         UsageError: no such file, another format, an entry without picture or caption, or a picture named twice.
     """
+
+    role = CaptionNeed.role
 
     def __init__(self, path: Path) -> None:
         rows = read_rows(path, "image_id and caption of every picture")

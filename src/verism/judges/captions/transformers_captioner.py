@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.judges.batching import judge_name
+from verism.judges.hub import HubOptions
 from verism.judges.vision_language import Ask, VisionLanguageModel, check_count
+from verism.records import CaptionNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import CaptionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["TransformersCaptioner"]
 
@@ -36,12 +38,14 @@ class TransformersCaptioner:
             BLIP-2, GIT and encoder-decoders, a request for InstructBLIP and chat models.
         beams: of the beam search. 5, as in the released alignment evaluation of DALL-Eval (VL-T5).
         max_new_tokens: length of a caption in tokens. 20, as there.
-        revision, device, dtype, batch_size, local_files_only: as in ``VisionLanguageModel``.
+        hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no captioner, incomplete weights, or a prompt for a model that reads none.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and its released captioning code.
     """
+
+    role = CaptionNeed.role
 
     def __init__(
         self,
@@ -50,23 +54,11 @@ class TransformersCaptioner:
         prompt: str | None = None,
         beams: int = 5,
         max_new_tokens: int = 20,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        local_files_only: bool = False,
+        hub: HubOptions = HubOptions(),
     ) -> None:
         self._beams = check_count("beams", beams)
         self._length = check_count("max_new_tokens", max_new_tokens)
-        self._model = VisionLanguageModel(
-            id_or_path,
-            task="captions",
-            revision=revision,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            local_files_only=local_files_only,
-        )
+        self._model = VisionLanguageModel(id_or_path, task="captions", hub=hub)
         if prompt and self._model.family == "vision-encoder-decoder":
             raise UsageError(f"{id_or_path!r} is an encoder-decoder that reads no text; leave prompt={prompt!r} out")
         usual = _CHAT_PROMPT if self._model.chat else _PROMPTS.get(self._model.family, "")
@@ -78,7 +70,7 @@ class TransformersCaptioner:
             prompt=repr(self._prompt) if self._prompt else None,
             beams=beams,
             max_new_tokens=max_new_tokens,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=hub.named_dtype,
         )
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:

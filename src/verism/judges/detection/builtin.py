@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import PictureBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels
+from verism.options import Spelling
 from verism.records import DetectionNeed
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class BuiltinDetector:
         UsageError: there is no such file, or it is no detector of ours.
     """
 
+    role = DetectionNeed.role
+
     def __init__(
         self,
         path: Path | str | None = None,
@@ -114,7 +117,7 @@ class BuiltinDetector:
         threads: int | None = None,
         min_score: float = MIN_SCORE,
         batch_size: int = 8,
-        aliases: Mapping[str, str] | None = None,
+        aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None,
     ) -> None:
         if not 0 <= min_score <= 1:
             raise UsageError(f"min_score must lie in [0, 1], not {min_score}")
@@ -173,23 +176,28 @@ class BuiltinDetector:
             found += decode(*maps, min_score=self.min_score)
         return found
 
-    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """The table ``detections`` of some pictures.
-
-        A class of the detector that the need does not ask for is foreign: its boxes have no label but a score.
-
-        Raises:
-            UsageError: the need asks for a class or a colour that the detector does not know.
-        """
+    def check(self, need: DetectionNeed) -> None:
+        """Raise UsageError if the need asks for a class or a colour that the detector does not know."""
         if not isinstance(need, DetectionNeed):
             raise UsageError(f"{self.name} finds boxes; it cannot serve a need of {type(need).__name__}")
-        label_map = self._label_map(need.classes)
+        self._label_map(need.classes)
         if unknown := [c for c in need.colors if c not in self.colors]:
             raise UsageError(
                 f"the built-in detector does not know the colours {', '.join(unknown)}; it knows "
                 f"{', '.join(self.colors) or 'none'}. Use a suite with these, or a detector trained with yours "
                 "(verism train detector)."
             )
+
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
+        """The table ``detections`` of some pictures.
+
+        A class of the detector that the need does not ask for is foreign: its boxes have no label but a score.
+
+        Raises:
+            UsageError: as ``check``.
+        """
+        self.check(need)
+        label_map = self._label_map(need.classes)
         tints = [self.colors.index(c) for c in need.colors]
         pictures = []
         for image, seen in zip(images, self.detect([i.pixels for i in images]), strict=True):

@@ -17,12 +17,13 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from verism.errors import UsageError, require
 from verism.judges.batching import (
     EXTRA,
     Batches,
+    Execution,
     Preprocessing,
     check_choice,
     content_id,
@@ -36,16 +37,19 @@ from verism.judges.batching import (
 )
 from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
 from verism.judges.detection.names import COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS, LabelMap, map_labels
+from verism.options import Spelling
+from verism.records import DetectionNeed
 
 if TYPE_CHECKING:
     import polars as pl
     import torch
 
     from verism.judges.detection.detr_network import Detr, DetrShape
-    from verism.records import DetectionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["CLASS_SETS", "OriginalDetr", "load_detr", "read_checkpoint"]
 
+ClassSet = Literal["coco91", "paintskills-v1"]
 CLASS_SETS: dict[str, tuple[str, ...]] = {"coco91": COCO91, "paintskills-v1": PAINTSKILLS_V1}
 
 
@@ -192,24 +196,26 @@ class OriginalDetr:
             the shorter side at 800 pixels, the longer at most 1333, as DETR itself does.
         colors: names of the colour head's outputs, without "none"; PaintSkills' six unless told. Ignored without the
             head.
-        device, dtype, batch_size, aliases, min_score: as in ``TransformersDetector``.
+        min_score: boxes whose best class is less probable are left out. 0 keeps all, which the released rules need.
+        aliases: class of the suite by the detector's name for it, where names differ (see ``map_labels``).
+        execution: how the network is run.
     Raises:
         UsageError: weights do not fit the network, or the head has another number of classes or colours than named.
     """
+
+    role = DetectionNeed.role
 
     def __init__(
         self,
         path: str | Path,
         *,
-        classes: str | Sequence[str] = "coco91",
+        classes: ClassSet | Sequence[str] = "coco91",
         dilation: bool | None = None,
         preprocessing: Preprocessing = "released",
         colors: Sequence[str] = PAINTSKILLS_V1_COLORS,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        aliases: Mapping[str, str] | None = None,
         min_score: float = 0.0,
+        aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None,
+        execution: Execution = Execution(batch_size=4),
     ) -> None:
         check_choice("preprocessing", preprocessing, ("model", "released"))
         if isinstance(classes, str):
@@ -217,9 +223,9 @@ class OriginalDetr:
             classes = CLASS_SETS[classes]
         path = Path(path)
         dilation = "dc5" in path.name.lower() if dilation is None else dilation
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
+        self._device = pick_device(execution.device)
+        self._dtype = pick_dtype(execution.dtype)
+        self._batches = Batches(execution.batch_size, self._device)
         self._model = load_detr(path, dilation=dilation).to(device=self._device, dtype=self._dtype)
         self._preprocessing = preprocessing
         self._aliases = dict(aliases or {})
@@ -247,10 +253,15 @@ class OriginalDetr:
             dilation="dc5" if dilation else "none",
             classes=None if tuple(classes) == COCO91 else f"{len(classes)}:{classes[0]}..{classes[-1]}",
             colors=",".join(self._colors) or None,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=execution.named_dtype,
             min_score=min_score or None,
             aliases=",".join(f"{a}={b}" for a, b in sorted(self._aliases.items())) or None,
         )
+
+    def check(self, need: DetectionNeed) -> None:
+        """Raise UsageError if a class or colour of the need has no counterpart in the detector, or two share one."""
+        map_labels(self._labels, need.classes, self._aliases)
+        self._map_colors(need.colors)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all pictures, as table ``detections``, with colours if the checkpoint has the head for them.

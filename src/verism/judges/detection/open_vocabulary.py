@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 
@@ -26,13 +26,15 @@ from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, judge_name, pick_device, pick_dtype
 from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
 from verism.judges.detection.names import spaced
-from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
+from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
+from verism.options import Spelling
+from verism.records import DetectionNeed
 
 if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from verism.records import DetectionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["OpenVocabularyDetector", "Sentence", "sentences"]
 
@@ -49,34 +51,32 @@ class OpenVocabularyDetector:
             ``{}`` for Grounding DINO, as each was trained.
         phrases: the name to ask for by suite class, where the class is ambiguous: ``{"train": "railway train"}``.
         min_score: boxes whose best class scores lower are left out.
-        revision, device, dtype, batch_size, local_files_only: as in ``TransformersDetector``.
+        hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, a model of another kind, or a template without ``{}``.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
 
+    role = DetectionNeed.role
+
     def __init__(
         self,
         id_or_path: str,
         *,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 4,
         template: str | None = None,
-        phrases: Mapping[str, str] | None = None,
+        phrases: Annotated[Mapping[str, str] | None, Spelling("phrase")] = None,
         min_score: float = 0.05,
-        local_files_only: bool = False,
+        hub: HubOptions = HubOptions(),
     ) -> None:
         transformers = require("transformers", extra=EXTRA, purpose="an open-vocabulary detector")
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
         self._min_score = min_score
         self._phrases = dict(phrases or {})
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        where = hub.where()
 
-        config = load_config(id_or_path, hub)
+        config = load_config(id_or_path, where)
         if config.model_type not in _OWL + _GROUNDED:
             raise UsageError(
                 f"{id_or_path!r} is a model of type {config.model_type!r}; open-vocabulary detection works with "
@@ -86,9 +86,10 @@ class OpenVocabularyDetector:
         self._template = template or ("{}" if grounded else "a photo of a {}")
         if self._template.count("{}") != 1:
             raise UsageError(f"template must contain {{}} once, where the class name goes, but is {template!r}")
-        self._processor = load_image_processor(id_or_path, config, hub)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(id_or_path, **hub)
-        model = load_model(transformers.AutoModelForZeroShotObjectDetection, id_or_path, hub, self._dtype, self._device)
+        self._processor = load_image_processor(id_or_path, config, where)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(id_or_path, **where)
+        loader = transformers.AutoModelForZeroShotObjectDetection
+        model = load_model(loader, id_or_path, where, self._dtype, self._device)
         # OWLv2 pads a picture to a square at its lower right; the others stretch it, or pad nothing.
         self._square = config.model_type == "owlv2" and bool(getattr(self._processor, "do_pad", True))
         self._family: _Family = (_Grounded if grounded else _Owl)(model, tokenizer)
@@ -98,16 +99,16 @@ class OpenVocabularyDetector:
             identity(model, id_or_path),
             template=repr(self._template),
             phrases=",".join(f"{a}={b}" for a, b in sorted(self._phrases.items())) or None,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=hub.named_dtype,
             min_score=min_score,
         )
 
-    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """Boxes of the need's classes, as table ``detections``; colours are not judged.
+    def check(self, need: DetectionNeed) -> None:
+        """Raise UsageError if a class name is longer than the model reads, or two are asked for in the same words."""
+        self._scorer(need)
 
-        Raises:
-            UsageError: a class name is longer than the model reads, or two classes are asked for in the same words.
-        """
+    def _scorer(self, need: DetectionNeed) -> tuple[list[str], _Scorer]:
+        """The words that are asked for, and what scores them."""
         if not need.classes:
             raise UsageError("an open-vocabulary detector needs at least one class to look for")
         names = [self._phrases.get(name, spaced(name)) for name in need.classes]
@@ -115,7 +116,15 @@ class OpenVocabularyDetector:
             raise UsageError(
                 f"several classes would be asked for in the same words: {shared}; tell them apart by phrases"
             )
-        score = self._family.scorer(names, self._template)
+        return names, self._family.scorer(names, self._template)
+
+    def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
+        """Boxes of the need's classes, as table ``detections``; colours are not judged.
+
+        Raises:
+            UsageError: as ``check``.
+        """
+        names, score = self._scorer(need)
 
         def step(pictures: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[PictureBoxes]:
             inputs = {**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)}

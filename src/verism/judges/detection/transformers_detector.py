@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -30,13 +30,15 @@ from verism.judges.batching import (
 )
 from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
 from verism.judges.detection.names import map_labels
-from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
+from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
+from verism.options import Spelling
+from verism.records import DetectionNeed
 
 if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from verism.records import DetectionNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["TransformersDetector", "class_probabilities", "mask_boxes"]
 
@@ -49,45 +51,39 @@ class TransformersDetector:
 
     Args:
         id_or_path: repository on the hub, or a folder with ``config.json``, weights and ``preprocessor_config.json``.
-        revision: branch, tag or commit on the hub.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
         preprocessing: ``model``: as the checkpoint's own image processor does. ``released``: as the authors'
             PaintSkills evaluation does (exactly 800 x 800, aspect ignored).
-        batch_size: pictures at once; halved when the GPU's memory runs out.
-        aliases: ``{the detector's class: the suite's class}`` where names differ (see ``map_labels``).
         min_score: boxes whose best class is less probable are left out. 0 keeps all, which the released rules need.
-        local_files_only: never ask the hub.
+        aliases: class of the suite by the detector's name for it, where names differ (see ``map_labels``).
+        hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no detector, incomplete weights, or preprocessing that needs ``torchvision``.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
 
+    role = DetectionNeed.role
+
     def __init__(
         self,
         id_or_path: str,
         *,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
         preprocessing: Preprocessing = "model",
-        batch_size: int = 8,
-        aliases: Mapping[str, str] | None = None,
         min_score: float = 0.0,
-        local_files_only: bool = False,
+        aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None,
+        hub: HubOptions = HubOptions(),
     ) -> None:
         check_choice("preprocessing", preprocessing, ("model", "released"))
         transformers = require("transformers", extra=EXTRA, purpose="a detector from the Hugging Face hub")
         from transformers.models.auto import modeling_auto
 
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
         self._aliases = dict(aliases or {})
         self._min_score = min_score
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        where = hub.where()
 
-        config = load_config(id_or_path, hub)
+        config = load_config(id_or_path, where)
         if config.model_type in modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
             loader = transformers.AutoModelForObjectDetection
         elif config.model_type in _MASK_MODELS:
@@ -98,21 +94,25 @@ class TransformersDetector:
             )
         else:
             raise UsageError(f"{id_or_path!r} is a model of type {config.model_type!r}, which is no object detector")
-        self._model = load_model(loader, id_or_path, hub, self._dtype, self._device)
+        self._model = load_model(loader, id_or_path, where, self._dtype, self._device)
         self._accepts_mask = "pixel_mask" in inspect.signature(self._model.forward).parameters
         self._labels: dict[int, str] = {int(i): str(label) for i, label in self._model.config.id2label.items()}
         self._prepare_pixels = (
-            _released_inputs if preprocessing == "released" else _ModelInputs(id_or_path, config, hub)
+            _released_inputs if preprocessing == "released" else _ModelInputs(id_or_path, config, where)
         )
         self.name = judge_name(
             "transformers",
             source_name(id_or_path),
             identity(self._model, id_or_path),
             preprocessing=preprocessing,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=hub.named_dtype,
             min_score=min_score or None,
             aliases=",".join(f"{a}={b}" for a, b in sorted(self._aliases.items())) or None,
         )
+
+    def check(self, need: DetectionNeed) -> None:
+        """Raise UsageError if a class of the need has no counterpart among the detector's classes, or two share one."""
+        map_labels(self._labels, need.classes, self._aliases)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all pictures, as table ``detections``; colours are not judged.

@@ -15,7 +15,7 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,24 @@ from verism.judges.batching import (
     judge_name,
     pick_device,
     pick_dtype,
-    resized,
 )
-from verism.judges.hub import identity, load_config, load_image_processor, load_model, source_name
+from verism.judges.hub import (
+    HubOptions,
+    WholeImage,
+    identity,
+    load_config,
+    load_image_processor,
+    load_model,
+    source_name,
+)
 from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key, text_key
+from verism.records import EmbeddingNeed, vector_rows
 
 if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from verism.records import EmbeddingNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["PRESETS", "ClipJudge", "Preprocessing"]
 
@@ -62,16 +70,12 @@ class ClipJudge:
     content), preprocessing and, unless float32, precision. Batch size and device are not in it.
 
     Args:
-        model_id_or_path: a name of ``PRESETS``, a repository on the hub, or a folder with ``config.json``, weights,
+        id_or_path: a name of ``PRESETS``, a repository on the hub, or a folder with ``config.json``, weights,
             tokenizer and preprocessing settings.
-        revision: branch, tag or commit on the hub.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
-        batch_size: pictures, or texts, at once; halved when the GPU's memory runs out.
-        local_files_only: never ask the hub.
         preprocessing: ``model``: as the checkpoint's own processor does; most resize the shorter side and cut the
             longer one, so that the edges of pictures that are not square are never seen. ``squash``: the whole
             picture, brought to the model's square with its aspect ignored.
+        hub: which edition of the model, and how it is run.
         cache: folder where vectors are kept between runs. Within a run equal pictures and texts are computed once in
             any case.
     Raises:
@@ -80,45 +84,42 @@ class ClipJudge:
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
 
+    role = EmbeddingNeed.role
+
     def __init__(
         self,
-        model_id_or_path: str,
+        id_or_path: str,
         *,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
-        local_files_only: bool = False,
         preprocessing: Preprocessing = "model",
+        hub: HubOptions = HubOptions(batch_size=32),
         cache: Path | None = None,
     ) -> None:
-        check_choice("preprocessing", preprocessing, ("model", "squash"))
+        check_choice("preprocessing", preprocessing, get_args(Preprocessing))
         transformers = require("transformers", extra=EXTRA, purpose="vectors of pictures and texts")
-        source = PRESETS.get(model_id_or_path, model_id_or_path)
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
-        hub = {"revision": revision, "local_files_only": local_files_only}
+        source = PRESETS.get(id_or_path, id_or_path)
+        self._device = pick_device(hub.device)
+        self._dtype = pick_dtype(hub.dtype)
+        self._batches = Batches(hub.batch_size, self._device)
+        where = hub.where()
 
-        config = load_config(source, hub)
-        self._model = load_model(transformers.AutoModel, source, hub, self._dtype, self._device)
+        config = load_config(source, where)
+        self._model = load_model(transformers.AutoModel, source, where, self._dtype, self._device)
         missing = [name for name in ("get_image_features", "get_text_features") if not hasattr(self._model, name)]
         if missing:
             raise UsageError(
                 f"{source!r} is a model of type {config.model_type!r}, which does not give vectors of both pictures "
                 f"and texts. Name a CLIP-like model, such as {', '.join(PRESETS)} or google/siglip-base-patch16-224."
             )
-        self._texts = _Texts(source, self._model, _load_tokenizer(transformers, source, hub))
-        self._pictures = _Pictures(
-            self._model, load_image_processor(source, config, hub), squash=preprocessing == "squash"
-        )
+        self._texts = _Texts(source, self._model, _load_tokenizer(transformers, source, where))
+        self._images = WholeImage(load_image_processor(source, config, where), squash=preprocessing == "squash")
+        self._accepted = inspect.signature(self._model.get_image_features).parameters
         weights = identity(self._model, source)
         self.name = judge_name(
             "clip",
             source_name(source),
             weights,
             preprocessing=preprocessing,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=hub.named_dtype,
         )
         # Where the weights could not be told, another run's vectors may be those of others.
         self._cache = VectorCache(self.name, None if weights == "unknown" else cache)
@@ -133,12 +134,12 @@ class ClipJudge:
         """
 
         def compute(positions: list[int]) -> Vectors:
-            pictures = [images[i] for i in positions]
-            found = self._batches.run(pictures, lambda image: self._pictures.prepare(image.pixels), self._image_step)
-            return self._checked(np.stack(found), [image.image_id for image in pictures])
+            chosen = [images[i] for i in positions]
+            found = self._batches.run(chosen, self._image_inputs, self._image_step)
+            return self._checked(np.stack(found), [image.image_id for image in chosen])
 
         vectors = cached_rows(self._cache, [pixels_key(image.pixels) for image in images], compute)
-        return _table("embeddings", "image_id", [image.image_id for image in images], self.name, vectors)
+        return vector_rows("embeddings", [image.image_id for image in images], self.name, vectors)
 
     def embed_texts(self, texts: Sequence[str]) -> pl.DataFrame:
         """The vectors of texts, as table ``text_embeddings``, one row per distinct text, in order of appearance.
@@ -156,11 +157,15 @@ class ClipJudge:
             return self._checked(np.stack(self._batches.run(missing, self._texts.prepare, self._text_step)), missing)
 
         vectors = cached_rows(self._cache, [text_key(text) for text in distinct], compute)
-        return _table("text_embeddings", "text", distinct, self.name, vectors)
+        return vector_rows("text_embeddings", distinct, self.name, vectors)
 
     def summary(self) -> Sequence[str]:
         """A line on the texts that were cut, if any."""
         return self._texts.summary()
+
+    def _image_inputs(self, image: LoadedImage) -> Mapping[str, torch.Tensor]:
+        inputs = self._images.prepare(image.pixels)
+        return {name: value for name, value in inputs.items() if name in self._accepted}
 
     def _image_step(self, _: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[Vectors]:
         inputs = {**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)}
@@ -176,39 +181,6 @@ class ClipJudge:
                 "Use dtype='bfloat16' or 'float32'; if it was, the weights are damaged."
             )
         return vectors
-
-
-class _Pictures:
-    """Network inputs of one picture, as the checkpoint's image processor makes them."""
-
-    def __init__(self, model: Any, processor: Any, *, squash: bool) -> None:
-        self._processor = processor
-        self._accepted = inspect.signature(model.get_image_features).parameters
-        self._side: tuple[int, int] | None = None
-        if squash:
-            of = "crop_size" if getattr(processor, "do_center_crop", False) else "size"
-            size = getattr(processor, of, None)
-            height, width = getattr(size, "height", None), getattr(size, "width", None)
-            if not height or not width:
-                raise UsageError(
-                    "preprocessing='squash' needs a model that takes pictures of one size, and this one's settings "
-                    f"name none ({of}={size}). Use preprocessing='model'."
-                )
-            self._side = (int(width), int(height))
-
-    def prepare(self, pixels: np.ndarray) -> Mapping[str, torch.Tensor]:
-        from PIL import Image
-
-        left_out: dict[str, bool] = {}
-        if self._side is not None:
-            resample = getattr(self._processor, "resample", None)
-            pixels = resized(pixels, width=self._side[0], height=self._side[1], resample=resample)
-            # Otherwise one that enlarges before it cuts (256, then 224) would cut the borders after all.
-            left_out = {"do_resize": False, "do_center_crop": False}
-        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
-        batch = self._processor(images=[picture], return_tensors="pt", **left_out)
-        return {name: value[0] for name, value in batch.items() if name in self._accepted}
 
 
 class _Texts:
@@ -293,18 +265,3 @@ def _rows(output: Any) -> list[Vectors]:
             f"CLIP-like model, such as {', '.join(PRESETS)}"
         )
     return list(vectors.float().cpu().numpy())
-
-
-def _table(name: str, key: str, values: Sequence[str], judge: str, vectors: Vectors) -> pl.DataFrame:
-    import polars as pl
-
-    from verism.records import empty_table, schema
-
-    if not len(values):
-        return empty_table(name)
-    columns = {
-        key: pl.Series(values, dtype=pl.String),
-        "judge": pl.Series([judge] * len(values), dtype=pl.String),
-        "vector": pl.Series(vectors).arr.to_list(),
-    }
-    return pl.DataFrame(columns, schema=schema(name))

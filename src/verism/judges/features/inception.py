@@ -11,27 +11,30 @@ Weights come from a file you have; which files these are, and where they are pub
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
-from verism.judges.batching import EXTRA, Batches, check_choice, pick_device, pick_dtype
+from verism.judges.batching import EXTRA, Batches, Execution, check_choice, pick_device, pick_dtype
 from verism.judges.features import preparing
+from verism.judges.features.inception_network import Edition
 from verism.judges.features.judge import FeatureJudge, feature_name
-from verism.judges.features.weights import checked_sha256, fill, read_tensors
+from verism.judges.features.weights import checked_sha256, fill, located, read_tensors
 
 if TYPE_CHECKING:
     import torch
 
-    from verism.judges.features.inception_network import Edition, Inception
+    from verism.judges.features.inception_network import Inception
     from verism.records import LoadedImage
 
-__all__ = ["LAYERS", "InceptionFeatures", "fid_features", "inception_features", "load_inception"]
+__all__ = ["LAYERS", "InceptionFeatures", "Weights", "fid_features", "inception_features", "load_inception"]
 
-LAYERS = ("pool", "logits", "logits_unbiased")
+Layer = Literal["pool", "logits", "logits_unbiased"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
 """What is taken as features: the 2048 spatial means, the last layer, or the last layer without its bias.
 
 The Inception score as published uses the last: the graph it was computed with had no bias at hand.
@@ -71,45 +74,86 @@ def load_inception(path: Path, edition: Edition) -> Inception:
     return network.eval().requires_grad_(False)
 
 
-def inception_features(path: str | Path, *, preprocessing: str = "digin", **options: Any) -> FeatureJudge:
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Which file of weights is meant.
+
+    Attributes:
+        revision: branch, tag or commit, for a file of the hub.
+        sha256: digits that the file's SHA-256 must begin with, at least eight.
+    """
+
+    revision: str | None = None
+    sha256: str | None = None
+
+
+def inception_features(
+    path: str,
+    *,
+    preprocessing: Literal["digin", "dalleval", "torchvision"] = "digin",
+    layer: Layer = "pool",
+    weights: Weights = Weights(),
+    execution: Execution = Execution(batch_size=16),
+    cache: Path | None = None,
+) -> InceptionFeatures:
     """Features of torchvision's ImageNet Inception-v3, ``transform_input`` off.
 
     Args:
-        path: weights in the layout of ``inception_v3_google-0cc3c7bd.pth``, ``.pth`` or ``.safetensors``.
-        preprocessing: ``digin``, ``dalleval`` or ``torchvision``; see ``preparing.IMAGENET``.
-        options: of ``InceptionFeatures``.
+        path: weights in the layout of ``inception_v3_google-0cc3c7bd.pth``, ``.pth`` or ``.safetensors``; or
+            ``hf://OWNER/REPOSITORY/FILE``.
+        preprocessing: how an image becomes the network's input; see ``preparing.IMAGENET``.
+        layer: ``pool``: 2048 spatial means. ``logits``: the 1000 numbers of the last layer. ``logits_unbiased``: these
+            without its bias.
+        weights: which file is meant.
+        execution: how the network is run. ``dtype`` is that of the convolutions; what follows is always float32.
+        cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError, MissingExtra: as ``InceptionFeatures``.
     """
-    return InceptionFeatures("imagenet", path, preprocessing=preprocessing, **options)
+    return InceptionFeatures(
+        "imagenet", path, preprocessing=preprocessing, layer=layer, weights=weights, execution=execution, cache=cache
+    )
 
 
-def fid_features(path: str | Path, *, preprocessing: str = "fid", **options: Any) -> FeatureJudge:
+def fid_features(
+    path: str,
+    *,
+    preprocessing: Literal["fid", "fid-256", "pytorch-fid", "clean", "crop"] = "fid",
+    layer: Layer = "pool",
+    weights: Weights = Weights(),
+    execution: Execution = Execution(batch_size=16),
+    cache: Path | None = None,
+) -> InceptionFeatures:
     """Features of the network of the FID (2015), as ported to PyTorch.
 
     Args:
-        path: weights in the layout of ``pt_inception-2015-12-05-6726825d.pth``, ``.pth`` or ``.safetensors``.
-        preprocessing: ``fid``, ``fid-256``, ``pytorch-fid``, ``clean`` or ``crop``; see ``preparing.FID``.
-        options: of ``InceptionFeatures``.
+        path: weights in the layout of ``pt_inception-2015-12-05-6726825d.pth``, ``.pth`` or ``.safetensors``; or
+            ``hf://OWNER/REPOSITORY/FILE``.
+        preprocessing: how an image becomes the network's input; see ``preparing.FID``.
+        layer: ``pool``: 2048 spatial means. ``logits``: the 1008 numbers of the last layer. ``logits_unbiased``: these
+            without its bias, as the Inception score was published with.
+        weights: which file is meant.
+        execution: how the network is run. ``dtype`` is that of the convolutions; what follows is always float32.
+        cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError, MissingExtra: as ``InceptionFeatures``.
     """
-    return InceptionFeatures("fid", path, preprocessing=preprocessing, **options)
+    return InceptionFeatures(
+        "fid", path, preprocessing=preprocessing, layer=layer, weights=weights, execution=execution, cache=cache
+    )
 
 
 class InceptionFeatures(FeatureJudge):
-    """A feature judge with an Inception-v3.
+    """A feature judge with an Inception-v3; made by ``inception_features`` and ``fid_features``.
 
     Args:
         edition: ``imagenet`` (torchvision's weights) or ``fid``.
-        path: file of weights.
+        path: file of weights, see ``weights.located``.
         preprocessing: a name of ``preparing.IMAGENET`` or ``preparing.FID``.
-        layer: one of ``LAYERS``: 2048 numbers, or 1000 (``imagenet``) or 1008 (``fid``).
-        sha256: digits that the file's SHA-256 must begin with, at least eight.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: of the convolutions: ``float32``, ``bfloat16`` or ``float16``. What follows them is always float32.
-        batch_size: pictures at once; halved when the GPU's memory runs out. Vectors do not depend on it.
-        cache: where vectors are kept between runs; None: while the judge lives.
+        layer: one of ``LAYERS``.
+        weights: which file is meant.
+        execution: how the network is run.
+        cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError: no such file, other content than expected, weights that do not fit, an unknown option.
         MissingExtra: PyTorch is not installed.
@@ -121,25 +165,24 @@ class InceptionFeatures(FeatureJudge):
         path: str | Path,
         *,
         preprocessing: str,
-        layer: str = "pool",
-        sha256: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 16,
-        cache: Path | None = None,
+        layer: Layer,
+        weights: Weights,
+        execution: Execution,
+        cache: Path | None,
     ) -> None:
         kind, preparations = _KINDS[edition]
         check_choice("layer", layer, LAYERS)
         if preprocessing not in preparations:
             told = "; ".join(f"{name}: {way.meaning}" for name, way in preparations.items())
             raise UsageError(f"{kind} has no preprocessing={preprocessing}. It has {told}")
+        file = located(path, revision=weights.revision)
         torch = require("torch", extra=EXTRA, purpose="Inception features")
-        digest = checked_sha256(Path(path), expected=sha256)
-        network = load_inception(Path(path), edition)
+        digest = checked_sha256(file, expected=weights.sha256)
+        network = load_inception(file, edition)
         last = network.fc
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
+        self._device = pick_device(execution.device)
+        self._dtype = pick_dtype(execution.dtype)
+        self._batches = Batches(execution.batch_size, self._device)
         self._prepare = preparations[preprocessing]
         self._weight = None if layer == "pool" else last.weight.to(self._device)
         self._bias = last.bias.to(self._device) if layer == "logits" else None
@@ -153,7 +196,7 @@ class InceptionFeatures(FeatureJudge):
                 digest[:12],
                 preprocessing=preprocessing,
                 layer=None if layer == "pool" else layer,
-                dtype=dtype,
+                dtype=execution.dtype,
             ),
             dim=last.in_features if layer == "pool" else last.out_features,
             compute=self._look,

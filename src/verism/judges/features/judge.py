@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
 from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key
-from verism.records import FeatureNeed, schema
+from verism.records import FeatureNeed, vector_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,6 +43,8 @@ class FeatureJudge:
         name: what every observation carries.
         dim: numbers in a vector.
     """
+
+    role = FeatureNeed.role
 
     def __init__(
         self,
@@ -87,15 +89,4 @@ class FeatureJudge:
         """
         if not isinstance(need, FeatureNeed):
             raise UsageError(f"{self.name} gives feature vectors; it cannot serve a need of {type(need).__name__}")
-        import polars as pl
-
-        columns = schema(need.table)
-        rows = self.features(images)
-        return pl.DataFrame(
-            {
-                "image_id": [image.image_id for image in images],
-                "judge": [self.name] * len(images),
-                "vector": pl.Series(rows, dtype=pl.Array(pl.Float32, self.dim)).cast(columns["vector"]),
-            },
-            schema=columns,
-        )
+        return vector_rows(need.table, [image.image_id for image in images], self.name, self.features(images))

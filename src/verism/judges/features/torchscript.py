@@ -39,7 +39,7 @@ class TorchScriptFeatures(FeatureJudge):
     pictures' own size, and answers with shape (N, D).
 
     Args:
-        path: the file.
+        path: the TorchScript file, usually ``.pt``.
         sha256: of the whole file, 64 hexadecimal digits.
         device: ``cuda``, ``cpu`` ...; the GPU if there is one.
         batch_size: pictures at once; halved when the GPU's memory runs out.

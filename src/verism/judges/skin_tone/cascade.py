@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from verism.errors import MissingExtra, UsageError, require
 from verism.judges.batching import judge_name
 from verism.judges.skin_tone.faces import Face, largest_first, suppressed
 
-__all__ = ["EXTRA", "FRONTAL", "PASSES", "PROFILE", "CascadeFaces"]
+__all__ = ["EXTRA", "FRONTAL", "PASSES", "PROFILE", "CascadeFaces", "Pass"]
 
 EXTRA = "faces"
 """The extra of the package that brings OpenCV."""
@@ -29,7 +29,8 @@ EXTRA = "faces"
 FRONTAL = "haarcascade_frontalface_alt2"
 PROFILE = "haarcascade_profileface"
 
-PASSES = ("plain", "bright", "negative")
+Pass = Literal["plain", "bright", "negative"]
+PASSES: tuple[Pass, ...] = get_args(Pass)
 """Ways a picture is looked at. ``bright``: its grey values times three, as if exposed longer, for dark skin and shadow.
 ``negative``: white is black, for eyes, teeth and brows that are lighter than dark skin."""
 
@@ -60,7 +61,7 @@ class CascadeFaces:
     def __init__(
         self,
         *,
-        passes: Sequence[str] = PASSES,
+        passes: Sequence[Pass] = PASSES,
         profiles: bool = True,
         min_neighbors: int = 5,
         scale_factor: float = 1.1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -23,7 +23,7 @@ from verism.judges.skin_tone.colour import (
     measure_skin,
 )
 from verism.judges.skin_tone.faces import Face, FaceFinder
-from verism.judges.skin_tone.regions import PARTS, skin_region
+from verism.judges.skin_tone.regions import PARTS, FacePart, skin_region
 from verism.metrics.colour import skin_rule
 from verism.records import LoadedImage, SkinToneNeed
 
@@ -37,6 +37,7 @@ __all__ = [
     "MIN_REGION",
     "Albedo",
     "Colour",
+    "SkinSettings",
     "SkinToneJudge",
     "WholePicture",
 ]
@@ -56,6 +57,31 @@ MIN_REGION = 16
 
 MAX_YAW_DEG = 60.0
 """Yaw up to which a face is measured; beyond, landmarks of the hidden side are guesses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkinSettings:
+    """How the colour of a face is measured, whoever finds it.
+
+    Attributes:
+        colour: ``pixels``: those of the region as they are. ``rule``: those of them that pass the colour rule of the
+            intermediate released code. ``trust``: the albedo that TRUST estimates. None: ``trust`` where its files are
+            given, else ``pixels``.
+        average: of the region's pixels, see ``colour.measure_skin``.
+        illumination: how the light is estimated and taken out; an albedo is free of light, so ``none`` with it.
+        region: parts of the face to measure.
+        min_face: faces with a shorter side below are ``too_small``; pixels.
+        max_yaw: faces turned further, and those a finder only knows as profiles, are ``profile``; degrees, up to 90.
+        min_pixels: pixels of skin that a colour needs.
+    """
+
+    colour: Colour | None = None
+    average: Average = "median"
+    illumination: Illumination = "none"
+    region: tuple[FacePart, ...] = PARTS
+    min_face: float = MIN_FACE
+    max_yaw: float = MAX_YAW_DEG
+    min_pixels: int = MIN_REGION
 
 
 class Albedo(Protocol):
@@ -86,12 +112,7 @@ class SkinToneJudge:
 
     Args:
         finder: of faces.
-        colour: what is measured, see ``Colour``; ``trust`` needs ``albedo``.
-        average, illumination, min_pixels: see ``colour.measure_skin``; an albedo is free of light, so ``illumination``
-            must be ``none`` with it.
-        region: parts of the face to measure, of ``regions.PARTS``.
-        min_face: pixels; faces with a shorter side below are ``too_small``.
-        max_yaw: degrees; faces turned further, and those a finder only knows as profiles, are ``profile``.
+        settings: how their colour is measured; ``colour=trust`` needs ``albedo``.
         albedo: of faces.
 
     Attributes:
@@ -100,19 +121,18 @@ class SkinToneJudge:
         UsageError: an option outside its range, or options that exclude each other.
     """
 
+    role = SkinToneNeed.role
+
     def __init__(
         self,
         finder: FaceFinder,
+        settings: SkinSettings = SkinSettings(),
         *,
-        colour: Colour = "pixels",
-        average: Average = "median",
-        illumination: Illumination = "none",
-        region: Sequence[str] = PARTS,
-        min_face: float = MIN_FACE,
-        max_yaw: float = MAX_YAW_DEG,
-        min_pixels: int = MIN_REGION,
         albedo: Albedo | None = None,
     ) -> None:
+        average, illumination, region = settings.average, settings.illumination, settings.region
+        min_face, max_yaw, min_pixels = settings.min_face, settings.max_yaw, settings.min_pixels
+        colour = settings.colour or ("pixels" if albedo is None else "trust")
         check_choice("colour", colour, COLOURS)
         check_choice("average", average, AVERAGES)
         check_choice("illumination", illumination, ILLUMINATIONS)

@@ -139,10 +139,10 @@ class OnnxFaces:
 
     Args:
         path: the file, of one of the layouts the module describes.
-        min_score: less sure faces are not reported; None: the layout's own.
+        min_score: confidence below which faces are not reported, in [0, 1]; None: the layout's own.
         size: longer side of the input in pixels, a multiple of 32; only for networks that take any size (else None).
         half: look at half the size, too.
-        threads: of onnxruntime; None leaves the choice to it.
+        threads: threads of onnxruntime; None leaves the choice to it.
 
     Attributes:
         name: the file's name, the beginning of its SHA-256, its layout, and settings.
@@ -153,7 +153,7 @@ class OnnxFaces:
 
     def __init__(
         self,
-        path: Path | str,
+        path: str | Path,
         *,
         min_score: float | None = None,
         size: int | None = None,

@@ -8,17 +8,19 @@ what is behind the head.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.judges.skin_tone.faces import BoxStyle, Face, estimated_yaw, five_points
 
-__all__ = ["ONE_CHEEK_DEG", "PARTS", "TYPICAL", "region_polygons", "skin_region"]
+__all__ = ["ONE_CHEEK_DEG", "PARTS", "TYPICAL", "FacePart", "region_polygons", "skin_region"]
 
 Floats = NDArray[np.floating]
 
-PARTS = ("cheeks", "forehead")
+FacePart = Literal["cheeks", "forehead"]
+PARTS: tuple[FacePart, ...] = get_args(FacePart)
 
 ONE_CHEEK_DEG = 18.0
 """Yaw beyond which only the cheek towards the camera is measured."""

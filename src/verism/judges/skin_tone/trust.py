@@ -19,25 +19,26 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
-from verism.judges.batching import EXTRA, Batches, check_choice, judge_name, pick_device, pick_dtype
+from verism.judges.batching import EXTRA, Batches, Dtype, check_choice, judge_name, pick_device, pick_dtype
 from verism.judges.features.weights import checked_sha256, fill
 from verism.judges.skin_tone import trust_patches
 from verism.judges.skin_tone.colour import AVERAGES, Average, SkinColour, measure_skin
 from verism.judges.skin_tone.faces import Face
 from verism.metrics.colour import released_mean_ita, released_tone
+from verism.options import Spelling
 
 if TYPE_CHECKING:
     import torch
 
     from verism.judges.skin_tone.trust_network import TrustEncoder
 
-__all__ = ["WAYS", "AlbedoBasis", "TrustAlbedo", "Way", "load_encoder", "read_basis"]
+__all__ = ["WAYS", "AlbedoBasis", "TrustAlbedo", "TrustSettings", "Way", "load_encoder", "read_basis"]
 
 Way = Literal["corrected", "released"]
 WAYS: tuple[Way, ...] = ("corrected", "released")
@@ -169,16 +170,30 @@ def _only(folder: Path, pattern: str, what: str) -> Path:
 # --------------------------------------------------------------------------------------------------------------------
 # Measuring
 # --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class TrustSettings:
+    """How the networks of TRUST are run.
+
+    Attributes:
+        device: where they compute: ``cuda``, ``cpu`` ...; the GPU if there is one.
+        dtype: of the convolutions. What follows them is always float32.
+        batch_size: faces at once; halved when the GPU's memory runs out. Results do not depend on it.
+        seed: of the scene patches of the released way.
+    """
+
+    device: Annotated[str | None, Spelling("trust_device")] = None
+    dtype: Dtype = "float32"
+    batch_size: int = 8
+    seed: int = 0
+
+
 class TrustAlbedo:
     """Albedo and skin colour of faces, by TRUST.
 
     Args:
         folder: holds ``E_albedo_BalanceAlb.tar``, ``E_scene_light_BalanceAlb.tar`` and ``BalanceAlb_model.npz``. Other
             checkpoints of the same layout may have other endings; there must be one file of each kind.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: of the convolutions: ``float32``, ``bfloat16`` or ``float16``. What follows them is always float32.
-        batch_size: faces at once; halved when the GPU's memory runs out. Results do not depend on it.
-        seed: of the scene patches of the released way.
+        settings: how its networks are run.
         average: of the colours of a map's skin, see ``colour.average_linear``.
     Attributes:
         name: with the beginnings of the three files' SHA-256.
@@ -192,10 +207,7 @@ class TrustAlbedo:
         self,
         folder: str | Path,
         *,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        seed: int = 0,
+        settings: TrustSettings = TrustSettings(),
         average: Average = "median",
     ) -> None:
         check_choice("average", average, AVERAGES)
@@ -213,16 +225,16 @@ class TrustAlbedo:
             "trust",
             albedo.stem.removeprefix(f"{_ALBEDO}_"),
             ".".join(digest[:12] for digest in self.files.values()),
-            dtype=dtype,
-            seed=seed,
+            dtype=settings.dtype,
+            seed=settings.seed,
             average=average,
         )
-        self._seed = seed
+        self._seed = settings.seed
         self._average: Average = average
         self._basis = read_basis(basis)
-        self._device = pick_device(device)
-        self._dtype = pick_dtype(dtype)
-        self._batches = Batches(batch_size, self._device)
+        self._device = pick_device(settings.device)
+        self._dtype = pick_dtype(settings.dtype)
+        self._batches = Batches(settings.batch_size, self._device)
         length = self._basis.directions.shape[1]
         # The albedo's input is the light in three flat channels, then the face.
         self._albedo = self._placed(load_encoder(albedo, _ALBEDO, channels=_LIGHT_SCALES + 3, outputs=length))

@@ -15,12 +15,13 @@ from verism.judges.batching import check_choice
 from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint, VisionOptions
 from verism.judges.vqa.replies import YES_NO, is_yes_no, value_of
 from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
+from verism.records import AnswerNeed
 from verism.services import ServiceOptions
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import AnswerNeed, LoadedImage, Question
+    from verism.records import LoadedImage, Question
 
 __all__ = ["OpenAIVqa", "likelihoods"]
 
@@ -54,6 +55,8 @@ class OpenAIVqa:
     Raises:
         UsageError: a value out of range, a prompt without ``{question}``, or an address that is not safe.
     """
+
+    role = AnswerNeed.role
 
     def __init__(
         self,

@@ -15,11 +15,12 @@ from verism.files import read_rows
 from verism.judges.batching import content_id
 from verism.judges.result_files import PictureNames, picture_name
 from verism.judges.vqa.replies import value_of
+from verism.records import AnswerNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import AnswerNeed, LoadedImage
+    from verism.records import LoadedImage
 
 __all__ = ["AnswerResults"]
 
@@ -35,6 +36,8 @@ class AnswerResults:
         UsageError: no such file, another format, an entry without picture or question, an answer that is no text, a
             probability outside [0, 1], or a question answered twice for a picture.
     """
+
+    role = AnswerNeed.role
 
     def __init__(self, path: Path) -> None:
         rows = read_rows(path, "image_id, question and answer")

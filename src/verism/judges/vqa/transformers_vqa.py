@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError
 from verism.judges.batching import check_choice, judge_name
+from verism.judges.hub import HubOptions
 from verism.judges.vision_language import Ask, Reply, VisionLanguageModel, check_count
 from verism.judges.vqa.replies import is_yes_no, value_of
 from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
+from verism.records import AnswerNeed
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from verism.records import AnswerNeed, LoadedImage, Question
+    from verism.records import LoadedImage, Question
 
 __all__ = ["TransformersVqa"]
 
@@ -54,11 +56,13 @@ class TransformersVqa:
         settings: ``released``: prompt and generation as DALL-Eval's released code has them: the prompt
             ``Question: {question} Answer:`` for every question, 5 beams, at most 30 new tokens, at least 1, penalties
             of length and repetition 1, nothing sampled.
-        revision, device, dtype, batch_size, local_files_only: as in ``VisionLanguageModel``.
+        hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, one that reads no questions, incomplete weights, or a prompt without ``{question}``.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
+
+    role = AnswerNeed.role
 
     def __init__(
         self,
@@ -70,11 +74,7 @@ class TransformersVqa:
         beams: int | None = None,
         max_new_tokens: int | None = None,
         settings: Literal["released"] | None = None,
-        revision: str | None = None,
-        device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 8,
-        local_files_only: bool = False,
+        hub: HubOptions = HubOptions(),
     ) -> None:
         check_prompts(choose, prompt, choice_prompt)
         self._generation: dict[str, float] = {}
@@ -88,15 +88,7 @@ class TransformersVqa:
         self._choose = choose
         self._beams = check_count("beams", 1 if beams is None else beams)
         self._length = check_count("max_new_tokens", 10 if max_new_tokens is None else max_new_tokens)
-        self._model = VisionLanguageModel(
-            id_or_path,
-            task="answers",
-            revision=revision,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            local_files_only=local_files_only,
-        )
+        self._model = VisionLanguageModel(id_or_path, task="answers", hub=hub)
         usual = (_PROMPTS.get(self._model.family, "{question}"),) * 2
         yes_no, choices = CHAT_PROMPTS if self._model.chat else usual
         self._prompt = prompt or yes_no
@@ -112,7 +104,7 @@ class TransformersVqa:
             beams=self._beams,
             max_new_tokens=self._length,
             settings=settings,
-            dtype=None if dtype == "float32" else dtype,
+            dtype=hub.named_dtype,
         )
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:

@@ -5,7 +5,6 @@ Source: Hall et al. 2023, arXiv:2308.06198.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from verism.records import (
     ReferenceSet,
     Score,
     UserImage,
-    schema,
 )
 from verism.suites.base import (
     COSINE,
@@ -46,6 +44,7 @@ from verism.suites.geography.metrics import METRICS
 from verism.suites.geography.prompts import make_prompts
 from verism.suites.geography.selection import DEDUP
 from verism.suites.geography.worlds import FAMILIES, World, read_world, standard_world
+from verism.suites.verdict_table import VerdictRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,6 +109,8 @@ class Geography(Suite):
         limits=LIMITS,
         citation="Hall et al. 2023, DIG In, arXiv:2308.06198",
     )
+    commands: ClassVar[Mapping[str, str]] = {"data check": "verism.suites.geography.cli:check"}
+    published: ClassVar[Mapping[str, str]] = {"digin": "verism.suites.geography.published:digin"}
     judge_roles: ClassVar[tuple[str, ...]] = ("features", "clip")
     options: ClassVar[tuple[Option, ...]] = (
         Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),
@@ -262,7 +263,7 @@ class Geography(Suite):
 
         Pictures that were not drawn, left out as duplicates, or have no usable answer have no value but a reason.
         """
-        rows = _VerdictRows()
+        rows = VerdictRows()
         measured = self.measured(observed)
         for protocol in PROTOCOLS:
             for family in self.families:
@@ -274,7 +275,7 @@ class Geography(Suite):
         return rows.table()
 
     def _manifold_rows(
-        self, rows: _VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]
+        self, rows: VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]
     ) -> None:
         prompt_of = {m.image_id: m.prompt.prompt_id for m in made}
         comparisons = [c for c in measured.comparisons[protocol, family] if c.level in ("region", "object-region")]
@@ -291,7 +292,7 @@ class Geography(Suite):
             reason = m.no_features
             if not reason:
                 reason = "left out as a duplicate" if m.image_id in doubled else f"not drawn; {cells} were"
-            rows.add(m.image_id, m.prompt.prompt_id, protocol, "inside", None, reason, {"region": m.region})
+            rows.add_row(m.image_id, m.prompt.prompt_id, protocol, "inside", None, reason, {"region": m.region})
 
     # ----------------------------------------------------------------------------------------------------- scores
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:  # noqa: ARG002
@@ -446,34 +447,8 @@ class GeographyDollarStreet(Geography):
 SUITE_OF_LAYOUT = {cls.standard: cls.info.name for cls in (Geography, GeographyDollarStreet)}
 
 
-class _VerdictRows:
-    """The table ``verdicts``, column by column: a run has hundreds of thousands of rows."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
-
-    def add(
-        self,
-        image_id: str,
-        prompt_id: str,
-        protocol: str,
-        rule: str,
-        value: float | None,
-        reason: str,
-        detail: Mapping[str, Any],
-    ) -> None:
-        row = (image_id, prompt_id, protocol, rule, value, reason, json.dumps(detail, ensure_ascii=False))
-        for column, entry in zip(self.columns.values(), row):
-            column.append(entry)
-
-    def table(self) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.DataFrame(self.columns, schema=schema("verdicts"))
-
-
 def _comparison_rows(
-    rows: _VerdictRows, c: Comparison, protocol: str, family: str, prompt_of: Mapping[str, str], smallest: int
+    rows: VerdictRows, c: Comparison, protocol: str, family: str, prompt_of: Mapping[str, str], smallest: int
 ) -> None:
     where = " / ".join(str(v) for v in c.group.values())
     place = {"region": c.group["region"], "level": c.level}
@@ -482,23 +457,23 @@ def _comparison_rows(
     if e is None:
         reason = f"undefined: {where} has {n_real} real and {n_made} generated pictures, and needs {smallest} of each"
         for image_id in c.generated_ids:
-            rows.add(image_id, prompt_of[image_id], protocol, "inside", None, reason, place)
+            rows.add_row(image_id, prompt_of[image_id], protocol, "inside", None, reason, place)
         for image_id in c.real_ids:
-            rows.add(image_id, "", protocol, "covered", None, reason, {"family": family, **place})
+            rows.add_row(image_id, "", protocol, "covered", None, reason, {"family": family, **place})
         return
     for i, image_id in enumerate(c.generated_ids):
         inside, distance = bool(e.inside[i]), float(e.nearest_distance[i])
         reason = f"{'inside' if inside else 'outside'} the manifold of {n_real:,} real pictures of {where}"
         nearest = {**place, "nearest": c.real_ids[e.nearest_real[i]], "distance": distance}
-        rows.add(image_id, prompt_of[image_id], protocol, "inside", float(inside), reason, nearest)
+        rows.add_row(image_id, prompt_of[image_id], protocol, "inside", float(inside), reason, nearest)
     for i, image_id in enumerate(c.real_ids):
         n, radius = int(e.n_generated_inside[i]), float(e.real_radii[i])
         reason = f"{n:,} of {n_made:,} generated pictures of {where} lie within its radius"
         detail = {"family": family, **place, "radius": radius}
-        rows.add(image_id, "", protocol, "covered", float(n > 0), reason, detail)
+        rows.add_row(image_id, "", protocol, "covered", float(n > 0), reason, detail)
 
 
-def _similarity_rows(rows: _VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]) -> None:
+def _similarity_rows(rows: VerdictRows, measured: Measured, protocol: str, family: str, made: Sequence[Made]) -> None:
     counted = measured.consistency[protocol, family]
     for m in made:
         s = measured.similarities.get(m.image_id)
@@ -512,7 +487,7 @@ def _similarity_rows(rows: _VerdictRows, measured: Measured, protocol: str, fami
                 value, reason = math.nan, "not drawn, or left out as a duplicate"
             detail = {"region": m.region, "text": text}
             usable = None if math.isnan(value) else value
-            rows.add(m.image_id, m.prompt.prompt_id, protocol, rule, usable, reason, detail)
+            rows.add_row(m.image_id, m.prompt.prompt_id, protocol, rule, usable, reason, detail)
 
 
 def _real_data(standard: str, reference: Path, base: World, tree_tag: str | None) -> RealData:

@@ -24,7 +24,6 @@ from verism.records import (
     RatingTask,
     Scene,
     Score,
-    frame,
 )
 from verism.statistics.intervals import Interval, clustered_proportion, mean_of_independent
 from verism.suites.base import (
@@ -46,6 +45,7 @@ from verism.suites.paintskills.people import accuracy_estimands, rated_class, ra
 from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
+from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,6 +105,11 @@ class PaintSkills(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV",
     )
+    commands: ClassVar[Mapping[str, str]] = {
+        "scenes render": "verism.suites.paintskills.cli:render",
+        "demo": "verism.suites.paintskills.cli:demo",
+    }
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),
@@ -297,7 +302,7 @@ class PaintSkills(Suite):
         judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
         nothing = _no_boxes(self.labels, judges_colors)
         seen = _boxes_by_image(detections, observed.images, self.labels, judges_colors)
-        rows: list[dict[str, Any]] = []
+        rows = VerdictRows()
         for image in observed.images.iter_rows(named=True):
             prompt = observed.prompts[image["prompt_id"]]
             expected = Expected(
@@ -309,13 +314,14 @@ class PaintSkills(Suite):
                     boxes = seen.get(image["image_id"], nothing)
                     decisions = rules.decide(protocol, expected, boxes, self.thresholds)
                 else:
-                    why = "not looked at" if image["state"] == "ok" else f"picture {image['state']}"
-                    note = f": {image['note']}" if image["note"] else ""
+                    why = image_problem(image["state"], image["note"], observed=False) or ""
                     # The rules' names are the same whatever is seen; an empty picture tells which they are.
                     names = [d.rule for d in rules.decide(protocol, expected, nothing, self.thresholds)]
-                    decisions = [Decision(rule=name, value=None, reason=why + note) for name in names]
-                rows += [_verdict_row(image, protocol, d) for d in decisions]
-        return frame("verdicts", rows)
+                    decisions = [Decision(rule=name, value=None, reason=why) for name in names]
+                for d in decisions:
+                    detail = None if d.detail is None else dict(sorted(d.detail.items()))
+                    rows.add_row(image["image_id"], image["prompt_id"], protocol, d.rule, d.value, d.reason, detail)
+        return rows.table()
 
     # -------------------------------------------------------------------------------------------------------- scores
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -515,18 +521,6 @@ def _share(values: Any, clusters: Any) -> Interval:
     if len(values) == 0:
         return Interval(math.nan, math.nan, math.nan)
     return clustered_proportion(np.asarray(values, dtype=np.float64), clusters)
-
-
-def _verdict_row(image: Mapping[str, Any], protocol: str, decision: Decision) -> dict[str, Any]:
-    return {
-        "image_id": image["image_id"],
-        "prompt_id": image["prompt_id"],
-        "protocol": protocol,
-        "rule": decision.rule,
-        "value": decision.value,
-        "reason": decision.reason,
-        "detail": None if decision.detail is None else json.dumps(dict(decision.detail), sort_keys=True),
-    }
 
 
 def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:

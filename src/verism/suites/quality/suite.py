@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
-from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, frame, vectors_of
+from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.base import LIMIT, N_IMAGES, SEED, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
 from verism.suites.quality.metrics import METRICS
 from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
+from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,6 +53,9 @@ SETTINGS = (
     "limit",
     "n_images",
 )
+
+
+NO_PROMPTS = "needs pictures (--images) or prompts for a model (--prompts FILE)"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,6 +135,8 @@ class Quality(Suite):
     pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="inside", metric="precision"),)
 
     def prompts(self) -> Sequence[Prompt]:
+        if not self.listed:
+            raise UsageError(f"{self.name} {NO_PROMPTS}")
         return self.listed
 
     def needs(self) -> Sequence[Need]:
@@ -195,7 +201,7 @@ class Quality(Suite):
             n_images: images per prompt.
 
         Raises:
-            UsageError: neither images nor prompts, or a source that cannot be read as any of the forms.
+            UsageError: neither images nor prompts nor a reference, or a source that cannot be read as any of the forms.
         """
         name = cls.info.name
         opened = None if reference is None else open_reference(reference)
@@ -211,8 +217,10 @@ class Quality(Suite):
             if n_images != 1:
                 raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
             listed, user_images = _own_prompts(name, list_pictures(images))
+        elif reference is not None:
+            listed = []  # only the real images are wanted, for a reference file
         else:
-            raise UsageError(f"{name} needs pictures (--images) or prompts for a model (--prompts FILE)")
+            raise UsageError(f"{name} {NO_PROMPTS}")
         chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
         ids = {p.prompt_id for p in chosen}
         is_file = reference is not None and reference.is_file()
@@ -243,20 +251,19 @@ class Quality(Suite):
         """``inside`` per picture, with the nearest real one; ``covered`` per real picture; table ``verdicts``."""
         sets = _Sets.of(observed)
         if sets.real is None:
-            return frame("verdicts", [])
+            return VerdictRows().table()
         found = _memberships(sets.real, sets.generated, self.k)
         few = (
             f"{len(sets.real)} real and {len(sets.generated)} generated pictures can be used; k = {self.k} needs "
             f"{self.k + 2} of each"
         )
         place = {image_id: row for row, image_id in enumerate(sets.generated_ids)}
-        rows: list[dict[str, Any]] = []
+        rows = VerdictRows()
         for image in observed.images.sort("image_id").iter_rows(named=True):
             at = place.get(image["image_id"])
             value, reason, detail = None, few, None
             if at is None:
-                why = "not looked at" if image["state"] == "ok" else f"picture {image['state']}"
-                reason = why + (f": {image['note']}" if image["note"] else "")
+                reason = image_problem(image["state"], image["note"], observed=False) or few
             elif found is not None:
                 balls, distance = int(found.n_real_balls[at]), float(found.nearest_distance[at])
                 nearest = sets.real_ids[found.nearest_real[at]]
@@ -267,7 +274,7 @@ class Quality(Suite):
                     f"whose own neighbours reach to {radius:.4g}"
                 )
                 detail = {"nearest": nearest, "distance": distance, "n_balls": balls}
-            rows.append(_verdict(image["image_id"], image["prompt_id"], "inside", value, reason, detail))
+            rows.add_row(image["image_id"], image["prompt_id"], "corrected", "inside", value, reason, detail)
         for row, image_id in enumerate(sets.real_ids):
             value, reason, detail = None, few, None
             if found is not None:
@@ -275,8 +282,8 @@ class Quality(Suite):
                 value = float(inside > 0)
                 reason = f"{inside} pictures within {float(found.real_radii[row]):.4g}"
                 detail = {"n_inside": inside}
-            rows.append(_verdict(image_id, "", "covered", value, reason, detail))
-        return frame("verdicts", rows)
+            rows.add_row(image_id, "", "corrected", "covered", value, reason, detail)
+        return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order.
@@ -585,20 +592,6 @@ def _inception(sets: _Sets, add: Callable[..., None]) -> None:
             paper = Interval(result.mean, math.nan, math.nan)
     add("inception_score", "corrected", whole, unit="classes")
     add("inception_score", "paper", paper, unit="classes")
-
-
-def _verdict(
-    image_id: str, prompt_id: str, rule: str, value: float | None, reason: str, detail: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    return {
-        "image_id": image_id,
-        "prompt_id": prompt_id,
-        "protocol": "corrected",
-        "rule": rule,
-        "value": value,
-        "reason": reason,
-        "detail": None if detail is None else json.dumps(dict(detail), sort_keys=True),
-    }
 
 
 def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[UserImage]]:

@@ -1,0 +1,96 @@
+"""The judges of skin tone that can be named: who finds the faces, how their colour is measured, and TRUST if wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from verism.errors import UsageError
+from verism.judges.skin_tone.alignment import FanFaces
+from verism.judges.skin_tone.cascade import CascadeFaces
+from verism.judges.skin_tone.faces import FaceFinder
+from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholePicture
+from verism.judges.skin_tone.networks import OnnxFaces
+from verism.judges.skin_tone.trust import TrustAlbedo, TrustSettings
+from verism.options import INLINE
+
+__all__ = ["cascade", "fan", "onnx", "picture"]
+
+
+def cascade(
+    *,
+    finder: Annotated[CascadeFaces, INLINE],
+    skin: SkinSettings = SkinSettings(),
+    trust: Path | None = None,
+    networks: TrustSettings = TrustSettings(),
+) -> SkinToneJudge:
+    """Faces by OpenCV's cascades.
+
+    Args:
+        finder: of faces.
+        skin: how their colour is measured.
+        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        networks: how TRUST's networks are run.
+    """
+    return _judge(finder, skin, trust, networks)
+
+
+def onnx(
+    finder: Annotated[OnnxFaces, INLINE],
+    *,
+    skin: SkinSettings = SkinSettings(),
+    trust: Path | None = None,
+    networks: TrustSettings = TrustSettings(),
+) -> SkinToneJudge:
+    """Faces by a detector in an ONNX file.
+
+    Args:
+        finder: of faces.
+        skin: how their colour is measured.
+        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        networks: how TRUST's networks are run.
+    """
+    return _judge(finder, skin, trust, networks)
+
+
+def fan(
+    *,
+    finder: Annotated[FanFaces, INLINE],
+    skin: SkinSettings = SkinSettings(),
+    trust: Path | None = None,
+    networks: TrustSettings = TrustSettings(),
+) -> SkinToneJudge:
+    """Faces by the ``face-alignment`` package.
+
+    Args:
+        finder: of faces.
+        skin: how their colour is measured.
+        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        networks: how TRUST's networks are run.
+    """
+    return _judge(finder, skin, trust, networks)
+
+
+def picture(
+    *,
+    skin: SkinSettings = SkinSettings(),
+    trust: Path | None = None,
+    networks: TrustSettings = TrustSettings(),
+) -> SkinToneJudge:
+    """No faces: the whole image is measured.
+
+    Args:
+        skin: how its colour is measured.
+        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        networks: how TRUST's networks are run.
+    """
+    return _judge(WholePicture(), skin, trust, networks)
+
+
+def _judge(finder: FaceFinder, skin: SkinSettings, trust: Path | None, networks: TrustSettings) -> SkinToneJudge:
+    if trust is not None:
+        return SkinToneJudge(finder, skin, albedo=TrustAlbedo(trust, settings=networks, average=skin.average))
+    if replace(networks, device=None) != TrustSettings():
+        raise UsageError("dtype, batch_size and seed are those of TRUST's networks; name its files with trust=FOLDER")
+    return SkinToneJudge(finder, skin)
