@@ -387,7 +387,7 @@ def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
         (["run", "paintskills", "--model", "oracle", "--size", "8", "--out", "x"], "--size must be 64 to 2048"),
         (
             ["run", "paintskills", "--model", "oracle", "--threshold", "7", "--out", "x"],
-            "7.0 is not in the range 0<=x<=1",
+            "not in the range 0<=x<=1",
         ),
         (["run", "paintskills", "--model", "oracle", "--detector", "bultin", "--out", "x"], "Did you mean builtin?"),
         (["run", "paintskills", "--images", "nowhere", "--out", "x"], "no such folder or manifest"),

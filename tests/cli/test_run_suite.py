@@ -12,10 +12,6 @@ from verism.suites.catalogue import SUITES, suite_class
 COMMON = {"--model", "--images", "--out", "--seed", "--rule", "--threshold", "--dry-run", "--json", "--retry", "--help"}
 
 
-def flags_of(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
-
-
 def own_flags(name: str) -> set[str]:
     suite = suite_class(name)
     return {o.command_line for o in suite.options} | {r.flag for r in suite.rules if r.flag}
