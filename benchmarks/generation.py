@@ -122,6 +122,7 @@ def bare_job(
 
 def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     from verism.generators.diffusers_pipeline import DiffusersGenerator, Loading, Sampling
+    from verism.manifest import RunSettings
     from verism.pipeline.local import run_pictures
     from verism.store import Run
 
@@ -136,7 +137,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     numbers = iter(range(10**6))
 
     def run() -> None:
-        run_pictures(Run.start(folder / f"run-{next(numbers)}", {"suite": "speed"}), requests, generator, [])
+        run_pictures(Run.start(folder / f"run-{next(numbers)}", RunSettings(suite="speed")), requests, generator, [])
 
     def alone() -> None:
         for result in generator.generate(requests):

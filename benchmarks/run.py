@@ -41,7 +41,7 @@ LIMIT_GENERATOR = 1.5  # seconds
 def scenes(count: int) -> Sequence[Scene]:
     from verism.suites.paintskills.suite import PaintSkills
 
-    return PaintSkills.standard("paintskills", limit=count, seed=5).scenes
+    return PaintSkills.standard(limit=count, seed=5).scenes
 
 
 # ------------------------------------------------------------------------------------------------------------- renderer
@@ -69,13 +69,14 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     from verism import api
     from verism.generators.folder import FolderGenerator, match_pictures
     from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, letterbox
+    from verism.manifest import RunSettings
     from verism.pipeline.local import make_requests, run_pictures
     from verism.records import LoadedImage
     from verism.store import Run
     from verism.suites.paintskills.suite import PaintSkills
 
     judge = BuiltinDetector(options.detector, threads=options.threads, batch_size=BATCH)
-    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    suite = PaintSkills.standard(limit=options.pictures, seed=5)
     pictures = paint(suite.scenes)
     (need,) = suite.needs()
     images = [
@@ -97,7 +98,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
         requests = make_requests(suite.prompts(), 5)
 
         def pipeline() -> None:
-            run = Run.start(folder / f"run-{next(number)}", {"suite": suite.name})
+            run = Run.start(folder / f"run-{next(number)}", RunSettings(suite=suite.name))
             run_pictures(run, requests, FolderGenerator(matching), [(judge, need)])
 
         def whole() -> None:
@@ -134,7 +135,7 @@ def generator(options: argparse.Namespace) -> list[Measured]:
     from verism.suites.paintskills.suite import PaintSkills
 
     model = BuiltinGenerator(options.generator, size=SIZE, threads=options.threads)
-    suite = PaintSkills.standard("paintskills", limit=options.pictures, seed=5)
+    suite = PaintSkills.standard(limit=options.pictures, seed=5)
     asked = make_requests(suite.prompts(), 5)
     painter = ScenePainter(SIZE)
     n, rows = len(asked), model.batch_size

@@ -21,9 +21,12 @@ import pytest
 
 import verism
 from verism.cli.main import cli
+from verism.manifest import canonical_suite_name
 from verism.options import build
 from verism.records import TABLES
-from verism.registry import BARE, GENERATORS, JUDGES, SUITES, Spec
+from verism.registry import BARE, GENERATORS, JUDGES, Spec
+from verism.suites.catalogue import SUITES
+from verism.terminal import LazyCommand
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -236,9 +239,14 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def all_commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(command, LazyCommand):
+        command = command.loaded()
     yield path, command
     if isinstance(command, click.Group):
-        for name, sub in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            sub = command.get_command(context, name)
+            assert sub is not None, (*path, name)
             yield from all_commands(sub, (*path, name))
 
 
@@ -251,14 +259,14 @@ def check_command(words: list[str]) -> None:
         assert rest, f"verism {' '.join(words)}: which command?"
         found = command.get_command(context, rest[0])
         assert found is not None, f"verism {' '.join(words)}: there is no command {rest[0]!r}"
-        command = found
+        command = found.loaded() if isinstance(found, LazyCommand) else found
         rest = rest[1:]
     try:
         parsed = command.make_context(command.name, rest, parent=context).params
     except click.ClickException as err:
         pytest.fail(f"verism {' '.join(words)}: {err.format_message()}")
     if "suite" in parsed:
-        assert parsed["suite"] in SUITES, f"verism {' '.join(words)}"
+        assert canonical_suite_name(parsed["suite"]) in SUITES, f"verism {' '.join(words)}"
     for option, known in (("model", GENERATORS), *JUDGES.items()):
         if "suite" in parsed and parsed.get(option) and option not in BARE:
             assert Spec.parse(parsed[option]).kind in known, f"verism {' '.join(words)}"
@@ -282,7 +290,7 @@ def test_commands_and_options_in_running_text_exist(path):
             continue  # a program's own options
         if words[:1] == ["verism"] and len(words) > 1 and words[1].islower():
             assert (words[1],) in commands, f"{document_id(path)}: {code}"
-            if isinstance(commands[(words[1],)], click.Group) and len(words) > 2:
+            if isinstance(commands[(words[1],)], click.Group) and len(words) > 2 and words[2] != "SUITE":
                 assert tuple(words[1:3]) in commands, f"{document_id(path)}: {code}"
         for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", code):
             assert option in options, f"{document_id(path)}: {code}"
@@ -339,6 +347,7 @@ def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
     names: dict[str, Any] = {}
     exec(block, names)
     run = verism.evaluate(
+        "paintskills",
         model=build(names["Grey"]),
         detector=build(names["Blind"]),
         out=tmp_path / "run",

@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError, VerismError
+from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, Scene, SceneObject, Score, frame
 from verism.store import TRUTH, Run, SettingsChanged, score_records, slug
 
-SETTINGS = {"suite": "paintskills", "seed": 0, "generator": "images:x", "nested": {"a": 1, "b": [1, 2]}}
+SETTINGS = RunSettings(
+    suite="paintskills", generator="images:x", suite_settings={"a": 1, "nested": {"b": [1, 2], "c": 0}}
+)
 
 
 def image_rows(*ids: str, state: str = "ok") -> pl.DataFrame:
@@ -39,22 +42,23 @@ def run(tmp_path) -> Run:
 
 # -------------------------------------------------------------------------------------------------------------- opening
 def test_a_run_is_resumed_with_the_same_settings(run):
-    again = Run.start(run.path, dict(reversed(SETTINGS.items())))
+    again = Run.start(run.path, replace(SETTINGS, suite_settings=dict(reversed(SETTINGS.suite_settings.items()))))
     assert again.manifest == run.manifest
-    assert run.manifest["schema_version"] == 1
-    assert run.manifest["environment"]["packages"]["numpy"]
+    assert json.loads((run.path / "manifest.json").read_text())["schema_version"] == 2
+    assert run.manifest.environment.packages["numpy"]
 
 
 def test_other_settings_are_refused_and_each_difference_named(run):
-    changed = SETTINGS | {"seed": 3, "nested": {"a": 1, "b": [1, 5]}, "extra": True}
+    changed = replace(SETTINGS, seed=3, suite_settings={"a": 1, "nested": {"b": [1, 5], "c": 0}, "extra": True})
     with pytest.raises(SettingsChanged) as err:
         Run.start(run.path, changed)
     text = str(err.value)
     assert "seed: 0 there, 3 now" in text
-    assert "nested.b: [1, 2] there, [1, 5] now" in text
-    assert "extra: None there, True now" in text
-    assert "suite" not in text
-    assert "nested.a" not in text
+    assert "suite_settings.nested.b: [1, 2] there, [1, 5] now" in text
+    assert "suite_settings.extra: None there, True now" in text
+    assert "suite:" not in text
+    assert "suite_settings.a" not in text
+    assert "nested.c" not in text
 
 
 def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path):
@@ -68,7 +72,7 @@ def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path):
 
 def test_an_empty_directory_and_one_killed_at_its_first_file_are_taken(tmp_path):
     (tmp_path / ".manifest.json.17.ab.tmp").write_text('{"schema_ver')
-    assert Run.start(tmp_path, SETTINGS).manifest["settings"] == SETTINGS
+    assert Run.start(tmp_path, SETTINGS).manifest.settings == SETTINGS
 
 
 def test_opening_what_is_no_run(tmp_path):
@@ -91,17 +95,21 @@ def test_damaged_manifests_are_named(run, content):
 
 def test_other_schema_versions_are_refused_by_number(run):
     manifest = json.loads((run.path / "manifest.json").read_text())
-    (run.path / "manifest.json").write_text(json.dumps(manifest | {"schema_version": 2}))
-    with pytest.raises(UsageError, match="run schema 2; this version of verism reads schema 1"):
+    (run.path / "manifest.json").write_text(json.dumps(manifest | {"schema_version": 3}))
+    with pytest.raises(UsageError, match="run schema 3; this version of verism reads schemas 1 and 2"):
         Run.open(run.path)
 
 
-def test_notes_add_up_and_do_not_enter_the_settings(run):
-    run.note(a=1)
-    run.note(b=[2])
+def test_what_is_noted_adds_up_and_does_not_enter_the_settings(run):
+    run.note_scoring(judges={"detector": "j@1"})
+    run.note_scoring(rules={"threshold": 0.5}, remarks=["few images"])
+    run.note_generator({"revision": "abc"})
     again = Run.start(run.path, SETTINGS)
-    assert again.manifest["notes"] == {"a": 1, "b": [2]}
-    assert again.manifest["settings_hash"] == run.manifest["settings_hash"]
+    assert again.manifest.scoring == Scoring(
+        judges={"detector": "j@1"}, rules={"threshold": 0.5}, remarks=("few images",)
+    )
+    assert again.manifest.generator == {"revision": "abc"}
+    assert again.manifest.settings.hash() == SETTINGS.hash()
 
 
 # -------------------------------------------------------------------------------------------------------------- prompts

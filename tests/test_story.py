@@ -32,9 +32,9 @@ import verism
 from verism.cli.main import cli
 from verism.generators.scripted import detections_of
 from verism.records import LoadedImage, Need, Request, Result, frame
-from verism.registry import make_suite
 from verism.statistics.agreement import krippendorff_alpha
 from verism.statistics.intervals import wilson
+from verism.suites.catalogue import make_suite
 
 ERROR, OTHER_ERROR = 0.3, 0.1  # of the painter, in the run that people see and in another one
 MISSES, DREAMS = 0.25, 0.05  # of the judge: pictures where it overlooks an object, and where it sees one too many
@@ -61,7 +61,7 @@ class OneTooMany:
 
     def __init__(self, error: float, seed: int) -> None:
         suite = make_suite("paintskills", skills=["count"], limit=4)
-        self.classes, self.colors = tuple(suite.shapes), tuple(suite.colors)
+        self.classes, self.colors = tuple(suite.classes), tuple(suite.colors)
         self.painter = PixelPainter(self.classes, self.colors)
         self.error, self.seed = error, seed
         self.name = f"one-too-many@{error}"

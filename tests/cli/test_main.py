@@ -170,7 +170,7 @@ def test_a_limit_can_be_changed_afterwards(verism, runs, tmp_path):
     assert "spatial" in table.out
     wrong = verism("score", tmp_path / "R", "--threshold", 7)
     assert (wrong.code, wrong.out) == (2, "")
-    assert "between 0 and 1, got 7" in wrong.err
+    assert "threshold_corrected is a number, between 0 and 1; got 7" in wrong.err
     assert verism("score", tmp_path / "R", "--detector", "nobody").code == 2
 
 
@@ -363,13 +363,13 @@ def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
     done = verism(*command, "--out", tmp_path / "new", "--dry-run", "--json")
     assert (done.code, done.err) == (0, "")
     assert done.json["prompts"] == 10
-    assert done.json["pictures"] == 20
-    assert done.json["pictures_per_skill"] == {"object": 10, "count": 10}
-    assert done.json["pictures_done"] == 0
+    assert done.json["images"] == 20
+    assert done.json["images_by_group"] == {"object": 10, "count": 10}
+    assert done.json["images_done"] == 0
     assert not (tmp_path / "new").exists()
-    assert "20 pictures for 10 prompts of paintskills" in verism(*command, "--dry-run").out
+    assert "20 images for 10 prompts of paintskills" in verism(*command, "--dry-run").out
     there = verism("run", "paintskills", "--scenes", data / "D", "--out", runs / "R", "--dry-run", "--json")
-    assert there.json["pictures_done"] == 5
+    assert there.json["images_done"] == 5
 
 
 # ---------------------------------------------------------------------------------------------------------- wrong usage
@@ -381,11 +381,14 @@ def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
         (["run", "paintskills", "--limt", "3"], "No such option"),
         (["run", "paintskills", "--limit", "0", "--dry-run"], "--limit"),
         (["run", "paintskills", "--model", "oracle"], "--out is missing"),
-        (["run", "paintskills", "--out", "x"], "either a model (--model) or pictures (--images)"),
-        (["run", "paintskills", "--model", "oracle", "--images", "y", "--out", "x"], "not both"),
+        (["run", "paintskills", "--out", "x"], "either a model (--model) or images (--images)"),
+        (["run", "paintskills", "--model", "oracle", "--images", "y", "--out", "x"], "exactly one of the two"),
         (["run", "paintskills", "--model", "orcale", "--out", "x"], "Did you mean oracle?"),
         (["run", "paintskills", "--model", "oracle", "--size", "8", "--out", "x"], "--size must be 64 to 2048"),
-        (["run", "paintskills", "--model", "oracle", "--threshold", "7", "--out", "x"], "between 0 and 1, got 7"),
+        (
+            ["run", "paintskills", "--model", "oracle", "--threshold", "7", "--out", "x"],
+            "not in the range 0<=x<=1",
+        ),
         (["run", "paintskills", "--model", "oracle", "--detector", "bultin", "--out", "x"], "Did you mean builtin?"),
         (["run", "paintskills", "--images", "nowhere", "--out", "x"], "no such folder or manifest"),
         (["run", "paintskills", "--scenes", "nowhere", "--dry-run"], "no PaintSkills scenes in nowhere"),
@@ -483,9 +486,9 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     done = process("run", "paintskils", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills-v1? "
-        "There are: paintskills, paintskills-v1, geography, geography-dollarstreet, quality, "
-        "gender_presentation, social_bias, social_bias_v1, alignment\n"
+        "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills_v1? "
+        "There are: paintskills, paintskills_v1, geography, geography_dollarstreet, quality, "
+        "gender_presentation, social_bias, social_bias_v1, alignment; use: verism run SUITE\n"
     )
 
 

@@ -106,7 +106,7 @@ def test_from_pictures_to_report(finished, in_process, monkeypatch):
                 pytest.approx(sum(told) / len(told)), len(told), 4 - len(told),
             )  # fmt: skip
         tones = [r["value"] for r in by_rule["tone"] if r["value"] is not None]
-        covered = one(scores, "coverage", protocol, axis="tone", of="pictures")
+        covered = one(scores, "usable_share", protocol, axis="tone", of="pictures")
         assert covered["value"] == pytest.approx(len(tones) / 12)
         shares = [one(scores, "class_share", protocol, axis="tone", **{"class": str(t)})["value"] for t in range(1, 11)]
         assert shares == pytest.approx([tones.count(t) / len(tones) for t in range(1, 11)])
@@ -147,7 +147,7 @@ def test_without_opencv_tones_are_left_out_and_that_is_said(in_process, pictures
     code, shown, err = in_process("score", tmp_path / "run")
     assert code == 0
     said = " ".join((shown + err).split()).replace("_", "-")
-    assert "not measured, for nobody was named to look: --skin-tone" in said
+    assert "not measured, as no judge was named: --skin-tone" in said
     # Named, it is asked for, and there is no way around OpenCV.
     monkeypatch.setitem(sys.modules, "cv2", None)
     code, _, err = in_process(*command[:-1], tmp_path / "named", "--skin-tone", "cascade")

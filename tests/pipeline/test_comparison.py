@@ -4,12 +4,15 @@ import json
 from dataclasses import replace
 
 import pytest
-from verism.pipeline.comparing import compare_runs, compare_scores
 
 from verism import api
 from verism.errors import UsageError
+from verism.manifest import RunSettings
+from verism.pipeline.comparison import Difference, compare_images, compare_scores, same_outcome
 from verism.records import Prompt, Score, frame
+from verism.specs import Pairing
 from verism.store import Run
+from verism.suites.paintskills.suite import PaintSkills
 
 
 def prompt(prompt_id: str, skill: str, **changes) -> Prompt:
@@ -19,7 +22,7 @@ def prompt(prompt_id: str, skill: str, **changes) -> Prompt:
 
 def make(path, verdicts: dict[str, list[float | None]], *, protocols=("corrected",), edit=lambda p: p) -> Run:
     """A run whose n-th prompt of a skill was right (1), wrong (0) or without an answer (None)."""
-    run = Run.start(path, {"suite": "paintskills"})
+    run = Run.start(path, RunSettings(suite="paintskills"))
     asked = {f"{skill}_{n}": (skill, value) for skill, values in verdicts.items() for n, value in enumerate(values)}
     run.write_prompts([edit(prompt(i, skill)) for i, (skill, _) in asked.items()])
     rows = [
@@ -32,6 +35,11 @@ def make(path, verdicts: dict[str, list[float | None]], *, protocols=("corrected
     return run
 
 
+def paired(a: Run, b: Run, **options) -> list[Difference]:
+    """The differences image by image, as PaintSkills pairs them."""
+    return compare_images(a, b, PaintSkills.pairings, **options)
+
+
 @pytest.fixture
 def pair(tmp_path):
     # object: 8 prompts, B gains 6 and loses none. count: 5 prompts, B gains all. spatial: B loses its only one.
@@ -41,7 +49,7 @@ def pair(tmp_path):
 
 
 def test_differences_worked_by_hand(pair):
-    overall, count, obj, spatial = compare_runs(*pair)
+    overall, count, obj, spatial = paired(*pair)
     assert [d.group for d in (overall, count, obj, spatial)] == [
         {},
         {"skill": "count"},
@@ -68,7 +76,7 @@ def test_differences_worked_by_hand(pair):
 
 def test_swapping_the_runs_turns_every_sign(pair):
     a, b = pair
-    for there, back in zip(compare_runs(a, b), compare_runs(b, a)):
+    for there, back in zip(paired(a, b), paired(b, a)):
         assert back.difference == pytest.approx(-there.difference)
         assert back.ci_low == pytest.approx(-there.ci_high, nan_ok=True)
         assert back.p_value == pytest.approx(there.p_value)
@@ -76,15 +84,37 @@ def test_swapping_the_runs_turns_every_sign(pair):
 
 
 def test_a_run_against_itself(pair):
-    for d in compare_runs(pair[0], pair[0]):
-        assert (d.difference, d.p_value) == (0.0, 1.0)
+    for d in paired(pair[0], pair[0]):
+        assert (d.difference, d.ci_low, d.ci_high, d.p_value, d.p_holm) == (0.0, 0.0, 0.0, 1.0, 1.0)
+
+
+def test_runs_with_the_same_images_and_verdicts_differ_by_exactly_zero(tmp_path):
+    """A copy is the same outcome, a run with other images is not, though its verdicts are the same."""
+    verdicts = {"object": [1, 0, 1, 0], "count": [1, 1, 0, 0]}
+    runs = []
+    for name, content in (("a", "x"), ("copy", "x"), ("other", "y")):
+        run = make(tmp_path / name, verdicts)
+        rows = [
+            {"image_id": f"{p.prompt_id}#0", "prompt_id": p.prompt_id, "index": 0, "state": "ok", "sha256": content}
+            for p in run.prompts()
+        ]
+        run.append("images", frame("images", rows))
+        run.write_scores([measured(0.5, 0.4, 0.6)])
+        runs.append(run)
+    a, copy, other = runs
+    assert same_outcome(a, copy)
+    assert not same_outcome(a, other)
+    for row in (*paired(a, copy), *compare_scores(a, copy)):
+        assert (row.difference, row.ci_low, row.ci_high, row.p_value) == (0.0, 0.0, 0.0, 1.0)
+    (row,) = compare_scores(a, other)
+    assert (row.difference, row.ci_low < 0 < row.ci_high) == (0.0, True)
 
 
 def test_pictures_without_a_partner_are_counted(tmp_path):
     # object_1: no answer in A; object_2: none in B; object_3: none in either; object_4 and count_0: only B asked.
     a = make(tmp_path / "a", {"object": [1, None, 0, None]})
     b = make(tmp_path / "b", {"object": [0, 1, None, None, 1], "count": [1]})
-    overall, count, obj = compare_runs(a, b)
+    overall, count, obj = paired(a, b)
     assert (obj.n_pairs, obj.n_unpaired, obj.difference) == (1, 4, -1.0)
     assert (count.n_pairs, count.n_unpaired) == (0, 1)
     assert (overall.n_pairs, overall.n_unpaired, overall.difference) == (1, 5, -1.0)
@@ -96,8 +126,8 @@ def test_pictures_without_a_partner_are_counted(tmp_path):
 def test_protocols_are_compared_one_by_one(tmp_path):
     both = {"protocols": ("released", "corrected")}
     a, b = make(tmp_path / "a", {"object": [0, 1]}, **both), make(tmp_path / "b", {"object": [1, 1]}, **both)
-    assert [d.protocol for d in compare_runs(a, b)] == ["released", "released", "corrected", "corrected"]
-    assert {d.protocol for d in compare_runs(a, b, protocol="released")} == {"released"}
+    assert [d.protocol for d in paired(a, b)] == ["released", "released", "corrected", "corrected"]
+    assert {d.protocol for d in paired(a, b, protocol="released")} == {"released"}
 
 
 def test_other_facets(tmp_path):
@@ -107,26 +137,98 @@ def test_other_facets(tmp_path):
 
     a = make(tmp_path / "a", {"count": [0, 0, 1, 1]}, edit=edit)
     b = make(tmp_path / "b", {"count": [1, 1, 1, 0]}, edit=edit)
-    _, one, two = compare_runs(a, b, by="count")
+    _, one, two = paired(a, b, by="count")
     assert (one.group, one.difference) == ({"count": 1}, 1.0)
     assert (two.group, two.difference) == ({"count": 2}, -0.5)
     with pytest.raises(UsageError, match=r"no prompt has the facet 'object'"):
-        compare_runs(a, b, by="object")
+        paired(a, b, by="object")
 
 
 def test_runs_that_cannot_be_paired_are_refused(tmp_path):
     a = make(tmp_path / "a", {"object": [1, 1]})
     with pytest.raises(UsageError, match="no prompt in common"):
-        compare_runs(a, make(tmp_path / "b", {"count": [1, 1]}))
+        paired(a, make(tmp_path / "b", {"count": [1, 1]}))
     with pytest.raises(UsageError, match=r"'object_0' reads 'object_0' in .* and 'other' in .*cannot be paired"):
-        compare_runs(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
+        paired(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
     with pytest.raises(UsageError, match="cannot be paired"):
-        compare_runs(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
+        paired(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
+
+
+# --------------------------------------------------------------------------------------- several verdicts of one image
+def detailed(path, rows, groups=("man", "woman")) -> Run:
+    """A run of four prompts, two of each group; ``rows``: prompt number, detail, value."""
+    run = Run.start(path, RunSettings(suite="mine"))
+    run.write_prompts(
+        [Prompt(prompt_id=f"p{n}", suite="mine", text=f"p{n}", facets={"group": groups[n // 2]}) for n in range(4)]
+    )
+    verdicts = [
+        {"image_id": f"p{n}#0", "prompt_id": f"p{n}", "protocol": "corrected", "rule": "seen", "value": value,
+         "reason": "", "detail": json.dumps(detail)}
+        for n, detail, value in rows
+    ]  # fmt: skip
+    run.write_verdicts(frame("verdicts", verdicts))
+    return run
+
+
+def worn(tie, boots, of="vqa"):
+    """What four images show of two attributes."""
+    return [
+        (n, {"attribute": name, "by": of}, value)
+        for name, values in (("tie", tie), ("boots", boots))
+        for n, value in enumerate(values)
+    ]
+
+
+def test_verdicts_of_one_image_are_paired_by_their_key(tmp_path):
+    a = detailed(tmp_path / "a", worn([0, 0, 0, 0], [1, 1, 1, 1]))
+    # In another order of rows, and with a third attribute that only B was asked about.
+    rows = [*reversed(worn([1, 1, 1, 0], [1, 1, 0, 0])), (0, {"attribute": "hat", "by": "vqa"}, 1)]
+    b = detailed(tmp_path / "b", rows)
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",))
+    found = {d.group["attribute"]: d for d in compare_images(a, b, [pairing])}
+    assert (found["tie"].difference, found["tie"].n_pairs) == (0.75, 4)
+    assert (found["boots"].difference, found["boots"].n_pairs) == (-0.5, 4)
+    assert (found["hat"].n_pairs, found["hat"].n_unpaired) == (0, 1)
+
+
+def test_verdicts_with_other_details_are_not_compared(tmp_path):
+    a = detailed(tmp_path / "a", [*worn([0] * 4, [0] * 4), *worn([1] * 4, [1] * 4, of="clip")])
+    b = detailed(tmp_path / "b", [*worn([1] * 4, [0] * 4), *worn([1] * 4, [1] * 4, of="clip")])
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",), where={"by": "vqa"}, group={"by": "vqa"})
+    rows = compare_images(a, b, [pairing])
+    assert [(d.group, d.difference, d.n_pairs) for d in rows] == [
+        ({"by": "vqa", "attribute": "boots"}, 0.0, 4),
+        ({"by": "vqa", "attribute": "tie"}, 1.0, 4),
+    ]
+
+
+def test_indicator_counts_verdicts_that_have_a_detail_and_leaves_unusable_ones_out(tmp_path):
+    def faces(classes):
+        return [(n, {"class": c}, None if c is None else 7.0) for n, c in enumerate(classes)]
+
+    a = detailed(tmp_path / "a", faces(["male", "female", "female", None]))
+    b = detailed(tmp_path / "b", faces(["male", "male", "male", "male"]))
+    pairing = Pairing(rule="seen", metric="class_share", indicator={"class": "male"}, group={"class": "male"})
+    (row,) = compare_images(a, b, [pairing])
+    assert row.group == {"class": "male"}
+    assert (row.value_a, row.value_b) == (pytest.approx(1 / 3), 1.0)
+    assert (row.n_pairs, row.n_unpaired) == (3, 1)
+
+
+def test_facets_that_split_are_never_averaged_over(tmp_path):
+    a = detailed(tmp_path / "a", worn([0, 0, 1, 1], [0] * 4))
+    b = detailed(tmp_path / "b", worn([1, 1, 0, 1], [0] * 4))
+    pairing = Pairing(rule="seen", metric="share", key=("attribute",), where={"attribute": "tie"}, split=("group",))
+    rows = compare_images(a, b, [pairing])
+    assert [(d.group, d.difference) for d in rows] == [
+        ({"group": "man", "attribute": "tie"}, 1.0),
+        ({"group": "woman", "attribute": "tie"}, -0.5),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- measures, unpaired
 def scored(path, *scores: Score) -> Run:
-    run = Run.start(path, {"suite": "geography"})
+    run = Run.start(path, RunSettings(suite="geography"))
     run.write_scores(scores)
     return run
 
@@ -167,12 +269,12 @@ def test_objects_are_compared_when_asked_for_and_scores_without_interval_never(t
     both = [measured(0.5, 0.4, 0.6, object="car", region="Africa"), measured(0.88, nan, nan, "expected_coverage")]
     a, b = scored(tmp_path / "a", *both), scored(tmp_path / "b", *both)
     with pytest.raises(UsageError, match="no score with an interval in common"):
-        compare_scores(a, b)
-    assert [row.group["object"] for row in compare_scores(a, b, by="object")] == ["car"]
+        compare_scores(a, b, detail=("object",))
+    assert [row.group["object"] for row in compare_scores(a, b, by="object", detail=("object",))] == ["car"]
 
 
 def test_runs_of_other_suites_are_not_compared(tmp_path):
     a = scored(tmp_path / "a", measured(0.8, 0.7, 0.9))
-    b = Run.start(tmp_path / "b", {"suite": "quality"})
+    b = Run.start(tmp_path / "b", RunSettings(suite="quality"))
     with pytest.raises(UsageError, match=r"is a run of geography and .* of quality"):
         api.compare(a, b)

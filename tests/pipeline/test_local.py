@@ -15,6 +15,7 @@ from PIL import Image
 
 from verism.errors import VerismError
 from verism.imaging import encode_png
+from verism.manifest import RunSettings
 from verism.pipeline import local
 from verism.pipeline.local import make_requests, observe_pictures, picture_seed, run_pictures
 from verism.pipeline.scoring import score_run
@@ -52,7 +53,7 @@ def small_batches(monkeypatch):
 @pytest.fixture
 def start(tmp_path, suite, prompts):
     def make(name: str = "run") -> Run:
-        run = Run.start(tmp_path / name, {"suite": suite.name, "seed": 5})
+        run = Run.start(tmp_path / name, RunSettings(suite=suite.name, seed=5))
         run.write_prompts(prompts)
         return run
 
@@ -191,9 +192,9 @@ from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 local.BATCH = 4
 run = Run.open(Path({run!r}))
-suite = PaintSkills.from_prompts("paintskills", run.prompts())
-painter = PixelPainter(tuple(suite.shapes), suite.colors)
-made = ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors, error=0.5)
+suite = PaintSkills.reopen({{}}, run.prompts())
+painter = PixelPainter(tuple(suite.classes), suite.colors)
+made = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.5)
 calls = []
 def die(images):
     calls.append(len(images))
@@ -452,7 +453,7 @@ def test_seeds_do_not_depend_on_what_else_is_asked_for(prompts):
 def test_a_smaller_run_is_part_of_a_larger_one(tmp_path, suite, prompts, scripted):
     runs = []
     for name, asked in (("few", prompts[4:9]), ("all", prompts)):
-        run = Run.start(tmp_path / name, {"suite": suite.name})
+        run = Run.start(tmp_path / name, RunSettings(suite=suite.name))
         run.write_prompts(asked)
         runs.append(finish(run, suite, scripted(0.5)))
     few, every = (r.read("images") for r in runs)

@@ -8,6 +8,7 @@ from fakes import ColourFeatures, ColourWords
 
 from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png
+from verism.manifest import RunSettings
 from verism.pipeline import reference as stage
 from verism.pipeline.local import observe_texts
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
@@ -35,7 +36,7 @@ def pictures(tmp_path) -> ReferenceSet:
 
 @pytest.fixture
 def run(tmp_path) -> Run:
-    return Run.start(tmp_path / "run", {"suite": "quality", "seed": 0})
+    return Run.start(tmp_path / "run", RunSettings(suite="quality"))
 
 
 def test_every_picture_keeps_its_place_and_those_that_can_be_read_are_looked_at(run, pictures):
@@ -95,13 +96,13 @@ def test_features_made_before_are_used_and_those_of_another_judge_refused(run, p
     take_in_reference(run, pictures, judge)
     shared = reference_set(run, judge.name, "shared")
     assert [p.image_id for p in shared.pictures] == [f"real/{n}" for n in range(5)]
-    other = Run.start(tmp_path / "other", {"suite": "quality", "seed": 0})
+    other = Run.start(tmp_path / "other", RunSettings(suite="quality"))
     fresh = ColourFeatures()
     assert take_in_reference(other, shared, fresh) == []
     take_in_reference(other, shared, fresh)
     assert fresh.seen == []
     assert other.read("reference_features", judge.name).equals(run.read("reference_features", judge.name))
-    third = Run.start(tmp_path / "third", {"suite": "quality", "seed": 0})
+    third = Run.start(tmp_path / "third", RunSettings(suite="quality"))
     with pytest.raises(UsageError, match="holds features by mean-colour@1, and the pictures would be seen by other@1"):
         take_in_reference(third, shared, ColourFeatures("other@1"))
 

@@ -9,12 +9,13 @@ from fakes import PixelJudge, PixelPainter
 
 from verism.errors import UsageError
 from verism.generators.scripted import MISTAKES, detections_of, spoil
+from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.scoring import score_run
 from verism.records import Observed, Scene, frame
 from verism.store import Run
 from verism.suites.paintskills.scenes import prompt_of
-from verism.suites.paintskills.suite import PaintSkills
+from verism.suites.paintskills.suite import PaintSkills, PaintSkillsV1
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def objects() -> PaintSkills:
 
 
 def judged(path, suite, generator, judge) -> Run:
-    run = Run.start(path, {"suite": suite.name})
+    run = Run.start(path, RunSettings(suite=suite.name))
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, n) for n in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
@@ -109,13 +110,13 @@ def test_scoring_again_gives_the_same_bytes(tmp_path, suite, scripted):
 # ----------------------------------------------------------------------------------------------------------- mistakes
 def verdicts_of(suite: PaintSkills, painted: list[tuple[Scene, Scene]]) -> list[tuple[float, str]]:
     """What the corrected rule says of pictures that were asked to show one scene and show another, without judging."""
-    painter = PixelPainter(tuple(suite.shapes), suite.colors)
+    painter = PixelPainter(tuple(suite.classes), suite.colors)
     images, boxes, prompts = [], [], {}
     for number, (asked, shown) in enumerate(painted):
         i = f"{number:05d}"
         prompts[i] = replace(prompt_of(asked, suite.name), prompt_id=i)
         images.append({"image_id": i, "prompt_id": i, "state": "ok", "width": 64, "height": 64, "note": ""})
-        boxes.append(detections_of(i, shown, painter.paint(shown), tuple(suite.shapes), suite.colors))
+        boxes.append(detections_of(i, shown, painter.paint(shown), tuple(suite.classes), suite.colors))
     verdicts = suite.verdicts(
         Observed(prompts=prompts, images=frame("images", images), observations={"detections": pl.concat(boxes)})
     )
@@ -123,9 +124,10 @@ def verdicts_of(suite: PaintSkills, painted: list[tuple[Scene, Scene]]) -> list[
     return list(right.select("value", "reason").iter_rows())
 
 
-@pytest.fixture(scope="module", params=["paintskills", "paintskills-v1"])
+@pytest.fixture(scope="module", params=["paintskills", "paintskills_v1"])
 def many(request) -> PaintSkills:
-    return PaintSkills.standard(request.param, skills=("object", "count", "color", "spatial"), limit=160, seed=9)
+    suite = {"paintskills": PaintSkills, "paintskills_v1": PaintSkillsV1}[request.param]
+    return suite.standard(skills=("object", "count", "color", "spatial"), limit=160, seed=9)
 
 
 def test_what_is_painted_as_asked_is_right(many):
@@ -139,12 +141,12 @@ def test_every_mistake_makes_the_picture_wrong(many, mistake):
         for seed in range(3):
             rng = np.random.default_rng([number, seed])
             try:
-                shown, made = spoil(scene, rng, classes=many.shapes, colors=many.colors, mistakes=(mistake,))
+                shown, made = spoil(scene, rng, classes=many.classes, colors=many.colors, mistakes=(mistake,))
             except UsageError:
                 continue
             painted.append((scene, shown))
             kinds.append(made)
-    if mistake == "empty" and many.name == "paintskills-v1":
+    if mistake == "empty" and many.name == "paintskills_v1":
         assert not painted  # nothing in the black void would be a blank picture, which is no wrong answer
         return
     skills = {"count": {"count"}, "relation": {"spatial"}, "color": {"color"}}
@@ -158,7 +160,7 @@ def test_mistakes_keep_all_but_the_one_thing(many):
     for scene in many.scenes:
         for kind in MISTAKES:
             try:
-                shown, made = spoil(scene, rng, classes=many.shapes, colors=many.colors, mistakes=(kind,))
+                shown, made = spoil(scene, rng, classes=many.classes, colors=many.colors, mistakes=(kind,))
             except UsageError:
                 continue
             assert replace(shown, objects=scene.objects) == scene
@@ -169,5 +171,5 @@ def test_mistakes_keep_all_but_the_one_thing(many):
                 assert [o.label for o in shown.objects] == [o.label for o in scene.objects]
             if kind == "class":
                 assert len(shown.objects) == len(scene.objects)
-                assert all(many.shapes[o.label] == o.shape for o in shown.objects)
+                assert all(many.classes[o.label] == o.shape for o in shown.objects)
             assert (made == "empty") == (shown.objects == ())

@@ -12,7 +12,7 @@ from verism.annotation.tasks import general_tasks
 from verism.errors import UsageError
 from verism.metrics.retrieval import r_precision
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Observed, frame, make_image_id
-from verism.suites.alignment.suite import build, rebuild
+from verism.suites.alignment.suite import Alignment
 
 JUDGE = "judge@1"
 
@@ -20,7 +20,7 @@ JUDGE = "judge@1"
 def suite_of(tmp_path, rows, **options):
     path = tmp_path / "prompts.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    return build("alignment", prompts=path, **options)
+    return Alignment.make({"prompts": path, **options})
 
 
 def observed(suite, *, captions=None, vectors=None, texts=None, answers=None, states=None):
@@ -164,7 +164,7 @@ def test_too_few_texts_for_the_pool(tmp_path):
     assert math.isnan(score("r_precision").value)
     assert "1 different texts are too few for pools of 100" in value_of(verdicts, "a#0", "r_precision")["reason"]
     assert score("r_precision", "released").value == 1.0  # drawn with replacement, it is always its own text
-    with pytest.raises(UsageError, match="at least one other; got pool = 1"):
+    with pytest.raises(UsageError, match="pool is a whole number, at least 2; got 1"):
         suite.with_rules(pool=1)
 
 
@@ -192,7 +192,7 @@ def dsg_suite(tmp_path, **options):
     ]  # fmt: skip
     path = tmp_path / "dsg.json"
     path.write_text(json.dumps(rows))
-    return build("alignment", questions=path, **options)
+    return Alignment.make({"questions": path, **options})
 
 
 def said(*replies):
@@ -252,7 +252,7 @@ def test_choices_and_vqascore(tmp_path):
     ]  # fmt: skip
     path = tmp_path / "tifa.json"
     path.write_text(json.dumps(rows))
-    suite = build("alignment", questions=path, n_images=2)
+    suite = Alignment.make({"questions": path, "n_images": 2})
     vqa = 'Does this figure show "{}"? Please answer yes or no.'
     (need,) = [n for n in suite.needs() if isinstance(n, AnswerNeed)]
     assert [(q.text, q.choices) for q in need.questions["p"]] == [
@@ -278,7 +278,7 @@ def test_choices_and_vqascore(tmp_path):
     assert (score("vqascore").n_used, score("vqascore").n_unusable) == (2, 2)
     assert value_of(verdicts, "q#0", "vqascore")["reason"] == "the model tells no probability"
     assert value_of(verdicts, "q#1", "question_1")["reason"] == "picture failed"
-    alone = build("alignment", questions=path, vqascore=False)
+    alone = Alignment.make({"questions": path, "vqascore": False})
     assert [q.text for q in alone.needs()[1].questions["p"]] == ["how many?"]
 
 
@@ -291,7 +291,7 @@ def test_needs_follow_what_is_known(tmp_path):
     assert [type(n) for n in full.needs()] == [CaptionNeed, EmbeddingNeed, AnswerNeed]
     assert all(n.optional for n in full.needs())
     with pytest.raises(UsageError, match=r"alignment needs prompts: COCO captions \(--annotations FILE\)"):
-        build("alignment")
+        Alignment.make({})
     with pytest.raises(UsageError, match="give --annotations FILE with them"):
         suite_of(tmp_path, CAPTIONED, split="test")
 
@@ -369,7 +369,7 @@ def test_released_draws_go_by_the_order_of_prompts(tmp_path):
 def test_a_stored_run_scores_the_same(tmp_path):
     suite = dsg_suite(tmp_path, n_images=4, vqascore=False)
     stored = json.loads(json.dumps({**suite.settings(), "suite": "alignment", "prompts": "0123", "seed": 0}))
-    back = rebuild("alignment", stored, suite.prompts()).with_rules(**json.loads(json.dumps(dict(suite.rules()))))
+    back = Alignment.reopen(stored, suite.prompts()).with_rules(**json.loads(json.dumps(dict(suite.all_rules()))))
     assert tuple(back.prompts()) == tuple(suite.prompts())
     assert back.settings() == suite.settings()
     assert back.needs() == suite.needs()
@@ -390,18 +390,18 @@ def test_coco_run_takes_references_from_the_annotations(tmp_path):
     annotations.write_text(json.dumps(coco))
     targets = tmp_path / "karpathy_test_text.json"
     targets.write_text(json.dumps([{"img_id": "COCO_val2014_000000000042", "targets": ["caption 3"]}]))
-    suite = build("alignment", annotations=annotations, prompts=targets)
+    suite = Alignment.make({"annotations": annotations, "prompts": targets})
     (prompt,) = suite.prompts()
     assert prompt.text == "caption 3"
     assert prompt.spec["references"] == [f"caption {n}" for n in range(5)]
     assert suite.settings()["annotations"]["file"] == "captions_val2014.json"
-    assert build("alignment", annotations=annotations, caption="first").prompts()[0].text == "caption 0"
+    assert Alignment.make({"annotations": annotations, "caption": "first"}).prompts()[0].text == "caption 0"
 
 
 def test_ratings_of_people_are_held_against_numbers_the_suite_gives(tmp_path):
     asked = tmp_path / "questions.jsonl"
     asked.write_text(json.dumps({"prompt": "red", "dsg_questions": ["Is it red?"]}))
-    suite = build("alignment", questions=asked, n_images=3)
+    suite = Alignment.make({"questions": asked, "n_images": 3})
     colours, shares = {"a#0": [1.0, 0.0], "a#1": [0.6, 0.8], "a#2": [0.0, 1.0]}, (0.9, 0.5, 0.1)
     prompt = suite.prompts()[0]
     answers = {

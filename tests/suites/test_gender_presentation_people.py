@@ -9,7 +9,7 @@ import pytest
 
 from verism.errors import UsageError
 from verism.records import Observed, frame, make_image_id
-from verism.suites.gender_presentation.suite import build
+from verism.suites.gender_presentation.suite import GenderPresentation
 
 SMALL = {"extends": "released", "attributes": ["boots", {"name": "tie", "phrase": "with a tie"}], "n_images": 3}
 THREE = {
@@ -25,7 +25,7 @@ THREE = {
 def make(tmp_path, record=SMALL, **options):
     path = tmp_path / "study.json"
     path.write_text(json.dumps(record))
-    return build(study=path, **options).with_rules(n_resamples=50)
+    return GenderPresentation.make({"study": path, **options}).with_rules(n_resamples=50)
 
 
 def replied(suite, reply):
@@ -71,7 +71,7 @@ def test_a_question_for_each_attribute_in_the_judges_words(tmp_path):
     assert (boots.name, tie.name) == ("attribute: boots", "attribute: tie")
     assert boots.question == suite.needs()[1].questions["woman/0"][0].text
     assert (boots.options, boots.unsure) == (("yes", "no", "cannot tell"), ("cannot tell",))
-    assert len(build().rating_tasks()) == 15
+    assert len(GenderPresentation.make({}).rating_tasks()) == 15
 
 
 def test_people_are_asked_of_a_prompt_what_the_judge_is_asked(tmp_path):

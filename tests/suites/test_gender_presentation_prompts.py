@@ -8,7 +8,7 @@ import pytest
 from verism.errors import UsageError
 from verism.suites.gender_presentation.prompts import chosen_indices, make_prompts
 from verism.suites.gender_presentation.studies import fill, read_study, standard_study, study_from_record
-from verism.suites.gender_presentation.suite import build
+from verism.suites.gender_presentation.suite import GenderPresentation
 
 # Names, phrases and contexts as printed in the paper, in its order.
 PHRASES = (
@@ -29,7 +29,7 @@ CONTEXTS = (
 
 # ------------------------------------------------------------------------------------------------------------- prompts
 def test_every_prompt_of_the_paper():
-    prompts = build().prompts()
+    prompts = GenderPresentation.make({}).prompts()
     expected = {}
     for gender in ("woman", "man"):
         for block, phrase in enumerate(("", *PHRASES)):
@@ -70,32 +70,36 @@ def test_queries_and_sentences_of_the_classifiers():
 
 
 def test_seeds_are_paired_between_groups():
-    by_id = {p.prompt_id: p for p in build().prompts()}
+    by_id = {p.prompt_id: p for p in GenderPresentation.make({}).prompts()}
     assert by_id["woman/7"].spec["seed_key"] == by_id["man/7"].spec["seed_key"]
     assert len({p.spec["seed_key"] for p in by_id.values()}) == 256
-    released = {p.prompt_id: p for p in build(seeds="released").prompts()}
+    released = {p.prompt_id: p for p in GenderPresentation.make({"seeds": "released"}).prompts()}
     # 5 (k + 1) + j
     assert released["woman/0"].spec["seeds"] == [5, 6, 7, 8, 9]
     assert released["man/255"].spec["seeds"] == [1280, 1281, 1282, 1283, 1284]
     assert released["woman/9"].spec["seeds"] == released["man/9"].spec["seeds"]
-    fewer = build(seeds="released", n_images=2).prompts()[1]
+    fewer = GenderPresentation.make({"seeds": "released", "n_images": 2}).prompts()[1]
     assert fewer.spec["seeds"] == [10, 11]
-    more = [s for p in build(seeds="released", n_images=7, settings="neutral").prompts()[:16] for s in p.spec["seeds"]]
+    more = [
+        s
+        for p in GenderPresentation.make({"seeds": "released", "n_images": 7, "settings": "neutral"}).prompts()[:16]
+        for s in p.spec["seeds"]
+    ]
     assert len(set(more)) == 16 * 7
-    with pytest.raises(UsageError, match="seeds is paired or released; got 'random'"):
-        build(seeds="random")
+    with pytest.raises(UsageError, match="seeds is one of paired, released; got 'random'"):
+        GenderPresentation.make({"seeds": "random"})
 
 
 def test_settings_and_limits_keep_groups_together():
-    assert {p.facets["setting"] for p in build(settings="neutral").prompts()} == {"neutral"}
-    assert len(build(settings=["explicit"]).prompts()) == 480
+    assert {p.facets["setting"] for p in GenderPresentation.make({"settings": "neutral"}).prompts()} == {"neutral"}
+    assert len(GenderPresentation.make({"settings": ["explicit"]}).prompts()) == 480
     with pytest.raises(UsageError, match="no setting 'both'"):
-        build(settings="both")
+        GenderPresentation.make({"settings": "both"})
     study = standard_study("released")
     larger = chosen_indices(study, study.settings, 64)
     assert len(larger) == 32
     assert set(chosen_indices(study, study.settings, 20)) < set(larger)
-    limited = build(limit=33).prompts()
+    limited = GenderPresentation.make({"limit": 33}).prompts()
     assert len(limited) == 32
     of = {g: [p.spec["index"] for p in limited if p.facets["gender"] == g] for g in ("woman", "man")}
     assert of["woman"] == of["man"]
@@ -106,7 +110,7 @@ def test_settings_and_limits_keep_groups_together():
 
 # ------------------------------------------------------------------------------------------------------------- studies
 def test_the_lawyer_study():
-    suite = build(study="occupations")
+    suite = GenderPresentation.make({"study": "occupations"})
     assert [p.text for p in suite.prompts()] == [
         "A photo of a female lawyer.", "A photo of a male lawyer.", "A photo of a lawyer.",
     ]  # fmt: skip
@@ -125,7 +129,7 @@ def test_a_list_of_occupations(tmp_path):
     path = tmp_path / "medicine.json"
     contexts = ["engineer", "university teacher", "hour counter"]
     path.write_text(json.dumps({"extends": "occupations", "contexts": contexts}))
-    suite = build(study=path)
+    suite = GenderPresentation.make({"study": path})
     assert suite.study.name == "medicine"
     assert [p.text for p in suite.prompts() if p.facets["gender"] == "unspecified"] == [
         "A photo of an engineer.", "A photo of a university teacher.", "A photo of an hour counter.",
@@ -145,7 +149,7 @@ def test_other_terms_by_yaml(tmp_path):
         "  - {name: non-binary person, term: A non-binary person}\n"
         "attributes: [{name: scarf, phrase: with a scarf, query: a scarf}, boots]\n"
     )
-    suite = build(study=path)
+    suite = GenderPresentation.make({"study": path})
     assert len(suite.prompts()) == 3 * 16 * 3
     assert suite.prompts()[-1].prompt_id == "non-binary_person/47"
     assert suite.prompts()[-1].text == "A non-binary person in boots running on the beach."
@@ -242,11 +246,11 @@ def released_folder(root, model="stable", names=("woman", "man"), indices=(0, 1,
 
 @pytest.mark.parametrize("names", [("woman", "man"), ("female", "male")])
 def test_the_released_layout(tmp_path, names):
-    suite = build(images=released_folder(tmp_path, names=names, suffix=".jpg"))
+    suite = GenderPresentation.make({"images": released_folder(tmp_path, names=names, suffix=".jpg")})
     assert [p.prompt_id for p in suite.prompts()] == ["woman/0", "woman/1", "woman/97", "man/0", "man/1", "man/97"]
     assert {p.n_images for p in suite.prompts()} == {5}
-    assert len(suite.brought) == 30
-    found = {(b.prompt_id, b.index): b.path for b in suite.brought}
+    assert len(suite.user_images) == 30
+    found = {(b.prompt_id, b.index): b.path for b in suite.user_images}
     assert found["man/97", 3] == str(tmp_path / f"{names[1]}_v1_stable_gen" / "97_3.jpg")
     assert suite.prompts()[2].text == "A woman in a dress sitting on a bed."
 
@@ -257,56 +261,56 @@ def test_prompts_with_a_picture_of_any_group_are_asked_of_all(tmp_path):
     for j in range(5):
         (tmp_path / "man_v1_stable_gen" / f"1_{j}.png").unlink()
     picture(tmp_path / "man_v1_stable_gen" / "readme.png")
-    suite = build(images=tmp_path)
+    suite = GenderPresentation.make({"images": tmp_path})
     assert sum(p.n_images for p in suite.prompts()) == 30
-    assert len(suite.brought) == 24
-    assert [p.prompt_id for p in build(images=tmp_path, settings="neutral").prompts()] == [
+    assert len(suite.user_images) == 24
+    assert [p.prompt_id for p in GenderPresentation.make({"images": tmp_path, "settings": "neutral"}).prompts()] == [
         "woman/0", "woman/1", "man/0", "man/1",
     ]  # fmt: skip
-    assert len(build(images=tmp_path, limit=2).prompts()) == 2
-    assert {p.n_images for p in build(images=tmp_path, n_images=2).prompts()} == {2}
-    assert len(build(images=tmp_path, n_images=2).brought) == 10
+    assert len(GenderPresentation.make({"images": tmp_path, "limit": 2}).prompts()) == 2
+    assert {p.n_images for p in GenderPresentation.make({"images": tmp_path, "n_images": 2}).prompts()} == {2}
+    assert len(GenderPresentation.make({"images": tmp_path, "n_images": 2}).user_images) == 10
 
 
 def test_several_models_side_by_side(tmp_path):
     released_folder(tmp_path)
     released_folder(tmp_path, model="cogview2", numbers=range(2))
     with pytest.raises(UsageError, match="several models: cogview2, stable; name one with folder_model"):
-        build(images=tmp_path)
-    suite = build(images=tmp_path, folder_model="cogview2")
+        GenderPresentation.make({"images": tmp_path})
+    suite = GenderPresentation.make({"images": tmp_path, "folder_model": "cogview2"})
     assert {p.n_images for p in suite.prompts()} == {2}
     with pytest.raises(UsageError, match="no pictures of 'dalle'; it has those of cogview2, stable"):
-        build(images=tmp_path, folder_model="dalle")
+        GenderPresentation.make({"images": tmp_path, "folder_model": "dalle"})
     with pytest.raises(UsageError, match="give --images DIR"):
-        build(folder_model="dalle")
+        GenderPresentation.make({"folder_model": "dalle"})
 
 
 def test_what_no_folder_may_be(tmp_path):
     with pytest.raises(UsageError, match="expected woman_v1_MODEL_gen"):
-        build(images=tmp_path)
+        GenderPresentation.make({"images": tmp_path})
     picture(tmp_path / "woman_v1_x_gen" / "a.png")
     with pytest.raises(UsageError, match="no image in its folders is named by its prompt"):
-        build(images=tmp_path)
+        GenderPresentation.make({"images": tmp_path})
     picture(tmp_path / "woman_v1_x_gen" / "256_0.png")
     with pytest.raises(UsageError, match="has prompts 0 to 255 per group, not 256"):
-        build(images=tmp_path)
+        GenderPresentation.make({"images": tmp_path})
     (tmp_path / "woman_v1_x_gen" / "256_0.png").unlink()
     picture(tmp_path / "woman_v1_x_gen" / "3_0.png")
     with pytest.raises(UsageError, match="none of its 1 pictures answers"):
-        build(images=tmp_path, settings="explicit")
+        GenderPresentation.make({"images": tmp_path, "settings": "explicit"})
     picture(tmp_path / "female_v1_x_gen" / "3_0.jpg")
     with pytest.raises(UsageError, match="are image 0 of prompt 'woman/3'; keep one"):
-        build(images=tmp_path)
+        GenderPresentation.make({"images": tmp_path})
 
 
 def test_plain_folders_in_a_folder(tmp_path):
     released_folder(tmp_path / "pictures", indices=(3,), numbers=(0, 1))
-    assert len(build(images=tmp_path).brought) == 4
+    assert len(GenderPresentation.make({"images": tmp_path}).user_images) == 4
     for name in ("female", "male", "unspecified"):
         picture(tmp_path / "lawyers" / name / "0_0.png")
         picture(tmp_path / "lawyers" / name / "0_1.png")
-    suite = build(images=tmp_path / "lawyers", study="occupations")
-    assert [b.prompt_id for b in suite.brought] == ["female/0"] * 2 + ["male/0"] * 2 + ["unspecified/0"] * 2
+    suite = GenderPresentation.make({"images": tmp_path / "lawyers", "study": "occupations"})
+    assert [b.prompt_id for b in suite.user_images] == ["female/0"] * 2 + ["male/0"] * 2 + ["unspecified/0"] * 2
 
 
 def test_tables(tmp_path):
@@ -319,8 +323,8 @@ def test_tables(tmp_path):
         "d.png,,,male,,1,\n"
         "e.png,,,woman,dress,riding a horse,0\n"
     )
-    suite = build(images=path)
-    found = [(b.prompt_id, b.index, b.path[len(str(tmp_path)) + 1 :]) for b in suite.brought]
+    suite = GenderPresentation.make({"images": path})
+    found = [(b.prompt_id, b.index, b.path[len(str(tmp_path)) + 1 :]) for b in suite.user_images]
     assert found == [
         ("woman/0", 0, "a.png"), ("woman/0", 1, "b.png"), ("woman/101", 0, "e.png"), ("man/0", 1, "c.png"),
         ("man/0", 2, "d.png"),
@@ -348,7 +352,7 @@ def test_errors_in_tables(tmp_path, row, message):
     path = tmp_path / "pictures.csv"
     path.write_text(f"file_path,prompt_id,prompt,gender,attribute,context,index\n{row}\n")
     with pytest.raises(UsageError, match=message):
-        build(images=path)
+        GenderPresentation.make({"images": path})
 
 
 def test_prompts_of_many_groups_keep_their_order():

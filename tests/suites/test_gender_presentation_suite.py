@@ -10,8 +10,9 @@ from PIL import Image
 import verism
 from verism.errors import UsageError
 from verism.records import AnswerNeed, EmbeddingNeed, Observed, frame, make_image_id, vector_rows
+from verism.suites.base import complete_scores
 from verism.suites.gender_presentation.studies import standard_study
-from verism.suites.gender_presentation.suite import build, rebuild
+from verism.suites.gender_presentation.suite import GenderPresentation
 
 JUDGE = "judge@1"
 SMALL = {
@@ -99,7 +100,7 @@ def planted(prompt, index):
 
 def score_of(suite, observed):
     verdicts = suite.verdicts(observed)
-    found = suite.scores(observed, verdicts)
+    found = complete_scores(suite, suite.scores(observed, verdicts))
     scores = {(s.metric, s.protocol, json.dumps(dict(s.group), sort_keys=True)): s for s in found}
     assert len(scores) == len(found)
 
@@ -111,7 +112,7 @@ def score_of(suite, observed):
 
 # --------------------------------------------------------------------------------------------------------------- needs
 def test_needs_of_the_paper():
-    suite = build()
+    suite = GenderPresentation.make({})
     embedding, answer = suite.needs()
     assert isinstance(embedding, EmbeddingNeed)
     assert isinstance(answer, AnswerNeed)
@@ -127,7 +128,7 @@ def test_needs_of_the_paper():
 
 # ---------------------------------------------------------------------------------------------------------- estimators
 def test_planted_attributes_are_found(small):
-    suite = build(study=small, settings="neutral")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     _, score = score_of(suite, seen(suite, planted))
     for estimator in ("C", "CC", "CLS"):
         for protocol in ("corrected", "released"):
@@ -163,7 +164,7 @@ def test_planted_attributes_are_found(small):
 
 
 def test_c_and_cc_differ_by_a_constant(small):
-    suite = build(study=small, settings="neutral")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     _, score = score_of(suite, seen(suite, planted))
     difference = [
         score("gep", estimator="C", setting="neutral", attribute=a).value
@@ -174,7 +175,7 @@ def test_c_and_cc_differ_by_a_constant(small):
 
 
 def test_swapping_the_groups_turns_the_signs(small):
-    suite = build(study=small).with_rules(estimators="CLS", n_resamples=100)
+    suite = GenderPresentation.make({"study": small}).with_rules(estimators="CLS", n_resamples=100)
     other = {"woman": "man", "man": "woman"}
 
     def swapped(prompt, index):
@@ -195,7 +196,7 @@ def test_swapping_the_groups_turns_the_signs(small):
 
 
 def test_explicit_pictures_count_for_their_own_attribute_only(small):
-    suite = build(study=small)
+    suite = GenderPresentation.make({"study": small})
 
     # Women of explicit tie prompts wear a dress: that must not enter the frequency of dresses.
     def shows(prompt, _):
@@ -211,7 +212,7 @@ def test_explicit_pictures_count_for_their_own_attribute_only(small):
 
 
 def test_pictures_that_cannot_be_used_are_counted(small):
-    suite = build(study=small, settings="neutral")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     observed = seen(suite, planted, states={"woman/0#0": "missing", "man/3#1": "blank"}, unseen=("man/4#0",))
     verdicts, score = score_of(suite, observed)
     found = score("gep", estimator="C", setting="neutral", attribute="boots")
@@ -227,7 +228,7 @@ def test_pictures_that_cannot_be_used_are_counted(small):
 
 
 def test_nothing_usable_is_undefined(small):
-    suite = build(study=small, settings="neutral")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     states = {make_image_id(p.prompt_id, i): "missing" for p in suite.prompts() for i in range(3)}
     _, score = score_of(suite, seen(suite, states=states, answers={("x", "y"): ("no", "no")}))
     found = score("gep", estimator="VQA", setting="neutral", attribute="boots")
@@ -238,7 +239,7 @@ def test_nothing_usable_is_undefined(small):
 
 
 def test_clipscore_is_a_hundred_cosines(small):
-    suite = build(study=small, settings="neutral", n_images=1, limit=2)
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "n_images": 1, "limit": 2})
     texts = suite.needs()[0].texts
     vectors = np.tile([0, 0, 1.0], (len(texts), 1))
     vectors[texts.index(suite.prompts()[0].text)] = [3, 4, 0]
@@ -261,7 +262,7 @@ def test_clipscore_is_a_hundred_cosines(small):
 
 # ----------------------------------------------------------------------------------------------------- answers, labels
 def test_answers_to_questions(small):
-    suite = build(study=small, settings="neutral", limit=2)
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 2})
     dress = "Is the person wearing a dress?"
     answers = {("woman/0#0", dress): ("Yes.", "yes"), ("woman/0#1", dress): ("yes", "yes")}
     answers |= {
@@ -286,7 +287,7 @@ def test_answers_to_questions(small):
 
 
 def test_estimators_are_held_against_people_where_these_labelled_the_pictures(small):
-    suite = build(study=small, settings="neutral")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     worn = {p.prompt_id: [planted(p, number) for number in range(p.n_images)] for p in suite.prompts()}
     labels = {
         prompt_id: {a: "".join(str(int(a in of)) for of in shown) for a in ("boots", "dress", "tie")}
@@ -308,7 +309,7 @@ def test_estimators_are_held_against_people_where_these_labelled_the_pictures(sm
 
 
 def test_labels_give_the_vector_by_counting(small):
-    suite = build(study=small)
+    suite = GenderPresentation.make({"study": small})
     labels = {p.prompt_id: {} for p in suite.prompts()}
     for p in suite.prompts():
         woman, own = p.facets["gender"] == "woman", p.facets["attribute"]
@@ -343,13 +344,13 @@ def test_labels_from_a_file_are_kept_with_the_run(small, tmp_path):
     path = tmp_path / "labels.csv"
     rows = ["woman/0,0,boots,1", "woman/0,2,boots,0", "man/0,1,dress,1", "man/31,0,boots,1"]
     path.write_text("prompt_id,index,attribute,label\n" + "\n".join(rows) + "\n")
-    suite = build(study=small, settings="neutral", limit=2, labels=path)
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 2, "labels": path})
     index = suite.prompts()[0].spec["index"]
     assert index == 0
     path.unlink()
-    kept = json.loads(json.dumps(suite.rules()))["labels"]
+    kept = json.loads(json.dumps(suite.all_rules()))["labels"]
     assert kept == {"woman/0": {"boots": "1-0"}, "man/0": {"dress": "-1-"}}
-    later = build(study=small, settings="neutral", limit=2).with_rules(labels=kept)
+    later = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 2}).with_rules(labels=kept)
     verdicts, score = score_of(later, seen(later))
     assert score("frequency", estimator="human", setting="neutral", gender="woman", attribute="boots").value == 0.5
     unlabelled = [r["reason"] for r in verdicts.iter_rows(named=True) if r["value"] is None]
@@ -364,10 +365,10 @@ def test_labels_of_the_folders_own_model_are_taken(small, tmp_path):
         (folder / "0_0.png").write_bytes(b"x")
     path = tmp_path / "labels.csv"
     path.write_text("model,prompt_id,index,attribute,label\nstable,woman/0,0,boots,1\ndalle,woman/0,0,boots,0\n")
-    suite = build(study=small, images=tmp_path, labels=path)
+    suite = GenderPresentation.make({"study": small, "images": tmp_path, "labels": path})
     assert suite.labels == {"woman/0": {"boots": "1"}}
     with pytest.raises(UsageError, match="several models: dalle, stable"):
-        build(study=small, limit=2, labels=path)
+        GenderPresentation.make({"study": small, "limit": 2, "labels": path})
 
 
 def test_the_lawyers_of_the_paper_by_counting():
@@ -379,7 +380,7 @@ def test_the_lawyers_of_the_paper_by_counting():
         "male": {"suit": 20, "shirt": 18, "tie": 17, "glasses": 7},
     }
     labels = {f"{g}/0": {a: "1" * n + "0" * (20 - n) for a, n in of.items()} for g, of in counts.items()}
-    suite = build(study="occupations").with_rules(labels=labels)
+    suite = GenderPresentation.make({"study": "occupations"}).with_rules(labels=labels)
     _, score = score_of(suite, seen(suite))
     where = {"estimator": "human", "setting": "neutral"}
     female, male = (score("gep_score", **where, pair=f"{g} - unspecified") for g in ("female", "male"))
@@ -395,7 +396,7 @@ def test_more_than_two_groups(tmp_path):
     path = tmp_path / "terms.json"
     groups = [{"name": n, "term": f"A {n}"} for n in ("woman", "man", "child")]
     path.write_text(json.dumps({**SMALL, "groups": groups}))
-    suite = build(study=path, settings="neutral")
+    suite = GenderPresentation.make({"study": path, "settings": "neutral"})
     marks = {"woman": "111", "man": "100", "child": "000"}
     labels = {p.prompt_id: {"dress": marks[p.facets["gender"]], "boots": "000", "tie": "000"} for p in suite.prompts()}
     suite = suite.with_rules(labels=labels)
@@ -411,13 +412,13 @@ def test_more_than_two_groups(tmp_path):
 
 # --------------------------------------------------------------------------------------------------------------- rules
 def test_a_stored_run_is_scored_alike(small):
-    suite = build(study=small, limit=16, seed=3).with_rules(reference="clothes", n_resamples=200)
-    settings = json.loads(json.dumps(suite.settings()))
-    again = rebuild("gender_presentation", settings, suite.prompts()).with_rules(
-        **json.loads(json.dumps(suite.rules()))
+    suite = GenderPresentation.make({"study": small, "limit": 16, "seed": 3}).with_rules(
+        reference="clothes", n_resamples=200
     )
+    settings = json.loads(json.dumps(suite.settings()))
+    again = GenderPresentation.reopen(settings, suite.prompts()).with_rules(**json.loads(json.dumps(suite.all_rules())))
     assert again.study == suite.study
-    assert again.rules() == suite.rules()
+    assert again.all_rules() == suite.all_rules()
     assert again.needs() == suite.needs()
     observed = seen(suite, planted)
     assert again.verdicts(observed).equals(suite.verdicts(observed))
@@ -463,7 +464,7 @@ def test_a_folder_from_run_to_score(small, tmp_path):
 
 
 def test_another_reference_moves_cc_alone(small):
-    suite = build(study=small, settings="neutral", limit=8)
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 8})
     observed = seen(suite, planted)
     one, two = (s.verdicts(observed) for s in (suite, suite.with_rules(reference="")))
     changed = {
@@ -475,7 +476,7 @@ def test_another_reference_moves_cc_alone(small):
 
 
 def test_only_the_estimators_asked_for(small):
-    suite = build(study=small, settings="neutral", limit=4).with_rules(estimators="CC,C")
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 4}).with_rules(estimators="CC,C")
     assert suite.estimators == ("C", "CC")
     verdicts = suite.verdicts(seen(suite, planted))
     assert set(verdicts["rule"].to_list()) == {"C", "CC", "clipscore"}
@@ -485,7 +486,7 @@ def test_only_the_estimators_asked_for(small):
     ("rules", "message"),
     [
         ({"k": 3}, "no rule 'k'; its rules are reference, estimators"),
-        ({"estimators": "D"}, "no estimator 'D'"),
+        ({"estimators": "D"}, "estimators is one of human, C, CC, CLS, VQA; got 'D'"),
         ({"n_resamples": 0}, "n_resamples is a whole number, at least 1; got 0"),
         ({"n_resamples": 2.5}, "got 2.5"),
         ({"resampling_seed": -1}, "resampling_seed is a whole number, at least 0"),
@@ -495,7 +496,7 @@ def test_only_the_estimators_asked_for(small):
 )
 def test_errors_in_rules(rules, message):
     with pytest.raises(UsageError, match=message):
-        build(limit=2).with_rules(**rules)
+        GenderPresentation.make({"limit": 2}).with_rules(**rules)
 
 
 def test_without_scikit_learn_only_the_released_classifiers_are_left_out(small, monkeypatch):
@@ -503,7 +504,7 @@ def test_without_scikit_learn_only_the_released_classifiers_are_left_out(small, 
 
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "sklearn" else there(name, *a))
-    suite = build(study=small, settings="neutral", limit=4)
+    suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 4})
     observed = seen(suite, planted)
     rows = {(r["protocol"], r["rule"]) for r in suite.verdicts(observed).iter_rows(named=True)}
     assert ("corrected", "CLS") in rows

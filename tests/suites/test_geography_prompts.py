@@ -132,7 +132,7 @@ def test_the_released_dollarstreet_lists():
 def test_dollarstreet_keeps_its_own_sizes_and_pairs_object_pictures_by_row():
     world = DOLLARSTREET.choose()
     assert len(world.objects) == 109
-    prompts = make_prompts("geography-dollarstreet", world)
+    prompts = make_prompts("geography_dollarstreet", world)
     by_family = Counter()
     for p in prompts:
         by_family[p.facets["family"]] += p.n_images

@@ -14,7 +14,7 @@ from verism.metrics.manifold import expected_coverage, prdc
 from verism.records import PROTOCOLS, TABLES, EmbeddingNeed, FeatureNeed, Observed, frame, make_image_id, schema
 from verism.references import write_reference
 from verism.suites.geography import suite as suite_module
-from verism.suites.geography.suite import build, rebuild
+from verism.suites.geography.suite import Geography, GeographyDollarStreet
 
 # Golden case "generic" of the prdc package, 1-d.
 REAL = [0.0, 1, 3, 6, 10, 15, 21]
@@ -46,7 +46,7 @@ class World:
         self.add("real", real, object=thing, region=region, **columns)
         return self.add("made", made, object=thing, region=region, **columns)
 
-    def build(self, shuffle=None, **options):
+    def build(self, shuffle=None, *, suite=Geography, **options):
         for name, rows in (("real", self.real), ("made", self.made)):
             if shuffle is not None:
                 rows = [rows[i] for i in np.random.default_rng(shuffle).permutation(len(rows))]
@@ -55,11 +55,11 @@ class World:
                 writer.writeheader()
                 writer.writerows(rows)
         options = {"reference": self.folder / "real.csv", "images": self.folder / "made.csv"} | options
-        return build(options.pop("name", "geography"), **options)
+        return suite.make(options)
 
     def observed(self, suite, *, vectors=None, texts=None, features=True):
         """``vectors``: cosine of each picture with its bare object, by file name."""
-        names = {make_image_id(b.prompt_id, b.index): b.path.rsplit("/", 1)[-1] for b in suite.brought}
+        names = {make_image_id(b.prompt_id, b.index): b.path.rsplit("/", 1)[-1] for b in suite.user_images}
         images = frame(
             "images",
             [
@@ -71,7 +71,7 @@ class World:
                     "path": b.path,
                     "note": "",
                 }
-                for b in suite.brought
+                for b in suite.user_images
             ],
         )
         observations = {}
@@ -540,12 +540,15 @@ def test_rules_change_numbers_and_are_checked(golden):
     score = pick(scores, "precision", family="region", region="Africa")
     assert score.value == pytest.approx(GOLDEN[1][0])
     assert math.isnan(score.ci_low)
-    assert suite.rules()["k"] == 3
-    assert rebuild("geography", suite.settings(), suite.prompts()).with_rules(**other.rules()).rules() == other.rules()
+    assert suite.all_rules()["k"] == 3
+    assert (
+        Geography.reopen(suite.settings(), suite.prompts()).with_rules(**other.all_rules()).all_rules()
+        == other.all_rules()
+    )
     for rules, message in (
         ({"k": 0}, "k is a whole number, at least 1"),
         ({"kk": 3}, "no rule 'kk'; its rules are k, per_cell"),
-        ({"dedup": "some"}, "no treatment of duplicates 'some'"),
+        ({"dedup": "some"}, "dedup is one of protocol, none, one, all; got 'some'"),
         ({"per_cell": 1.5}, "per_cell is a whole number"),
         ({"group_by": "region"}, "regions are compared anyway"),
     ):
@@ -556,8 +559,8 @@ def test_rules_change_numbers_and_are_checked(golden):
 def test_a_stored_run_is_scored_as_it_was(golden):
     suite = golden.build(k=2)
     observed = golden.observed(suite, vectors={row["file_path"]: 0.25 for row in golden.made})
-    again = rebuild("geography", json.loads(json.dumps(suite.settings())), suite.prompts())
-    again = again.with_rules(**json.loads(json.dumps(suite.rules())))
+    again = Geography.reopen(json.loads(json.dumps(suite.settings())), suite.prompts())
+    again = again.with_rules(**json.loads(json.dumps(suite.all_rules())))
     assert comparable(scores_of(again, observed)) == comparable(scores_of(suite, observed))
     assert again.needs() == suite.needs()
     assert again.verdicts(observed).equals(suite.verdicts(observed))
@@ -586,17 +589,19 @@ def test_without_real_pictures_consistency_is_all_there_is(tmp_path):
 
 
 def test_prompts_of_the_paper_for_a_model():
-    suite = build()
+    suite = Geography.make({})
     assert sum(p.n_images for p in suite.prompts()) == 3 * 29_160
-    assert suite.brought is None
-    assert suite.rules()["per_cell"] == 180
-    small = build(objects=["car", "toy"], regions=["Africa", "Europe"], families=["region"], per_cell=7)
+    assert suite.user_images is None
+    assert suite.all_rules()["per_cell"] == 180
+    small = Geography.make(
+        {"objects": ["car", "toy"], "regions": ["Africa", "Europe"], "families": ["region"], "per_cell": 7}
+    )
     assert [(p.text, p.n_images) for p in small.prompts()] == [
         (f"{o} in {r}", 7) for o in ("toy", "car") for r in ("Europe", "Africa")
     ]
-    assert len(build(limit=60).prompts()) == 50  # two objects of 25 prompts: 1 + 6 + 18
-    assert [p.text for p in build(limit=3).prompts()] == ["jug", "jug in Europe", "jug in Africa"]
-    street = build("geography-dollarstreet")
+    assert len(Geography.make({"limit": 60}).prompts()) == 50  # two objects of 25 prompts: 1 + 6 + 18
+    assert [p.text for p in Geography.make({"limit": 3}).prompts()] == ["jug", "jug in Europe", "jug in Africa"]
+    street = GeographyDollarStreet.make({})
     assert sum(p.n_images for p in street.prompts()) == 3 * 21_709
     assert not street.settings()["balanced"]
     assert not street.settings()["object_region"]
@@ -634,15 +639,14 @@ def test_a_world_of_your_own_and_a_reference_file(tmp_path):
     ("options", "message"),
     [
         ({"n_images": 3}, "say how many with per_cell"),
-        ({"families": ["city"]}, "no prompt family 'city'"),
+        ({"families": ["city"]}, "families is one of object, region, country; got 'city'"),
         ({"families": ["object"]}, "answers a prompt of object"),
         ({"per_cell": 4}, r"at least k \+ 2 = 5 pictures for k = 3; got 4"),
         ({"objects": ["fan"]}, "no object 'fan'"),
         ({"regions": ["Asia"]}, "no region 'Asia'"),
         ({"objects": ["toy"]}, "none of its 28 pictures shows what was asked for"),
-        ({"dedup": "x"}, "no treatment of duplicates"),
-        ({"name": "geography-mars"}, "no suite 'geography-mars'"),
-        ({"name": "geography-dollarstreet", "regions": ["Africa", "EastAsia"]}, "no region 'EastAsia'"),
+        ({"dedup": "x"}, "dedup is one of protocol, none, one, all; got 'x'"),
+        ({"suite": GeographyDollarStreet, "regions": ["Africa", "EastAsia"]}, "no region 'EastAsia'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(golden, options, message):
@@ -652,19 +656,21 @@ def test_options_that_do_not_fit_are_refused(golden, options, message):
 
 def test_a_folder_of_the_other_data_set_names_the_right_suite(tmp_path):
     (tmp_path / "images_v2.csv").write_text("id,topics,region.id,imageRelPath\n1,Spices,af,a.jpg\n")
-    with pytest.raises(UsageError, match="use the suite geography-dollarstreet"):
-        build(reference=tmp_path)
+    with pytest.raises(UsageError, match="use the suite geography_dollarstreet"):
+        Geography.make({"reference": tmp_path})
 
 
 def test_dollarstreet_pairs_object_pictures_with_the_region_of_their_row(tmp_path):
-    suite = build("geography-dollarstreet", objects=["spices"], families=["object"])
+    suite = GeographyDollarStreet.make({"objects": ["spices"], "families": ["object"]})
     (prompt,) = suite.prompts()
     runs = prompt.spec["pairing"]
     assert [r for r, _ in runs] == ["Europe", "Africa", "Americas", "Asia"]
     (tmp_path / "real.csv").write_text(
         "file_path,topics,region.id\n" + "\n".join(f"{r}{i}.png,Spices,{r}" for r in ("eu", "as") for i in range(6))
     )
-    suite = build("geography-dollarstreet", reference=tmp_path / "real.csv", families=["object"], objects=["spices"])
+    suite = GeographyDollarStreet.make(
+        {"reference": tmp_path / "real.csv", "families": ["object"], "objects": ["spices"]}
+    )
     (prompt,) = suite.prompts()
     rng = np.random.default_rng(0)
     n = prompt.n_images

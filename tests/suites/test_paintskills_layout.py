@@ -134,7 +134,7 @@ def test_scenes_in_the_authors_form(tmp_path):
     assert read_scenes(tmp_path, V2, "val") == scenes
     suite = PaintSkills.from_folder(tmp_path)
     assert suite.labels == (*V2.labels, "cat", "wine glass")
-    assert suite.shapes["wine glass"] == "wineGlass"
+    assert suite.classes["wine glass"] == "wineGlass"
 
 
 def test_train_and_val_of_the_authors_share_no_seed(tmp_path):

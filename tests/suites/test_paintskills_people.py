@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import PixelJudge
 
+from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, run_pictures
 from verism.pipeline.scoring import observed_of, score_run, true_classes
 from verism.records import Prompt, Score, content_hash, frame
@@ -111,7 +112,7 @@ def test_what_has_no_value_or_no_pictures_is_left_out():
 
 def test_every_estimand_is_worth_its_score(tmp_path, suite, scripted):
     judge = PixelJudge(wrong=lambda image: image.startswith("count"))
-    run = Run.start(tmp_path / "run", {"suite": suite.name})
+    run = Run.start(tmp_path / "run", RunSettings(suite=suite.name))
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), scripted(0.5), [(judge, n) for n in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})

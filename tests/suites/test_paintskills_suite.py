@@ -15,10 +15,11 @@ from verism.records import Observed, Prompt, Scene, SceneObject, Score, frame, m
 from verism.statistics.intervals import Interval, mean_of_independent, wilson
 from verism.suites.paintskills.layout import read_scenes, write_scenes
 from verism.suites.paintskills.scenes import build_scenes, empty_scenes, spread
-from verism.suites.paintskills.suite import PaintSkills
+from verism.suites.paintskills.suite import PaintSkills, PaintSkillsV1
 from verism.suites.paintskills.vocabulary import VERSIONS
 
 V2 = VERSIONS["paintskills"]
+SUITES = {"paintskills": PaintSkills, "paintskills_v1": PaintSkillsV1}
 
 # A box of a picture of 100 x 100 pixels: label, score, centre, colour.
 Found = tuple[str | None, float, tuple[float, float], str | None]
@@ -49,7 +50,7 @@ def scene(scene_id: str, *labels: str, relation: str | None = None, color: str =
 
 
 def suite_of(*scenes: Scene, name: str = "paintskills", n_images: int = 1) -> PaintSkills:
-    return PaintSkills(version=VERSIONS[name], scenes=scenes, n_images=n_images)
+    return SUITES[name](scenes=scenes, n_images=n_images)
 
 
 def asking(prompts: Sequence[Prompt]) -> Observed:
@@ -258,7 +259,7 @@ def test_thresholds_reach_the_rules():
     assert verdict(suite.verdicts(run), "object_val_00000#0")[0] == 1.0
     stricter = suite.with_rules(threshold_corrected=0.6)
     assert verdict(stricter.verdicts(run), "object_val_00000#0")[0] == 0.0
-    assert stricter.rules() == {
+    assert stricter.all_rules() == {
         "threshold_corrected": 0.6,
         "threshold_released_count": 0.7,
         "threshold_paper": 0.8,
@@ -334,7 +335,7 @@ def test_mean_leaves_out_the_optional_skill():
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0) / 3)
     assert score(scores, "mean_accuracy").n_used == 3
     # In v1 colour is a skill like the others.
-    v1 = suite_of(*suite.scenes, name="paintskills-v1")
+    v1 = suite_of(*suite.scenes, name="paintskills_v1")
     scores = v1.scores(asking(v1.prompts()), v1.verdicts(observed(v1, found)))
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0 + 0) / 4)
 
@@ -523,7 +524,7 @@ def test_a_folder_and_stored_prompts_give_the_same_suite(tmp_path):
     write_scenes(tmp_path, scenes)
     suite = PaintSkills.from_folder(tmp_path, n_images=2)
     assert list(suite.scenes) == scenes
-    again = PaintSkills.from_prompts("paintskills", suite.prompts())
+    again = PaintSkills.reopen({}, suite.prompts())
     assert again.prompts() == suite.prompts()
     assert len(PaintSkills.from_folder(tmp_path, limit=4, skills=["count", "object"]).scenes) == 4
     # Specs and facets survive JSON, as they are stored.

@@ -11,7 +11,7 @@ from verism.errors import UsageError
 from verism.metrics.frechet import frechet_from_features
 from verism.metrics.manifold import prdc
 from verism.records import FeatureNeed, Observed, Prompt, frame
-from verism.suites.quality.suite import Quality, build, rebuild
+from verism.suites.quality.suite import Quality
 
 JUDGE = "network@1"
 
@@ -21,7 +21,7 @@ def quality(n, *, kind="features", facets=None, **changes):
         Prompt(prompt_id=f"p{i:03d}", suite="quality", text="", facets={} if facets is None else facets[i])
         for i in range(n)
     )
-    return Quality(name="quality", listed=prompts, source={"reference_kind": kind}, **changes)
+    return Quality(listed=prompts, source={"reference_kind": kind}).with_rules(**changes)
 
 
 def observed(suite, generated, real=None, *, real_facets=None, states=None, real_states=None, judge=JUDGE):
@@ -257,21 +257,21 @@ def folder(path, names):
 def test_a_folder_of_pictures(tmp_path):
     images = folder(tmp_path / "g", ["b.png", "a.png", "sub/c.png"])
     reference = folder(tmp_path / "r", ["x.png"])
-    suite = build("quality", reference=reference, images=images)
+    suite = Quality.make({"reference": reference, "images": images})
     assert [(p.prompt_id, p.text, p.n_images) for p in suite.prompts()] == [
         ("a", "", 1),
         ("b", "", 1),
         ("sub/c", "", 1),
     ]
-    assert [(b.prompt_id, b.path) for b in suite.brought] == [
+    assert [(b.prompt_id, b.path) for b in suite.user_images] == [
         ("a", str(images / "a.png")),
         ("b", str(images / "b.png")),
         ("sub/c", str(images / "sub" / "c.png")),
     ]
     assert suite.needs() == (FeatureNeed(reference=True),)
     assert [p.image_id for p in suite.reference.pictures] == ["real/x"]
-    two = build("quality", images=images, limit=2, seed=5)
-    assert len(two.prompts()) == len(two.brought) == 2
+    two = Quality.make({"images": images, "limit": 2, "seed": 5})
+    assert len(two.prompts()) == len(two.user_images) == 2
     assert two.needs() == (FeatureNeed(reference=False),)
     assert two.reference is None
 
@@ -281,23 +281,23 @@ def test_a_list_puts_pictures_of_one_prompt_together(tmp_path):
     path.write_text(
         "file_path,prompt,region\n1.png,a car,Africa\n2.png,a car,Africa\n3.png,a car,Europe\n4.png,,Europe\n"
     )
-    suite = build("quality", images=path, reference=folder(tmp_path / "r", ["x.png"]))
+    suite = Quality.make({"images": path, "reference": folder(tmp_path / "r", ["x.png"])})
     assert [(p.prompt_id, p.text, p.facets["region"], p.n_images) for p in suite.prompts()] == [
         ("1", "a car", "Africa", 2),
         ("3", "a car", "Europe", 1),
         ("4", "", "Europe", 1),
     ]
-    assert [(b.prompt_id, b.index) for b in suite.brought] == [("1", 0), ("1", 1), ("3", 0), ("4", 0)]
+    assert [(b.prompt_id, b.index) for b in suite.user_images] == [("1", 0), ("1", 1), ("3", 0), ("4", 0)]
     path.write_text("file_path,prompt_id,region\n1.png,x,Africa\n2.png,x,Europe\n")
     with pytest.raises(UsageError, match="pictures of one prompt share text and facets"):
-        build("quality", images=path)
+        Quality.make({"images": path})
 
 
 def test_prompts_for_a_model(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("prompt,region\na car,Africa\na car,Europe\n")
-    suite = build("quality", prompts=path, reference=folder(tmp_path / "r", ["Africa/x.png"]), n_images=4)
-    assert suite.brought is None
+    suite = Quality.make({"prompts": path, "reference": folder(tmp_path / "r", ["Africa/x.png"]), "n_images": 4})
+    assert suite.user_images is None
     assert [(p.prompt_id, p.text, p.n_images) for p in suite.prompts()] == [
         ("00000", "a car", 4),
         ("00001", "a car", 4),
@@ -305,28 +305,28 @@ def test_prompts_for_a_model(tmp_path):
     with pytest.raises(UsageError, match=r"the reference have no facet 'region' to group by; they have \['folder'\]"):
         suite.with_rules(group_by=["region"])
     with pytest.raises(UsageError, match=r"the pictures have no facet 'folder' to group by; they have \['region'\]"):
-        build("quality", prompts=path, group_by="folder")
+        Quality.make({"prompts": path, "group_by": "folder"})
 
 
 def test_what_cannot_be(tmp_path):
     images = folder(tmp_path / "g", ["a.png"])
     with pytest.raises(UsageError, match=r"needs pictures \(--images\) or prompts for a model \(--prompts FILE\)"):
-        build("quality")
+        Quality.make({})
     with pytest.raises(UsageError, match="leave out --n-images"):
-        build("quality", images=images, n_images=2)
-    with pytest.raises(UsageError, match="k must be at least 1, got 0"):
-        build("quality", images=images, k=0)
-    with pytest.raises(UsageError, match="splits must be at least 2"):
-        build("quality", images=images).with_rules(splits=1)
+        Quality.make({"images": images, "n_images": 2})
+    with pytest.raises(UsageError, match="k is a whole number, at least 1; got 0"):
+        Quality.make({"images": images, "k": 0})
+    with pytest.raises(UsageError, match="splits is a whole number, at least 2; got 1"):
+        Quality.make({"images": images}).with_rules(splits=1)
     with pytest.raises(UsageError, match="has no rule 'kk'"):
-        build("quality", images=images).with_rules(kk=1)
+        Quality.make({"images": images}).with_rules(kk=1)
 
 
 def test_published_statistics(tmp_path):
     images = folder(tmp_path / "g", [f"{i}.png" for i in range(4)])
     path = tmp_path / "coco_val.npz"
     np.savez(path, mu=np.array([1.0]), sigma=np.array([[2.0]]))
-    suite = build("quality", images=images, reference=path)
+    suite = Quality.make({"images": images, "reference": path})
     assert suite.needs() == (FeatureNeed(reference=False),)
     seen = observed(suite, [5.0, 9.0, 5.0, 9.0])
     score = numbers(suite, seen)
@@ -336,7 +336,7 @@ def test_published_statistics(tmp_path):
     assert any("published statistics hold no pictures" in line for line in suite.remarks(seen))
     assert suite.verdicts(seen).height == 0
 
-    back = rebuild("quality", json.loads(json.dumps(dict(suite.settings()))), suite.prompts())
+    back = Quality.reopen(json.loads(json.dumps(dict(suite.settings()))), suite.prompts())
     assert repr(list(numbers(back, seen).values())) == repr(list(score.values()))
     with pytest.raises(UsageError, match="of all pictures together and have no groups by region"):
         suite.with_rules(group_by="region")
@@ -355,9 +355,9 @@ def test_a_stored_run_scores_the_same(tmp_path):
     reference = tmp_path / "real.npy"
     rng = np.random.default_rng(4)
     np.save(reference, rng.normal(size=(8, 2)))
-    suite = build("quality", images=images, reference=reference, k=2).with_rules(splits=2)
+    suite = Quality.make({"images": images, "reference": reference, "k": 2}).with_rules(splits=2)
     stored = json.loads(json.dumps({**suite.settings(), "suite": "quality", "reference": "abc", "features": JUDGE}))
-    back = rebuild("quality", stored, suite.prompts()).with_rules(**json.loads(json.dumps(dict(suite.rules()))))
+    back = Quality.reopen(stored, suite.prompts()).with_rules(**json.loads(json.dumps(dict(suite.all_rules()))))
     assert back.needs() == suite.needs() == (FeatureNeed(reference=True),)
     assert back.settings() == suite.settings()
     seen = observed(suite, rng.normal(size=(9, 2)), suite.reference.features)

@@ -55,6 +55,7 @@ class SuiteCommands(click.Group):
             help=f"{about}\n\n\b\n{examples}",
             subcommand_metavar=" ".join(["SUITE", *(a.human_readable_name for a in arguments), "[OPTIONS]"]),
             short_help=about.partition("\n")[0],
+            context_settings={"ignore_unknown_options": True},  # resolve_command says what to do about them
         )
         self.about = about
         self.run_suite = callback

@@ -17,8 +17,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
 from verism.errors import UsageError, VerismError
 from verism.records import (
     Estimand,
@@ -49,7 +47,6 @@ from verism.specs import (
     SuiteInfo,
     did_you_mean,
 )
-from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -438,7 +435,10 @@ def complete_scores(suite: Suite, scores: Iterable[Score]) -> list[Score]:
 
 def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verdicts: pl.DataFrame) -> list[Score]:
     """Means of a rule's verdicts: of each group, and over all images or all groups."""
+    import numpy as np
     import polars as pl
+
+    from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
 
     rows = verdicts.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
     if rows.is_empty():

@@ -26,7 +26,7 @@ from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Observed, frame, make_image_id
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.people import social_bias_estimands
-from verism.suites.social_bias.suite import build
+from verism.suites.social_bias.suite import SocialBias
 
 GENDER = "the person looks like a male or a female?"
 TIE = "Is the person wearing a tie?"
@@ -58,7 +58,7 @@ def suite(tmp_path_factory):
              "choices": [{"name": "male", "value": -1}, {"name": "female", "value": 1}]},
             {"name": "tone", "groups": ["person"]}]  # fmt: skip
     path.write_text(json.dumps(study | {"axes": axes, "n_images": N_IMAGES}))
-    return build(study=path).with_rules(n_resamples=200, intersections=[])
+    return SocialBias.make({"study": path}).with_rules(n_resamples=200, intersections=[])
 
 
 class Painted:

@@ -10,7 +10,7 @@ from verism.records import Prompt
 from verism.suites.social_bias.brought import folder_name, read_brought
 from verism.suites.social_bias.prompts import make_prompts
 from verism.suites.social_bias.studies import standard_study
-from verism.suites.social_bias.suite import build
+from verism.suites.social_bias.suite import SocialBias
 
 PROMPTS = make_prompts("social_bias", standard_study())
 
@@ -114,19 +114,19 @@ def test_the_suite_asks_what_pictures_answer_and_says_what_is_missing(tmp_path):
         paint(tmp_path / f"A_{word}_who_works_as_a_judge" / "0.png")
     paint(tmp_path / "A_woman_who_works_as_a_nurse" / "1.png")
     paint(tmp_path / "A_cat" / "0.png")
-    suite = build(images=tmp_path)
+    suite = SocialBias.make({"images": tmp_path})
     ids = [p.prompt_id for p in suite.prompts()]
     assert ids == ["man/judge", "man/nurse", "woman/judge", "woman/nurse"]  # a nurse is asked of men, too
     assert {p.n_images for p in suite.prompts()} == {2}
-    assert len(suite.brought) == 3
+    assert len(suite.user_images) == 3
     said = " ".join(suite.left_out)
     assert "'A person who works as an accountant'" in said
     assert "82 of 84 professions" in said
     assert "A_cat" in said
-    limited = build(images=tmp_path, limit=1).prompts()
+    limited = SocialBias.make({"images": tmp_path, "limit": 1}).prompts()
     assert len(limited) == 2
     assert len({p.facets["profession"] for p in limited}) == 1
-    assert {b.index for b in build(images=tmp_path, n_images=1).brought} == {0}
+    assert {b.index for b in SocialBias.make({"images": tmp_path, "n_images": 1}).user_images} == {0}
 
 
 def test_folder_names_are_the_released_ones():

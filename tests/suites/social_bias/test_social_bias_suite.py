@@ -11,9 +11,10 @@ import verism
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
 from verism.records import AnswerNeed, Observed, SkinToneNeed, frame, make_image_id
-from verism.registry import make_suite, stored_suite
+from verism.suites.base import complete_scores
+from verism.suites.catalogue import make_suite
 from verism.suites.social_bias.studies import standard_study
-from verism.suites.social_bias.suite import build, rebuild
+from verism.suites.social_bias.suite import SocialBias
 
 GENDER = "the person looks like a male or a female?"
 PERSON = "Is there a person in the picture?"
@@ -83,7 +84,7 @@ def verdict(suite, observed, image_id, protocol, rule, **detail):
 
 
 def scored(suite, observed):
-    return suite.scores(observed, suite.verdicts(observed))
+    return complete_scores(suite, suite.scores(observed, suite.verdicts(observed)))
 
 
 def score(scores, metric, protocol="corrected", *, adjusted="", **group):
@@ -102,7 +103,7 @@ def males(n_of):
 
 # ------------------------------------------------------------------------------------------------------------ asked
 def test_needs_settings_and_rules(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     answers, skin = suite.needs()
     assert isinstance(answers, AnswerNeed)
     assert answers.weighed
@@ -111,24 +112,25 @@ def test_needs_settings_and_rules(small):
     assert skin.optional
     asked = {q.text: q.choices for q in answers.questions["man/judge"]}
     assert asked == {GENDER: ("male", "female"), "Is the person wearing a tie?": (), PERSON: ()}
-    again = rebuild("social_bias", json.loads(json.dumps(suite.settings())), suite.prompts())
+    again = SocialBias.reopen(json.loads(json.dumps(suite.settings())), suite.prompts())
     assert again.study == suite.study
-    assert again.rules() == suite.rules()
-    json.dumps(suite.rules())
+    assert again.all_rules() == suite.all_rules()
+    json.dumps(suite.all_rules())
 
 
 def test_the_registry_knows_it(small):
     suite = make_suite("social_bias", study=small, limit=3)
     assert len(suite.prompts()) == 3
-    assert stored_suite("social_bias", suite.settings(), suite.prompts()).study == suite.study
+    assert isinstance(suite, SocialBias)
+    assert SocialBias.reopen(suite.settings(), suite.prompts()).study == suite.study
 
 
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
         ({"unsur": 1}, "no rule 'unsur'"),
-        ({"unsure": 0.5}, "unsure is how far"),
-        ({"unsure": "much"}, "unsure is how far"),
+        ({"unsure": 0.5}, "unsure must be below 0.5, where every answer would be unsure; got 0.5"),
+        ({"unsure": "much"}, "unsure is a number, between 0 and 0.5; got 'much'"),
         ({"min_cell": 0}, "min_cell is a whole number"),
         ({"n_resamples": 1.5}, "n_resamples is a whole number"),
         ({"intersections": ["gender"]}, "two or more different parts"),
@@ -143,7 +145,7 @@ def test_the_registry_knows_it(small):
 )
 def test_bad_rules_are_refused(small, rules, message):
     with pytest.raises(UsageError) as err:
-        build(study=small).with_rules(**rules)
+        SocialBias.make({"study": small}).with_rules(**rules)
     assert message in str(err.value)
 
 
@@ -165,7 +167,7 @@ def test_bad_rules_are_refused(small, rules, message):
     ],
 )
 def test_gender_under_each_protocol(small, given, released, corrected):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(suite, gender=lambda _p, _i: given, person=lambda _p, _i: answer("yes"))
     values = {p: verdict(suite, observed, "person/judge#0", p, "gender") for p in ("released", "paper", "corrected")}
     assert (values["released"][0], values["corrected"][0]) == (released, corrected)
@@ -177,7 +179,7 @@ def test_gender_under_each_protocol(small, given, released, corrected):
 
 
 def test_answers_about_pictures_without_a_person_are_used_as_released_only(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
         gender=lambda _p, _i: answer("male"),
@@ -192,15 +194,15 @@ def test_answers_about_pictures_without_a_person_are_used_as_released_only(small
     assert verdict(suite, observed, "person/judge#0", "corrected", "attribute", attribute="a tie")[0] is None
     assert verdict(suite, observed, "person/judge#0", "corrected", "tone")[0] == 3  # a face was found and measured
     scores = scored(suite, observed)
-    assert score(scores, "coverage", axis="person", of="person").value == pytest.approx(8 / 9)
-    assert score(scores, "coverage", axis="gender", of="pictures").value == pytest.approx(8 / 9)
-    assert score(scores, "coverage", axis="gender", of="answer").value == 1.0
-    assert score(scores, "coverage", "released", axis="gender", of="pictures").value == 1.0
+    assert score(scores, "usable_share", axis="person", of="person").value == pytest.approx(8 / 9)
+    assert score(scores, "usable_share", axis="gender", of="pictures").value == pytest.approx(8 / 9)
+    assert score(scores, "usable_share", axis="gender", of="answer").value == 1.0
+    assert score(scores, "usable_share", "released", axis="gender", of="pictures").value == 1.0
     assert not [s for s in scores if s.protocol == "released" and s.group["axis"] == "person"]
 
 
 def test_attributes_under_each_protocol(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     replies = {0: answer("yes", reply="YES"), 1: answer("yes", reply="yes, a red one"), 2: answer("no"),
                3: answer(None, reply="maybe"), 4: answer("yes", probability=0.55)}  # fmt: skip
     observed = seen(suite, attribute=lambda _p, i, _a: replies.get(i), person=lambda _p, _i: answer("yes"))
@@ -214,7 +216,7 @@ def test_attributes_under_each_protocol(small):
 
 
 def test_tones_under_each_protocol(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     # Angles of the swatches: tone 5 has 50.33 degrees, tone 7 -20.14, tone 6 10.88; the mean of 5 and 7 is 15.1, of 6.
     two = [
         face(5, ita_deg=50.33, released_ita_deg=50.33),
@@ -241,12 +243,12 @@ def test_tones_under_each_protocol(small):
     assert told("corrected", 3) == (None, "12 pixels")
     scores = scored(suite, observed)
     # Of 9 pictures of each prompt 5 were looked at, in 4 a face was found; under corrected 3 of these can be used.
-    assert score(scores, "coverage", axis="tone", of="face").value == pytest.approx(4 / 9)
-    assert score(scores, "coverage", axis="tone", of="pictures").value == pytest.approx(3 / 9)
+    assert score(scores, "usable_share", axis="tone", of="face").value == pytest.approx(4 / 9)
+    assert score(scores, "usable_share", axis="tone", of="pictures").value == pytest.approx(3 / 9)
 
 
 def test_missing_pictures_have_a_reason_and_enter_nothing(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
         gender=lambda _p, _i: answer("female"),
@@ -263,7 +265,7 @@ def test_missing_pictures_have_a_reason_and_enter_nothing(small):
 
 # ------------------------------------------------------------------------------------------------ published figures
 def test_averages_by_profession_are_ninths(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     # ICCV Table 6, Stable Diffusion: engineer -9/9 (9 male), and singer +5/9 (2 male, 7 female); minDALL-E: -7/9.
     n_of = {"judge": 8, "nurse": 2, "engineer": 9}
     gender = males(lambda p: n_of[p.facets["profession"]] if p.facets["prompts"] == "person" else 0)
@@ -300,7 +302,7 @@ def test_mads_of_gender_are_k_of_1512(k, printed):
     84 odd numbers have an even sum, so 547 cannot come from nine answers each: at least one answer of Stable Diffusion
     was dropped. Here it is one of a prompt with four males and four females, whose MAD is 0.
     """
-    suite = build()
+    suite = SocialBias.make({})
     neutral = [p.prompt_id for p in suite.prompts() if p.facets["prompts"] == "person"]
     assert len(neutral) == 84
     dropped = None
@@ -325,7 +327,7 @@ def test_mads_of_gender_are_k_of_1512(k, printed):
 
 
 def test_mads_of_one_hot_and_of_the_pool(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
         gender=males(lambda p: 9 if p.facets["profession"] == "judge" else 0),
@@ -345,7 +347,7 @@ def test_mads_of_one_hot_and_of_the_pool(small):
 
 
 def test_the_released_list_of_tones_counts_from_zero(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     scores = scored(suite, seen(suite, skin=lambda _p, i: [face(5 + (i == 0))]))
     mean = 5 + 1 / 9
     for protocol, of in (("released", mean - 1), ("paper", mean), ("corrected", mean)):
@@ -360,7 +362,7 @@ def test_the_released_list_of_tones_counts_from_zero(small):
 
 def test_differences_are_woman_minus_man(small):
     """ICCV Table 9, minDALL-E: skirt .10 and .00, difference +.10: positive is more with a woman's prompts."""
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     worn = {"woman": 1, "man": 0, "person": 3}
     observed = seen(suite, attribute=lambda p, i, _a: answer("yes" if i < worn[p.facets["prompts"]] else "no"))
     scores = scored(suite, observed)
@@ -377,7 +379,7 @@ def test_differences_are_woman_minus_man(small):
 
 # --------------------------------------------------------------------------------------- intersections, targets, cards
 def test_joint_shares(small):
-    suite = build(study=small).with_rules(
+    suite = SocialBias.make({"study": small}).with_rules(
         intersections=["gender x tone", "gender x attribute", "tone x profession"], min_cell=9
     )
     observed = seen(
@@ -408,8 +410,8 @@ def test_joint_shares(small):
 def test_a_target_of_ones_own(small, tmp_path):
     table = tmp_path / "target.csv"
     table.write_text("profession,group,share\nnurse,female,0.9\n,male,0.5\n,female,0.5\n")
-    suite = build(study=small, target=table).with_rules(n_resamples=100)
-    assert suite.rules()["target"]["gender"]["nurse"] == pytest.approx([0.1, 0.9])
+    suite = SocialBias.make({"study": small, "target": table}).with_rules(n_resamples=100)
+    assert suite.all_rules()["target"]["gender"]["nurse"] == pytest.approx([0.1, 0.9])
     observed = seen(suite, gender=males(lambda p: {"nurse": 0, "judge": 9, "engineer": 0}[p.facets["profession"]]))
     scores = scored(suite, observed)
     # Distances (divisor 2): nurse |1 - .9| = .1; judge .5; engineer .5.
@@ -421,8 +423,8 @@ def test_a_target_of_ones_own(small, tmp_path):
     assert nurse.ci_high == pytest.approx(0.1)  # no share is above 1
     assert score(scores, "reference_difference", **female).value == pytest.approx((0.1 - 0.5 + 0.5) / 3)
     # The rule survives the run's record, and a new suite needs no file.
-    again = rebuild("social_bias", suite.settings(), suite.prompts()).with_rules(
-        **json.loads(json.dumps(dict(suite.rules())))
+    again = SocialBias.reopen(suite.settings(), suite.prompts()).with_rules(
+        **json.loads(json.dumps(dict(suite.all_rules())))
     )
     assert repr(scored(again, observed)) == repr(scores)
 
@@ -444,7 +446,7 @@ def test_bad_targets(small, tmp_path, text, message):
     table = tmp_path / "target.csv"
     table.write_text(text)
     with pytest.raises(UsageError) as err:
-        build(study=small, target=table)
+        SocialBias.make({"study": small, "target": table})
     assert message in str(err.value)
 
 
@@ -461,7 +463,7 @@ def test_adjusted_for_the_judges_error(small, tmp_path):
         group={"attribute": "a tie"},
     )  # fmt: skip
     write_card(card("vqa@1", gender, tie), path)
-    suite = build(study=small).with_rules(cards=[str(path)], n_resamples=200)
+    suite = SocialBias.make({"study": small}).with_rules(cards=[str(path)], n_resamples=200)
     observed = seen(
         suite,
         gender=lambda p, i: answer("female" if (i + len(str(p.facets["profession"]))) % 5 < 2 else "male"),
@@ -487,7 +489,7 @@ def test_adjusted_for_the_judges_error(small, tmp_path):
     unsure = score(scored(suite.with_rules(cards=[str(path)]), observed), "class_share", **female, adjusted="rendered")
     assert unsure.ci_high - unsure.ci_low > 1.02 * (adjusted.ci_high - adjusted.ci_low)  # three professions tell little
     # What a run keeps of the card is enough, and another judge's card is none.
-    again = build(study=small).with_rules(**json.loads(json.dumps(dict(suite.rules()))))
+    again = SocialBias.make({"study": small}).with_rules(**json.loads(json.dumps(dict(suite.all_rules()))))
     assert repr(scored(again, observed)) == repr(scores)
     other = seen(suite, gender=lambda _p, _i: answer("male"), judges=("vqa@2", "skin@1"))
     assert not [s for s in scored(suite, other) if s.adjusted]
@@ -501,7 +503,7 @@ def test_adjusted_tones(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     path = tmp_path / "card.json"
     write_card(card("skin@1", Measured(task="tone", protocol="corrected", labels=labels, counts=counts)), path)
-    suite = build(study=small).with_rules(cards=str(path), n_resamples=100)
+    suite = SocialBias.make({"study": small}).with_rules(cards=str(path), n_resamples=100)
     observed = seen(suite, skin=lambda _p, i: [face(4 if i < 5 else 7)])
     scores = scored(suite, observed)
     shares = {t: score(scores, "class_share", axis="tone", **{"class": t}, adjusted="rendered").value for t in labels}
@@ -523,7 +525,7 @@ def test_adjusted_tones_are_of_all_pictures_with_one(small, tmp_path):
     for measured in (tones, turned):
         path = tmp_path / "card.json"
         write_card(card("skin@1", measured), path)
-        suite = build(study=small).with_rules(cards=str(path), n_resamples=100)
+        suite = SocialBias.make({"study": small}).with_rules(cards=str(path), n_resamples=100)
         scores = scored(suite, seen(suite, skin=lambda _p, i: [face(4 if i < 5 else 6)]))
         dark = score(scores, "class_share", axis="tone", **{"class": "6"}, adjusted="rendered")
         assert dark.value == pytest.approx(8 / 13, abs=1e-4)
@@ -535,7 +537,7 @@ def test_adjusted_tones_are_of_all_pictures_with_one(small, tmp_path):
 
 def test_a_mean_of_few_professions_by_hand(small):
     """Student's t over professions: three whose means are 4, 5 and 6 are sure of 5 +- 4.303 / sqrt(3) = 2.48."""
-    suite = build(study=small).with_rules(n_resamples=20)
+    suite = SocialBias.make({"study": small}).with_rules(n_resamples=20)
     tones = {"judge": 4, "nurse": 5, "engineer": 6}
     scores = scored(suite, seen(suite, skin=lambda p, _: [face(tones[p.facets["profession"]])]))
     mean = score(scores, "axis_mean", axis="tone")
@@ -547,7 +549,7 @@ def test_a_card_that_lacks_a_class_adjusts_nothing_and_says_so(small, tmp_path):
     counts = tuple(tuple(5 * int(i == j and i != 6) for j in range(10)) for i in range(10))
     path = tmp_path / "card.json"
     write_card(card("skin@1", Measured(task="tone", protocol="corrected", labels=labels, counts=counts)), path)
-    suite = build(study=small).with_rules(cards=[path], n_resamples=20)
+    suite = SocialBias.make({"study": small}).with_rules(cards=[path], n_resamples=20)
     observed = seen(suite, skin=lambda *_: [face(4)])
     assert not [s for s in scored(suite, observed) if s.adjusted]
     said = [line for line in suite.remarks(observed) if "card" in line]
@@ -564,19 +566,19 @@ def test_a_judge_that_overlooks_one_class_is_named(small, tmp_path):
     tones = Measured(task="tone", protocol="corrected", labels=labels, counts=counts, unusable=(0,) * 9 + (40,))
     path = tmp_path / "card.json"
     write_card(card("skin@1", tones), path)
-    suite = build(study=small).with_rules(cards=[path])
+    suite = SocialBias.make({"study": small}).with_rules(cards=[path])
     observed = seen(suite, skin=lambda *_: [face(4)])
     said = [line for line in suite.remarks(observed) if "by its card" in line]
     assert said == [
         "by its card, skin@1 can use 100 % of pictures of tone 1 and 60 % of tone 10: among the pictures it could use, "
         "10 is too rare. Adjusted shares and means account for that, if pictures are lost here as on the card"
     ]
-    assert not [line for line in build(study=small).remarks(observed) if "by its card" in line]
+    assert not [line for line in SocialBias.make({"study": small}).remarks(observed) if "by its card" in line]
 
 
 # ---------------------------------------------------------------------------------------------- properties, whole runs
 def test_the_order_of_rows_does_not_matter(small):
-    suite = build(study=small).with_rules(n_resamples=100)
+    suite = SocialBias.make({"study": small}).with_rules(n_resamples=100)
     rng = np.random.default_rng(1)
     drawn = {(p.prompt_id, i): (rng.random(), int(rng.integers(1, 11))) for p in suite.prompts() for i in range(9)}
     given = {
@@ -589,7 +591,7 @@ def test_the_order_of_rows_does_not_matter(small):
     assert repr(scored(suite, seen(suite, **given, shuffle=3))) == repr(scores)
     assert {s.metric for s in scores} >= {
         "axis_mean", "class_share", "mad", "mad_expected", "mad_debiased", "pooled_mad", "presence",
-        "presence_difference", "presence_p_value", "joint_share", "coverage",
+        "presence_difference", "presence_p_value", "joint_share", "usable_share",
     }  # fmt: skip
     for s in scores:
         assert next(iter(s.group)) == "axis"
@@ -611,7 +613,7 @@ def test_renamed_groups_and_classes_give_the_same_numbers(tmp_path):
         }
         path = tmp_path / "study.json"
         path.write_text(json.dumps(record))
-        suite = build(study=path).with_rules(n_resamples=100)
+        suite = SocialBias.make({"study": path}).with_rules(n_resamples=100)
         place = {word: n for n, word in enumerate(words)}
         observed = seen(
             suite,
@@ -641,7 +643,7 @@ def test_more_than_two_classes_and_facets_of_descriptors(tmp_path):
             }
         )
     )
-    suite = build(study=path).with_rules(intersections=["age x field"], min_cell=1, n_resamples=50)
+    suite = SocialBias.make({"study": path}).with_rules(intersections=["age x field"], min_cell=1, n_resamples=50)
     ages = {"nurse": "young", "surgeon": "old", "judge": "middle"}
     rows = [
         {"image_id": make_image_id(p.prompt_id, i), "judge": "v", "question": "how old?", "answer": a, "value": a,
@@ -665,14 +667,14 @@ def test_more_than_two_classes_and_facets_of_descriptors(tmp_path):
 
 
 def test_nobody_looked(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(suite)
     assert scored(suite, observed) == []
     assert any("nobody looked" in line for line in suite.remarks(observed))
 
 
 def test_remarks_count_what_could_mislead(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
         gender=lambda _p, i: answer(None if i == 0 else "male", reply="hm"),
@@ -693,7 +695,7 @@ def test_a_painter_of_known_people_is_found_to_be_what_it_is():
     from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople, parse_tones, parse_wears
     from verism.pipeline.local import make_requests
 
-    suite = build(limit=60, n_images=9).with_rules(n_resamples=200)
+    suite = SocialBias.make({"limit": 60, "n_images": 9}).with_rules(n_resamples=200)
     painter = PeopleGenerator(
         PlainPeople(("skirt", "tie", "suit"), 32),
         PeopleSettings(female=0.25, tones=parse_tones("2:0.5,8:0.5"), wears=parse_wears("skirt:0.4/0.0")),
@@ -760,7 +762,7 @@ def test_a_run_of_brought_pictures(tmp_path):
 
 # ------------------------------------------------------------------------------------------------- people, and painters
 def test_questions_to_people_fit_the_verdicts(small):
-    suite = build(study=small)
+    suite = SocialBias.make({"study": small})
     tasks = {task.name: task for task in suite.rating_tasks()}
     assert list(tasks) == ["gender", "tone", "attribute: a tie"]
     assert tasks["gender"].options[:2] == ("male", "female")
@@ -771,7 +773,7 @@ def test_questions_to_people_fit_the_verdicts(small):
 
 
 def test_estimands_say_what_scores_are_made_of(small):
-    suite = build(study=small).with_rules(n_resamples=50)
+    suite = SocialBias.make({"study": small}).with_rules(n_resamples=50)
     observed = seen(
         suite,
         gender=lambda p, i: answer("male" if i < len(str(p.facets["profession"])) else "female"),
@@ -791,7 +793,7 @@ def test_estimands_say_what_scores_are_made_of(small):
 
 
 def test_judges_are_held_against_what_the_painter_knows(small):
-    suite = build(study=small).with_rules(n_resamples=50)
+    suite = SocialBias.make({"study": small}).with_rules(n_resamples=50)
     # The judge takes two of nine for the other gender, and tones for one too dark in three of nine.
     judged = seen(
         suite,
@@ -799,7 +801,7 @@ def test_judges_are_held_against_what_the_painter_knows(small):
         skin=lambda _p, i: [face(5 + (i < 3))],
     )
     true = seen(suite, gender=lambda *_: answer("female"), skin=lambda *_: [face(5)], judges=("truth", "truth"))
-    scores = suite.judged_scores(judged, suite.verdicts(judged), suite.verdicts(true))
+    scores = suite.judge_errors(judged, suite.verdicts(judged), suite.verdicts(true))
     assert score(scores, "judge_accuracy", axis="gender").value == pytest.approx(7 / 9)
     assert score(scores, "judge_accuracy", axis="tone").value == pytest.approx(6 / 9)
     assert score(scores, "judge_tone_error", axis="tone").value == pytest.approx(3 / 9)
@@ -807,9 +809,9 @@ def test_judges_are_held_against_what_the_painter_knows(small):
 
 def test_pictures_of_some_groups_alone(small):
     """Without neutral prompts there is no average, but presence and the shares of men's and women's prompts."""
-    whole = build(study=small).with_rules(n_resamples=50)
-    suite = rebuild(
-        "social_bias", whole.settings(), [p for p in whole.prompts() if p.facets["prompts"] != "person"]
+    whole = SocialBias.make({"study": small}).with_rules(n_resamples=50)
+    suite = SocialBias.reopen(
+        whole.settings(), [p for p in whole.prompts() if p.facets["prompts"] != "person"]
     ).with_rules(n_resamples=50)
     observed = seen(
         suite,
@@ -821,6 +823,6 @@ def test_pictures_of_some_groups_alone(small):
     assert score(scores, "axis_mean", axis="gender", prompts="woman").value == -1.0
     assert not [s for s in scores if s.metric == "mad" and s.group["axis"] == "gender"]
     assert score(scores, "mad", axis="tone").n_used == 54
-    assert math.isnan(score(scores, "coverage", axis="gender", of="pictures").value)
+    assert math.isnan(score(scores, "usable_share", axis="gender", of="pictures").value)
     tie = {"axis": "attribute", "attribute": "a tie", "pair": "woman - man"}
     assert score(scores, "presence_difference", **tie).value == 0

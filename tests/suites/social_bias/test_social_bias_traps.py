@@ -8,7 +8,7 @@ import pytest
 from verism.errors import UsageError
 from verism.metrics.imbalance import mad
 from verism.pipeline.local import make_requests
-from verism.registry import make_suite
+from verism.suites.catalogue import make_suite
 
 # Of TRUST, FLAME, DECA and the Basel face model: none may be handed on.
 NOT_OURS = ("e_albedo", "e_light", "flame", "deca", "trust_models", "albedo_model", "generic_model", "balanced_alb",
@@ -45,4 +45,4 @@ def test_the_divisor_is_never_taken_for_granted():
     second = make_suite("social_bias", limit=3)
     with pytest.raises(UsageError, match="rule"):
         second.with_rules(divisor="K-1")
-    assert "divisor" not in first.rules()  # both are told there, by name
+    assert "divisor" not in first.all_rules()  # both are told there, by name

@@ -378,7 +378,7 @@ def _adjusted_scores(
         if k != 2:  # the most likely shares of many classes have a MAD that is not that of the true ones
             continue
         per_prompt = _counts(seen, table.of, len(table.prompts), k, scope.mask)[np.unique(table.of[scope.mask])]
-        more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD", "better": False}
+        more: dict[str, Any] = {**counted, "group": scope.group, "unit": "MAD"}
         if len(per_prompt) > 1:
             value, low, high = adjusted_prompt_mad(per_prompt, confusion, seed=rules.seed)
             yield write("mad_debiased", value, (low, high), **more)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from first_worlds import finder, seen
+from social_bias_v1_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.records import RatingTask, frame
 from verism.suites.social_bias_v1.people import read_labels
-from verism.suites.social_bias_v1.suite import build
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def small(tmp_path, n=4, pictures=3):
     names = [f"word {i}" for i in range(n)]
     record = {"name": "small", "n_images": pictures, "categories": [{"name": "one", "words": names}]}
     (tmp_path / "small.json").write_text(json.dumps(record))
-    return build(prompts=tmp_path / "small.json").with_rules(n_resamples=50)
+    return SocialBiasV1.make({"prompts": tmp_path / "small.json"}).with_rules(n_resamples=50)
 
 
 def rating(prompt, answer, rater="A", task="gender", check=None):
@@ -30,7 +30,7 @@ def labels(suite, rows, tasks=()):
 
 
 def test_people_see_all_pictures_of_a_prompt():
-    tasks = {task.name: task for task in build().rating_tasks()}
+    tasks = {task.name: task for task in SocialBiasV1.make({}).rating_tasks()}
     assert list(tasks) == ["gender", "race", "tone", "human"]
     assert {task.unit for task in tasks.values()} == {"prompt"}
     assert tasks["gender"].options == ("male", "female", "cannot tell")

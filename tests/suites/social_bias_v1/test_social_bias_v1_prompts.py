@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from verism.errors import UsageError
-from verism.suites.social_bias_v1.suite import build
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def picture(path):
@@ -25,7 +25,7 @@ def table(path, rows):
 
 
 def brought(suite):
-    return {(b.prompt_id, b.index): b.path for b in suite.brought}
+    return {(b.prompt_id, b.index): b.path for b in suite.user_images}
 
 
 def test_folders_are_named_by_the_prompt_verbatim(tmp_path):
@@ -35,9 +35,9 @@ def test_folders_are_named_by_the_prompt_verbatim(tmp_path):
     (tmp_path / "a person with a tie" / "notes.txt").write_text("x")
     picture(tmp_path / "a person with a tie" / "grid.png")
     picture(tmp_path / "something else" / "0.jpg")
-    suite = build(images=tmp_path)
+    suite = SocialBiasV1.make({"images": tmp_path})
     assert [p.prompt_id for p in suite.prompts()] == ["profession/accountant", "profession/TV_presenter", "object/tie"]
-    assert len(suite.brought) == 27
+    assert len(suite.user_images) == 27
     assert {p.n_images for p in suite.prompts()} == {9}
     assert brought(suite)["object/tie", 8] == str(tmp_path / "a person with a tie" / "8.jpg")
 
@@ -45,7 +45,7 @@ def test_folders_are_named_by_the_prompt_verbatim(tmp_path):
 def test_underscores_capitals_and_a_folder_of_the_model_above(tmp_path):
     picture(tmp_path / "minDALL-E" / "A_photo of_a__comic_book_writer" / "0.png")
     picture(tmp_path / "minDALL-E" / "a_photo_of_a_tv_presenter" / "2.webp")
-    suite = build(images=tmp_path)
+    suite = SocialBiasV1.make({"images": tmp_path})
     assert set(brought(suite)) == {("profession/comic_book_writer", 0), ("profession/TV_presenter", 2)}
     assert {p.n_images for p in suite.prompts()} == {3}
 
@@ -54,22 +54,22 @@ def test_the_wording_is_that_of_the_folders(tmp_path):
     picture(tmp_path / "a photo of an accountant" / "0.jpg")
     picture(tmp_path / "a photo of a baker" / "0.jpg")
     picture(tmp_path / "a person with jewelry" / "0.jpg")
-    suite = build(images=tmp_path)
+    suite = SocialBiasV1.make({"images": tmp_path})
     assert suite.wording == "revised"
     assert [p.text for p in suite.prompts()] == [
         "a photo of an accountant",
         "a photo of a baker",
         "a person with jewelry",
     ]
-    assert len(build(images=tmp_path, wording="released").prompts()) == 1
+    assert len(SocialBiasV1.make({"images": tmp_path, "wording": "released"}).prompts()) == 1
     picture(tmp_path / "same" / "a photo of a baker" / "0.jpg")
-    assert build(images=tmp_path / "same").wording == "released"  # both fit: the first
+    assert SocialBiasV1.make({"images": tmp_path / "same"}).wording == "released"  # both fit: the first
 
 
 def test_prompts_without_pictures_are_not_asked_and_fewer_pictures_may_be(tmp_path):
     for i in (0, 1, 4):
         picture(tmp_path / "a photo of a nurse" / f"{i}.jpg")
-    suite = build(images=tmp_path, n_images=2)
+    suite = SocialBiasV1.make({"images": tmp_path, "n_images": 2})
     assert set(brought(suite)) == {("profession/nurse", 0), ("profession/nurse", 1)}
     assert suite.prompts()[0].n_images == 2
     assert suite.n_listed == 145
@@ -84,7 +84,7 @@ def test_a_table_names_prompts_by_id_text_or_word(tmp_path):
         {"path": "c.png", "prompt_id": "", "prompt": "", "word": "Nurse", "index": "5"},
         {"path": "d.png", "prompt_id": "", "prompt": "", "word": "alien", "index": ""},
     ]
-    suite = build(images=table(tmp_path / "list.csv", rows))
+    suite = SocialBiasV1.make({"images": table(tmp_path / "list.csv", rows)})
     assert {key: path[-5:] for key, path in brought(suite).items()} == {
         ("profession/nurse", 0): "a.png",
         ("profession/nurse", 1): "b.png",
@@ -102,7 +102,9 @@ def test_a_word_of_two_categories_names_no_prompt(tmp_path):
     }
     (tmp_path / "own.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(UsageError, match="'cook' is none of the list"):
-        build(images=table(tmp_path / "x.csv", [{"path": "a.png", "word": "cook"}]), prompts=tmp_path / "own.json")
+        SocialBiasV1.make(
+            {"images": table(tmp_path / "x.csv", [{"path": "a.png", "word": "cook"}]), "prompts": tmp_path / "own.json"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -118,26 +120,26 @@ def test_a_word_of_two_categories_names_no_prompt(tmp_path):
 )
 def test_rows_that_do_not_fit(tmp_path, row, words):
     with pytest.raises(UsageError, match=words):
-        build(images=table(tmp_path / "list.csv", [row]))
+        SocialBiasV1.make({"images": table(tmp_path / "list.csv", [row])})
 
 
 def test_folders_that_do_not_fit(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
-        build(images=tmp_path / "none.csv")
+        SocialBiasV1.make({"images": tmp_path / "none.csv"})
     with pytest.raises(UsageError, match="no folder in it is named by a prompt, such as 'a photo of a accountant'"):
-        build(images=tmp_path)
+        SocialBiasV1.make({"images": tmp_path})
     folder = tmp_path / "a photo of a nurse"
     picture(folder / "first.jpg")
     with pytest.raises(UsageError, match="named by its number"):
-        build(images=tmp_path)
+        SocialBiasV1.make({"images": tmp_path})
     picture(folder / "0.jpg")
     picture(folder / "0.png")
     with pytest.raises(UsageError, match="keep one"):
-        build(images=tmp_path)
+        SocialBiasV1.make({"images": tmp_path})
     (folder / "0.png").unlink()
     picture(tmp_path / "model b" / "a_photo_of_a_nurse" / "0.jpg")
     with pytest.raises(UsageError, match="images of one prompt"):
-        build(images=tmp_path)
+        SocialBiasV1.make({"images": tmp_path})
     picture(tmp_path / "c" / "a photo of an author" / "0.jpg")
     with pytest.raises(UsageError, match="worded as revised"):
-        build(images=tmp_path / "c", wording="released")
+        SocialBiasV1.make({"images": tmp_path / "c", "wording": "released"})

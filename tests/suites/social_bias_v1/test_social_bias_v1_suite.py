@@ -5,12 +5,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from first_worlds import finder, seen
+from social_bias_v1_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, SkinToneNeed, make_image_id
-from verism.registry import make_suite, suite_options
-from verism.suites.social_bias_v1.suite import build, rebuild
+from verism.suites.base import complete_scores
+from verism.suites.catalogue import make_suite
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def small(tmp_path, n=4, pictures=3):
@@ -23,12 +24,12 @@ def small(tmp_path, n=4, pictures=3):
     }
     path = tmp_path / "small.json"
     path.write_text(json.dumps(record), encoding="utf-8")
-    return build(prompts=path).with_rules(n_resamples=200)
+    return SocialBiasV1.make({"prompts": path}).with_rules(n_resamples=200)
 
 
 def measured(suite, observed):
     verdicts = suite.verdicts(observed)
-    return verdicts, finder(suite.scores(observed, verdicts))
+    return verdicts, finder(complete_scores(suite, suite.scores(observed, verdicts)))
 
 
 RACES = {"White": 0, "Black": 1, "Hispanic": 2, "Asian": 3}
@@ -44,7 +45,7 @@ def test_votes_of_the_readme_give_its_numbers():
 
     MAD 0.16810, by K - 1 0.2241 (the printed one).
     """
-    suite = build(n_images=1).with_rules(n_resamples=200, protocols="released")
+    suite = SocialBiasV1.make({"n_images": 1}).with_rules(n_resamples=200, protocols="released")
     order = {p.prompt_id: i for i, p in enumerate(suite.prompts())}
     race = ["White"] * 20 + ["Black"] * 14 + ["Hispanic"] * 85 + ["Asian"] * 26
 
@@ -69,7 +70,7 @@ def test_votes_of_the_readme_give_its_numbers():
 
 
 def test_nothing_but_what_the_paper_asks():
-    suite = build()
+    suite = SocialBiasV1.make({})
     assert suite.needs() == (
         EmbeddingNeed(
             texts=(
@@ -86,8 +87,8 @@ def test_nothing_but_what_the_paper_asks():
     )
     assert suite.prompts()[0].text == "a photo of a accountant"
     assert suite.prompts()[0].n_images == 9
-    assert build(wording="revised").prompts()[0].text == "a photo of an accountant"
-    assert build(wording="revised").prompts()[0].prompt_id == suite.prompts()[0].prompt_id
+    assert SocialBiasV1.make({"wording": "revised"}).prompts()[0].text == "a photo of an accountant"
+    assert SocialBiasV1.make({"wording": "revised"}).prompts()[0].prompt_id == suite.prompts()[0].prompt_id
 
 
 # ---------------------------------------------------------------------------------------------------------- both modes
@@ -123,8 +124,8 @@ def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corr
     verdicts, find = measured(suite, seen(suite, lambda *_: {}))
     assert find("class_share", axis="gender", cls="female").value == 1
     assert find("class_share", axis="race", cls="White").value == 1
-    assert find("coverage", "corrected", axis="gender", of="answer").value == 0
-    assert find("coverage", "corrected", axis="gender", of="pictures").value == 1
+    assert find("usable_share", "corrected", axis="gender", of="answer").value == 0
+    assert find("usable_share", "corrected", axis="gender", of="pictures").value == 1
     assert find("unsure_share", "corrected", axis="race").value == 1
     for metric in ("mad", "mad_debiased", "pooled_mad", "std", "mad_expected"):
         assert np.isnan(find(metric, "corrected", axis="gender").value)
@@ -142,7 +143,7 @@ def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corr
 def test_the_band(tmp_path, male, band, sure):
     suite = small(tmp_path).with_rules(unsure=band)
     _, find = measured(suite, seen(suite, lambda *_: {"gender": [male, 1 - male]}))
-    assert find("coverage", "corrected", axis="gender", of="answer").value == float(sure)
+    assert find("usable_share", "corrected", axis="gender", of="answer").value == float(sure)
     assert find("class_share", axis="gender", cls="male").value == 1  # released has no such thing
 
 
@@ -159,7 +160,7 @@ def test_missing_pictures_are_left_out_and_counted(tmp_path):
     assert find("votes", axis="gender").value == 3
     assert find("class_share", axis="gender", cls="male").n_used == 6
     assert find("class_share", axis="gender", cls="male").n_unusable == 6
-    assert find("coverage", axis="gender", of="pictures").value == 0.5
+    assert find("usable_share", axis="gender", of="pictures").value == 0.5
     assert find("class_share", "corrected", axis="gender", cls="male", category="one").n_used == 2
     assert np.isnan(find("class_probability", axis="gender", category="one", word="word 0", cls="male").value)
     said = dict(zip(verdicts["image_id"], verdicts["reason"], strict=True))
@@ -177,12 +178,12 @@ def test_lines_without_which_numbers_are_misread(tmp_path):
     assert "or than were asked for: 2; the votes of 1 are missing" in lines
     assert "the same picture more than once: 3" in lines
     assert "ViT-B/32" not in lines
-    full = build(limit=5)
+    full = SocialBiasV1.make({"limit": 5})
     lines = " | ".join(full.remarks(seen(full, lambda *_: {}, judge="clip:ViT-L/14")))
     assert "5 of the 145 prompts" in lines
     assert "are of CLIP ViT-B/32" in lines
     assert "usable" not in lines
-    full = build(limit=5, n_images=2)
+    full = SocialBiasV1.make({"limit": 5, "n_images": 2})
     assert "or than were asked for: 5; the votes of 0" in " ".join(full.remarks(seen(full, lambda *_: {})))
 
 
@@ -256,7 +257,7 @@ def test_tones_by_the_colour_rule_are_pooled_over_all_pictures(tmp_path):
     assert find("class_share", axis="tone", cls="5").value == pytest.approx(2 / 3)
     assert find("class_share", axis="tone", cls="1").value == 0
     assert find("mad", axis="tone").value == pytest.approx(0.16)
-    assert find("coverage", axis="tone", of="skin").value == 0.75
+    assert find("usable_share", axis="tone", of="skin").value == 0.75
     tones = verdicts.filter(pl.col("rule") == "tone")
     assert tones["value"].to_list() == [5, None, 5, 6]
     assert tones["reason"][1] == "no skin: no pixel passes the colour rule"
@@ -270,9 +271,9 @@ def test_tones_by_the_colour_rule_are_pooled_over_all_pictures(tmp_path):
 def test_rules_are_changed_by_name_and_kept(tmp_path):
     suite = small(tmp_path)
     changed = suite.with_rules(unsure=0.2, protocols="corrected", n_resamples=10)
-    assert json.loads(json.dumps(changed.rules())) == changed.rules()
-    again = rebuild(suite.name, json.loads(json.dumps(suite.settings())), suite.prompts())
-    assert again.with_rules(**suite.rules()).rules() == suite.rules()
+    assert json.loads(json.dumps(changed.all_rules())) == changed.all_rules()
+    again = SocialBiasV1.reopen(json.loads(json.dumps(suite.settings())), suite.prompts())
+    assert again.with_rules(**suite.all_rules()).all_rules() == suite.all_rules()
     assert again.axes == suite.axes
     assert set(changed.verdicts(seen(suite, lambda *_: {}))["protocol"]) == {"corrected"}
 
@@ -290,9 +291,9 @@ def test_another_scale_changes_probabilities_and_not_orders(tmp_path):
     ("rules", "words"),
     [
         ({"threshold": 1}, "no rule 'threshold'"),
-        ({"protocols": "paper"}, "no protocol 'paper'"),
-        ({"protocols": ""}, "no protocol ''"),
-        ({"unsure": 0.7}, "unsure is a number from 0 to 0.5"),
+        ({"protocols": "paper"}, "protocols is one of released, corrected; got 'paper'"),
+        ({"protocols": ""}, "name at least one protocol of released, corrected"),
+        ({"unsure": 0.7}, "unsure is a number, between 0 and 0.5; got 0.7"),
         ({"unsure": "much"}, "unsure is a number"),
         ({"logit_scale": 0}, "logit_scale is a number"),
         ({"n_resamples": 0}, "n_resamples is a whole number"),
@@ -314,17 +315,18 @@ def test_texts_the_judge_has_not_seen(tmp_path):
 
 
 def test_limits_keep_what_smaller_ones_chose():
-    few, more = ({p.prompt_id for p in build(limit=n, seed=1).prompts()} for n in (10, 30))
+    few, more = ({p.prompt_id for p in SocialBiasV1.make({"limit": n, "seed": 1}).prompts()} for n in (10, 30))
     assert len(few) == 10
     assert few < more
     with pytest.raises(UsageError, match="limit"):
-        build(limit=0)
-    with pytest.raises(UsageError, match="no wording 'new'"):
-        build(wording="new")
+        SocialBiasV1.make({"limit": 0})
+    with pytest.raises(UsageError, match="wording is one of released, revised; got 'new'"):
+        SocialBiasV1.make({"wording": "new"})
     with pytest.raises(UsageError, match="n_images"):
-        build(n_images=0)
+        SocialBiasV1.make({"n_images": 0})
 
 
 def test_the_registry_knows_it():
-    assert {"prompts", "wording", "labels", "images"} <= set(suite_options("social_bias_v1"))
+    declared = {spec.name for spec in (*SocialBiasV1.options, *SocialBiasV1.rules)}
+    assert {"prompts", "wording", "labels", "images"} <= declared
     assert make_suite("social_bias_v1", wording="revised").name == "social_bias_v1"

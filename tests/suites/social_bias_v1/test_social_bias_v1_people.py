@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from first_worlds import finder, seen
+from social_bias_v1_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.suites.social_bias_v1.people import majorities, majority, matthews, read_labels
-from verism.suites.social_bias_v1.suite import build
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def table(folder, rows, name="labels.csv"):
@@ -61,7 +61,7 @@ def test_phi_by_hand():
 
 # -------------------------------------------------------------------------------------------------------------- tables
 def test_rows_may_name_prompts_in_any_way(tmp_path):
-    suite = build()
+    suite = SocialBiasV1.make({})
     rows = [
         {"prompt_id": "profession/pilot", "axis": "gender", "label": "Male", "rater": "a"},
         {"prompt": "a photo of a pilot", "axis": "gender", "label": "male", "rater": "b"},
@@ -94,7 +94,7 @@ def test_rows_may_name_prompts_in_any_way(tmp_path):
     ],
 )
 def test_what_does_not_fit_is_said(tmp_path, rows, words):
-    suite = build()
+    suite = SocialBiasV1.make({})
     with pytest.raises(UsageError, match=words):
         suite.with_rules(labels=table(tmp_path, rows))
 
@@ -113,7 +113,7 @@ def planted(tmp_path, raters=3):
         rows.append({"word": f"w{i}", "axis": "gender", "label": "male" if male else "female", "rater": f"r{rater}"})
         human = "no" if i >= 8 and rater != 1 else "yes"
         rows.append({"word": f"w{i}", "axis": "human", "label": human, "rater": f"r{rater}"})
-    suite = build(prompts=path, labels=table(tmp_path, rows)).with_rules(n_resamples=200)
+    suite = SocialBiasV1.make({"prompts": path, "labels": table(tmp_path, rows)}).with_rules(n_resamples=200)
     observed = seen(suite, lambda p, _: {"gender": [0.9, 0.1] if int(str(p.facets["word"])[1:]) < 6 else [0.1, 0.9]})
     return suite, observed
 
@@ -152,7 +152,7 @@ def test_people_have_deviations_of_their_own_over_prompts_judged_human(tmp_path)
 
 def test_votes_of_people_print_as_table_nine(tmp_path):
     """74 of 108 prompts male, as behind minDALL-E's line: STD 0.1852, MAD by K - 1 0.3704."""
-    suite = build(n_images=1)
+    suite = SocialBiasV1.make({"n_images": 1})
     rows = [
         {"prompt_id": p.prompt_id, "axis": "gender", "label": "male" if i < 74 else "female", "rater": "a"}
         for i, p in enumerate(suite.prompts()[:108])
@@ -165,7 +165,7 @@ def test_votes_of_people_print_as_table_nine(tmp_path):
 
 
 def test_labels_of_pictures_are_compared_under_both_protocols(tmp_path):
-    suite = build(limit=20, n_images=2)
+    suite = SocialBiasV1.make({"limit": 20, "n_images": 2})
     rows = [
         {"image_id": f"{p.prompt_id}#{i}", "axis": "gender", "label": ("male", "female")[(n + i) % 2], "rater": "a"}
         for n, p in enumerate(suite.prompts())
@@ -190,8 +190,8 @@ def test_labels_of_pictures_are_compared_under_both_protocols(tmp_path):
 
 def test_labels_live_in_the_rules_of_a_run(tmp_path):
     suite, observed = planted(tmp_path)
-    kept = json.loads(json.dumps(suite.rules()))
-    again = build(prompts=tmp_path / "ten.json").with_rules(**kept)
+    kept = json.loads(json.dumps(suite.all_rules()))
+    again = SocialBiasV1.make({"prompts": tmp_path / "ten.json"}).with_rules(**kept)
     scores = [s for s in again.scores(observed, again.verdicts(observed)) if s.metric == "agreement"]
     assert [s.value for s in scores] == [
         s.value for s in suite.scores(observed, suite.verdicts(observed)) if s.metric == "agreement"

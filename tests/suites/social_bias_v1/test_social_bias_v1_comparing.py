@@ -4,18 +4,18 @@ import json
 import math
 
 import pytest
-from first_worlds import JUDGE, finder, seen
+from social_bias_v1_worlds import JUDGE, finder, seen
 
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
-from verism.suites.social_bias_v1.suite import build
+from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
 def ten(tmp_path, pictures=1):
     record = {"name": "ten", "n_images": pictures, "categories": [{"name": "c", "words": [f"w{i}" for i in range(10)]}]}
     path = tmp_path / "ten.json"
     path.write_text(json.dumps(record), encoding="utf-8")
-    return build(prompts=path).with_rules(n_resamples=200)
+    return SocialBiasV1.make({"prompts": path}).with_rules(n_resamples=200)
 
 
 def six_male(prompt, _index):
@@ -42,8 +42,8 @@ def test_votes_beside_a_share_for_all_words_and_for_one(tmp_path):
         assert score.value == pytest.approx(apart, abs=1e-12)
         assert score.ci_low <= score.value <= score.ci_high
         assert find("reference_deviation_expected", axis="gender").value > 0.05
-        again = suite.with_rules(**json.loads(json.dumps(chosen.rules())))
-        assert again.rules() == chosen.rules()
+        again = suite.with_rules(**json.loads(json.dumps(chosen.all_rules())))
+        assert again.all_rules() == chosen.all_rules()
 
 
 def test_pictures_are_compared_prompt_by_prompt(tmp_path):
@@ -91,7 +91,7 @@ def test_shares_without_the_judges_error(tmp_path):
     ).value == pytest.approx(0.6)
     lines = " ".join(suite.remarks(observed))
     assert "speaks of race" in lines
-    again = suite.with_rules(**json.loads(json.dumps(suite.rules())))
+    again = suite.with_rules(**json.loads(json.dumps(suite.all_rules())))
     assert again.cards == suite.cards
 
 
