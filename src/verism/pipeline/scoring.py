@@ -11,8 +11,11 @@ from verism.pipeline.added_metrics import Metric, added_scores
 from verism.pipeline.correction import Adjustment
 from verism.progress import Working
 from verism.records import Estimand, Need, Observed, Score, content_hash, option_of, roles
+from verism.report_kit.evidence import Evidence
+from verism.report_kit.section import store_sections
 from verism.store import TRUTH, Run
 from verism.suites.base import Suite, complete_scores
+from verism.suites.catalogue import SUITES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +76,10 @@ def score_run(
     absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
     run.note_scoring(remarks=[*left_out, *suite.remarks(observed)])
+    if suite.name not in SUITES:  # its page must be there where its package is not
+        sections = suite.sections(Evidence.of([run], [added.presentation]))
+        if sections is not None:
+            store_sections(run, sections)
     return scores
 
 
