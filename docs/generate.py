@@ -41,15 +41,15 @@ RULES = """\
 ## Rules
 
 Rules change verdicts or scores without new images or observations: `--rule NAME=VALUE` of `verism run` and
-`verism score`, or an option of their own where one is named. "detector's own" stands for a threshold that a judge brings
-along. Rules that affect *scores* only leave verdicts, and so judge cards, as they are.
+`verism score`, or an option of their own where one is named. "detector's own" stands for a threshold that a judge
+brings along. Rules that affect *scores* only leave verdicts, and so judge cards, as they are.
 """
 
 OPTIONS = """\
 ## Options
 
-Options decide which prompts are asked and what is observed; a run is only resumed with equal ones. In Python their names
-are keyword arguments of `verism.evaluate`.
+Options decide which prompts are asked and what is observed; a run is only resumed with equal ones. In Python their
+names are keyword arguments of `verism.evaluate`.
 """
 
 DASH = "–"
