@@ -184,7 +184,7 @@ class _Filled:
 
 
 def evaluate(
-    suite: str | Suite = "paintskills",
+    suite: str | Suite,
     *,
     model: str | Generator | Paint | None = None,
     images: PathLike | None = None,

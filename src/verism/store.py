@@ -386,14 +386,15 @@ class Run:
         protocol = next(iter(presentation.info.protocols), "corrected")
         detail = set(presentation.layout.detail)
         compared = {presentation.layout.facet} if presentation.layout.facet else None
-        return {
-            _flat_name(s): s.value
+        chosen = [
+            s
             for s in scores
             if s.metric in headlines
             and s.protocol == protocol
             and not detail & set(s.group)
             and (compared is None or set(s.group) <= compared)
-        }
+        ]
+        return {_flat_name(s): s.value for s in sorted(chosen, key=lambda s: len(s.group))}
 
     def frame(self) -> pl.DataFrame:
         """All scores as a table with a column for each facet; ``.to_pandas()`` for pandas.

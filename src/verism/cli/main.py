@@ -120,8 +120,8 @@ def _dry_run(planned: Plan, as_json: bool) -> None:
         click.echo(f"  {group:<10} {n:>7,}")
     click.echo(f"done already: {planned.images_done:,}")
     for role, name in planned.judges.items():
-        n = planned.judgements.get(role)
-        click.echo(f"{option_of(role)}: {name}" + ("" if n is None else f", {n:,} images to observe"))
+        images = planned.judgements.get(role)
+        click.echo(f"{option_of(role)}: {name}" + ("" if images is None else f", {images:,} images to observe"))
     if planned.not_measured:
         click.echo(f"not measured, as no judge is named: {', '.join(map(option_of, planned.not_measured))}")
     for line in planned.estimate:

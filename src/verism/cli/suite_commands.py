@@ -136,7 +136,8 @@ def _type_of(spec: Option | Rule) -> click.ParamType[Any]:
     if isinstance(spec, Rule) and spec.file:
         return click.Path(path_type=Path)
     if spec.type is int and not spec.commas:
-        return click.IntRange(*(None if end is None else int(end) for end in (spec.low, spec.high)))
+        low, high = (None if end is None else int(end) for end in (spec.low, spec.high))
+        return click.IntRange(low, high)
     if spec.type is float and not spec.commas:
         return click.FloatRange(spec.low, spec.high)
     if spec.type is bool:

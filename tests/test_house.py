@@ -1,0 +1,115 @@
+"""Who may know what: general code asks a suite what it needs to know, and never names one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import verism
+from verism.suites.catalogue import SUITES, suite_class
+
+HOUSE = Path(verism.__file__).parent
+GENERAL = ("api.py", "cli", "pipeline", "report_kit", "registry.py", "annotation", "training", "store.py", "manifest.py")
+# Words of a suite that are also words of general code, where they mean something general.
+GENERAL_WORDS = frozenset(
+    {
+        "labels",  # annotators' labels of any suite
+        "object",  # JSON objects
+        "attribute",
+        "category",
+        "text",
+        "count",
+        "color",  # column of the table of detections
+        "person",
+        "class",
+        "reference",  # real images of any suite
+        "target",
+        "cards",  # judge cards
+        "k",
+        "pool",
+        "splits",
+        "protocols",
+        "human",  # a kind of judge card, and of correction
+        "captions",
+        "unsure",
+        "setting",
+        "n_resamples",  # argument of every bootstrap
+        "per_cell",  # images drawn for annotators, in each cell
+        "clipscore",  # functions of verism.metrics
+        "questions",
+        "frequency",  # columns of the tables that `verism metrics` reads
+        "gender",
+    }
+)
+TRAINS_ON_PAINTSKILLS = ("training",)  # its data are scenes of PaintSkills
+
+
+def general_files() -> Iterator[Path]:
+    for name in GENERAL:
+        path = HOUSE / name
+        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def words_of_suites() -> set[str]:
+    """Names of suites, their options, rules and verdicts, as general code would write them."""
+    words = set(SUITES) | {name.replace("_", "-") for name in SUITES}
+    for name in SUITES:
+        suite = suite_class(name)
+        words |= {rule.name for rule in suite.rules}
+        for pairing in suite.pairings:
+            words |= {pairing.facet, pairing.rule, pairing.metric, *pairing.split, *pairing.key, *pairing.groups}
+        words |= {suite.layout.facet, suite.layout.mean, suite.layout.reference, *suite.layout.detail}
+    return words - GENERAL_WORDS - {""}
+
+
+def findings(path: Path, words: set[str]) -> list[str]:
+    """Where a file names something of a suite, looks into one, or imports one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    paintskills = path.relative_to(HOUSE).parts[0] in TRAINS_ON_PAINTSKILLS
+    found = []
+    for node in ast.walk(tree):
+        where = f"{path.relative_to(HOUSE)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words and not paintskills:
+            found.append(f"{where} names {node.value!r}")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("verism.suites."):
+            suite = node.module.split(".")[2]
+            if suite in SUITES and not (paintskills and suite == "paintskills"):
+                found.append(f"{where} imports the suite {suite}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            first = node.args[0]
+            if isinstance(first, ast.Name) and "suite" in first.id:
+                found.append(f"{where} probes a suite by {node.func.id}")
+        if isinstance(node, ast.arg) and node.arg.endswith("suite") and isinstance(node.annotation, ast.Name):
+            if node.annotation.id == "Any":
+                found.append(f"{where} takes a suite as Any")
+        if isinstance(node, ast.Attribute) and node.attr in ("startswith", "partition", "endswith"):
+            if "suite" in ast.unparse(node.value):
+                found.append(f"{where} reads a suite's name by {node.attr}")
+    return found
+
+
+def test_general_code_names_no_suite():
+    words = words_of_suites()
+    assert {"paintskills", "social_bias", "threshold_corrected", "accuracy", "skill", "region"} <= words
+    assert [line for path in general_files() for line in findings(path, words)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ('rules["threshold_corrected"]', "names 'threshold_corrected'"),
+        ("from verism.suites.geography.suite import Geography", "imports the suite geography"),
+        ('getattr(suite, "labels", None)', "probes a suite by getattr"),
+        ("def f(suite: Any): ...", "takes a suite as Any"),
+        ('run.suite_name.startswith("x")', "reads a suite's name by startswith"),
+    ],
+)
+def test_findings_tell_what_is_wrong(tmp_path, monkeypatch, code, message):
+    monkeypatch.setattr("test_house.HOUSE", tmp_path)
+    file = tmp_path / "api.py"
+    file.write_text(code + "\n", encoding="utf-8")
+    (line,) = findings(file, words_of_suites())
+    assert line == f"api.py:1 {message}"
