@@ -7,7 +7,10 @@ python docs/generate.py --check     exit 1 if the file there is another one
 from __future__ import annotations
 
 import argparse
+import ast
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,10 @@ from verism.specs import MetricSpec, Option, Rule, Scale
 from verism.suites.base import Suite
 from verism.suites.catalogue import SUITES, suite_class
 
-PAGE = Path(__file__).resolve().parent / "metrics-and-rules.md"
+DOCS = Path(__file__).resolve().parent
+PAGE = DOCS / "metrics-and-rules.md"
+EXTENDING = DOCS / "extending.md"
+EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
 # Metrics, rules and options
@@ -192,14 +198,66 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_blocks(text: str) -> str:
+    """A page with its marked blocks as the example has them now."""
+
+    def block(found: re.Match[str]) -> str:
+        (path,) = (p for p in EXAMPLE.rglob(found["file"]) if "build" not in p.parts)
+        source = path.read_text(encoding="utf-8")
+        code = excerpt(source, found["names"].split()) if path.suffix == ".py" else from_line(source, found["names"])
+        return f"{found['head']}{code}```\n"
+
+    pattern = r"(?P<head><!-- example: (?P<file>\S+) (?P<names>[^\n]+) -->\n```\w+\n).*?```\n"
+    return re.sub(pattern, block, text, flags=re.DOTALL)
+
+
+def excerpt(source: str, names: Sequence[str]) -> str:
+    """The lines from the first of some definitions to the last, without the indentation they share.
+
+    Args:
+        source: of a module.
+        names: ``function``, ``Class``, ``CONSTANT`` or ``Class.member``.
+
+    Raises:
+        KeyError: no such definition.
+    """
+    spans = definitions(ast.parse(source))
+    first, last = spans[names[0]][0], spans[names[-1]][1]
+    return textwrap.dedent("".join(source.splitlines(keepends=True)[first - 1 : last]))
+
+
+def definitions(tree: ast.Module | ast.ClassDef, prefix: str = "") -> dict[str, tuple[int, int]]:
+    """First and last line of every definition of a module and of its classes, by name."""
+    spans: dict[str, tuple[int, int]] = {}
+    for node in tree.body:
+        names: list[str] = []
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        for name in names:
+            spans[prefix + name] = (node.lineno, node.end_lineno or node.lineno)
+        if isinstance(node, ast.ClassDef):
+            spans |= definitions(node, f"{node.name}.")
+    return spans
+
+
+def from_line(source: str, words: str) -> str:
+    """The text from the first line that begins with some words."""
+    return source[re.search(f"^{re.escape(words)}", source, flags=re.MULTILINE).start() :]  # type: ignore[union-attr]
+
+
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description="Write the pages that are made from what suites declare.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is stale")
-    if not parser.parse_args().check:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page():
-        sys.exit(f"{PAGE.name} is stale; run: python docs/generate.py")
+    parser = argparse.ArgumentParser(description="Write what of the documentation is made from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
+    check = parser.parse_args().check
+    for path, text in ((PAGE, page()), (EXTENDING, with_blocks(EXTENDING.read_text(encoding="utf-8")))):
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.name} is stale; run: python docs/generate.py")
 
 
 if __name__ == "__main__":
