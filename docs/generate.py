@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from verism.records import TABLES
 from verism.specs import MetricSpec, Option, Rule, Scale
 from verism.suites.base import Suite
 from verism.suites.catalogue import SUITES, suite_class
@@ -22,6 +23,7 @@ from verism.suites.catalogue import SUITES, suite_class
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics-and-rules.md"
 EXTENDING = DOCS / "extending.md"
+ARCHITECTURE = DOCS / "architecture.md"
 EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
@@ -248,12 +250,33 @@ def from_line(source: str, words: str) -> str:
     return source[re.search(f"^{re.escape(words)}", source, flags=re.MULTILINE).start() :]  # type: ignore[union-attr]
 
 
+def with_tables(text: str) -> str:
+    """A page with the columns of all tables between its marks."""
+    parts = [
+        f"**{name}**\n\n" + table(["column", "type", "meaning"], [(f"`{c.name}`", c.dtype, c.meaning) for c in columns])
+        for name, columns in TABLES.items()
+    ]
+    head, _, rest = text.partition("<!-- tables -->\n")
+    return "".join(
+        [head, "<!-- tables -->\n", "\n".join(parts), "<!-- /tables -->", rest.partition("<!-- /tables -->")[2]]
+    )
+
+
+def pages() -> dict[Path, str]:
+    """Every page as it would be written."""
+    return {
+        PAGE: page(),
+        EXTENDING: with_blocks(EXTENDING.read_text(encoding="utf-8")),
+        ARCHITECTURE: with_tables(ARCHITECTURE.read_text(encoding="utf-8")),
+    }
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Write what of the documentation is made from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
     check = parser.parse_args().check
-    for path, text in ((PAGE, page()), (EXTENDING, with_blocks(EXTENDING.read_text(encoding="utf-8")))):
+    for path, text in pages().items():
         if not check:
             path.write_text(text, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != text:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = ROOT / "examples" / "plugin"
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-MARKED = re.findall(r"<!-- example: (\S+) ([^\n]+) -->\n```(\w+)\n(.*?)```\n", PAGE, flags=re.DOTALL)
+MARKED = re.findall(r"<!-- example: (\S+) ([^\n]+) -->\n```\w+\n(.*?)```\n", PAGE, flags=re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
@@ -22,8 +22,8 @@ def test_page_shows_the_example_in_blocks():
     assert len(MARKED) == PAGE.count("<!-- example:") >= 8
 
 
-@pytest.mark.parametrize(("file", "names", "language", "block"), MARKED, ids=[m[1][:40] for m in MARKED])
-def test_block_marked_as_from_the_example_occurs_in_its_files(file, names, language, block):
+@pytest.mark.parametrize(("file", "names", "block"), MARKED, ids=[m[1][:40] for m in MARKED])
+def test_block_marked_as_from_the_example_occurs_in_its_files(file, names, block):
     (path,) = (p for p in PLUGIN.rglob(file) if "build" not in p.parts)
     source = path.read_text(encoding="utf-8")
     assert block.strip(), f"{file} {names}: an empty block; run: python docs/generate.py"
