@@ -276,6 +276,7 @@ def test_commands_and_options_in_running_text_exist(path):
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     commands = dict(all_commands())
     options = {name for c in commands.values() for p in c.params for name in (*p.opts, *p.secondary_opts)}
+    options.add("--help")  # click's own
     for code in re.findall(r"`([^`]+)`", text):
         words = code.split()
         if words[:1] == ["python"]:
