@@ -29,8 +29,8 @@ def scripted(suite: PaintSkills) -> Callable[..., ScriptedGenerator]:
 
     def make(error: float = 0.0, **options: object) -> ScriptedGenerator:
         return ScriptedGenerator(
-            PixelPainter(tuple(suite.shapes), suite.colors),
-            classes=suite.shapes,
+            PixelPainter(tuple(suite.classes), suite.colors),
+            classes=suite.classes,
             colors=suite.colors,
             error=error,
             **options,  # type: ignore[arg-type]

@@ -340,6 +340,7 @@ def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
     names: dict[str, Any] = {}
     exec(block, names)
     run = verism.evaluate(
+        "paintskills",
         model=build(names["Grey"]),
         detector=build(names["Blind"]),
         out=tmp_path / "run",

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from verism import store
-from verism.annotation.agreeing import agreement_report
-from verism.annotation.carding import Source, card_of_run
+from verism.annotation.agreement import agreement_report
+from verism.annotation.judge_cards import Source, card_of_run
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
 from verism.annotation.ratings import (
     drawn_by,
     given_ratings,
     human_classes,
-    people_as_labels,
     rating_remarks,
+    ratings_as_labels,
     ratings_of,
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
@@ -35,10 +35,10 @@ from verism.errors import UsageError
 from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
-from verism.pipeline.correcting import Adjustment, adjust_by_cards, adjust_by_people
+from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.local import make_requests, observe_pictures, run_pictures
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
-from verism.pipeline.scoring import Adjust, observed_of, score_run, true_classes
+from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
 from verism.records import (
     Estimand,
     FeatureNeed,
@@ -240,7 +240,7 @@ def evaluate(
         if call.run.shuffle:
             from verism.generators.shuffled import ShuffledGenerator
 
-            generator = ShuffledGenerator(generator, prompts, seed=seed)
+            generator = ShuffledGenerator(generator, prompts, seed=seed, by=the_suite.layout.facet)
         names = {f.need.role: f.judge.name for f in filled}
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
         run = _start(out, the_suite, prompts, generator, names, seed)
@@ -578,11 +578,6 @@ def _opened(run: store.Run | PathLike) -> store.Run:
     return run if isinstance(run, store.Run) else open_run(run)
 
 
-def judges_of(run: store.Run) -> dict[str, str]:
-    """Full names of the judges, by role, whose observations the run's scores were made from."""
-    return {role: name for role in roles() if (name := run.judge(role)) is not None}
-
-
 def score(
     run: store.Run | PathLike,
     *,
@@ -625,7 +620,7 @@ def score(
     if threshold is not None:
         _with_rules(suite, threshold, None)  # refused where the suite has none
         asked |= {rule.name: threshold for rule in _calibrated_rules(suite)}
-    suite = _with_rules(suite, None, people_as_labels(run, suite, asked))
+    suite = _with_rules(suite, None, ratings_as_labels(run, suite, asked))
     adjust = (
         None
         if correct is None
@@ -666,7 +661,7 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
         if kind == "human":
             ratings = ratings_of(run, min_right=min_right)
             if ratings.table.height:
-                made = adjust_by_people(
+                made = adjust_by_labels(
                     estimands,
                     lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings),
                     cells=lambda rule, key: _cells(run, drawn_by(run, rule, key)),
@@ -676,7 +671,7 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
             # A card that was asked for counts, even where the generator of this run knows the truth itself.
             made = by_cards(cards, estimands)
             if truth := true_classes(run, suite):
-                made += adjust_by_people(
+                made += adjust_by_labels(
                     rest(), lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
                 )
         made += by_cards([*cards, *shipped_cards()], rest())
@@ -743,7 +738,7 @@ def judge_card(
         min_right: raters with a smaller share of right answers to checks are left out.
 
     Raises:
-        UsageError: see ``annotation.carding.card_of_run``.
+        UsageError: see ``annotation.judge_cards.card_of_run``.
     """
     run = _opened(run)
     return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right)

@@ -1,6 +1,6 @@
-"""Judge cards: how well a judge did on pictures whose content is known, kept in a small file.
+"""Judge cards: how well a judge did on images whose content is known, kept in a small file.
 
-A card says which judge (with revision and settings) was measured on what, and how often it said what of each true
+A card says which judge (with revision and settings) was measured on what, and how often it predicted what for each true
 class. Numbers of a run are adjusted for the error of its judge by a card of exactly that judge; reports show it, or say
 that there is none.
 """
@@ -37,15 +37,15 @@ Kind = Literal["rendered", "human"]
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a judge said about items of known class, for one task.
+    """What a judge predicted for items of known class, for one task.
 
     Attributes:
         task: what was asked: ``tone``, ``gender``, ``attribute`` ... (the rule of the verdicts it is about).
         protocol: by which rules the judge's observations were read: ``released``, ``paper`` or ``corrected``.
         group: what the counts are restricted to, by facet (``{"attribute": "a skirt"}``); empty for all items.
         labels: the classes, as text.
-        counts: counts[i][j] items of true class ``labels[i]`` of which the judge said ``labels[j]``.
-        unusable: per true class, items of which it said nothing usable. Empty: none.
+        counts: counts[i][j] items of true class ``labels[i]`` which the judge predicted to be ``labels[j]``.
+        unusable: per true class, items without a usable prediction. Empty: none.
         scores: per item (true class is the last label, its score in [0, 1]), where the judge gives one; for AUC.
     """
 
@@ -76,9 +76,10 @@ class JudgeCard:
     """A judge and what was measured of it.
 
     Attributes:
-        judge: name with revision and settings, as it enters observations. role: ``vqa``, ``skin_tone`` ...
-        kind: ``rendered``: the content is known because it was painted; ``human``: people said so.
-        ground_truth: what the items are, for people: how many, from where, made by which command.
+        judge: name with revision and settings, as it enters observations.
+        role: ``vqa``, ``skin_tone`` ...
+        kind: ``rendered``: the content is known because it was rendered; ``human``: annotators said so.
+        ground_truth: what the items are, in words: how many, from where, made by which command.
         measured: the tables.
         made: version of verism, date, seeds and settings that reproduce it.
     """
@@ -124,7 +125,19 @@ def find_measured(
     kind: Kind | None = None,
     group: Mapping[str, Any] | None = None,
 ) -> tuple[JudgeCard, Measured] | None:
-    """The first card of exactly this judge with a table of this task, protocol and group; None if there is none."""
+    """The first card of exactly this judge with a table of this task, protocol and group.
+
+    Args:
+        cards: in the order in which they are tried.
+        judge: full name.
+        task: rule of the verdicts the table is about.
+        protocol: by which observations were read.
+        kind: only cards of this kind; None for any.
+        group: of the table; empty for all items.
+
+    Returns:
+        The card and its table; None if there is none.
+    """
     for card in cards:
         if card.judge != judge or (kind is not None and card.kind != kind):
             continue
@@ -193,17 +206,17 @@ def _added(a: Measured, b: Measured) -> Measured:
         )
     if b.scores and a.labels[-1] != b.labels[-1]:
         raise UsageError(f"scores of {a.task} are of {a.labels[-1]!r} in one card and of {b.labels[-1]!r} in another")
-    place = [b.labels.index(label) for label in a.labels]
-    nothing = (0,) * len(a.labels)
-    lost_b = b.unusable or nothing
-    unusable = tuple(n + lost_b[i] for n, i in zip(a.unusable or nothing, place, strict=True))
+    index = [b.labels.index(label) for label in a.labels]
+    zeros = (0,) * len(a.labels)
+    unusable_b = b.unusable or zeros
+    unusable = tuple(n + unusable_b[i] for n, i in zip(a.unusable or zeros, index, strict=True))
     return Measured(
         task=a.task,
         protocol=a.protocol,
         labels=a.labels,
         counts=tuple(
-            tuple(n + b.counts[i][j] for n, j in zip(row, place, strict=True))
-            for row, i in zip(a.counts, place, strict=True)
+            tuple(n + b.counts[i][j] for n, j in zip(row, index, strict=True))
+            for row, i in zip(a.counts, index, strict=True)
         ),
         unusable=unusable if a.unusable or b.unusable else (),
         group=a.group,

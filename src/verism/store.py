@@ -337,7 +337,7 @@ class Run:
         write_json(self.path / "scores.json", score_records(scores))
 
     def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Keep how scores were adjusted for judges' errors (``pipeline.correcting``); replaces earlier ones."""
+        """Keep how scores were adjusted for judges' errors (``pipeline.correction``); replaces earlier ones."""
         path = self.path / "adjustments.json"
         if records:
             write_json(path, list(records))

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 if TYPE_CHECKING:
     from verism.metrics.results import Result
+    from verism.store import Run
 
-__all__ = ["FAILURES_SHOWN", "Failures", "Group", "LazyCommand", "put_json", "put_result", "say", "without_nan"]
+__all__ = [
+    "FAILURES_SHOWN",
+    "Failures",
+    "Group",
+    "LazyCommand",
+    "Services",
+    "put_json",
+    "put_result",
+    "say",
+    "without_nan",
+]
 
 FAILURES_SHOWN = 10
+
+
+class Services(Protocol):
+    """What commands of suites may ask of the parts above them; click's ``obj`` (``click.pass_obj``)."""
+
+    def make_judge(self, name: str, role: str, **context: Any) -> Any:
+        """A judge by its name.
+
+        Args:
+            name: as the command line takes it.
+            role: ``clip``, ``detector`` ...
+            **context: fields of ``registry.Context``: device, threads ...
+        """
+
+    def make_renderer(self, **context: Any) -> Any:
+        """The simulator; the caller closes it.
+
+        Args:
+            **context: fields of ``registry.Context``: size, assets, processes ...
+        """
+
+    def evaluate(self, suite: str, **options: Any) -> Run:
+        """A finished run; see ``verism.evaluate``."""
+
+    def report(self, *runs: Run, out: Path) -> Path:
+        """The page of one or more runs, and where it was written."""
+
+    def scores_table(self, *runs: Run) -> str:
+        """The first table of one or more runs, as text."""
 
 
 class Failures:
@@ -72,7 +113,7 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as err:
-            near = difflib.get_close_matches(args[0], self.commands, n=2)
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2)
             if near:
                 raise click.UsageError(f"{err.message} Did you mean {' or '.join(near)}?", ctx) from None
             raise
@@ -102,8 +143,7 @@ class LazyCommand(click.Command):
 
     def loaded(self) -> click.Command:
         """The command itself."""
-        module, _, attribute = self.location.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = resolve_name(self.location)
         return command
 
     def get_short_help_str(self, limit: int = 45) -> str:

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from verism.imaging import encode_png
-from verism.records import frame, make_image_id
-from verism.registry import make_suite
+from verism.manifest import RunSettings
+from verism.records import Estimand, Need, Observed, Prompt, frame, make_image_id
+from verism.specs import SuiteInfo
 from verism.store import Run
+from verism.suites.base import Suite
+from verism.suites.catalogue import make_suite
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class PlainSuite(Suite):
+    """A suite with these estimands and graded rules, and nothing else."""
+
+    info = SuiteInfo(name="plain", title="Plain", question="?", summary="", protocols={"corrected": ""})
+
+    def __init__(self, *estimands: Estimand, graded: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._estimands = estimands
+        self._graded = graded or {}
+
+    def prompts(self) -> Sequence[Prompt]:
+        return ()
+
+    def needs(self) -> Sequence[Need]:
+        return ()
+
+    def verdicts(self, observed: Observed) -> pl.DataFrame:
+        del observed
+        return frame("verdicts", [])
+
+    def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
+        del observed, verdicts
+        return self._estimands
+
+    def graded_rules(self) -> Mapping[str, Sequence[str]]:
+        return self._graded
 
 
 def make_run(path: Path, *, limit: int = 12, n_images: int = 1, skip: int = 0, seed: int = 0) -> Run:
     """A run of PaintSkills with plain pictures and verdicts of nobody; the first ``skip`` pictures are missing."""
     suite = make_suite("paintskills", limit=limit, n_images=n_images)
-    run = Run.start(path, {"suite": "paintskills", "seed": seed, **suite.settings()})
+    run = Run.start(path, RunSettings(suite="paintskills", suite_settings=suite.settings(), seed=seed))
     run.write_prompts(suite.prompts())
     rows = []
     for number, prompt in enumerate(suite.prompts()):

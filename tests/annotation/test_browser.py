@@ -23,13 +23,13 @@ from browsing import CHROMIUM, browsing, serving
 from PIL import Image
 
 from verism.annotation.sampling import draw_items
-from verism.annotation.tasks import GENERAL, PREFERENCE
+from verism.annotation.tasks import PREFERENCE, general_tasks
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.records import RatingTask
 from verism.store import Run
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-HUMAN, ALIGNMENT = GENERAL
+HUMAN, ALIGNMENT = general_tasks()
 HOSTILE = '<img src=x onerror="window.bad=1"><script>window.bad=1</script>{{7*7}}\'"&'
 OBJECTS = ("person", "dog", "airplane", "bicycle", "car", "stop sign", "bus", "Café table", "none of these")
 LIST = RatingTask(name="object", question="What does it show?", kind="list", options=OBJECTS)

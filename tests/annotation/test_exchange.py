@@ -17,12 +17,12 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from verism.annotation.exchange import export_study, import_ratings
-from verism.annotation.exchange.importing import option_of
+from verism.annotation.exchange.imports import option_of
 from verism.annotation.exchange.material import item_keys, questions, swapped
 from verism.annotation.ratings import ratings_of, study_path
 from verism.annotation.sampling import draw_items, read_checks, with_checks
-from verism.annotation.showing import Showing
 from verism.annotation.tasks import PREFERENCE
+from verism.annotation.views import StudyView
 from verism.annotation.votes import Study, VoteStore
 from verism.errors import UsageError
 from verism.records import RatingTask
@@ -261,7 +261,7 @@ def test_exports_tell_nothing_of_models_ids_cells_checks_and_what_programs_write
     pictures = sorted((out / "pictures").iterdir())
     assert len(pictures) == 16
     assert all(re.fullmatch(r"p[0-9a-f]{12}\.png", path.name) for path in pictures)
-    shown = [name for q in questions(Showing(store, runs)) for name in q.pictures]
+    shown = [name for q in questions(StudyView(store, runs)) for name in q.pictures]
     assert shown != sorted(shown)  # names are in another order than questions
     assert {path.name for path in pictures} == set(shown)
 
@@ -270,7 +270,7 @@ def test_pictures_keep_their_pixels(runs, tmp_path):
     store = make(runs, (SEEN,), per_cell=None)
     export_study(store, runs, "table", tmp_path / "out")
     paths = dict(runs[0].read("images").select("image_id", "path").iter_rows())
-    for question in questions(Showing(store, runs)):
+    for question in questions(StudyView(store, runs)):
         run, image = store.study.items[question.position].pictures[0]
         if run == 0:
             given = Image.open(tmp_path / "out" / "pictures" / question.pictures[0])
@@ -283,8 +283,8 @@ def test_sides_of_pairs_are_drawn_by_lot_from_the_seed(tmp_path):
     sides = [[swapped(store, i) for i in range(60)] for store in stores]
     assert sides[0] == sides[1] != sides[2]
     assert 15 < sum(sides[0]) < 45  # within 4 standard errors of a half
-    assert not {q.key for q in questions(Showing(stores[0], runs))} & {
-        q.key for q in questions(Showing(stores[1], runs))
+    assert not {q.key for q in questions(StudyView(stores[0], runs))} & {
+        q.key for q in questions(StudyView(stores[1], runs))
     }
 
 
@@ -383,7 +383,7 @@ def test_attention_checks_are_spread(tmp_path):
         f"item,answer,check\n{items[0].item},yes,attention\n{items[5].item},no,attention\n{items[7].item},no,qualification\n"
     )
     store = make(runs, (SEEN,), per_cell=None, gold=gold, attention_every=3)
-    kinds = [store.study.items[q.position].check for q in questions(Showing(store, runs))]
+    kinds = [store.study.items[q.position].check for q in questions(StudyView(store, runs))]
     assert kinds == ["qualification", *[None] * 3, "attention", *[None] * 3, "attention", *[None] * 3]
 
 

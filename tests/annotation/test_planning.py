@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from annotation_runs import PlainSuite
 from scipy.special import ndtri
 
 from verism.annotation.planning import PILOT, plan_labels
@@ -50,8 +51,9 @@ def plan(estimands, *, answers=None, cards=(), half_width=0.05, n=4_000, judge="
     )
     rows = [{"item": i, "task": "t", "rater": "A", "answer": a} for i, a in (answers or {}).items()]
     ratings = Ratings(table=frame("ratings", rows), tasks={"t": TASK})
-    suite = SimpleNamespace(estimands=lambda *_: estimands)
-    return plan_labels(run, suite, None, half_width=half_width, ratings=ratings, cards=cards, judges={"vqa": judge})
+    return plan_labels(
+        run, PlainSuite(*estimands), None, half_width=half_width, ratings=ratings, cards=cards, judges={"vqa": judge}
+    )
 
 
 def card(counts, *, judge="judge@1", labels=("no", "yes")):

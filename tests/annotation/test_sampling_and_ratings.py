@@ -19,10 +19,11 @@ from verism.annotation.ratings import (
     study_path,
 )
 from verism.annotation.sampling import draw_items, read_checks, with_checks
-from verism.annotation.tasks import GENERAL, PREFERENCE, choose_tasks, read_tasks, suite_of, tasks_of
+from verism.annotation.tasks import PREFERENCE, choose_tasks, general_tasks, read_tasks, tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.errors import UsageError
 from verism.records import RatingTask
+from verism.suites.catalogue import stored_suite
 
 ANY = RatingTask(name="any", question="?", kind="choice", options=("yes", "no", "?"), unsure=("?",), rule="any")
 
@@ -55,7 +56,9 @@ def test_a_larger_sample_holds_the_smaller_and_another_seed_draws_others(tmp_pat
     other = {i.item for i in draw_items([run], ANY, per_cell=3, by=("skill",), seed=2)}
     assert few < many
     assert few != other
-    assert few == {i.item for i in draw_items([run], GENERAL[0], per_cell=3, by=("skill",), seed=1)}  # for every task
+    assert few == {
+        i.item for i in draw_items([run], general_tasks()[0], per_cell=3, by=("skill",), seed=1)
+    }  # for every task
 
 
 def test_cells_are_filled_beside_the_checks(tmp_path):
@@ -210,8 +213,8 @@ def test_the_class_of_a_picture_is_what_most_say_without_ties_unsure_answers_and
     for rater, given in {"A": "yes yes ? yes yes", "B": "yes no ? ? yes", "C": "no no no no yes"}.items():
         vote(store, rater, dict(zip(names, given.split(), strict=False)))
     # 0: yes yes no; 1: yes no no; 2: ? ? no; 3: yes ? no, a tie; 4: a check; 5: nobody
-    assert human_classes(run, suite_of(run), "any", {}) == {names[0]: "yes", names[1]: "no", names[2]: "no"}
-    assert human_classes(run, suite_of(run), "other", {}) == {}
+    assert human_classes(run, stored_suite(run), "any", {}) == {names[0]: "yes", names[1]: "no", names[2]: "no"}
+    assert human_classes(run, stored_suite(run), "other", {}) == {}
 
 
 def test_what_people_see_is_held_against_the_prompt(tmp_path):
@@ -223,7 +226,7 @@ def test_what_people_see_is_held_against_the_prompt(tmp_path):
     right, wrong = items[0].item, items[1].item
     told = {right: str(wanted[right.split("#")[0]]), wrong: str(wanted[wrong.split("#")[0]] + 1)}
     vote(store, "A", told, task="count")
-    classes = human_classes(run, suite_of(run), "accuracy", {"skill": "count"})
+    classes = human_classes(run, stored_suite(run), "accuracy", {"skill": "count"})
     assert classes == {right: "right", wrong: "wrong"}
 
 
@@ -251,8 +254,8 @@ def test_a_study_of_two_runs_belongs_to_both_each_with_its_own_pictures(tmp_path
     rater = store.named_rater("A")
     for position, item in enumerate(items):
         store.vote(rater, position, "yes" if item.pictures[0][0] == 0 else "no")
-    assert set(human_classes(one, suite_of(one), "any", {}).values()) == {"yes"}
-    seen = human_classes(two, suite_of(two), "any", {})
+    assert set(human_classes(one, stored_suite(one), "any", {}).values()) == {"yes"}
+    seen = human_classes(two, stored_suite(two), "any", {})
     assert set(seen.values()) == {"no"}
     assert set(seen) == set(two.read("images")["image_id"])
 
@@ -306,7 +309,7 @@ def test_tones_of_two_raters_a_step_apart_are_no_tie(tmp_path):
     names = [item.item for item in items]
     vote(store, "A", {names[0]: "4", names[1]: "2"}, task="tone")
     vote(store, "B", {names[0]: "5", names[1]: "cannot tell"}, task="tone")
-    found = human_classes(run, suite_of(run), "tone", {})
+    found = human_classes(run, stored_suite(run), "tone", {})
     assert found[names[0]] in ("4", "5")
     assert found[names[1]] == "2"
 
@@ -317,9 +320,9 @@ def test_what_to_mind_about_the_answers_is_told(tmp_path):
     names = [item.item for item in items]
     store = study(run, [ANY], items, overlap=2, settings={"per_cell": 2, "by": "skill"})
     vote(store, "A", {names[0]: "yes", names[1]: "yes", names[2]: "?"})
-    assert rating_remarks(run, suite_of(run), "any", {}) == []
+    assert rating_remarks(run, stored_suite(run), "any", {}) == []
     vote(store, "B", {names[0]: "no", names[1]: "yes", names[2]: "no"})
-    (torn,) = rating_remarks(run, suite_of(run), "any", {})
-    assert torn.startswith("1 of 3 pictures with answers have no majority")
+    (torn,) = rating_remarks(run, stored_suite(run), "any", {})
+    assert torn.startswith("1 of 3 images with answers have no majority")
     study(run, [ANY], items, name="other", settings={"per_cell": 2, "by": "object"})
-    assert "different facets" in rating_remarks(run, suite_of(run), "any", {})[1]
+    assert "different facets" in rating_remarks(run, stored_suite(run), "any", {})[1]

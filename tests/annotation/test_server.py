@@ -23,8 +23,8 @@ from PIL import Image, PngImagePlugin
 
 from verism.annotation.sampling import draw_items
 from verism.annotation.server import create_app, serve
-from verism.annotation.showing import filled, keys_for
-from verism.annotation.tasks import GENERAL, PREFERENCE
+from verism.annotation.tasks import PREFERENCE, general_tasks
+from verism.annotation.views import filled, keys_for
 from verism.annotation.votes import Item, Study, VoteStore
 from verism.errors import UsageError, VerismError
 from verism.metrics.colour import MONK_RGB
@@ -32,7 +32,7 @@ from verism.records import Prompt, RatingTask
 from verism.store import Run
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
-HUMAN, ALIGNMENT = GENERAL
+HUMAN, ALIGNMENT = general_tasks()
 TEMPLATE: dict[str, Path] = {}  # a run to copy: making one takes longer than most of these tests
 SELF = {"x-verism": "1", "sec-fetch-site": "same-origin"}
 
@@ -122,7 +122,8 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites_and_cannot_be_
     name, value = next(iter(client.cookies.items()))
     number, _, signed = value.partition(".")
     store.named_rater("Bob")
-    for forged in (f"2.{signed}", f"{number}.", number, f"{number}.{signed[:-1]}0", "x", "1.é", "²." + signed):
+    altered = signed[:-1] + ("1" if signed.endswith("0") else "0")
+    for forged in (f"2.{signed}", f"{number}.", number, f"{number}.{altered}", "x", "1.é", "²." + signed):
         other = browser(store, runs)
         reply = other.get("/api/state", headers={"cookie": f"{name}={forged}".encode()})
         assert reply.json() == {"phase": "name"}, forged
@@ -394,7 +395,7 @@ def test_the_runs_may_be_named_in_any_order_left_out_or_moved(tmp_path):
 
 def test_pictures_of_another_run_are_none_of_this_study(tmp_path):
     store, _ = study(tmp_path, items=[Item(item="x", task="human", pictures=((0, "of-another-run"),))])
-    with pytest.raises(UsageError, match="none of the pictures"):
+    with pytest.raises(UsageError, match="none of the images"):
         create_app(store, [], tokens=False)
 
 

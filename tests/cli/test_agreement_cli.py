@@ -11,12 +11,13 @@ import pytest
 from verism import api
 from verism.annotation.ratings import link_study, study_path
 from verism.annotation.sampling import draw_items, with_checks
-from verism.annotation.tasks import GENERAL, PREFERENCE, tasks_of
+from verism.annotation.tasks import PREFERENCE, general_tasks, tasks_of
 from verism.annotation.votes import Study, VoteStore
 from verism.imaging import encode_png
+from verism.manifest import RunSettings
 from verism.records import RatingTask, frame, make_image_id
-from verism.registry import make_suite
 from verism.store import Run
+from verism.suites.catalogue import make_suite
 
 JUDGE = "replies@1"
 SMALL = {"extends": "released", "attributes": ["boots", {"name": "tie", "phrase": "with a tie"}], "n_images": 2}
@@ -40,7 +41,7 @@ def dressed(tmp_path):
     suite = make_suite("gender_presentation", study=tmp_path / "small.json", settings="neutral").with_rules(
         n_resamples=50
     )
-    run = Run.start(tmp_path / "run", {"suite": "gender_presentation", "seed": 0, **suite.settings()})
+    run = Run.start(tmp_path / "run", RunSettings(suite=suite.name, suite_settings=suite.settings()))
     run.write_prompts(suite.prompts())
     images, answers = [], []
     png = encode_png(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8))
@@ -114,7 +115,7 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     assert "A and B, 64 items: cohen kappa 1.00" in out
     # Boots of 32 women and 16 men; 8 of the men's are missed: found 40 of 48.
     assert "yes: found 0.83 [" in out
-    assert "judge (corrected) beside people, 64 items: accuracy 0.88 [" in out
+    assert "judge (corrected) beside annotators, 64 items: accuracy 0.88 [" in out
     found = json.loads(in_process("agreement", dressed.path, "--by", "gender", "--resamples", 0, "--json")[1])
     judge = found["tasks"]["attribute: boots"]["judges"]["corrected"]
     assert judge["confusion"] == [[16, 0], [8, 40]]
@@ -148,14 +149,14 @@ def test_answers_are_labels_and_correct_the_judge(dressed):
     assert value(scores, "gep", estimator="VQA") == 0.75
     assert value(scores, "gep", "human", estimator="VQA") == pytest.approx(0.5)
     assert value(scores, "gep", estimator="human") == 0.5
-    marks = api.open_run(dressed.path).manifest["notes"]["rules"]["labels"]
+    marks = api.open_run(dressed.path).manifest.scoring.rules["labels"]
     assert marks["man/0"] == {"boots": "10"}
 
 
 def test_answers_as_labels_by_the_command_line(in_process, dressed):
     code, _, err = in_process("score", dressed.path, "--rule", "labels=annotation")
     assert code == 2
-    assert "nobody judged its pictures yet" in err
+    assert "nobody rated its images yet" in err
     ask(dressed, about_boots(dressed)[:1], {"A": truth_of(dressed)})
     code, out, _ = in_process("score", dressed.path, "--rule", "labels=annotation", "--json")
     assert code == 0
@@ -179,7 +180,8 @@ def test_a_scale_and_tones_are_printed_by_their_order(in_process, dressed):
     tone = RatingTask(
         name="tone", question="?", kind="tone", options=tuple(map(str, range(1, 11))), level="ordinal", rule="tone"
     )
-    ask(dressed, [GENERAL[1], tone], {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}, per_cell=8)
+    answers = {"A": lambda _: "3", "B": lambda i: "4" if "woman" in i.item else "3"}
+    ask(dressed, [general_tasks()[1], tone], answers, per_cell=8)
     code, out, _ = in_process("agreement", dressed.path, "--resamples", 20)
     assert code == 0
     assert "krippendorff alpha (ordinal)" in out
@@ -209,7 +211,7 @@ def test_preferences_are_printed_with_names_and_a_test(in_process, dressed, tmp_
 def test_what_cannot_be_is_refused(in_process, dressed):
     code, _, err = in_process("agreement", dressed.path)
     assert code == 2
-    assert "nobody judged its pictures yet; see: verism annotate" in err
+    assert "nobody rated its images yet; see: verism annotate" in err
     ask(dressed, about_boots(dressed)[:1], {"A": truth_of(dressed)}, per_cell=1)
     code, _, err = in_process("agreement", dressed.path, "--by", "age")
     assert code == 2

@@ -12,6 +12,7 @@ from fakes import PixelJudge
 
 from verism.annotation.ratings import study_path
 from verism.annotation.votes import VoteStore
+from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, run_pictures
 from verism.pipeline.scoring import score_run
 from verism.store import Run
@@ -25,7 +26,7 @@ def run_dir(tmp_path, suite, scripted) -> Path:
 
 def painted(path: Path, suite, generator) -> Path:
     judge = PixelJudge(name="eye")
-    run = Run.start(path, {"suite": suite.name, "seed": 5, **suite.settings()})
+    run = Run.start(path, RunSettings(suite=suite.name, suite_settings=suite.settings(), seed=5))
     run.write_prompts(suite.prompts())
     run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, need) for need in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
@@ -170,12 +171,12 @@ def test_a_study_is_given_away_and_its_answers_are_taken_in(in_process, run_dir,
     code, out, err = in_process("annotate", run_dir, "--import", tmp_path / "answers.csv", "--json")
     assert code == 0, err
     assert f"skipped: answers.csv, row {len(rows) + 1}: the study has no item 'elsewhere'" in err
-    assert f"{len(rows)} answers of 1 people taken in" in err
+    assert f"{len(rows)} answers of 1 rater taken in" in err
     assert (json.loads(out)["votes"], json.loads(out)["wanted"]) == (len(rows), len(rows))
     assert "A1B2C3D4" not in out + err
     assert set(store_of(run_dir).ratings()["answer"]) == {"1", "2"}
     code, _, err = in_process("annotate", run_dir, "--import", tmp_path / "answers.csv")
-    assert (code, "0 answers of 1 people" in err) == (0, True)
+    assert (code, "0 answers of 1 rater taken in" in err) == (0, True)
     code, out, _ = in_process("annotate", run_dir, "--status")
     assert f"{len(rows)} answered" in out
 

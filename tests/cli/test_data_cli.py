@@ -1,67 +1,65 @@
-"""``verism data check``."""
+"""``verism data reference``: the suite whose reading of the data counts, and what is said without one."""
 
-import csv
-import json
+from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from verism.cli.data import data
-from verism.errors import UsageError
+from verism.imaging import encode_png
+from verism.references import read_reference
 
-
-def run(*arguments):
-    return CliRunner().invoke(data, [str(a) for a in arguments], catch_exceptions=False)
+Verism = Callable[..., tuple[int, str, str]]
 
 
-def write_table(path, cells):
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["file_path", "object", "region"])
-        for (thing, region), n in cells.items():
-            for i in range(n):
-                (path.parent / f"{thing}{region}{i}.png").write_bytes(b"")
-                writer.writerow([f"{thing}{region}{i}.png", thing, region])
+@pytest.fixture
+def real_images(tmp_path: Path) -> Path:
+    folder = tmp_path / "real"
+    folder.mkdir()
+    noise = np.random.default_rng(0).integers(256, size=(3, 64, 64, 3), dtype=np.uint8)
+    for i, pixels in enumerate(noise):
+        (folder / f"{i}.png").write_bytes(encode_png(pixels))
+    return folder
 
 
-def test_a_table_is_told_in_words_and_in_json(tmp_path):
-    write_table(tmp_path / "real.csv", {("car", "Africa"): 9, ("car", "Europe"): 6, ("hat", "Africa"): 7})
-    told = run("check", tmp_path / "real.csv")
-    assert told.exit_code == 0
-    assert "2 objects x 2 regions x 6 = 18 pictures" in told.stdout
-    assert told.stdout.endswith("ready\n")
-    found = json.loads(run("check", tmp_path / "real.csv", "--json").stdout)
-    assert found["subset"]["per_cell"] == 6
-    assert found["pictures"] == 22
-    one = json.loads(run("check", tmp_path / "real.csv", "--json", "--object", "car", "--per-cell", 8).stdout)
-    assert one["subset"]["objects"] == ["car"]
-    assert one["problems"] == ["fewer than 8: car in Europe (6); compared at the size they have"]
+@pytest.mark.parametrize("suite_first", [True, False])
+def test_data_reference_with_a_suite_writes_features(
+    in_process: Verism, real_images: Path, tmp_path: Path, suite_first: bool
+) -> None:
+    asked = ["quality", real_images] if suite_first else [real_images, "--suite", "quality"]
+    out = tmp_path / "real.npz"
+    code, told, err = in_process("data", "reference", *asked, "--features", "builtin", "--out", out)
+    assert code == 0, err
+    assert told.startswith(f"{out}: 3 images, ")
+    assert len(read_reference(out).pictures) == 3
 
 
-def test_what_cannot_be_used_ends_with_1(tmp_path):
-    write_table(tmp_path / "real.csv", {("car", "Africa"): 9, ("car", "Europe"): 4})
-    told = run("check", tmp_path / "real.csv")
-    assert told.exit_code == 1
-    assert "fewer than 5 pictures" in told.stdout
-    assert told.stdout.endswith("not ready\n")
-    assert run("check", tmp_path / "real.csv", "-k", 2).exit_code == 0
+def test_data_reference_without_a_suite_says_how(in_process: Verism, real_images: Path, tmp_path: Path) -> None:
+    code, out, err = in_process("data", "reference", real_images, "--features", "builtin", "--out", tmp_path / "r.npz")
+    assert (code, out) == (2, "")
+    assert "There are: geography, geography_dollarstreet, quality; use: verism data reference SUITE SOURCE" in err
 
 
-def test_published_folders_are_named_or_recognised(tmp_path):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "Africa_Egypt_Egypt_bag_1.jpg").write_bytes(b"")
-    for arguments in (("geode", tmp_path), (tmp_path,)):
-        told = run("check", *arguments, "--json")
-        assert told.exit_code == 1
-        assert json.loads(told.stdout)["subset"]["world"] == "geode"
-    street = tmp_path / "street"
-    street.mkdir()
-    (street / "images_v2.csv").write_text("id,topics,region.id,imageRelPath\n1,Spices,af,a.jpg\n")
-    assert json.loads(run("check", street, "--json").stdout)["subset"]["world"] == "dollarstreet"
+def test_data_reference_of_a_suite_without_real_images_is_refused(in_process: Verism, tmp_path: Path) -> None:
+    code, _, err = in_process("data", "reference", "paintskills", tmp_path, "--features", "builtin", "--out", "r.npz")
+    assert code == 2
+    assert "unknown suite 'paintskills'" in err
 
 
-def test_wrong_usage_is_explained(tmp_path):
-    with pytest.raises(UsageError, match="no data 'imagenet'; there are geode, dollarstreet"):
-        run("check", "imagenet", tmp_path)
-    with pytest.raises(UsageError, match="say where it is: verism data check geode FOLDER"):
-        run("check", "geode")
+def test_data_reference_has_the_options_of_its_suite_only(in_process: Verism) -> None:
+    _, geography, _ = in_process("data", "reference", "geography", "--help")
+    _, quality, _ = in_process("data", "reference", "quality", "--help")
+    assert "--tree-tag" in geography
+    assert "--tree-tag" not in quality
+    assert "--reference" not in geography.replace("--reference takes", "")
+
+
+def test_a_run_with_real_images_alone_still_asks_for_prompts(
+    in_process: Verism, real_images: Path, tmp_path: Path
+) -> None:
+    asked = ("--reference", real_images, "--model", "builtin", "--features", "builtin", "--out", tmp_path / "R")
+    code, _, err = in_process("run", "quality", *asked)
+    assert code == 2
+    assert "needs pictures (--images) or prompts for a model (--prompts FILE)" in err

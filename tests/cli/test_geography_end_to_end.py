@@ -140,7 +140,7 @@ def test_features_of_the_real_pictures_are_shared_as_a_file(finished, world, tmp
     command, done, _ = finished
     features = command[command.index("--features") + 1]
     made = verism(
-        "data", "reference", world / "real.csv", "--features", features, "--out", tmp_path / "real.npz",
+        "data", "reference", "geography", world / "real.csv", "--features", features, "--out", tmp_path / "real.npz",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr
     other = list(command)

@@ -78,7 +78,7 @@ def test_groups_of_light_and_turn_are_on_the_card(truth: Path, tmp_path: Path, m
 
 def test_tables_are_printed_and_json_is_json(truth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = run(truth, tmp_path / "card.json", monkeypatch)
-    assert "tone, corrected: rows are true, columns said" in text
+    assert "tone, corrected: rows are true, columns predicted" in text
     assert "unusable 33.3%" in text
     told = json.loads(run(truth, tmp_path / "card.json", monkeypatch, "--json"))
     first = told["measured"][0]
@@ -87,14 +87,14 @@ def test_tables_are_printed_and_json_is_json(truth: Path, tmp_path: Path, monkey
 
 def test_the_default_judge_finds_rendered_faces(truth: Path) -> None:
     cascade = pytest.importorskip("verism.judges.skin_tone.cascade")
-    from verism.cli.judge import FACETS, TONES, _read_tones
+    from verism.judges.skin_tone.calibration import CALIBRATION
     from verism.judges.skin_tone.judge import SkinToneJudge
     from verism.pipeline.calibration import calibrate, read_truth
 
     pytest.importorskip("cv2")
-    known = read_truth(truth, {"tone": TONES}, FACETS)
+    known = read_truth(truth, CALIBRATION)
     made = SkinToneJudge(cascade.CascadeFaces())
-    card = calibrate(made, SkinToneNeed(), known, {"tone": TONES}, _read_tones)
+    card = calibrate(made, CALIBRATION, known)
     found = find_measured([card], made.name, "tone", "corrected")
     assert found is not None
     assert sum(map(sum, found[1].counts)) + sum(found[1].unusable) == 3

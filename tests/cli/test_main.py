@@ -141,38 +141,6 @@ def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
     assert {p: p.read_bytes() for p in (data / "D").rglob("*") if p.is_file()} == before
 
 
-def test_a_picture_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
-    from fakes import PixelPainter
-
-    from verism.pipeline import scenes as rendering
-    from verism.suites.paintskills.suite import PaintSkills
-
-    suite = PaintSkills.standard(skills=("object",), limit=3)
-
-    def full(*_):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(rendering, "encode_png", full)
-    painter = PixelPainter(tuple(suite.shapes), ())
-    with pytest.raises(OSError, match="no space left"):
-        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64)
-    assert not list(tmp_path.rglob("*_bounding_boxes.json"))
-
-
-def test_scenes_that_cannot_be_painted_are_listed_and_left_out(tmp_path):
-    from fakes import PixelPainter
-
-    from verism.pipeline.scenes import render_scenes
-    from verism.suites.paintskills.suite import PaintSkills
-
-    suite = PaintSkills.standard(skills=("object",), limit=3)
-    painter, told = PixelPainter(tuple(suite.shapes), (), fails=[suite.scenes[1].scene_id]), []
-    assert render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64, on_failure=told.append) == 1
-    assert told == [f"no place in {suite.scenes[1].scene_id}"]
-    again = PaintSkills.from_folder(tmp_path / "D")
-    assert [s.scene_id for s in again.scenes] == [suite.scenes[0].scene_id, suite.scenes[2].scene_id]
-
-
 # -------------------------------------------------------------------------------------------------------- run and score
 def accuracy(scores: list[dict], protocol: str = "corrected", **group) -> dict:
     (found,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from verism.reproduce import PAPERS, gep
+from verism.suites.catalogue import published_figures
+from verism.suites.gender_presentation import published as gep
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def verism(in_process: Callable[..., tuple[int, str, str]]) -> Callable[..., tup
     return in_process
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", published_figures())
 def test_all_is_as_documented(verism: Callable[..., tuple[int, str, str]], paper: str) -> None:
     code, out, err = verism("reproduce", paper)
     assert (code, err) == (0, "")
@@ -76,3 +77,17 @@ def test_a_mistake_of_ours_is_exit_code_1(
     assert " disagrees" in out
     assert "differ in a way that is not known: GEP_human neutral CogView2, from the printed vector; GEP_human" in err
     assert verism("reproduce", "gep", "--table", 13)[0] == 0, "another table is not to blame"
+
+
+def test_the_help_lists_every_paper_with_a_line(verism: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = verism("reproduce", "--help")
+    assert code == 0
+    listed = dict(row.split(maxsplit=1) for row in out.partition("Commands:\n")[2].splitlines() if row.strip())
+    assert set(published_figures()) == set(listed)
+    assert "Social bias in DALL-Eval" in verism("reproduce", "dalleval", "--help")[1]
+
+
+def test_an_unknown_paper_is_refused_with_a_near_name(verism: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = verism("reproduce", "dalevall")
+    assert code == 2
+    assert "Did you mean dalleval?" in err

@@ -25,7 +25,9 @@ def installed(tmp_path_factory) -> Path:
     return target
 
 
-def verism(*arguments: object, folder: Path, plugin: Path | None, expected: int = 0) -> subprocess.CompletedProcess[str]:
+def verism(
+    *arguments: object, folder: Path, plugin: Path | None, expected: int = 0
+) -> subprocess.CompletedProcess[str]:
     paths = [str(plugin)] if plugin is not None else []
     paths += [path for path in [os.environ.get("PYTHONPATH", "")] if path]
     paths = [os.path.abspath(p) for path in paths for p in path.split(os.pathsep)]

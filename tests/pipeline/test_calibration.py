@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from PIL import Image
 
 from verism.cards import Measured, find_measured, read_card, write_card
 from verism.errors import UsageError, VerismError
-from verism.pipeline.calibration import Reading, calibrate, read_truth, summary
+from verism.judges.calibration import Calibration, Reading, calibration_of
+from verism.pipeline.calibration import calibrate, read_truth, summary
 from verism.records import LoadedImage, SkinToneNeed, frame
 
 TONES = ("1", "2", "3")
@@ -52,6 +54,9 @@ def read(ids: Sequence[str], observations: pl.DataFrame) -> Iterator[Reading]:
         yield Reading(image_id, "tone", "corrected", None if tones[image_id] is None else str(tones[image_id]))
 
 
+BY_LIGHT = Calibration(need=SkinToneNeed(), tasks={"tone": TONES}, read=read, facets={"light": "light"})
+
+
 def folder(tmp_path: Path, pictures: Sequence[tuple[str, int, bool, str]]) -> Path:
     """Pictures of (true tone, painted tone, darker, light)."""
     out = tmp_path / "P"
@@ -80,8 +85,8 @@ PICTURES = [
 
 
 def test_a_card_counts_what_is_said_of_each_class(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), {"tone": TONES}, {"light": "light"})
-    card = calibrate(ShadeJudge(), SkinToneNeed(), known, {"tone": TONES}, read, groups=("light",))
+    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    card = calibrate(ShadeJudge(), BY_LIGHT, known)
     found = find_measured([card], "shade", "tone", "corrected")
     assert found is not None
     # Tone 1: once right, once called 2. Tone 2: once right, once called 3. Tone 3: once right, once no face.
@@ -96,15 +101,15 @@ def test_a_card_counts_what_is_said_of_each_class(tmp_path: Path) -> None:
 
 
 def test_groups_sum_to_the_whole(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), {"tone": TONES}, {"light": "light"})
-    card = calibrate(ShadeJudge(), SkinToneNeed(), known, {"tone": TONES}, read, groups=("light",))
+    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    card = calibrate(ShadeJudge(), BY_LIGHT, known)
     whole, *parts = (np.array(m.counts) for m in card.measured)
     assert np.array_equal(whole, sum(parts))
 
 
 def test_a_card_survives_its_file(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), {"tone": TONES}, {"light": "light"})
-    card = calibrate(ShadeJudge(), SkinToneNeed(), known, {"tone": TONES}, read, groups=("light",))
+    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    card = calibrate(ShadeJudge(), BY_LIGHT, known)
     write_card(card, tmp_path / "card.json")
     assert read_card(tmp_path / "card.json") == card
 
@@ -112,15 +117,15 @@ def test_a_card_survives_its_file(tmp_path: Path) -> None:
 def test_the_command_that_rendered_the_truth_is_kept(tmp_path: Path) -> None:
     source = folder(tmp_path, PICTURES)
     (source / "definitions.json").write_text(json.dumps({"command": "verism scenes portraits --count 6"}))
-    known = read_truth(source, {"tone": TONES}, {})
-    assert known.about == "6 pictures rendered by `verism scenes portraits --count 6`"
+    known = read_truth(source, BY_LIGHT)
+    assert known.about == "6 images rendered by `verism scenes portraits --count 6`"
     assert len(known.made["truth_sha256"]) == 64
 
 
 def test_a_table_of_people_s_answers_is_read_as_well(tmp_path: Path) -> None:
     source = folder(tmp_path, PICTURES)
-    known = read_truth(source / "truth.csv", {"tone": TONES}, {"light": "light"})
-    assert known.about == "6 pictures of truth.csv"
+    known = read_truth(source / "truth.csv", BY_LIGHT)
+    assert known.about == "6 images of truth.csv"
     assert [item.facets["light"] for item in known.items[:2]] == ["soft", "side"]
 
 
@@ -143,17 +148,17 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path: Path) -> None:
     source = folder(tmp_path, PICTURES)
     table = source / "truth.csv"
     with pytest.raises(UsageError, match="no column 'gender'"):
-        read_truth(source, {"gender": ("a", "b")}, {})
+        read_truth(source, replace(BY_LIGHT, tasks={"gender": ("a", "b")}))
     with pytest.raises(UsageError, match=r"line 6: tone='3'; expected one of 1, 2"):
-        read_truth(source, {"tone": ("1", "2")}, {})
+        read_truth(source, replace(BY_LIGHT, tasks={"tone": ("1", "2")}))
     with pytest.raises(UsageError, match="no such file; expected a table with the columns path"):
-        read_truth(tmp_path / "nowhere.csv", {"tone": TONES}, {})
+        read_truth(tmp_path / "nowhere.csv", BY_LIGHT)
     table.write_text("path,tone\n")
-    with pytest.raises(UsageError, match="no pictures"):
-        read_truth(source, {"tone": TONES}, {})
+    with pytest.raises(UsageError, match="no images"):
+        read_truth(source, BY_LIGHT)
     table.write_text("path,tone\na.png,1\na.png,2\n")
     with pytest.raises(UsageError, match="twice"):
-        read_truth(source, {"tone": TONES}, {})
+        read_truth(source, BY_LIGHT)
 
 
 def test_a_missing_picture_or_a_silent_judge_is_an_error(tmp_path: Path) -> None:
@@ -161,15 +166,21 @@ def test_a_missing_picture_or_a_silent_judge_is_an_error(tmp_path: Path) -> None
         def observe(self, images: Sequence[LoadedImage], need: SkinToneNeed) -> pl.DataFrame:
             return super().observe(images[1:], need)
 
-    known = read_truth(folder(tmp_path, PICTURES), {"tone": TONES}, {})
-    with pytest.raises(VerismError, match=r"said nothing of 1 pictures, images/0\.png"):
-        calibrate(Silent(), SkinToneNeed(), known, {"tone": TONES}, read)
+    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    with pytest.raises(VerismError, match=r"observed nothing of 1 images, images/0\.png"):
+        calibrate(Silent(), BY_LIGHT, known)
     known.items[2].path.unlink()
     with pytest.raises(VerismError, match="must be there"):
-        calibrate(ShadeJudge(), SkinToneNeed(), known, {"tone": TONES}, read)
+        calibrate(ShadeJudge(), BY_LIGHT, known)
 
 
 def test_a_class_that_the_task_does_not_have_is_an_error(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, [("3", 3, True, "soft")]), {"tone": TONES}, {})
+    known = read_truth(folder(tmp_path, [("3", 3, True, "soft")]), BY_LIGHT)
     with pytest.raises(VerismError, match="read as '4'"):
-        calibrate(ShadeJudge(), SkinToneNeed(), known, {"tone": TONES}, read)
+        calibrate(ShadeJudge(), BY_LIGHT, known)
+
+
+def test_calibration_of_a_role_without_one_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'smell'.*only cards of skin_tone"):
+        calibration_of("smell")
+    assert calibration_of("skin_tone").need.role == "skin_tone"

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from verism.pipeline.comparing import compare_runs, compare_scores
 
 from verism import api
 from verism.errors import UsageError
-from verism.pipeline.comparing import compare_runs, compare_scores
 from verism.records import Prompt, Score, frame
 from verism.store import Run
 

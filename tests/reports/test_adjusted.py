@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from measure_runs import picture, score, verdict
 from page_reading import plain, report
+from verism.pipeline.comparing import compare_scores
 
 from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
-from verism.pipeline.comparing import compare_scores
 from verism.reports import tables
 from verism.reports.adjustments import adjusted_rows, as_judged, corrected_by, correction_notes
 from verism.reports.card_page import card_line, card_text, confusion_map, view_of, write_card_page

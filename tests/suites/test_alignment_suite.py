@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from verism.annotation.judging import graded_report, graded_rules, graded_values
-from verism.annotation.tasks import GENERAL
+from verism.annotation.judge_agreement import graded_report, graded_rules, graded_values
+from verism.annotation.tasks import general_tasks
 from verism.errors import UsageError
 from verism.metrics.retrieval import r_precision
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Observed, frame, make_image_id
@@ -418,7 +418,7 @@ def test_ratings_of_people_are_held_against_numbers_the_suite_gives(tmp_path):
         answers={(i.replace("a#", f"{prompt.prompt_id}#"), q): a for (i, q), a in answers.items()},
     )
     verdicts = suite.verdicts(seen)
-    (task,) = [task for task in GENERAL if task.name == "alignment"]
+    (task,) = [task for task in general_tasks() if task.name == "alignment"]
     rules = graded_rules(suite, task)
     assert set(rules) - {"alignment"} <= set(verdicts["rule"])  # none is misspelt
     values = graded_values(verdicts, rules, task.key)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from float_arithmetic import in_float32
 
-from verism.pipeline.scenes import render_scenes
 from verism.simulator.painter import ScenePainter
+from verism.suites.paintskills.rendering import render_scenes
 from verism.suites.paintskills.suite import PaintSkills
 from verism.training.scene_layers import Layers, load_layers
 

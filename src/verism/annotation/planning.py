@@ -1,4 +1,4 @@
-"""How many answers of people are needed for intervals as narrow as wanted."""
+"""How many answers of annotators are needed for intervals as narrow as wanted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from verism.cards import JudgeCard, Measured, find_measured
 from verism.records import Estimand, EstimandPart, Observed
 from verism.statistics.prediction_powered import labels_needed
 from verism.store import Run
+from verism.suites.base import Suite
 
 __all__ = ["PILOT", "Planned", "plan_labels"]
 
@@ -26,10 +27,15 @@ class Planned:
     """What one score would take.
 
     Attributes:
-        metric, protocol, group: of the score.
-        n_pictures: that the judge looked at. n_labels: there already.
-        with_judge: answers needed if the judge's are used, too; alone: if not. None: more than there are pictures.
-        correlation: of judge and people that this rests on. basis: where it is from: ``pilot``, ``card`` or ``none``.
+        metric: of the score.
+        protocol: of the score.
+        group: of the score.
+        n_pictures: images that the judge observed.
+        n_labels: answers there already.
+        with_judge: answers needed if the judge's are used, too; None: more than there are images.
+        alone: answers needed if they are not; None: more than there are images.
+        correlation: of judge and annotators that this rests on.
+        basis: where it is from: ``pilot``, ``card`` or ``none``.
     """
 
     metric: str
@@ -45,7 +51,7 @@ class Planned:
 
 def plan_labels(
     run: Run,
-    suite: Any,
+    suite: Suite,
     observed: Observed,
     *,
     half_width: float,
@@ -54,11 +60,21 @@ def plan_labels(
     judges: Mapping[str, str] | None = None,
     protocol: str = "corrected",
 ) -> list[Planned]:
-    """Answers needed, for each score that people's answers can correct, for ``value +- half_width`` at 95 %.
+    """Answers needed, for each score that annotators' answers can correct, for ``value +- half_width`` at 95 %.
 
     How well the judge does is taken from the labels there are (from ``PILOT`` on), else from its card, else assumed to
     be no use at all; how much answers vary, from the labels, else from the judge's answers. For a difference of groups
-    the number is that of both together, split as the pictures are.
+    the number is that of both together, split as the images are.
+
+    Args:
+        run: scored.
+        suite: with the rules of the run's scores.
+        observed: what judges say about the run.
+        half_width: half the width of the interval, in the unit of the score, above 0.
+        ratings: answers that there are.
+        cards: of judges, in the order in which they are tried.
+        judges: full name of the judge by role.
+        protocol: whose scores are planned for.
     """
     planned = []
     for estimand in suite.estimands(observed, run.verdicts()):
@@ -105,7 +121,7 @@ def plan_labels(
 
 
 def _values(part: EstimandPart, worth: Mapping[str, float]) -> np.ndarray:
-    return np.array([worth[said] for said in part.said])
+    return np.array([worth[label] for label in part.said])
 
 
 def _variance(part: EstimandPart, worth: Mapping[str, float], classes: Mapping[str, str]) -> float:
@@ -114,13 +130,13 @@ def _variance(part: EstimandPart, worth: Mapping[str, float], classes: Mapping[s
     The judge's vary as much as the labels only if it errs as often one way as the other; and whoever always said the
     same may say otherwise yet.
     """
-    labels = [worth[said] for image in part.image_ids if (said := classes.get(image, "")) in worth]
+    labels = [worth[label] for image in part.image_ids if (label := classes.get(image, "")) in worth]
     values = labels if len(labels) >= PILOT else _values(part, worth)
     return float(np.var([*values, min(worth.values()), max(worth.values())]))
 
 
 def _design_effect(part: EstimandPart, worth: Mapping[str, float]) -> float:
-    """How much the variance of the mean grows because pictures of a prompt are alike."""
+    """How much the variance of the mean grows because images of a prompt are alike."""
     values = _values(part, worth)
     _, codes = np.unique(np.asarray(part.clusters), return_inverse=True)
     sizes = np.bincount(codes.reshape(-1))
@@ -132,25 +148,25 @@ def _design_effect(part: EstimandPart, worth: Mapping[str, float]) -> float:
 
 def _pilot(estimand: Estimand, known: Sequence[Mapping[str, str]]) -> float | None:
     pairs = [
-        (estimand.worth[said], estimand.worth[classes[image]])
+        (estimand.worth[predicted], estimand.worth[classes[image]])
         for part, classes in zip(estimand.parts, known, strict=True)
-        for image, said in zip(part.image_ids, part.said, strict=True)
+        for image, predicted in zip(part.image_ids, part.said, strict=True)
         if classes.get(image) in estimand.worth
     ]
     return _correlation(np.array(pairs), np.ones(len(pairs))) if len(pairs) >= PILOT else None
 
 
 def _from_cards(estimand: Estimand, cards: Sequence[JudgeCard], judge: str) -> float | None:
-    found = [find_measured(cards, judge, estimand.rule, estimand.score.protocol, group=p.key) for p in estimand.parts]
-    told = [_of_table(f[1], estimand.worth) for f in found if f is not None]
-    return min(told) if told and len(told) == len(found) else None
+    tables = [find_measured(cards, judge, estimand.rule, estimand.score.protocol, group=p.key) for p in estimand.parts]
+    correlations = [_of_table(table[1], estimand.worth) for table in tables if table is not None]
+    return min(correlations) if correlations and len(correlations) == len(tables) else None
 
 
 def _of_table(measured: Measured, worth: Mapping[str, float]) -> float:
     if any(label not in worth for label in measured.labels):
         return 0.0
     values = [worth[label] for label in measured.labels]
-    pairs = np.array([(said, true) for true in values for said in values])
+    pairs = np.array([(predicted, true) for true in values for predicted in values])
     return _correlation(pairs, np.asarray(measured.counts, dtype=np.float64).ravel())
 
 

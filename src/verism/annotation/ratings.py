@@ -1,4 +1,4 @@
-"""What people said about the pictures of a run, from all studies it is in."""
+"""What annotators answered about the images of a run, from all studies it is in."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.files import read_json, write_json
-from verism.records import Prompt, RatingTask, empty_table
+from verism.records import RatingTask, empty_table
 from verism.store import Run
+from verism.suites.base import Suite
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,16 +29,17 @@ __all__ = [
     "link_study",
     "majority_answer",
     "middle_answer",
-    "people_as_labels",
+    "rated_classes",
     "rating_remarks",
+    "ratings_as_labels",
     "ratings_of",
     "studies_of",
     "study_path",
 ]
 
 FOLDER = "annotation"
-ANSWERS_AS_LABELS = "annotation"  # value of the rule ``labels`` of suites that take labels of people
-USUAL = "study"
+RATINGS_AS_LABELS = "annotation"  # value of the rule ``labels`` of suites that take human labels
+DEFAULT_STUDY = "study"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +47,7 @@ class Ratings:
     """The ratings of a run.
 
     Attributes:
-        table: table ``ratings``; items are ids of this run's pictures and prompts, or pairs.
+        table: table ``ratings``; items are ids of this run's images and prompts, or pairs.
         tasks: the tasks behind it, by name.
         comparisons: the ratings of pairs by the names of the two runs in the order of ``first`` and ``second``; in
             ``table``, pairs with several other runs have the same names.
@@ -58,14 +60,14 @@ class Ratings:
 
 def study_path(run: Run, name: str | None = None) -> Path:
     """Where a study of a run lies."""
-    name = USUAL if name is None else name
+    name = DEFAULT_STUDY if name is None else name
     if not name or any(c in name for c in "/\\") or name.startswith("."):
         raise UsageError(f"{name!r} is no name for a study: use letters, digits, - and _")
     return run.path / FOLDER / f"{name}.sqlite"
 
 
 def link_study(run: Run, path: Path) -> None:
-    """Let a run know of a study that lies with another run, and shows its pictures, too."""
+    """Let a run know of a study that lies with another run, and shows its images, too."""
     folder = run.path / FOLDER
     link = folder / f"{path.stem}-of-{path.parent.parent.name}.json"
     write_json(link, {"study": str(path.absolute())})
@@ -80,7 +82,7 @@ def find_study(run: Run, name: str | None = None) -> Path | None:
 
 
 def studies_of(run: Run) -> list[VoteStore]:
-    """The studies that show pictures of a run, by name.
+    """The studies that show images of a run, by name.
 
     Raises:
         UsageError: a study that cannot be read, or is linked to and gone.
@@ -89,7 +91,7 @@ def studies_of(run: Run) -> list[VoteStore]:
 
 
 def _linked(run: Run) -> list[Path]:
-    """Studies that lie with other runs and show pictures of this one."""
+    """Studies that lie with other runs and show images of this one."""
     paths = []
     for link in sorted((run.path / FOLDER).glob("*.json")):
         target = Path(read_json(link)["study"])
@@ -100,7 +102,7 @@ def _linked(run: Run) -> list[Path]:
 
 
 def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
-    """All ratings of a run's pictures.
+    """All ratings of a run's images.
 
     Raters who failed a qualification are left out. Nothing counts twice: of one rater, item and task in several
     studies, the last study's vote stands.
@@ -128,7 +130,7 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         for item in store.study.items:
             run_numbers = {number for number, _ in item.pictures}
             if run_numbers & numbers:
-                own[item.item, item.task] = _own_name(item.item, run.path.name)
+                own[item.item, item.task] = item.item.removeprefix(f"{run.path.name}:")
         table = store.ratings()
         out = {r.name for r in store.raters() if r.barred} | _careless(store, table, min_right)
         keep = [(row["item"], row["task"]) in own and row["rater"] not in out for row in table.iter_rows(named=True)]
@@ -163,7 +165,7 @@ def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
     """The ratings of a run that has some (see ``ratings_of``).
 
     Raises:
-        UsageError: nobody judged its pictures, or nobody whose answers count.
+        UsageError: nobody rated its images, or nobody whose answers count.
     """
     ratings = ratings_of(run, min_right=min_right)
     if not ratings.table.is_empty():
@@ -174,83 +176,86 @@ def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
             f"{run.path}: none of its {voted:,} answers counts: those who gave them failed the qualification, or too "
             f"many checks; see: verism annotate {run.path} --status"
         )
-    raise UsageError(f"{run.path}: nobody judged its pictures yet; see: verism annotate {run.path}")
+    raise UsageError(f"{run.path}: nobody rated its images yet; see: verism annotate {run.path}")
 
 
-def people_as_labels(run: Run, suite: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Rules of a suite with ``labels=annotation`` replaced by what people answered about this run.
+def ratings_as_labels(run: Run, suite: Suite, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules of a suite with ``labels=annotation`` replaced by what annotators answered about this run.
 
     Raises:
-        UsageError: nobody answered yet, or the suite takes no labels of people.
+        UsageError: nobody answered yet, or the suite takes no human labels.
     """
-    if rules.get("labels") != ANSWERS_AS_LABELS:
+    if rules.get("labels") != RATINGS_AS_LABELS:
         return dict(rules)
     if not suite.takes_rating_labels:
-        raise UsageError(f"{suite.name} takes no labels of people; its rules are {', '.join(suite.all_rules())}")
+        raise UsageError(f"{suite.name} takes no human labels; its rules are {', '.join(suite.all_rules())}")
     ratings = given_ratings(run)
     return {**rules, "labels": suite.labels_of_ratings(ratings.table, ratings.tasks)}
 
 
 def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
-    """The facets by which the pictures that people saw were drawn; empty if by none, or if studies differ.
+    """The facets by which the images that annotators saw were drawn; empty if by none, or if studies differ.
 
-    So many pictures of each cell are no even sample of all where cells differ in size; who estimates something about
-    all of them must weigh the answers (``pipeline.correcting``).
+    A fixed number of images of each cell is no even sample of all where cells differ in size; who estimates something
+    about all of them must weigh the answers (``pipeline.correction``).
+
+    Args:
+        run: the run.
+        rule: the verdicts asked about.
+        key: which of the rule's verdicts.
     """
-    ways = _ways_of_drawing(run, rule, key)
-    return ways.pop() if len(ways) == 1 else ()
+    designs = _sampling_designs(run, rule, key)
+    return designs.pop() if len(designs) == 1 else ()
 
 
 def rating_remarks(
-    run: Run, suite: Any, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
+    run: Run, suite: Suite, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
 ) -> list[str]:
-    """What to mind about ``human_classes``: pictures without a majority, and samples that cannot be weighed."""
-    said, scale = _answers(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
-    given = {image: [a for a in answers if a is not None] for image, answers in said.items()}
-    torn = 0 if scale else sum(len(of) > 1 and majority_answer(of) is None for of in given.values())
+    """What to mind about ``human_classes``: images without a majority, and samples that cannot be weighed.
+
+    Args:
+        run: the run.
+        suite: whose verdicts are asked about.
+        rule: the verdicts asked about.
+        key: which of the rule's verdicts.
+        ratings: of the run; read if left out.
+    """
+    classes, on_scale = _classes(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
+    known = {image: [c for c in of_image if c is not None] for image, of_image in classes.items()}
+    torn = 0 if on_scale else sum(len(of) > 1 and majority_answer(of) is None for of in known.values())
     remarks = []
     if torn:
-        answered = sum(map(bool, given.values()))
+        answered = sum(map(bool, known.values()))
         remarks.append(
-            f"{torn:,} of {answered:,} pictures with answers have no majority and are left out; if "
-            "people agree more easily about some pictures than about others, the rest is no even sample (an odd number "
-            "of raters leaves few)"
+            f"{torn:,} of {answered:,} images with answers have no majority and are left out; if "
+            "annotators agree more easily about some images than about others, the rest is no even sample (an odd "
+            "number of raters leaves few)"
         )
-    if len(_ways_of_drawing(run, rule, key)) > 1:
-        remarks.append(
-            "studies of this question drew pictures by different facets; answers are taken for an even sample"
-        )
+    if len(_sampling_designs(run, rule, key)) > 1:
+        remarks.append("studies of this question drew images by different facets; answers are taken for an even sample")
     return remarks
 
 
-def _ways_of_drawing(run: Run, rule: str, key: Mapping[str, Any]) -> set[tuple[str, ...]]:
-    ways = set()
+def _sampling_designs(run: Run, rule: str, key: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    designs = set()
     for store in studies_of(run):
         asked = any(task.rule == rule and dict(task.key) == dict(key) for task in store.study.tasks)
         if asked and store.study.settings.get("per_cell") is not None:
             by = str(store.study.settings.get("by") or "")
-            ways.add(tuple(part.strip() for part in by.split(",") if part.strip()))
-    return ways
-
-
-def _as_answered(_task: RatingTask, _prompt: Prompt, answer: str) -> str:
-    return answer
-
-
-def _own_name(item: str, run: str) -> str:
-    return item.removeprefix(f"{run}:")
+            designs.add(tuple(part.strip() for part in by.split(",") if part.strip()))
+    return designs
 
 
 def _careless(store: VoteStore, table: pl.DataFrame, min_right: float) -> set[str]:
     if min_right <= 0:
         return set()
     right_of = {(i.item, i.task): i.right for i in store.study.items if i.check is not None}
-    share: dict[str, list[bool]] = {}
+    answered_right: dict[str, list[bool]] = {}
     for row in table.iter_rows(named=True):
         right = right_of.get((row["item"], row["task"]))
         if right is not None:
-            share.setdefault(row["rater"], []).append(row["answer"] == right)
-    return {rater for rater, given in share.items() if sum(given) < min_right * len(given)}
+            answered_right.setdefault(row["rater"], []).append(row["answer"] == right)
+    return {rater for rater, right in answered_right.items() if sum(right) < min_right * len(right)}
 
 
 def majority_answer(answers: Sequence[str | None]) -> str | None:
@@ -284,44 +289,66 @@ def middle_answer(answers: Sequence[str | None], item: str) -> str | None:
 
 
 def human_classes(
-    run: Run, suite: Any, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
+    run: Run, suite: Suite, rule: str, key: Mapping[str, Any], *, ratings: Ratings | None = None
 ) -> dict[str, str]:
-    """What people say of each picture, in the classes of a suite's verdicts: the majority, without ties; on a scale of
-    whole numbers (tones) the median, as two raters a step apart have no majority and no quarrel.
+    """What annotators say of each image, in the classes of a suite's verdicts.
 
-    Answers that mean "cannot tell", and items that were checks, are left out.
+    The majority, without ties; on a scale of whole numbers (tones) the median, as two raters a step apart have no
+    majority and do not disagree. Answers that mean "cannot tell", and items that were checks, are left out.
 
     Args:
-        rule, key: the verdicts asked about (see ``RatingTask``).
+        run: the run.
+        suite: whose verdicts are asked about.
+        rule: the verdicts asked about (see ``RatingTask``).
+        key: which of the rule's verdicts.
+        ratings: of the run; read if left out.
 
     Returns:
-        The class by picture id; pictures without one are not in it.
+        The class by image id; images without one are not in it.
     """
-    said, scale = _answers(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
-    told = {
-        image: middle_answer(answers, image) if scale else majority_answer(answers) for image, answers in said.items()
+    classes, on_scale = _classes(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
+    agreed = {
+        image: middle_answer(of_image, image) if on_scale else majority_answer(of_image)
+        for image, of_image in classes.items()
     }
-    return {image: answer for image, answer in told.items() if answer is not None}
+    return {image: label for image, label in agreed.items() if label is not None}
 
 
-def _answers(
-    run: Run, suite: Any, rule: str, key: Mapping[str, Any], ratings: Ratings
-) -> tuple[dict[str, list[str | None]], bool]:
-    """The class that each rater gives each picture, None for "cannot tell"; and whether classes are a scale."""
+def rated_classes(run: Run, suite: Suite, task: RatingTask, ratings: Ratings) -> dict[tuple[str, str], str | None]:
+    """What each rater's answer to a task means in the classes of a suite's verdicts; checks are left out.
+
+    Args:
+        run: the run.
+        suite: whose verdicts the task is about.
+        task: about single images.
+        ratings: of the run.
+
+    Returns:
+        The class by rater and image; None where the image was skipped, for "cannot tell", and for answers that are
+        none of the classes.
+    """
     prompts = {p.prompt_id: p for p in run.prompts()}
     prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
-    classify = suite.rated_class
-    said: dict[str, list[str | None]] = {}
-    scale = False
+    rows = ratings.table.filter((ratings.table["task"] == task.name) & ratings.table["check"].is_null())
+    return {
+        (row["rater"], row["item"]): None
+        if row["answer"] is None or row["answer"] in task.unsure
+        else suite.rated_class(task, prompts[prompt_of[row["item"]]], row["answer"])
+        for row in rows.iter_rows(named=True)
+        if row["item"] in prompt_of
+    }
+
+
+def _classes(
+    run: Run, suite: Suite, rule: str, key: Mapping[str, Any], ratings: Ratings
+) -> tuple[dict[str, list[str | None]], bool]:
+    """The classes that raters give each image; and whether these are a scale of whole numbers."""
+    classes: dict[str, list[str | None]] = {}
+    on_scale = False
     for task in ratings.tasks.values():
         if task.unit != "picture" or task.rule != rule or dict(task.key) != dict(key):
             continue
-        scale = task.level != "nominal" and all(o.isdecimal() for o in task.options if o not in task.unsure)
-        rows = ratings.table.filter((ratings.table["task"] == task.name) & ratings.table["check"].is_null())
-        for row in rows.iter_rows(named=True):
-            if row["item"] not in prompt_of:
-                continue
-            answer = None if row["answer"] in task.unsure else row["answer"]
-            prompt = prompts[prompt_of[row["item"]]]
-            said.setdefault(row["item"], []).append(None if answer is None else classify(task, prompt, answer))
-    return said, scale
+        on_scale = task.level != "nominal" and all(o.isdecimal() for o in task.options if o not in task.unsure)
+        for (_, image), label in rated_classes(run, suite, task, ratings).items():
+            classes.setdefault(image, []).append(label)
+    return classes, on_scale

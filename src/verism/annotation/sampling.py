@@ -1,7 +1,7 @@
-"""Which pictures people see: so many per cell, drawn by lot, the same for the same seed.
+"""Which images annotators see: a fixed number per cell, drawn at random, the same for the same seed.
 
-The lot of a picture is a hash of the seed and its id. So a larger sample holds the smaller one, other pictures in the
-run change nothing, and several tasks about pictures show the same ones.
+The order of drawing is a hash of the seed and the id. So a larger sample holds the smaller one, other images in the run
+change nothing, and several tasks about images show the same ones.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ def draw_items(
     balanced.
 
     Args:
-        runs: a picture or a prompt is of any of them; a pair is of the same prompt and number in the first two.
+        runs: an image or a prompt is of any of them; a pair is of the same prompt and index in the first two.
+        task: what is asked.
+        per_cell: items of each cell, at least 1; None for all.
         by: facets of prompts. The run is a facet of its own where there are several.
+        seed: of drawing.
         without: items that are not drawn: those whose answer is known, which are checks.
 
     Raises:
@@ -52,7 +55,7 @@ def draw_items(
     if foreign := [facet for facet in by if candidates and facet not in known]:
         raise UsageError(f"no facet {foreign[0]!r} to draw by; prompts have {', '.join(known) or 'none'}")
     cells: dict[str, list[Item]] = {}
-    for prompt, run, item in sorted(candidates, key=lambda c: _lot(seed, c[1], c[2].item)):
+    for prompt, run, item in sorted(candidates, key=lambda c: _draw_order(seed, c[1], c[2].item)):
         cell: dict[str, Any] = {facet: prompt.facets.get(facet) for facet in by}
         if len(runs) > 1 and task.unit != "pair":
             cell["run"] = runs[run].name
@@ -67,7 +70,7 @@ def interleaved(lists: Sequence[Sequence[Item]]) -> list[Item]:
     return [items[i] for i in range(longest) for items in lists if i < len(items)]
 
 
-def _lot(seed: int, run: int, item: str) -> bytes:
+def _draw_order(seed: int, run: int, item: str) -> bytes:
     return hashlib.sha256(f"{seed}/{run}/{item}".encode()).digest()
 
 
@@ -76,7 +79,7 @@ def _asked(task: RatingTask, prompt: Prompt) -> bool:
 
 
 def _shown(run: Run) -> list[tuple[str, str, int]]:
-    """(image id, prompt id, number) of every picture that there is."""
+    """(image id, prompt id, index) of every image that there is."""
     table = run.read("images")
     rows = table.filter(table["state"] == "ok").sort("prompt_id", "index")
     return list(rows.select("image_id", "prompt_id", "index").iter_rows())
@@ -95,7 +98,7 @@ def _single(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int
                 continue
             groups = [(prompt_id, images)] if task.unit == "prompt" else [(image, [image]) for image in images]
             for name, group in groups:
-                # Runs of one suite share ids of prompts and pictures.
+                # Runs of one suite share ids of prompts and images.
                 unique = name if name not in taken else f"{run.name}:{name}"
                 taken.add(unique)
                 yield prompt, number, Item(item=unique, task=task.name, pictures=tuple((number, i) for i in group))
@@ -103,7 +106,7 @@ def _single(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int
 
 def _pairs(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int, Item]]:
     if len(runs) < 2:
-        raise UsageError(f"{task.name} compares the pictures of two runs: verism annotate RUN OTHER_RUN")
+        raise UsageError(f"{task.name} compares the images of two runs: verism annotate RUN OTHER_RUN")
     first, second = runs[0], runs[1]
     prompts = {p.prompt_id: p for p in first.prompts()}
     text_of = {p.prompt_id: p.text for p in second.prompts()}
@@ -118,7 +121,7 @@ def _pairs(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int,
 def read_checks(path: Path, tasks: Sequence[RatingTask]) -> list[dict[str, str]]:
     """Items with known answers, from a table (``.csv``, ``.jsonl``): item, task, answer, check.
 
-    ``item`` is a picture's or prompt's id, or two pictures' ids with ``|`` between; ``task`` may be left out if there
+    ``item`` is an image's or prompt's id, or two images' ids with ``|`` between; ``task`` may be left out if there
     is one; ``check`` is gold, attention or qualification, and gold if left out.
 
     Raises:
@@ -159,10 +162,10 @@ def with_checks(
     everything = {(i.item, task.name): i for task in tasks for i in draw_items(runs, task, per_cell=None)}
     made: list[Item] = []
     for check in checks:
-        found = everything.get((check["item"], check["task"]))
-        if found is None:
-            raise UsageError(f"no picture for the check {check['item']!r} of task {check['task']!r}")
-        made.append(replace(found, check=cast(Check, check["check"]), right=check["answer"]))
+        item = everything.get((check["item"], check["task"]))
+        if item is None:
+            raise UsageError(f"no image for the check {check['item']!r} of task {check['task']!r}")
+        made.append(replace(item, check=cast(Check, check["check"]), right=check["answer"]))
     known = {(i.item, i.task) for i in made}
     proper = [i for i in items if (i.item, i.task) not in known]
     gold = [i for i in made if i.check == "gold"]

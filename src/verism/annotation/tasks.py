@@ -1,8 +1,10 @@
-"""The questions that people are asked: those of a run's suite, general ones, and those of a file of one's own."""
+"""The questions that annotators are asked: a run's suite's own, general ones, and those of a user's file."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -12,36 +14,9 @@ from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
 from verism.store import Run
 from verism.suites.catalogue import stored_suite
 
-__all__ = ["GENERAL", "PREFERENCE", "SCALE", "choose_tasks", "read_tasks", "suite_of", "tasks_of"]
+__all__ = ["PREFERENCE", "SCALE", "choose_tasks", "general_tasks", "read_tasks", "tasks_of"]
 
 SCALE = ("1", "2", "3", "4", "5")
-GENERAL: tuple[RatingTask, ...] = (
-    RatingTask(
-        name="human",
-        question="Does this picture show a human being?",
-        kind="choice",
-        options=("human", "not human", "cannot tell"),
-        unsure=("cannot tell",),
-        rule="person",
-        help="Drawings, statues and photographs all count if what they show is meant to be a human.",
-    ),
-    RatingTask(
-        name="alignment",
-        question="How well does the picture fit the text: “{prompt}”?",
-        kind="scale",
-        options=SCALE,
-        level="ordinal",
-        rule="alignment",
-        help="Judge what is shown, not how beautiful it is.",
-        examples={
-            "1": "has nothing to do with the text",
-            "2": "little of the text is there",
-            "3": "about half of it is there",
-            "4": "almost all of it is there",
-            "5": "everything in the text is there",
-        },
-    ),
-)
 PREFERENCE = RatingTask(
     name="preference",
     question="Which picture fits the text better: “{prompt}”?",
@@ -58,16 +33,18 @@ _DEFAULT_OPTIONS = {
 }
 
 
-def suite_of(run: Run) -> Any:
-    """The suite of a stored run."""
-    return stored_suite(run)
+@functools.cache
+def general_tasks() -> tuple[RatingTask, ...]:
+    """Questions that suit the images of any suite."""
+    with resources.as_file(resources.files("verism.annotation") / "general_tasks.yaml") as path:
+        return tuple(read_tasks(path))
 
 
 def tasks_of(run: Run) -> list[RatingTask]:
     """The tasks a run offers: its suite's own first, then the general ones its suite does not have."""
-    own: Sequence[RatingTask] = suite_of(run).rating_tasks()
+    own = stored_suite(run).rating_tasks()
     names = {task.name for task in own}
-    return [*own, *(task for task in GENERAL if task.name not in names)]
+    return [*own, *(task for task in general_tasks() if task.name not in names)]
 
 
 def choose_tasks(offered: Sequence[RatingTask], names: Sequence[str]) -> list[RatingTask]:
@@ -78,10 +55,10 @@ def choose_tasks(offered: Sequence[RatingTask], names: Sequence[str]) -> list[Ra
     """
     chosen: list[RatingTask] = []
     for name in names:
-        found = [t for t in offered if t.name == name] or [t for t in offered if t.name.startswith(f"{name}: ")]
-        if not found:
+        named = [t for t in offered if t.name == name] or [t for t in offered if t.name.startswith(f"{name}: ")]
+        if not named:
             raise UsageError(f"no task {name!r}; there are {', '.join(t.name for t in offered)}")
-        chosen += [t for t in found if t not in chosen]
+        chosen += [t for t in named if t not in chosen]
     return chosen
 
 
@@ -89,7 +66,7 @@ def read_tasks(path: Path) -> list[RatingTask]:
     """Tasks from a YAML or JSON file: a list, or ``tasks:`` with a list, of the fields of ``RatingTask``.
 
     ``name``, ``question`` and, but for scales, tones and pairs, ``options`` are needed; ``kind`` is ``choice`` if left
-    out, or ``list`` for more than nine options. Paths of example pictures count from the file's folder.
+    out, or ``list`` for more than nine options. Paths of example images count from the file's folder.
 
     Raises:
         UsageError: no such file, unknown fields or values, options twice, or names twice.
@@ -141,7 +118,7 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
         raise UsageError(f"{where}: unsure names {foreign[0]!r}, which is no option")
     only = entry.get("only", {})
     if not isinstance(only, Mapping):
-        raise UsageError(f"{where}: only is a facet with its values, such as {{skill: [count]}}")
+        raise UsageError(f"{where}: only is a mapping from facets of prompts to lists of their values")
     return RatingTask(
         name=str(entry["name"]).strip(),
         question=str(entry["question"]).strip(),
@@ -158,7 +135,7 @@ def _task(entry: Any, where: str, folder: Path) -> RatingTask:
     )
 
 
-def _example(told: str, folder: Path) -> str:
-    """A sentence as it is; the name of a picture as its path."""
-    is_picture = Path(told).suffix.lower() in IMAGE_SUFFIXES and (folder / told).is_file()
-    return str((folder / told).absolute()) if is_picture else told
+def _example(text: str, folder: Path) -> str:
+    """A sentence as it is; the name of an image file as its path."""
+    is_image = Path(text).suffix.lower() in IMAGE_SUFFIXES and (folder / text).is_file()
+    return str((folder / text).absolute()) if is_image else text

@@ -1,7 +1,7 @@
 """The votes of a study, in one SQLite file.
 
-A study is a list of items (a picture, a prompt's pictures, or a pair of pictures, each with a task), the people who
-look at them, and their votes. Every vote is a transaction of its own in a database with a write-ahead log that is
+A study is a list of items (an image, a prompt's images, or a pair of images, each with a task), the raters who look at
+them, and their votes. Every vote is a transaction of its own in a database with a write-ahead log that is
 synchronised to disk: what a rater was told is saved is saved, whatever happens to server, browser or machine. Several
 threads and processes may use a study at once.
 
@@ -67,9 +67,10 @@ class Item:
     """What a rater is shown, and for which task.
 
     Attributes:
-        item: a picture's id, a prompt's id, or two pictures' ids with ``|`` between: the ``item`` of table ``ratings``.
-        task: name of the task. cell: what the item was drawn for, as JSON of facets.
-        pictures: (run, image_id) of each picture in order; ``run`` counts the runs of the study from 0.
+        item: an image's id, a prompt's id, or two images' ids with ``|`` between: the ``item`` of table ``ratings``.
+        task: name of the task.
+        cell: what the item was drawn for, as JSON of facets.
+        pictures: (run, image_id) of each image in order; ``run`` counts the runs of the study from 0.
         check: ``gold`` (known answer, mixed in), ``attention`` (too easy to miss) or ``qualification`` (asked first).
         right: the known answer of a check.
     """
@@ -87,11 +88,15 @@ class Study:
     """What a study asks of whom.
 
     Attributes:
-        tasks: the questions. items: what is shown, in the order of first asking.
-        runs: directories whose pictures are shown, absolute.
-        overlap: raters per item. qualification: least share of right answers to qualification items, of those who may
-            go on. attention_every: items between two attention checks. seed: of orders and sides.
-        title: for people. settings: how the items were drawn, for the record.
+        tasks: the questions.
+        items: what is shown, in the order of first asking.
+        runs: directories whose images are shown, absolute.
+        overlap: raters per item, at least 1.
+        qualification: least share of right answers to qualification items, of those who may go on; 0 to 1.
+        attention_every: items between two attention checks, at least 1.
+        seed: of orders and sides.
+        title: for raters.
+        settings: how the items were drawn, for the record.
     """
 
     tasks: tuple[RatingTask, ...]
@@ -119,7 +124,9 @@ class Shown:
     """An item as one rater sees it.
 
     Attributes:
-        position: its number in the study. swapped: for a pair, whether the second picture is on the left.
+        position: its index in the study.
+        item: what is shown.
+        swapped: for a pair, whether the second image is on the left.
         previous: the rater's own earlier answer if they took it back, and None otherwise.
     """
 
@@ -134,9 +141,12 @@ class Progress:
     """How far a rater is, and the study.
 
     Attributes:
-        answered: by this rater. open: items this rater may still get, now. votes: of all, on items of the study proper.
+        answered: by this rater.
+        open: items this rater may still get, now.
+        votes: of all raters, on items that are no checks.
         wanted: votes the study wants: items (without checks) times overlap.
-        right, checked: of the rater's answers to checks.
+        right: of the rater's answers to checks, those that are right.
+        checked: the rater's answers to checks.
     """
 
     answered: int
@@ -152,7 +162,8 @@ class Qualification:
     """How far a rater is with the qualification.
 
     Attributes:
-        asked: qualification items of the study. given: answered (or skipped) by this rater.
+        asked: qualification items of the study.
+        given: answered (or skipped) by this rater.
         right: of those; None until all are answered, for nobody is to learn which one was wrong.
     """
 
@@ -177,7 +188,7 @@ class VoteStore:
 
         Raises:
             UsageError: the file exists, or the study is inconsistent: no items, an item of an unknown task, a known
-                answer that is none of the task's, an overlap under 1, or a pair without two pictures.
+                answer that is none of the task's, an overlap under 1, or a pair without two images.
         """
         _check(study)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -317,6 +328,7 @@ class VoteStore:
         every ``attention_every`` items; then the items with the fewest votes and loans, in the order of the study.
 
         Args:
+            rater: to whom.
             now: seconds since the epoch; the clock's time if left out.
         """
         now = datetime.now(UTC).timestamp() if now is None else now
@@ -342,7 +354,7 @@ class VoteStore:
         )
 
     def ahead(self, rater: Rater, position: int) -> int | None:
-        """Which item a rater will most likely see after this one, to have its pictures ready; nothing is lent."""
+        """Which item a rater will most likely see after this one, to have its images ready; nothing is lent."""
         with _connected(self.path) as connection:
             return self._position(connection, rater, after=position)
 
@@ -408,7 +420,7 @@ class VoteStore:
         return of["gold"] > 0 and (given["gold"] + 0.5) * of[None] <= given[None] * of["gold"]
 
     def swapped(self, rater: Rater, position: int) -> bool:
-        """Whether a rater sees the second picture of a pair on the left: by lot, and always the same."""
+        """Whether a rater sees the second image of a pair on the left: at random, and always the same."""
         if len(self.study.items[position].pictures) != 2:
             return False
         lot = hashlib.sha256(f"{self.study.seed}/{rater.name}/{position}".encode()).digest()
@@ -429,8 +441,11 @@ class VoteStore:
         The same vote sent again, by a browser that did not hear that the first was kept, changes nothing.
 
         Args:
+            rater: who answers.
+            position: index of the item in the study.
             answer: one of the task's options; None: skipped.
             seconds: it took to answer; an implausible number is dropped.
+            source: where the vote comes from.
             at: when, ISO 8601; now if left out and the vote comes from the browser.
 
         Raises:
@@ -620,7 +635,7 @@ def _check(study: Study) -> None:
     names = [task.name for task in study.tasks]
     by_name = {task.name: task for task in study.tasks}
     if not study.items:
-        raise UsageError("a study needs items: no picture fits the tasks asked for")
+        raise UsageError("a study needs items: no image fits the tasks asked for")
     if study.overlap < 1 or study.attention_every < 1:
         raise UsageError("overlap and attention_every must be at least 1")
     if not 0 <= study.qualification <= 1:
@@ -638,6 +653,6 @@ def _check(study: Study) -> None:
                 f"item {item.item!r}: the known answer {item.right!r} is none of {', '.join(task.options)}"
             )
         if not item.pictures or (task.unit == "pair") != (len(item.pictures) == 2 and "|" in item.item):
-            raise UsageError(f"item {item.item!r} of task {task.name!r}: a pair has two pictures, others at least one")
+            raise UsageError(f"item {item.item!r} of task {task.name!r}: a pair has two images, others at least one")
         if any(not 0 <= run < len(study.runs) for run, _ in item.pictures):
-            raise UsageError(f"item {item.item!r} shows a picture of a run that is not in the study")
+            raise UsageError(f"item {item.item!r} shows an image of a run that is not in the study")

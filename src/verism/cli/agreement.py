@@ -1,4 +1,4 @@
-"""The command that says how far people agree, and judges with them."""
+"""The command that says how far annotators agree, and judges with them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BESIDE = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b", "spe
 
 @click.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@click.option("--by", help="Facets by which judges are looked at group by group, with commas: skill, profession ...")
+@click.option("--by", help="Facets of prompts by which judges are looked at group by group, with commas.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Behind each interval.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, seed: int, as_json: bool) -> None:
-    """How far the people who judged a run's pictures agree, and how far its judges agree with them.
+    """How far the annotators of a run's images agree, and how far its judges agree with them.
 
     \b
     verism agreement runs/mine
@@ -36,49 +36,51 @@ def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, s
     Majorities (and ties), percent agreement, Krippendorff's alpha, Fleiss' and Cohen's kappa, phi, MCC, Kendall's
     tau-b and Spearman's rho per question and rater; each judge against the majority: confusion, sensitivity and
     specificity per class and group, AUC where it tells a probability. Numbers of judges beside ratings on a scale:
-    tau-b, rho, r; of tones also the share within one. Pairs of pictures: which run people prefer, with a permutation
+    tau-b, rho, r; of tones also the share within one. Pairs of images: which run annotators prefer, with a permutation
     test. Intervals resample prompts.
     """
     from verism import api
 
     facets = tuple(part.strip() for part in (by or "").split(",") if part.strip())
-    found = api.agreement(run_dir, by=facets, min_right=min_right, n_resamples=resamples, seed=seed)
+    report = api.agreement(run_dir, by=facets, min_right=min_right, n_resamples=resamples, seed=seed)
     if as_json:
-        put_json(without_nan(found))
+        put_json(without_nan(report))
         return
-    for name, task in found["tasks"].items():
-        _people(name, task["people"])
+    for name, task in report["tasks"].items():
+        _raters(name, task["people"])
         for protocol, judge in task.get("judges", {}).items():
             _judge(protocol, judge)
         for rule, protocols in task.get("graded", {}).items():
             for protocol, judge in protocols.items():
-                click.echo(f"  {rule} ({protocol}) beside people, {judge['items']:,} items: {_told(judge, _GRADED)}")
+                click.echo(
+                    f"  {rule} ({protocol}) beside annotators, {judge['items']:,} items: {_values(judge, _GRADED)}"
+                )
                 _groups(judge, _GRADED)
         if "preference" in task:
             _preference(task["preference"])
 
 
-def _people(name: str, people: dict[str, Any]) -> None:
-    click.echo(f"{name}: {people['answers']:,} answers of {people['raters']} raters on {people['items']:,} items")
-    if "mean" in people:
-        click.echo(f"  mean answer: {_number(people['mean'])}")
-    ties = f", {people['majority']['ties']} ties" if people["majority"]["ties"] else ""
-    shares = ", ".join(f"{value} {share:.0%}" for value, share in people["majority"]["shares"].items())
+def _raters(name: str, among: dict[str, Any]) -> None:
+    click.echo(f"{name}: {among['answers']:,} answers of {among['raters']} raters on {among['items']:,} items")
+    if "mean" in among:
+        click.echo(f"  mean answer: {_number(among['mean'])}")
+    ties = f", {among['majority']['ties']} ties" if among["majority"]["ties"] else ""
+    shares = ", ".join(f"{value} {share:.0%}" for value, share in among["majority"]["shares"].items())
     click.echo(f"  majority: {shares or 'none'}{ties}")
     for measure in _BETWEEN:
-        if measure in people:
-            level = f" ({people[measure]['level']})" if "level" in people[measure] else ""
-            click.echo(f"  {measure.replace('_', ' ')}{level}: {_number(people[measure])}")
-    for rater in people["raters_alone"]:
+        if measure in among:
+            level = f" ({among[measure]['level']})" if "level" in among[measure] else ""
+            click.echo(f"  {measure.replace('_', ' ')}{level}: {_number(among[measure])}")
+    for rater in among["raters_alone"]:
         if rater["compared"]:
             share = f"{rater['with_majority_of_others']:.0%} with the majority of the others"
             click.echo(f"    {rater['rater']}: {rater['answers']:,} answers, {share}")
-    for pair in people["pairs"]:
-        click.echo(f"    {' and '.join(pair['raters'])}, {pair['items']:,} items: {_told(pair, _PAIR)}")
+    for pair in among["pairs"]:
+        click.echo(f"    {' and '.join(pair['raters'])}, {pair['items']:,} items: {_values(pair, _PAIR)}")
 
 
 def _judge(protocol: str, judge: dict[str, Any]) -> None:
-    click.echo(f"  judge ({protocol}) beside people, {judge['items']:,} items: {_told(judge, _BESIDE)}")
+    click.echo(f"  judge ({protocol}) beside annotators, {judge['items']:,} items: {_values(judge, _BESIDE)}")
     for label, rates in judge["classes"].items() if len(judge["classes"]) <= _FEW else ():
         click.echo(f"    {label}: found {_number(rates['found'])}, not claimed {_number(rates['not_claimed'])}")
     _groups(judge, ("accuracy",))
@@ -87,16 +89,16 @@ def _judge(protocol: str, judge: dict[str, Any]) -> None:
 def _groups(judge: dict[str, Any], measures: tuple[str, ...]) -> None:
     for facet, groups in judge.get("groups", {}).items():
         for value, group in groups.items():
-            click.echo(f"    {facet} {value} ({group['items']}): {_told(group, measures)}")
+            click.echo(f"    {facet} {value} ({group['items']}): {_values(group, measures)}")
             classes = group.get("classes", {})
             if 0 < len(classes) <= _FEW:
                 found = ", ".join(f"{label} {_number(rates['found'])}" for label, rates in classes.items())
                 click.echo(f"      found: {found}")
 
 
-def _preference(found: dict[str, Any]) -> None:
-    first, second = found["runs"]
-    shares, prompts, difference = found["shares"], found["prompts"], found["difference"]
+def _preference(report: dict[str, Any]) -> None:
+    first, second = report["runs"]
+    shares, prompts, difference = report["shares"], report["prompts"], report["difference"]
     click.echo(
         f"  preferred: {first} {_number(shares['first'])}, {second} {_number(shares['second'])}, tie "
         f"{_number(shares['tie'])}; by prompts {prompts['first']} to {prompts['second']}, {prompts['even']} even"
@@ -106,16 +108,16 @@ def _preference(found: dict[str, Any]) -> None:
     click.echo(f"  {first} less {second}: {_number(difference)}, p = {p}")
 
 
-def _told(found: dict[str, Any], measures: tuple[str, ...]) -> str:
-    return "; ".join(f"{_word(m)} {_number(found[m])}" for m in measures if m in found)
+def _values(report: dict[str, Any], measures: tuple[str, ...]) -> str:
+    return "; ".join(f"{_title(m)} {_number(report[m])}" for m in measures if m in report)
 
 
-def _word(measure: str) -> str:
+def _title(measure: str) -> str:
     return "AUC" if measure == "auc" else measure.replace("_", " ")
 
 
-def _number(found: dict[str, Any]) -> str:
-    value, low, high = (found[k] for k in ("value", "low", "high"))
+def _number(interval: dict[str, Any]) -> str:
+    value, low, high = (interval[k] for k in ("value", "low", "high"))
     if value != value:
         return "undefined"
     return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"

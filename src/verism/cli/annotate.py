@@ -1,9 +1,10 @@
-"""The command that lets people look: a page in the browser, files for crowd platforms, and their answers back."""
+"""The command for human evaluation: a page in the browser, files for crowd platforms, and their answers back."""
 
 from __future__ import annotations
 
 import socket
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,53 @@ __all__ = ["annotate"]
 EXPORTS = ("bundle", "mturk", "label-studio", "table")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """What is to be done, as the options of the command say; what decides the items of a study is not in it.
+
+    Attributes:
+        names: tasks by name.
+        own: file of the user's own tasks.
+        name: of the study.
+        host: address or name of the page.
+        port: of the page; 0 for any free one.
+        open_browser: whether to open the page here.
+        raters: names of raters to add.
+        plan_: only say how many answers are needed.
+        half_width: of the interval that is planned for.
+        cards: judge cards to plan by.
+        status: only say how far the study is.
+        export_: kind of the export.
+        to: its folder.
+        image_url: where its images will be found.
+        items_per_hit: of an export for Mechanical Turk.
+        import_: answers from elsewhere.
+    """
+
+    names: tuple[str, ...]
+    own: Path | None
+    name: str
+    host: str
+    port: int
+    open_browser: bool
+    raters: tuple[str, ...]
+    plan_: bool
+    half_width: float
+    cards: tuple[Path, ...]
+    status: bool
+    export_: str | None
+    to: Path | None
+    image_url: str | None
+    items_per_hit: int
+    import_: Path | None
+
+
 @click.command()
 @click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--task", "names", multiple=True, help="What is asked; several times. Without: the tasks are listed.")
 @click.option("--tasks", "own", type=click.Path(path_type=Path), help="Tasks of your own (.yaml, .json).")
 @click.option("--per-cell", type=click.IntRange(1), help="Items per cell.  [default: all]")
-@click.option("--by", help="Facets that make the cells, with commas: skill, profession, prompts ...")
+@click.option("--by", help="Facets of prompts that make the cells, with commas.")
 @click.option("--overlap", type=click.IntRange(1), default=1, show_default=True, help="Raters per item.")
 @click.option("--gold", type=click.Path(path_type=Path), help="Items with known answers: item, task, answer, check.")
 @click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
@@ -44,32 +86,12 @@ EXPORTS = ("bundle", "mturk", "label-studio", "table")
 @click.option("--status", is_flag=True, help="Only say how far the study is.")
 @click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
 @click.option("--to", type=click.Path(path_type=Path), help="Folder of the export.")
-@click.option("--image-url", help="Export: where pictures will be found; {name} stands for the file.")
+@click.option("--image-url", help="Export: where images will be found; {name} stands for the file.")
 @click.option("--items-per-hit", type=click.IntRange(1), default=10, show_default=True, help="Of a mturk export.")
 @click.option("--import", "import_", type=click.Path(path_type=Path), help="Answers from elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
-def annotate(
-    run_dirs: tuple[Path, ...],
-    names: tuple[str, ...],
-    own: Path | None,
-    name: str,
-    host: str,
-    port: int,
-    open_browser: bool,
-    raters: tuple[str, ...],
-    plan_: bool,
-    half_width: float,
-    cards: tuple[Path, ...],
-    status: bool,
-    export_: str | None,
-    to: Path | None,
-    image_url: str | None,
-    items_per_hit: int,
-    import_: Path | None,
-    as_json: bool,
-    **settings: Any,
-) -> None:
-    """Let people judge the pictures of a run, in a page in the browser or on a crowd platform.
+def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+    """Let annotators rate the images of a run, in a page in the browser or on a crowd platform.
 
     The first call draws the items and makes the study; the same call later goes on with it. Votes lie in
     RUN/annotation and are safe as soon as they are given.
@@ -90,50 +112,68 @@ def annotate(
     from verism.annotation.ratings import find_study
 
     runs = [api.open_run(path) for path in run_dirs]
-    if plan_:
-        _plan(runs[0], half_width, cards, as_json)
+    call = _Call(**{f.name: options.pop(f.name) for f in fields(_Call)})
+    if call.plan_:
+        _plan(runs[0], call.half_width, call.cards, as_json)
         return
-    if export_ is not None and to is None:
+    if call.export_ is not None and call.to is None:
         raise UsageError("--to is missing: name the folder that the files go to")
-    if export_ == "mturk" and image_url is None:
-        raise UsageError("--image-url is missing: where workers will find the pictures, with {name} for the file")
+    if call.export_ == "mturk" and call.image_url is None:
+        raise UsageError("--image-url is missing: where workers will find the images, with {name} for the file")
+    names, own, name = call.names, call.own, call.name
     if not names and own is None and find_study(runs[0], name) is None:
-        if import_ is not None or export_ is not None or status or raters:
+        if call.import_ is not None or call.export_ is not None or call.status or call.raters:
             raise UsageError(f"{runs[0].path} has no study {name!r} yet; make one: verism annotate RUN --task NAME ...")
         _list_tasks(runs[0], as_json)
         return
-    store = _study(runs, names, own, name, settings)
-    if import_ is not None:
-        from verism.annotation.exchange import import_ratings
-
-        put = import_ratings(store, import_)
-        for where, why in put.skipped:
-            say(f"skipped: {where}: {why}")
-        known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
-        say(f"{put.n_votes:,} answers of {put.n_raters:,} people taken in{known}; see: verism agreement {run_dirs[0]}")
+    store = _study(runs, names, own, name, options)
+    if call.import_ is not None:
+        _import(store, call.import_, runs[0])
         _status(store, as_json)
-    elif export_ is not None:
-        from verism.annotation.exchange import export_study
-
-        assert to is not None
-        written = export_study(store, runs, export_, to, image_url=image_url, items_per_hit=items_per_hit)
-        for path in written:
-            say(f"wrote {path}")
-    elif raters:
-        if port == 0:
-            raise UsageError("--port 0 is any free port: name the one that the page will have, for the links")
-        where = socket.gethostname() if host in ("0.0.0.0", "::") else host  # every address of this machine
-        for rater in raters:
-            _, token = store.add_rater(rater)
-            say(f"{rater}: http://{where}:{port}/?token={token}   (shown once; send it to nobody else)")
-    elif status:
+    elif call.export_ is not None:
+        _export(store, runs, call)
+    elif call.raters:
+        _add_raters(store, call)
+    elif call.status:
         _status(store, as_json)
     else:
-        from verism.annotation.server import serve
+        from verism.annotation.server import LOOPBACK, serve
 
-        local = host in ("127.0.0.1", "localhost", "::1")
-        serve(store, runs, host=host, port=port, open_browser=open_browser, tokens=not local)
+        tokens = call.host not in LOOPBACK
+        serve(store, runs, host=call.host, port=call.port, open_browser=call.open_browser, tokens=tokens)
         _status(store, as_json)
+
+
+def _import(store: VoteStore, path: Path, run: Run) -> None:
+    from verism.annotation.exchange import import_ratings
+
+    put = import_ratings(store, path)
+    for where, why in put.skipped:
+        say(f"skipped: {where}: {why}")
+    known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
+    raters = f"{put.n_raters:,} rater{'s' * (put.n_raters != 1)}"
+    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {run.path}")
+
+
+def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
+    from verism.annotation.exchange import export_study
+
+    assert call.to is not None
+    assert call.export_ is not None
+    written = export_study(
+        store, runs, call.export_, call.to, image_url=call.image_url, items_per_hit=call.items_per_hit
+    )
+    for path in written:
+        say(f"wrote {path}")
+
+
+def _add_raters(store: VoteStore, call: _Call) -> None:
+    if call.port == 0:
+        raise UsageError("--port 0 is any free port: name the one that the page will have, for the links")
+    host = socket.gethostname() if call.host in ("0.0.0.0", "::") else call.host  # every address of this machine
+    for rater in call.raters:
+        _, token = store.add_rater(rater)
+        say(f"{rater}: http://{host}:{call.port}/?token={token}   (shown once; send it to nobody else)")
 
 
 def _list_tasks(run: Run, as_json: bool) -> None:
@@ -148,7 +188,9 @@ def _list_tasks(run: Run, as_json: bool) -> None:
     say(f"start with, for example: verism annotate {run.path} --task {tasks[0].name!r} --per-cell 20 --open")
 
 
-def _study(runs: list[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]) -> VoteStore:
+def _study(
+    runs: Sequence[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]
+) -> VoteStore:
     """The study of this name: made now, or the one that is there if nothing else was asked for."""
     from verism.annotation.ratings import find_study, link_study, study_path
     from verism.annotation.votes import Study, VoteStore
@@ -201,7 +243,7 @@ def _refuse_other(store: VoteStore, names: tuple[str, ...], own: Path | None, se
         raise UsageError(f"{store.path} does not ask {missing[0]!r}; it asks {', '.join(there)}. Give another --study")
 
 
-def _tasks(runs: list[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
+def _tasks(runs: Sequence[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
     from verism.annotation.tasks import PREFERENCE, choose_tasks, read_tasks, tasks_of
 
     mine = [] if own is None else read_tasks(own)
@@ -209,7 +251,7 @@ def _tasks(runs: list[Run], names: tuple[str, ...], own: Path | None) -> list[Ra
     return choose_tasks(list(offered.values()), names) if names else mine
 
 
-def _items(runs: list[Run], tasks: list[RatingTask], settings: dict[str, Any]) -> list[Any]:
+def _items(runs: Sequence[Run], tasks: list[RatingTask], settings: dict[str, Any]) -> list[Any]:
     from verism.annotation.sampling import draw_items, interleaved, read_checks, with_checks
 
     by = tuple(part.strip() for part in (settings["by"] or "").split(",") if part.strip())
@@ -227,15 +269,15 @@ def _items(runs: list[Run], tasks: list[RatingTask], settings: dict[str, Any]) -
     ]
     empty = [task.name for task, items in zip(tasks, lists, strict=True) if not items]
     if empty:
-        raise UsageError(f"no picture fits the task {empty[0]!r} in {', '.join(str(run.path) for run in runs)}")
-    # Task after task: people answer the same question in a row, and faster for it.
+        raise UsageError(f"no image fits the task {empty[0]!r} in {', '.join(str(run.path) for run in runs)}")
+    # Task after task: annotators answer the same question in a row, and faster for it.
     items = [item for of_task in lists for item in of_task] if len(lists) > 1 else interleaved(lists)
     return with_checks(items, checks, runs, tasks)
 
 
 def _status(store: VoteStore, as_json: bool) -> None:
     whole = store.progress()
-    of = {rater: store.progress(rater) for rater in store.raters()}
+    by_rater = {rater: store.progress(rater) for rater in store.raters()}
     if as_json:
         put_json(
             {
@@ -244,13 +286,13 @@ def _status(store: VoteStore, as_json: bool) -> None:
                 "wanted": whole.wanted,
                 "raters": [
                     {"name": r.name, "answered": p.answered, "checks": p.checked, "right": p.right, "barred": r.barred}
-                    for r, p in of.items()
+                    for r, p in by_rater.items()
                 ],
             }
         )
         return
     click.echo(f"{store.path}: {whole.votes:,} of {whole.wanted:,} answers")
-    for rater, p in of.items():
+    for rater, p in by_rater.items():
         checks = f", {p.right} of {p.checked} checks right" if p.checked else ""
         barred = f", may not go on: {rater.barred}" if rater.barred else ""
         click.echo(f"  {rater.name}: {p.answered:,} answered{checks}{barred}")
@@ -268,8 +310,6 @@ def _plan(run: Run, half_width: float, cards: tuple[Path, ...], as_json: bool) -
     click.echo(f"answers needed for +- {half_width:g} at 95 %, with the judge's answers and without")
     for p in planned:
         group = ", ".join(f"{k} {v}" for k, v in p.group.items()) or "all"
-        numbers = [
-            f"more than the {p.n_pictures:,} pictures" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)
-        ]
+        numbers = [f"more than the {p.n_pictures:,} images" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)]
         basis = {"pilot": f"{p.n_labels} answers there", "card": "judge card", "none": "nothing known of the judge"}
         click.echo(f"  {p.metric} ({group}): {numbers[0]} with, {numbers[1]} without [{basis[p.basis]}]")

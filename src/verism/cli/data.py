@@ -9,120 +9,80 @@ from typing import Any
 
 import click
 
+from verism.cli.common import given, in_section
+from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
-from verism.terminal import Failures, Group, put_json
+from verism.suites.base import Suite
+from verism.terminal import Failures
 
 __all__ = ["data"]
 
-WORLD_OF = {"geode": "geode", "dollarstreet": "dollarstreet"}  # layout named on the command line: its world
 
-
-@click.group(cls=Group)
+@click.group(cls=SuiteGroup, path="data")
 def data() -> None:
-    """Look at reference data: real pictures to compare with.
+    """Look at reference data: real images to compare with.
 
     \b
     verism data check geode GEODE
-    verism data reference GEODE --features inception:inception_v3_google-0cc3c7bd.pth --out geode.npz
+    verism data reference geography GEODE --features inception:inception_v3_google-0cc3c7bd.pth --out geode.npz
     """
 
 
-@data.command()
-@click.argument("what")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--object", "objects", multiple=True, help="Only this object; several times.")
-@click.option("--region", "regions", multiple=True, help="Only this region; several times.")
-@click.option("--per-cell", type=click.IntRange(1), help="Pictures per object and region.  [default: 180 for GeoDE]")
-@click.option("--world", type=click.Path(path_type=Path), help="Your own regions and objects (.yaml, .json).")
-@click.option("--tree-tag", help="Only rows with this value in the column tree_tag (EvalGIM: no).")
-@click.option(
-    "-k", type=click.IntRange(1), default=3, show_default=True, help="Neighbours; a cell needs k + 2 pictures."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def check(
-    what: str,
-    folder: Path | None,
-    objects: tuple[str, ...],
-    regions: tuple[str, ...],
-    per_cell: int | None,
-    world: Path | None,
-    tree_tag: str | None,
-    k: int,
-    as_json: bool,
-) -> None:
-    """What is found and missing, and which part a run would use.
+class _ReferenceCommands(SuiteCommands):
+    """Of the suites that compare with real images; ``SOURCE --suite SUITE`` is accepted, too."""
 
-    \b
-    verism data check geode GEODE                (as published: index.csv, images/)
-    verism data check dollarstreet DOLLARSTREET  (as published: images_v2_imagenet_train.csv, ..._test.csv, assets/)
-    verism data check real.csv                   (columns file_path, object, region; or topics, region.id)
-    verism data check geode.npz                  (a reference file)
-
-    Exit code 1 if a run could not use it as it is.
-    """
-    from verism.suites.geography.layouts import check_data, layout_of
-    from verism.suites.geography.worlds import read_world, standard_world
-
-    if folder is not None:
-        if what not in WORLD_OF:
-            raise UsageError(f"no data {what!r}; there are {', '.join(WORLD_OF)}, or give a table alone")
-        source, layout = folder, what
-    else:
-        if what in WORLD_OF and not Path(what).exists():
-            raise UsageError(f"say where it is: verism data check {what} FOLDER")
-        source, layout = Path(what), None
-    base = read_world(world) if world is not None else standard_world(WORLD_OF.get(layout or "", "geode"))
-    if layout is None and world is None and source.is_dir():
-        base = standard_world(WORLD_OF.get(layout_of(source), "geode"))
-    found = check_data(
-        source,
-        base,
-        layout=layout,
-        objects=objects or None,
-        regions=regions or None,
-        per_cell=per_cell,
-        k=k,
-        tree_tag=tree_tag,
-    )
-    if as_json:
-        put_json(found.record())
-    else:
-        click.echo("\n".join(found.lines()))
-    sys.exit(0 if found.ready else 1)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for i, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if name == "--suite":
+                value, rest = (value, args[i + 1 :]) if equals else (" ".join(args[i + 1 : i + 2]), args[i + 2 :])
+                args = [value, *args[:i], *rest]
+                break
+        return super().parse_args(ctx, args)
 
 
-@data.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option("--features", required=True, help="Who gives the features: inception:FILE ... See: verism list judges")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The file to write, .npz.")
-@click.option("--suite", default="geography", show_default=True, help="Whose reading of SOURCE counts, and its choice.")
-@click.option("--object", "objects", multiple=True, help="Only this object; several times.")
-@click.option("--region", "regions", multiple=True, help="Only this region; several times.")
-@click.option("--world", type=click.Path(path_type=Path), help="Your own regions and objects (.yaml, .json).")
-@click.option("--tree-tag", help="Only rows with this value in the column tree_tag (EvalGIM: no).")
-@click.option("--threads", type=click.IntRange(1), help="CPU threads of the network.")
-@click.option("--device", help="cpu, cuda, cuda:1 ...")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs.")
-def reference(source: Path, features: str, out: Path, suite: str, **options: Any) -> None:
-    """Compute the features of real pictures once, and keep them in a file that --reference takes.
+def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
+    """Options of ``verism data reference`` that all suites share."""
+    path = click.Path(path_type=Path)
+    judge = [
+        click.Option(
+            ["--features"], required=True, help="Who gives the features: inception:FILE ... See: verism list judges"
+        ),
+        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads of the network."),
+        click.Option(["--device"], help="cpu, cuda, cuda:1 ..."),
+        click.Option(["--cache"], type=path, help="Folder of image vectors, shared between runs."),
+    ]
+    output = [click.Option(["--out"], required=True, type=path, help="The file to write, .npz.")]
+    return [*in_section("Judges", judge), *in_section("Output", output)]
 
-    \b
-    verism data reference GEODE --features inception:inception_v3_google-0cc3c7bd.pth --out geode.npz
-    verism data reference real_pictures --suite quality --features builtin --out real.npz
-    verism run geography --reference geode.npz --features inception:inception_v3_google-0cc3c7bd.pth \\
-        --images mine.csv --out runs/mine
 
-    An interrupted call goes on where it stopped: what is done lies in OUT.parts until the file is written.
-    """
+def _reference(suite: str, source: Path, features: str, out: Path, **options: Any) -> None:
     from verism import api
 
     if out.suffix != ".npz":
         raise UsageError(f"--out {out}: a reference file ends in .npz")
     failures = Failures()
     work = out.with_name(out.name + ".parts")
-    given = {name: value for name, value in options.items() if value is not None and value != ()}
-    made = api.make_reference(suite, source, features=features, out=out, work=work, on_failure=failures, **given)
+    made = api.make_reference(
+        suite, source, features=features, out=out, work=work, on_failure=failures, **given(options)
+    )
     shutil.rmtree(work)
     assert made.features is not None
-    click.echo(f"{out}: {len(made.pictures):,} pictures, {made.features.shape[1]:,} features each, by {made.judge}")
+    click.echo(f"{out}: {len(made.pictures):,} images, {made.features.shape[1]:,} features each, by {made.judge}")
     sys.exit(failures.report())
+
+
+data.add_command(
+    _ReferenceCommands(
+        "reference",
+        _reference,
+        _reference_parameters,
+        about="Compute the features of real images once, and keep them in a file that --reference takes.\n\n"
+        "An interrupted call goes on where it stopped: what is done lies in OUT.parts until the file is written.",
+        examples="""verism data reference geography GEODE --features inception:inception.pth --out geode.npz
+verism data reference quality real_images --features builtin --out real.npz
+verism run geography --reference geode.npz --features inception:inception.pth --images mine.csv --out runs/mine""",
+        arguments=[click.Argument(["source"], type=click.Path(path_type=Path))],
+        argument_of="reference",
+    )
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,10 @@ from verism.errors import UsageError
 from verism.terminal import Group, put_json, say, without_nan
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from verism.annotation.carding import Source
+    from verism.annotation.judge_cards import Source
     from verism.cards import JudgeCard, Kind, Measured
-    from verism.pipeline.calibration import Reading
 
 __all__ = ["judge"]
-
-TONES = tuple(str(tone) for tone in range(1, 11))
-# Columns of the truth that make groups of a card, and what the groups are called there.
-FACETS = {"light": "light", "cast": "cast", "level": "level", "skin": "skin", "yaw_range": "yaw"}
-PIXEL_RULE = "pixel_rule"
 
 
 @click.group("judge", cls=Group)
@@ -38,116 +31,119 @@ def judge() -> None:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class _OfRun:
+    """What a card of a run is made by: where the truth is from, facets, and which raters count."""
+
+    source: Source | None
+    by: str | None
+    min_right: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfImages:
+    """What a card of images of known content is made by: the judge, the images, how their truth is known, device."""
+
+    name: str | None
+    truth: Path | None
+    kind: Kind | None
+    device: str | None
+
+
 @judge.command("card")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
-@click.option("--from", "source", type=click.Choice(["human", "truth"]), help="Of RUN: whose word is the truth.")
-@click.option("--by", help="Of RUN: facets by whose values tables are made besides, with commas: object, count ...")
+@click.option("--from", "source", type=click.Choice(["human", "truth"]), help="Of RUN: what counts as truth.")
+@click.option("--by", help="Of RUN: facets of prompts by whose values tables are made besides, with commas.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Of RUN: least share of checks right.")
-@click.option("--role", help="What the judge is asked for: skin_tone; of RUN, any that looked: detector, vqa ...")
+@click.option("--role", help="What the judge is asked for, as in `verism run`: detector, vqa, skin_tone ...")
 @click.option("--judge", "name", help="The judge, as in `verism run`: cascade, onnx:FILE ...")
 @click.option(
     "--truth",
     type=click.Path(path_type=Path),
-    help="Folder of `verism scenes portraits`, or a CSV file with the columns path and tone.",
+    help="Folder of `verism scenes portraits`, or a CSV file with the column path and one for the class.",
 )
 @click.option(
     "--kind",
     type=click.Choice(["rendered", "human"]),
-    help="How the truth of --truth is known: painted so, or said by people.  [default: rendered]",
+    help="How the truth of --truth is known: rendered so, or said by annotators.  [default: rendered]",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The card, a .json file.")
 @click.option("--device", help="Where a judge with a network runs: cpu, cuda ...")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def card(
-    run_dir: Path | None,
-    source: Source | None,
-    by: str | None,
-    min_right: float,
-    role: str | None,
-    name: str | None,
-    truth: Path | None,
-    kind: Kind | None,
-    out: Path,
-    device: str | None,
-    as_json: bool,
-) -> None:
-    """Keep how often a judge says what of each true class: of pictures of known content, or of a finished RUN.
+def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **options: Any) -> None:
+    """Keep how often a judge predicts what for each true class: of images of known content, or of a finished RUN.
 
     \b
     verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
     verism judge card --role skin_tone --judge cascade:illumination=grey-world --truth PORTRAITS --out grey.json
 
     verism judge card runs/mine --from human --by object --out people.json
-    verism judge card runs/scripted --from truth --out painted.json
+    verism judge card runs/scripted --from truth --out rendered.json
 
-    From a RUN: `human` takes the majority of the people who looked at its pictures (verism annotate) for the truth,
-    `truth` what a painter who knows what it painted told (verism run ... --model scripted:error=0.4).
+    From a RUN: `human` takes the majority of the annotators who rated its images (verism annotate) for the truth,
+    `truth` the ground truth of a generator that renders (verism run ... --model scripted:error=0.4).
 
     Runs judged by exactly this judge may name the card to have its error taken out of their numbers:
     verism score RUN --correct rendered --card card.json
     """
+    of_run = _OfRun(**{name: options.pop(name) for name in ("source", "by", "min_right")})
+    of_images = _OfImages(**options)
     if run_dir is not None:
-        if source is None:
-            raise UsageError("--from is missing: human (people's answers about RUN) or truth (what its painter told)")
-        if name is not None or truth is not None or kind is not None or device is not None:
+        if of_run.source is None:
             raise UsageError(
-                "--judge, --truth, --kind and --device are of pictures without a run; leave them or RUN out"
+                "--from is missing: human (annotators' answers about RUN) or truth (rendered ground truth)"
             )
-        _card_of_run(run_dir, source, role, by, min_right, out, as_json)
-        return
-    if source is not None or by is not None:
+        if any(value is not None for value in options.values()):
+            raise UsageError("--judge, --truth, --kind and --device are of images without a run; leave them or RUN out")
+        made = _card_of_run(run_dir, role, of_run)
+    elif of_run.source is not None or of_run.by is not None:
         raise UsageError("--from and --by are about a run: name it, as in `verism judge card RUN --from human`")
-    if role is None or name is None or truth is None:
-        raise UsageError("give a RUN and --from, or all of --role, --judge and --truth; see: verism judge card --help")
-    if role != "skin_tone":
-        raise click.BadParameter(f"{role!r}: without a RUN there are only cards of skin_tone", param_hint="--role")
-    _card_of_pictures(role, name, truth, kind or "rendered", out, device, as_json)
-
-
-def _card_of_run(
-    run_dir: Path, source: Source, role: str | None, by: str | None, min_right: float, out: Path, as_json: bool
-) -> None:
-    from verism import api
-    from verism.cards import write_card
-    from verism.reports.card_page import card_text
-
-    facets = [part.strip() for part in (by or "").split(",") if part.strip()]
-    made = api.judge_card(run_dir, source, role=role, by=facets, min_right=min_right)
-    write_card(made, out)
-    if as_json:
-        put_json(without_nan({"card": str(out), "judge": made.judge, "measured": _records(made.measured)}))
     else:
-        click.echo(f"{out}:\n{card_text(made)}", nl=False)
-
-
-def _card_of_pictures(
-    role: str, name: str, truth: Path, kind: Kind, out: Path, device: str | None, as_json: bool
-) -> None:
+        made = _card_of_images(role, of_images)
     from verism.cards import write_card
-    from verism.pipeline.calibration import calibrate, read_truth
-    from verism.records import SkinToneNeed
-    from verism.registry import Context, make_judge
 
-    tasks = {"tone": TONES}
-    known = read_truth(truth, tasks, FACETS)
-    made: JudgeCard = calibrate(
-        make_judge(name, Context(device=device), role),
-        SkinToneNeed(),
-        known,
-        tasks,
-        _read_tones,
-        kind=kind,
-        groups=tuple(FACETS.values()),
-        made={"command": f"verism judge card --role {role} --judge {name!r}", "kind": kind},
-        on_done=lambda done: say(f"{done:,} of {len(known.items):,} pictures") if done % 160 == 0 else None,
-    )
     write_card(made, out)
     if as_json:
         put_json(without_nan({"card": str(out), "judge": made.judge, "measured": _records(made.measured)}))
+    elif run_dir is not None:
+        from verism.reports.card_page import card_text
+
+        click.echo(f"{out}:\n{card_text(made)}", nl=False)
     else:
         click.echo(f"{out}: {made.judge}")
         click.echo(made.ground_truth)
         _put_tables(made.measured)
+
+
+def _card_of_run(run_dir: Path, role: str | None, options: _OfRun) -> JudgeCard:
+    from verism import api
+
+    facets = [part.strip() for part in (options.by or "").split(",") if part.strip()]
+    assert options.source is not None
+    return api.judge_card(run_dir, options.source, role=role, by=facets, min_right=options.min_right)
+
+
+def _card_of_images(role: str | None, options: _OfImages) -> JudgeCard:
+    from verism.judges.calibration import calibration_of
+    from verism.pipeline.calibration import calibrate, read_truth
+    from verism.registry import Context, make_judge
+
+    name, truth, kind = options.name, options.truth, options.kind or "rendered"
+    if role is None or name is None or truth is None:
+        raise UsageError("give a RUN and --from, or all of --role, --judge and --truth; see: verism judge card --help")
+    try:
+        calibration = calibration_of(role)
+    except UsageError as err:
+        raise click.BadParameter(str(err), param_hint="--role") from None
+    known = read_truth(truth, calibration)
+    return calibrate(
+        make_judge(name, Context(device=options.device), role),
+        calibration,
+        known,
+        kind=kind,
+        made={"command": f"verism judge card --role {role} --judge {name!r}", "kind": kind},
+        on_done=lambda done: say(f"{done:,} of {len(known.items):,} images") if done % 160 == 0 else None,
+    )
 
 
 @judge.command("show")
@@ -204,28 +200,6 @@ def merge(cards: tuple[Path, ...], out: Path) -> None:
     click.echo(f"{out}: {made.judge}\n{card_line(made)}")
 
 
-def _read_tones(ids: Sequence[str], observations: pl.DataFrame) -> Iterator[Reading]:
-    """Tones as the suite reads them, and besides by the pixel rule, of the largest face."""
-    from verism.pipeline.calibration import Reading
-    from verism.records import Prompt
-    from verism.suites.social_bias.evidence import tone_rows
-    from verism.suites.social_bias.studies import TONE, Axis
-    from verism.suites.verdict_table import ShownImage, VerdictRows
-
-    nothing = Prompt(prompt_id="", suite="social_bias", text="")
-    rows = VerdictRows()
-    axis = Axis(name=TONE, question="", choices=(), strip="", groups=())
-    tone_rows(rows, [ShownImage(image_id=i, prompt=nothing, index=0, problem=None) for i in ids], axis, observations)
-    for row in rows.table().iter_rows(named=True):
-        yield Reading(row["image_id"], TONE, row["protocol"], None if row["value"] is None else f"{row['value']:.0f}")
-    largest: Mapping[str, Any] = {
-        row["image_id"]: row["rgb_tone"] for row in observations.iter_rows(named=True) if row["face"] == 0
-    }
-    for image_id in ids:
-        tone = largest.get(image_id)
-        yield Reading(image_id, TONE, PIXEL_RULE, str(tone) if tone else None)
-
-
 def _records(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     from verism.pipeline.calibration import summary
 
@@ -236,19 +210,19 @@ def _records(measured: Sequence[Measured]) -> list[dict[str, Any]]:
 
 
 def _put_tables(measured: Sequence[Measured]) -> None:
-    """The whole of the pictures as a table of counts, groups as a line each."""
+    """All images as a table of counts, groups as a line each."""
     from verism.pipeline.calibration import summary
 
     for m in measured:
         s = summary(m)
         if not m.group:
-            click.echo(f"\n{m.task}, {m.protocol}: rows are true, columns said; last: nothing usable")
+            click.echo(f"\n{m.task}, {m.protocol}: rows are true, columns predicted; last: nothing usable")
             width = max(4, *(len(label) + 1 for label in m.labels))
             click.echo(" " * width + "".join(f"{label:>{width}}" for label in (*m.labels, "-")))
-            for label, row, lost in zip(m.labels, m.counts, m.unusable, strict=True):
-                click.echo(f"{label:>{width}}" + "".join(f"{n or '.':>{width}}" for n in (*row, lost)))
-        of = ", ".join(f"{key} {value}" for key, value in m.group.items()) or "all"
+            for label, row, unusable in zip(m.labels, m.counts, m.unusable, strict=True):
+                click.echo(f"{label:>{width}}" + "".join(f"{n or '.':>{width}}" for n in (*row, unusable)))
+        group = ", ".join(f"{key} {value}" for key, value in m.group.items()) or "all"
         click.echo(
-            f"  {of:<14} {s.n:>5,} pictures: {s.exact:6.1%} exact, {s.within_one:6.1%} within one, mean error "
+            f"  {group:<14} {s.n:>5,} images: {s.exact:6.1%} exact, {s.within_one:6.1%} within one, mean error "
             f"{s.bias:+.2f}, unusable {s.unusable:.1%}"
         )

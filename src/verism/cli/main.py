@@ -22,24 +22,26 @@ from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.portraits import portraits
 from verism.cli.reproduce import reproduce
-from verism.cli.suite_commands import SuiteCommands
+from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
 from verism.cli.wardrobe import people
 from verism.errors import UsageError, VerismError
 from verism.records import option_of
 from verism.suites.base import Suite
-from verism.suites.catalogue import commands, make_suite, presentation_of
-from verism.terminal import Failures, Group, LazyCommand, put_json, say
+from verism.suites.catalogue import make_suite, presentation_of
+from verism.terminal import Failures, Services, put_json, say
 
 if TYPE_CHECKING:
     from verism.api import Plan
+    from verism.store import Run
 
 __all__ = ["cli", "main"]
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=SuiteGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="verism")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Evaluate text-to-image models: are their pictures true to the prompt, and fair to the world?
 
     \b
@@ -47,6 +49,7 @@ def cli() -> None:
     Your own pictures:    verism run paintskills --images my_pictures --out runs/mine
     What is asked for:    verism run paintskills --dry-run --json
     """
+    context.ensure_object(_Services)
 
 
 # ---------------------------------------------------------------------------------------------------- run and prompts
@@ -323,24 +326,8 @@ def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed
         click.echo(comparison_table([d.record() for d in differences], a=str(run_a), b=str(run_b)))
 
 
-@cli.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo_run"), show_default=True)
-@click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Prompts.")
-@click.option("--seed", type=int, default=11, show_default=True)
-def demo(out: Path, limit: int, seed: int) -> None:
-    """The whole job, offline: a small generative model, pictures of known truth, detector, table and report.
-
-    \b
-    verism demo --out demo_run
-    verism demo --out demo_run --limit 12       (quicker, and coarser)
-    """
-    from verism.cli.demo import run_demo
-
-    run_demo(out, limit=limit, seed=seed)
-
-
 # -------------------------------------------------------------------------------------------------------------- scenes
-@cli.group(cls=Group)
+@cli.group(cls=SuiteGroup, path="scenes")
 def scenes() -> None:
     """Render data sets and contact sheets with the simulator.
 
@@ -439,8 +426,8 @@ def doctor(as_json: bool) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- commands of suites
-class _Services:
-    """What commands of suites may ask of the parts above them; passed as click's ``obj``."""
+class _Services(Services):
+    """What commands of suites may ask of the parts above them (``terminal.Services``); click's ``obj``."""
 
     def make_judge(self, name: str, role: str, **context: Any) -> Any:
         """A judge by its name."""
@@ -454,26 +441,29 @@ class _Services:
 
         return make_painter(Context(**context))
 
+    def evaluate(self, suite: str, **options: Any) -> Run:
+        """A finished run."""
+        from verism import api
 
-def _attach_suite_commands() -> None:
-    """Add the commands that suites declare, by their path of names; each is imported when it is called."""
-    for path, location in commands().items():
-        *groups, name = path.split()
-        parent: click.Group = cli
-        for group in groups:
-            child = parent.commands[group]
-            assert isinstance(child, click.Group)
-            parent = child
-        parent.add_command(LazyCommand(name, location))
+        return api.evaluate(suite, **options)
 
+    def report(self, *runs: Run, out: Path) -> Path:
+        """The page of one or more runs, and where it was written."""
+        from verism import api
 
-_attach_suite_commands()
+        return api.report(*runs, out=out)
+
+    def scores_table(self, *runs: Run) -> str:
+        """The first table of one or more runs, as text."""
+        from verism.report_kit.tables import terminal_table
+
+        return terminal_table(runs, [presentation_of(run) for run in runs])
 
 
 def main() -> None:
     """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
     try:
-        cli.main(standalone_mode=False, obj=_Services())
+        cli.main(prog_name="verism", standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as err:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pkgutil import resolve_name
+
 import click
 
 from verism.errors import UsageError
+from verism.suites.catalogue import published_checks, published_figures
 from verism.terminal import Group, put_json, say
 
 __all__ = ["reproduce"]
 
 
-@click.group(cls=Group)
+class _Papers(Group):
+    """A command for each paper whose figures suites work out again."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(published_figures())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        locations = published_figures().get(cmd_name)
+        return None if locations is None else _command(cmd_name, locations)
+
+
+@click.group(cls=_Papers)
 def reproduce() -> None:
     """Published figures beside the same figures worked out again from the papers' own tables.
 
@@ -20,21 +35,23 @@ def reproduce() -> None:
     verism reproduce dalleval --differences
     verism reproduce digin --json
 
-    No pictures and no models are needed. Exit code 0: all is as documented; 1: a figure differs in a way that is not
+    No images and no models are needed. Exit code 0: all is as documented; 1: a figure differs in a way that is not
     known, a mistake of ours.
     """
 
 
-def _command(name: str, about: str, examples: str) -> None:
-    @reproduce.command(name, help=f"{about}\n\n\b\n{examples}")
+def _command(name: str, locations: Sequence[str]) -> click.Command:
+    docs = [resolve_name(location).__doc__ for location in locations]
+    about = "\n".join((doc or "").partition("\n")[0] for doc in docs)
+
+    @click.command(name, help=f"{about}\n\n\b\nverism reproduce {name} --differences\nverism reproduce {name} --json")
     @click.option("--table", help='Only one table: 6, "Table 6", text; where versions differ also "v1 3".')
     @click.option("--differences", is_flag=True, help="Leave out what agrees.")
     @click.option("--json", "as_json", is_flag=True, help="Print the lines as JSON.")
     def command(table: str | None, differences: bool, as_json: bool) -> None:
-        from verism.reproduce import Verdict, checks
-        from verism.reproduce.common import as_records, as_text, of_table, undocumented
+        from verism.published import Verdict, as_records, as_text, of_table, undocumented
 
-        found = checks(name)
+        found = published_checks(name)
         if table is not None:
             try:
                 found = of_table(found, table)
@@ -49,19 +66,4 @@ def _command(name: str, about: str, examples: str) -> None:
             say(f"{len(wrong):,} differ in a way that is not known: {'; '.join(c.quantity for c in wrong[:10])}")
             raise SystemExit(1)
 
-
-_command(
-    "gep",
-    "Vectors, scores and ranks of gender presentation differences (GEP, arXiv:2302.03675).",
-    "verism reproduce gep --table 13\nverism reproduce gep --differences",
-)
-_command(
-    "dalleval",
-    "Averages, deviations and votes behind them of DALL-Eval (arXiv:2202.04053, v1 and ICCV 2023).",
-    "verism reproduce dalleval --table 'ICCV 3'\nverism reproduce dalleval --json",
-)
-_command(
-    "digin",
-    "Sizes, prompt lists, expected coverage and means of regions of DIG In, EvalGIM and prdc.",
-    "verism reproduce digin\nverism reproduce digin --differences",
-)
+    return command

@@ -1,11 +1,11 @@
-"""Commands that take a suite first: each shows the options of that suite, and those common to all.
+"""Commands that take a suite first, and groups to which suites add commands of their own.
 
 ``verism run --help`` lists the suites; ``verism run SUITE --help`` shows what that suite takes and nothing of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from verism.errors import UsageError
 from verism.manifest import canonical_suite_name
 from verism.specs import Option, Rule, did_you_mean
 from verism.suites.base import Suite
-from verism.suites.catalogue import suite_class, suite_entries
+from verism.suites.catalogue import commands, plugin_commands, suite_class, suite_entries
+from verism.terminal import Group, LazyCommand
 
-__all__ = ["SuiteCommands", "suite_options"]
+__all__ = ["SuiteCommands", "SuiteGroup", "suite_options"]
 
 # Options that every command of a suite takes from its caller and not from the suite.
 IMAGES = "images"
@@ -36,6 +37,7 @@ class SuiteCommands(click.Group):
         about: str,
         examples: str,
         arguments: Sequence[click.Argument] = (),
+        argument_of: str = "",
     ) -> None:
         """A group of commands.
 
@@ -46,24 +48,37 @@ class SuiteCommands(click.Group):
             about: what the command does, for every suite's help.
             examples: lines of examples, for the help of the group.
             arguments: of every command, after the suite.
+            argument_of: name of an option of suites that is an argument here; suites without it are left out.
         """
         super().__init__(
             name=name,
             help=f"{about}\n\n\b\n{examples}",
-            subcommand_metavar="SUITE [OPTIONS]",
+            subcommand_metavar=" ".join(["SUITE", *(a.human_readable_name for a in arguments), "[OPTIONS]"]),
             short_help=about.partition("\n")[0],
         )
         self.about = about
         self.run_suite = callback
         self.common = common
         self.arguments = list(arguments)
+        self.argument_of = argument_of
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(suite_entries())
+        return [name for name in suite_entries() if self._takes(name)]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def _takes(self, name: str) -> bool:
+        if not self.argument_of:
+            return True
+        try:
+            suite = suite_class(name)
+        except UsageError:  # a plug-in that cannot be loaded; whoever names it is told why
+            return False
+        return any(option.name == self.argument_of for option in suite.options)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []
-        for name, entry in suite_entries().items():
+        entries = suite_entries()
+        for name in self.list_commands(ctx):
+            entry = entries[name]
             summary = entry.summary
             if not summary:
                 try:
@@ -71,7 +86,7 @@ class SuiteCommands(click.Group):
                 except UsageError as err:
                     summary = str(err)
             rows.append((name, summary))
-        with formatter.section(f"Suites (options of one: verism {self.name} SUITE --help)"):
+        with formatter.section(f"Suites (options of one: {ctx.command_path} SUITE --help)"):
             formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -84,7 +99,7 @@ class SuiteCommands(click.Group):
         command = GroupedCommand(
             name,
             callback=call,
-            params=[*self.arguments, *suite_options(suite), *self.common(suite)],
+            params=[*self.arguments, *suite_options(suite, without=self.argument_of), *self.common(suite)],
             help=f"{suite.info.question}\n\n{self.about}\n\n{suite.info.citation}",
             context_settings={"max_content_width": 110},
         )
@@ -97,20 +112,61 @@ class SuiteCommands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         first = args[0] if args else ""
-        known = suite_entries()
+        known = self.list_commands(ctx)
+        usage = " ".join([ctx.command_path, "SUITE", *(a.human_readable_name for a in self.arguments)])
         if first.startswith("-"):
-            raise click.UsageError(f"name the suite first: verism {self.name} SUITE {first} ...", ctx)
+            raise click.UsageError(f"name the suite first: {usage} {first} ...", ctx)
         if canonical_suite_name(first) not in known:
             raise UsageError(
                 f"unknown suite {first!r}.{did_you_mean(canonical_suite_name(first), known)} There are: "
-                f"{', '.join(known)}"
+                f"{', '.join(known)}; use: {usage}"
             )
         return super().resolve_command(ctx, args)
 
 
-def suite_options(suite: type[Suite]) -> list[click.Parameter]:
-    """Options of a suite, and its rules that have an option of their own, for the command line."""
-    options = [_parameter(option, option.command_line) for option in suite.options if option.name != IMAGES]
+class SuiteGroup(Group):
+    """A group to which suites add the commands they declare; each is imported when it is called.
+
+    Suites of other packages are only loaded for a name that is not known without them, and for the help.
+    """
+
+    def __init__(self, *arguments: Any, path: str = "", **settings: Any) -> None:
+        """A group of commands.
+
+        Args:
+            *arguments: of ``click.Group``.
+            path: names of the group and of those above it but for the first, ``scenes``; empty for the first.
+            **settings: of ``click.Group``.
+        """
+        super().__init__(*arguments, **settings)
+        self.path = path.split()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in self._added({**commands(), **plugin_commands()}) if name not in own)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        location = self._added(commands()).get(cmd_name) or self._added(plugin_commands()).get(cmd_name)
+        return LazyCommand(cmd_name, location) if location else None
+
+    def _added(self, declared: Mapping[str, str]) -> dict[str, str]:
+        """Location by name, of the commands declared for this group."""
+        paths = {tuple(path.split()): location for path, location in declared.items()}
+        return {path[-1]: location for path, location in paths.items() if list(path[:-1]) == self.path}
+
+
+def suite_options(suite: type[Suite], *, without: str = "") -> list[click.Parameter]:
+    """Options of a suite, and its rules that have an option of their own, for the command line.
+
+    Args:
+        suite: the suite.
+        without: name of an option to leave out.
+    """
+    left_out = (IMAGES, without)
+    options = [_parameter(option, option.command_line) for option in suite.options if option.name not in left_out]
     flagged = [_parameter(rule, rule.flag) for rule in suite.rules if rule.flag]
     return in_section(f"Options of {suite.info.name}", [*options, *flagged])
 

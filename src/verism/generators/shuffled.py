@@ -17,12 +17,17 @@ class ShuffledGenerator:
 
     Drawn with replacement, one draw per request, from all prompts that share the facet, itself included: this is what
     the released PaintSkills code calls shuffling (there unseeded). It is not a permutation.
-
-    Args:
-        inner: makes or finds the pictures. by: facet that keeps groups apart (each skill has a file of its own).
     """
 
-    def __init__(self, inner: Generator, prompts: Sequence[Prompt], *, seed: int, by: str = "skill") -> None:
+    def __init__(self, inner: Generator, prompts: Sequence[Prompt], *, seed: int, by: str) -> None:
+        """A generator that answers with the images of other prompts.
+
+        Args:
+            inner: generates or finds the images.
+            prompts: all prompts of the run.
+            seed: of the draw.
+            by: facet of the prompts that keeps groups apart; without it (or empty) all prompts are one group.
+        """
         self.inner = inner
         self.name = f"shuffled:seed={seed}({inner.name})"
         groups: dict[object, list[Prompt]] = {}

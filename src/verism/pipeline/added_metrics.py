@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from verism.errors import UsageError, VerismError
-from verism.pipeline.progress import Progress
 from verism.pipeline.stream import BATCH, batches, reload_picture
+from verism.progress import Progress
 from verism.records import LoadedImage, Prompt, Score, frame
 from verism.specs import MetricSpec, Presentation, Scale
 from verism.statistics.intervals import clustered_average

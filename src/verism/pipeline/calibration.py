@@ -1,16 +1,16 @@
-"""How well a judge does on pictures whose content is known: its observations, read as a suite reads them, by class.
+"""How well a judge does on images whose content is known: its observations, read as suites read them, by class.
 
-What comes out is a judge card. The reading is the suite's own, so that a card tells how often *that verdict* is wrong,
-with everything that leads to it: faces that are not found, and faces where there are none.
+What comes out is a judge card. Observations are read as for verdicts, so that a card says how often *that verdict* is
+wrong, with everything that leads to it: faces that are not found, and faces where there are none.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,22 +19,22 @@ from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError, VerismError
 from verism.files import read_json, read_rows
 from verism.imaging import read_picture
+from verism.judges.calibration import Calibration
 from verism.pipeline.stream import BATCH, batches
-from verism.records import Judge, LoadedImage, Need
+from verism.records import Judge, LoadedImage
 
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["Known", "KnownPictures", "Reading", "calibrate", "read_truth", "summary"]
+__all__ = ["KnownImage", "KnownImages", "calibrate", "read_truth", "summary"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
-    """A picture of known content.
+class KnownImage:
+    """An image of known content.
 
     Attributes:
-        image_id: its name in the table. path: the file.
-        classes: true class by task. facets: what else is known of it, for groups of the card.
+        image_id: its name in the table.
+        path: the file.
+        classes: true class by task.
+        facets: what else is known of it, for groups of the card.
     """
 
     image_id: str
@@ -44,33 +44,31 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownPictures:
-    """A folder or table of pictures of known content. ``about``: what it is, in words; ``made``: what reproduces it."""
+class KnownImages:
+    """A folder or table of images of known content.
 
-    items: tuple[Known, ...]
+    Attributes:
+        items: the images.
+        about: what it is, in words.
+        made: what reproduces it.
+    """
+
+    items: tuple[KnownImage, ...]
     about: str
     made: Mapping[str, Any]
 
 
-class Reading(NamedTuple):
-    """What a judge's observations say of a picture by the rules of a protocol: a class, or None."""
-
-    image_id: str
-    task: str
-    protocol: str
-    said: str | None
-
-
-def read_truth(source: Path, tasks: Mapping[str, Sequence[str]], facets: Mapping[str, str]) -> KnownPictures:
-    """Pictures of known content from a table: columns ``path`` (from the table) and one for each task.
+def read_truth(source: Path, calibration: Calibration) -> KnownImages:
+    """Images of known content from a table: columns ``path`` (from the table) and one for each task.
 
     Args:
         source: a CSV file, or a folder with ``truth.csv`` as ``verism scenes portraits`` writes it.
-        tasks: classes by task. facets: group by column, for those columns that the table has.
+        calibration: its tasks, and the facets that are kept where the table has their columns.
 
     Raises:
         UsageError: no such table, a missing column, a class that the task does not have, a file named twice.
     """
+    tasks = calibration.tasks
     table = source / "truth.csv" if source.is_dir() else source
     rows = read_rows(
         table,
@@ -78,7 +76,7 @@ def read_truth(source: Path, tasks: Mapping[str, Sequence[str]], facets: Mapping
         "writes it",
     )
     if not rows:
-        raise UsageError(f"{table} lists no pictures")
+        raise UsageError(f"{table} lists no images")
     if missing := [name for name in ("path", *tasks) if rows[0].get(name) is None]:
         raise UsageError(f"{table} has no column {', '.join(map(repr, missing))}; it has {', '.join(rows[0])}")
     items = []
@@ -87,48 +85,46 @@ def read_truth(source: Path, tasks: Mapping[str, Sequence[str]], facets: Mapping
             if row[task] not in labels:
                 raise UsageError(f"{row.where}: {task}={row[task]!r}; expected one of {', '.join(labels)}")
         items.append(
-            Known(
+            KnownImage(
                 image_id=row["path"],
                 path=table.parent / row["path"],
                 classes={task: row[task] for task in tasks},
-                facets={group: row[column] for column, group in facets.items() if row.get(column)},
+                facets={group: row[column] for column, group in calibration.facets.items() if row.get(column)},
             )
         )
     if len({item.image_id for item in items}) < len(items):
-        raise UsageError(f"{table} names a picture twice; each must be there once")
+        raise UsageError(f"{table} names an image twice; each must be there once")
     command = None
     if source.is_dir() and (source / "definitions.json").exists():
         command = read_json(source / "definitions.json").get("command")
-    about = f"{len(items):,} pictures of {table.name}"
+    about = f"{len(items):,} images of {table.name}"
     made: dict[str, Any] = {"truth_sha256": hashlib.sha256(table.read_bytes()).hexdigest()}
     if command:
-        about, made["truth_command"] = f"{len(items):,} pictures rendered by `{command}`", command
-    return KnownPictures(items=tuple(items), about=about, made=made)
+        about, made["truth_command"] = f"{len(items):,} images rendered by `{command}`", command
+    return KnownImages(items=tuple(items), about=about, made=made)
 
 
 def calibrate(
     judge: Judge,
-    need: Need,
-    known: KnownPictures,
-    tasks: Mapping[str, Sequence[str]],
-    read: Callable[[Sequence[str], pl.DataFrame], Iterator[Reading]],
+    calibration: Calibration,
+    known: KnownImages,
     *,
     kind: Kind = "rendered",
-    groups: Sequence[str] = (),
     made: Mapping[str, Any] | None = None,
     on_done: Callable[[int], None] | None = None,
 ) -> JudgeCard:
-    """Show a judge pictures of known content and count what it says of each class.
+    """Show a judge images of known content and count what it predicts for each class.
 
     Args:
-        need: what is asked of the judge; its role enters the card.
-        tasks: classes by task, in the order of the card.
-        read: from ids of pictures and the observations of all of them to what they say.
-        kind: how the truth is known. groups: facets by whose values counts are made besides those of all pictures.
-        made: what enters the card beside version and truth. on_done: called with the number of pictures shown.
+        judge: the judge.
+        calibration: what is asked of judges of its role, and how their observations are read.
+        known: the images.
+        kind: how the truth is known.
+        made: what enters the card beside version and truth.
+        on_done: called with the number of images shown.
 
     Raises:
-        VerismError: a picture that cannot be read, or one of which the judge says nothing, or a class that is none.
+        VerismError: an image that cannot be read, one without an observation, or a predicted class that is none.
     """
     import polars as pl
 
@@ -136,29 +132,29 @@ def calibrate(
     done = 0
     for batch in batches(known.items, BATCH):
         shown = [_loaded(item) for item in batch]
-        tables.append(judge.observe(shown, need))
+        tables.append(judge.observe(shown, calibration.need))
         done += len(batch)
         if on_done is not None:
             on_done(done)
     observations = pl.concat(tables)
     ids = [item.image_id for item in known.items]
     if silent := sorted(set(ids) - set(observations["image_id"].to_list())):
-        raise VerismError(f"{judge.name} said nothing of {len(silent):,} pictures, {silent[0]} among them")
-    said: dict[tuple[str, str], dict[str, str | None]] = {}
-    for reading in read(ids, observations):
-        said.setdefault((reading.task, reading.protocol), {})[reading.image_id] = reading.said
+        raise VerismError(f"{judge.name} observed nothing of {len(silent):,} images, {silent[0]} among them")
+    predictions: dict[tuple[str, str], dict[str, str | None]] = {}
+    for reading in calibration.read(ids, observations):
+        predictions.setdefault((reading.task, reading.protocol), {})[reading.image_id] = reading.predicted
     measured = []
-    for (task, protocol), answers in said.items():
-        labels = tuple(tasks[task])
-        measured.append(_counted(known.items, task, protocol, labels, answers, {}))
-        for facet in groups:
+    for (task, protocol), predicted in predictions.items():
+        labels = tuple(calibration.tasks[task])
+        measured.append(_counted(known.items, task, protocol, labels, predicted, {}))
+        for facet in calibration.facets.values():
             values = sorted({item.facets[facet] for item in known.items if facet in item.facets})
             for value in values:
                 chosen = [item for item in known.items if item.facets.get(facet) == value]
-                measured.append(_counted(chosen, task, protocol, labels, answers, {facet: value}))
+                measured.append(_counted(chosen, task, protocol, labels, predicted, {facet: value}))
     return JudgeCard(
         judge=judge.name,
-        role=need.role,
+        role=calibration.need.role,
         kind=kind,
         ground_truth=known.about,
         measured=tuple(measured),
@@ -166,33 +162,33 @@ def calibrate(
     )
 
 
-def _loaded(item: Known) -> LoadedImage:
-    picture = read_picture(item.path)
-    if picture.pixels is None:
-        raise VerismError(f"{item.path}: {picture.state}, {picture.note}; all pictures of the table must be there")
-    return LoadedImage(image_id=item.image_id, prompt_id="", pixels=picture.pixels)
+def _loaded(item: KnownImage) -> LoadedImage:
+    image = read_picture(item.path)
+    if image.pixels is None:
+        raise VerismError(f"{item.path}: {image.state}, {image.note}; all images of the table must be there")
+    return LoadedImage(image_id=item.image_id, prompt_id="", pixels=image.pixels)
 
 
 def _counted(
-    items: Sequence[Known],
+    items: Sequence[KnownImage],
     task: str,
     protocol: str,
     labels: tuple[str, ...],
-    answers: Mapping[str, str | None],
+    predicted: Mapping[str, str | None],
     group: Mapping[str, str],
 ) -> Measured:
-    place = {label: k for k, label in enumerate(labels)}
+    index = {label: k for k, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
     unusable = np.zeros(len(labels), dtype=np.int64)
     for item in items:
-        answer = answers.get(item.image_id)
-        true = place[item.classes[task]]
-        if answer is None:
+        label = predicted.get(item.image_id)
+        true = index[item.classes[task]]
+        if label is None:
             unusable[true] += 1
-        elif answer not in place:
-            raise VerismError(f"{item.image_id}: {task} was read as {answer!r}; the classes are {', '.join(labels)}")
+        elif label not in index:
+            raise VerismError(f"{item.image_id}: {task} was read as {label!r}; the classes are {', '.join(labels)}")
         else:
-            counts[true, place[answer]] += 1
+            counts[true, index[label]] += 1
     return Measured(
         task=task,
         protocol=protocol,
@@ -207,9 +203,12 @@ class Summary(NamedTuple):
     """A table of a card in a few numbers; NaN where there is nothing to divide by.
 
     Attributes:
-        n: pictures. unusable: share of them of which nothing usable is said.
-        exact: share of the others whose class is right. within_one: right, or a neighbour in the order of the classes.
-        bias: mean of class said less true class, in steps of the order. classes_said: classes said at least once.
+        n: images.
+        unusable: share of them without a usable prediction.
+        exact: share of the others whose class is right.
+        within_one: share of the others that are right, or off by one in the order of the classes.
+        bias: mean of predicted less true class, in steps of the order.
+        classes_said: classes predicted at least once.
     """
 
     n: int
@@ -224,14 +223,14 @@ def summary(measured: Measured) -> Summary:
     """A table of counts in a few numbers."""
     counts = np.asarray(measured.counts)
     used = int(counts.sum())
-    lost = sum(measured.unusable)
-    true, said = np.indices(counts.shape)
+    unusable = sum(measured.unusable)
+    true, predicted = np.indices(counts.shape)
     nan = float("nan")
     return Summary(
-        n=used + lost,
-        unusable=lost / (used + lost) if used + lost else nan,
+        n=used + unusable,
+        unusable=unusable / (used + unusable) if used + unusable else nan,
         exact=float(np.trace(counts) / used) if used else nan,
-        within_one=float(counts[abs(said - true) <= 1].sum() / used) if used else nan,
-        bias=float(((said - true) * counts).sum() / used) if used else nan,
+        within_one=float(counts[abs(predicted - true) <= 1].sum() / used) if used else nan,
+        bias=float(((predicted - true) * counts).sum() / used) if used else nan,
         classes_said=int((counts.sum(axis=0) > 0).sum()),
     )

@@ -19,8 +19,8 @@ import numpy as np
 
 from verism.errors import VerismError
 from verism.imaging import encode_png, is_blank, read_picture
-from verism.pipeline.progress import Progress
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
+from verism.progress import Progress
 from verism.records import (
     EmbeddingNeed,
     Generator,

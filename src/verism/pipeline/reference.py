@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.imaging import read_picture
-from verism.pipeline.progress import Progress
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
+from verism.progress import Progress
 from verism.records import (
     FeatureNeed,
     Judge,

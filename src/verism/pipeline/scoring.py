@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from verism.errors import UsageError
 from verism.pipeline.added_metrics import Metric, added_scores
-from verism.pipeline.correcting import Adjustment
-from verism.pipeline.progress import Working
-from verism.records import Estimand, Need, Observed, Score, content_hash, option_of
+from verism.pipeline.correction import Adjustment
+from verism.progress import Working
+from verism.records import Estimand, Need, Observed, Score, content_hash, option_of, roles
 from verism.store import TRUTH, Run
 from verism.suites.base import Suite, complete_scores
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Adjust", "observed_of", "score_run", "true_classes"]
+__all__ = ["Adjust", "judges_of", "observed_of", "score_run", "true_classes"]
 
 
 Adjust = Callable[[Sequence[Estimand], Mapping[str, str]], Sequence[Adjustment]]
@@ -79,6 +79,11 @@ def score_run(
 def _truth_of(run: Run, suite: Suite) -> dict[str, pl.DataFrame]:
     """Ground truth by table, of generators that know what their images show."""
     return {need.table: run.read(need.table, TRUTH) for need in suite.needs() if run.has_truth(need.table)}
+
+
+def judges_of(run: Run) -> dict[str, str]:
+    """Full names of the judges, by role, whose observations the run's scores were made from."""
+    return {role: name for role in roles() if (name := run.judge(role)) is not None}
 
 
 def observed_of(run: Run, suite: Suite, judges: Mapping[str, str] | None = None) -> Observed:

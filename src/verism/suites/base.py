@@ -130,7 +130,10 @@ class Suite(ABC):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: of its tables.
-        commands: commands of its own for the command line, by name: ``"package.module:command"`` of click.
+        commands: commands of its own for the command line, by path (``data check``): ``"package.module:command"`` of
+            click. They ask for judges and runs through ``terminal.Services``.
+        published: figures of papers about it, worked out again: ``"package.module:function"`` by the name of the paper.
+            The function gives a list of ``published.Check``; the first line of its docstring says of what.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
@@ -145,6 +148,7 @@ class Suite(ABC):
     pairings: ClassVar[tuple[Pairing, ...]] = ()
     layout: ClassVar[Layout] = Layout()
     commands: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    published: ClassVar[Mapping[str, str]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
     named_judges_only: ClassVar[bool] = False
 

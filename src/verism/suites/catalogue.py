@@ -6,14 +6,16 @@ suite is imported before it is asked for.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib import metadata
+from pkgutil import resolve_name
 from typing import Any
 
 from verism.errors import UsageError
 from verism.manifest import canonical_suite_name
+from verism.published import Check, in_order
 from verism.specs import Presentation, did_you_mean
 from verism.store import Run
 from verism.suites.base import Suite
@@ -24,8 +26,11 @@ __all__ = [
     "Entry",
     "commands",
     "make_suite",
+    "plugin_commands",
     "plugin_of",
     "presentation_of",
+    "published_checks",
+    "published_figures",
     "stored_suite",
     "suite_class",
     "suite_entries",
@@ -43,12 +48,14 @@ class Entry:
         summary: one line; empty for plug-ins until they are loaded.
         package: distribution and version of a plug-in, ``name 1.0``; empty for what comes with verism.
         commands: of its own for the command line: ``module:command`` by name.
+        published: figures of papers about it, worked out again: ``module:function`` by name.
     """
 
     location: str
     summary: str = ""
     package: str = ""
-    commands: Mapping[str, str] | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
 
 
 HOME = "verism.suites"
@@ -56,6 +63,8 @@ SUITES: Mapping[str, Entry] = {
     "paintskills": Entry(
         f"{HOME}.paintskills.suite:PaintSkills",
         "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
+        commands={"scenes render": f"{HOME}.paintskills.cli:render", "demo": f"{HOME}.paintskills.cli:demo"},
+        published={"dalleval": f"{HOME}.paintskills.published:dalleval"},
     ),
     "paintskills_v1": Entry(
         f"{HOME}.paintskills.suite:PaintSkillsV1",
@@ -64,6 +73,8 @@ SUITES: Mapping[str, Entry] = {
     "geography": Entry(
         f"{HOME}.geography.suite:Geography",
         "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+        commands={"data check": f"{HOME}.geography.cli:check"},
+        published={"digin": f"{HOME}.geography.published:digin"},
     ),
     "geography_dollarstreet": Entry(
         f"{HOME}.geography.suite:GeographyDollarStreet",
@@ -77,18 +88,22 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.gender_presentation.suite:GenderPresentation",
         "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
         commands={"gep": f"{HOME}.gender_presentation.cli:gep"},
+        published={"gep": f"{HOME}.gender_presentation.published:gep"},
     ),
     "social_bias": Entry(
         f"{HOME}.social_bias.suite:SocialBias",
         "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
+        published={"dalleval": f"{HOME}.social_bias.published:dalleval"},
     ),
     "social_bias_v1": Entry(
         f"{HOME}.social_bias_v1.suite:SocialBiasV1",
         "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
+        published={"dalleval": f"{HOME}.social_bias_v1.published:dalleval"},
     ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
+        published={"dalleval": f"{HOME}.alignment.published:dalleval"},
     ),
 }
 
@@ -114,9 +129,8 @@ def suite_class(name: str) -> type[Suite]:
     if wanted not in known:
         raise UsageError(f"unknown suite {name!r}.{did_you_mean(wanted, known)} There are: {', '.join(known)}")
     entry = known[wanted]
-    module, _, attribute = entry.location.partition(":")
     try:
-        loaded = getattr(importlib.import_module(module), attribute)
+        loaded = resolve_name(entry.location)
     except Exception as err:
         if not entry.package:
             raise
@@ -126,7 +140,9 @@ def suite_class(name: str) -> type[Suite]:
             f"suite {name}: {entry.location} of {entry.package} is no subclass of verism.suites.base.Suite"
         )
     if canonical_suite_name(loaded.info.name) != wanted:
-        raise UsageError(f"suite {name}: the class {attribute} of {entry.package} calls itself {loaded.info.name!r}")
+        raise UsageError(
+            f"suite {name}: the class {loaded.__name__} of {entry.package} calls itself {loaded.info.name!r}"
+        )
     return loaded
 
 
@@ -172,8 +188,45 @@ def plugin_of(suite: Suite) -> dict[str, str]:
 
 
 def commands() -> dict[str, str]:
-    """Commands that suites add to the command line: ``module:command`` by name."""
-    return {name: location for entry in SUITES.values() for name, location in (entry.commands or {}).items()}
+    """Commands that suites of verism add to the command line: ``module:command`` by path (``scenes render``)."""
+    return {name: location for entry in SUITES.values() for name, location in entry.commands.items()}
+
+
+def plugin_commands() -> dict[str, str]:
+    """The same of suites from other packages, which are loaded for it; those that cannot be are left out."""
+    return {name: location for suite in _plugins() for name, location in suite.commands.items()}
+
+
+def published_figures() -> dict[str, list[str]]:
+    """By name of a paper, the ``module:function`` of every suite that works figures of it out again."""
+    found: dict[str, list[str]] = {}
+    for declared in (*(entry.published for entry in SUITES.values()), *(suite.published for suite in _plugins())):
+        for name, location in declared.items():
+            if location not in found.setdefault(name, []):  # a subclass has what its parent declares
+                found[name].append(location)
+    return found
+
+
+def published_checks(paper: str) -> list[Check]:
+    """The figures of a paper beside the same worked out again, by all suites that declare some of it.
+
+    Args:
+        paper: one of ``published_figures``.
+
+    Raises:
+        UsageError: another name.
+    """
+    known = published_figures()
+    if paper not in known:
+        raise UsageError(f"no figures of {paper!r}.{did_you_mean(paper, known)} There are those of {', '.join(known)}")
+    return in_order(resolve_name(location)() for location in known[paper])
+
+
+def _plugins() -> Iterator[type[Suite]]:
+    for name in suite_entries():
+        if name not in SUITES:
+            with suppress(UsageError):
+                yield suite_class(name)
 
 
 def _package(point: metadata.EntryPoint) -> str:

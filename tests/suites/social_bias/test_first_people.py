@@ -10,8 +10,8 @@ import pytest
 from first_worlds import finder, seen
 
 from verism.errors import UsageError
-from verism.suites.social_bias_v1.suite import build
 from verism.suites.social_bias_v1.people import majorities, majority, matthews, read_labels
+from verism.suites.social_bias_v1.suite import build
 
 
 def table(folder, rows, name="labels.csv"):

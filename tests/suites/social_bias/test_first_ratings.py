@@ -9,8 +9,8 @@ from first_worlds import finder, seen
 
 from verism.errors import UsageError
 from verism.records import RatingTask, frame
-from verism.suites.social_bias_v1.suite import build
 from verism.suites.social_bias_v1.people import read_labels
+from verism.suites.social_bias_v1.suite import build
 
 
 def small(tmp_path, n=4, pictures=3):

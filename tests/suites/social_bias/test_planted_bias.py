@@ -22,8 +22,8 @@ from verism.annotation.votes import Study, VoteStore
 from verism.cards import JudgeCard, Measured, write_card
 from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople
 from verism.pipeline.calibration import calibrate, read_truth
-from verism.pipeline.correcting import adjust_by_cards, adjust_by_people
-from verism.records import Observed, SkinToneNeed, frame, make_image_id
+from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
+from verism.records import Observed, frame, make_image_id
 from verism.simulator.portraits import PeoplePainter
 from verism.suites.social_bias.people import social_bias_estimands
 from verism.suites.social_bias.suite import build
@@ -258,7 +258,7 @@ def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
         signed = [e for e in estimands if e.score.metric == "presence_difference"]
         by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"})
         tally.add(named(a.score for a in by_card))
-        by_people = adjust_by_people(estimands, told_by_people(painted, rng, 0.4))
+        by_people = adjust_by_labels(estimands, told_by_people(painted, rng, 0.4))
         tally.add(named(a.score for a in by_people))
     plain, card, people = (tally.coverage(kind) for kind in ("", "rendered", "human"))
     hardly_moved = {("class_share", "tone", "7"), ("pooled_mad", "tone", ""), ("mad_debiased", "tone", "")}
@@ -369,7 +369,7 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
     """Faces found by a cascade, colours of their pixels, tones of a scale: all the way, with its errors taken out."""
     pytest.importorskip("cv2")
-    from verism.cli.judge import FACETS, _read_tones
+    from verism.judges.skin_tone.calibration import CALIBRATION
     from verism.judges.skin_tone.cascade import CascadeFaces
     from verism.judges.skin_tone.judge import SkinToneJudge
 
@@ -382,9 +382,9 @@ def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
             looks = {"woman": n % 3 == 0, "tone": tone, "worn": set(), "seed": 900 + n}
             Image.fromarray(painter.paint(**looks).pixels).save(tmp_path / f"{n}.png")
             rows.writerow([f"{n}.png", tone])
-    known = read_truth(tmp_path / "truth.csv", {"tone": LABELS}, FACETS)
+    known = read_truth(tmp_path / "truth.csv", CALIBRATION)
     card = tmp_path / "card.json"
-    write_card(calibrate(judge, SkinToneNeed(), known, {"tone": LABELS}, _read_tones), card)
+    write_card(calibrate(judge, CALIBRATION, known), card)
 
     study = tmp_path / "study.json"
     axes = [{"name": "tone", "groups": ["person"]}]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from verism.annotation.showing import LEFT, RIGHT, TIE, Showing, filled
+from verism.annotation.views import LEFT, RIGHT, TIE, StudyView, filled
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.files import write_whole
@@ -95,16 +95,16 @@ def swapped(store: VoteStore, position: int) -> bool:
     return bool(hashlib.sha256(f"{store.study.seed}/sides/{position}".encode()).digest()[0] & 1)
 
 
-def questions(showing: Showing) -> list[Question]:
+def questions(view: StudyView) -> list[Question]:
     """All questions of a study in the order of asking: qualification first, attention checks spread over the rest.
 
     Raises:
         UsageError: a run without a picture that the study shows.
     """
-    store, runs = showing.store, showing.runs
+    store, runs = view.store, view.runs
     prompts = [{p.prompt_id: p for p in run.prompts()} for run in runs]
     prompt_of = [dict(run.read("images").select("image_id", "prompt_id").iter_rows()) for run in runs]
-    layout_of = {name: layout for layout, names in layouts(showing) for name in names}
+    layout_of = {name: layout for layout, names in layouts(view) for name in names}
     key_of = {position: key for key, position in item_keys(store).items()}
     made = []
     for position in _order(store):
@@ -130,12 +130,12 @@ def questions(showing: Showing) -> list[Question]:
     return made
 
 
-def layouts(showing: Showing) -> list[tuple[Layout, list[str]]]:
+def layouts(view: StudyView) -> list[tuple[Layout, list[str]]]:
     """The layouts of a study, each with the names of its tasks; tasks that only differ in the question share one."""
     found: dict[str, tuple[Layout, list[str]]] = {}
-    for number, task in enumerate(showing.store.study.tasks):
+    for number, task in enumerate(view.store.study.tasks):
         pair = task.unit == "pair"
-        pictures = {o: png for i, o in enumerate(task.options) if not pair and (png := showing.example(number, i))}
+        pictures = {o: png for i, o in enumerate(task.options) if not pair and (png := view.example(number, i))}
         made = Layout(
             name=f"{len(found) + 1}-{_slug(task.name)}",
             kind=task.kind,
@@ -155,13 +155,13 @@ def example_name(layout: Layout, option: str) -> str:
     return f"e{hashlib.sha256(layout.example_pictures[option]).hexdigest()[:12]}.png"
 
 
-def write_pictures(showing: Showing, folder: Path, asked: Iterable[Question]) -> None:
+def write_pictures(view: StudyView, folder: Path, asked: Iterable[Question]) -> None:
     """The pictures of questions as PNG under their names outside, and nothing but the pixels; examples as well.
 
     Raises:
         UsageError: a picture that cannot be read.
     """
-    store, runs = showing.store, showing.runs
+    store, runs = view.store, view.runs
     sources: dict[str, Path] = {}
     examples: dict[str, bytes] = {}
     paths = [dict(run.read("images").select("image_id", "path").iter_rows()) for run in runs]

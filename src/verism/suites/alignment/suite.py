@@ -70,6 +70,7 @@ class Alignment(Suite):
         ),
         citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1, section 4",
     )
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.alignment.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("captioner", "clip", "vqa")
     options: ClassVar[tuple[Option, ...]] = (
         Option("annotations", Path, help="COCO captions. With --prompts they only give the references."),

@@ -111,6 +111,7 @@ class GenderPresentation(Suite):
         citation="Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, "
         "arXiv:2302.03675",
     )
+    published: ClassVar[Mapping[str, str]] = {"gep": "verism.suites.gender_presentation.published:gep"}
     judge_roles: ClassVar[tuple[str, ...]] = ("clip", "vqa")
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),

@@ -109,6 +109,8 @@ class Geography(Suite):
         limits=LIMITS,
         citation="Hall et al. 2023, DIG In, arXiv:2308.06198",
     )
+    commands: ClassVar[Mapping[str, str]] = {"data check": "verism.suites.geography.cli:check"}
+    published: ClassVar[Mapping[str, str]] = {"digin": "verism.suites.geography.published:digin"}
     judge_roles: ClassVar[tuple[str, ...]] = ("features", "clip")
     options: ClassVar[tuple[Option, ...]] = (
         Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),

@@ -105,6 +105,11 @@ class PaintSkills(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV",
     )
+    commands: ClassVar[Mapping[str, str]] = {
+        "scenes render": "verism.suites.paintskills.cli:render",
+        "demo": "verism.suites.paintskills.cli:demo",
+    }
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),

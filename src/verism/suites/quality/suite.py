@@ -55,6 +55,9 @@ SETTINGS = (
 )
 
 
+NO_PROMPTS = "needs pictures (--images) or prompts for a model (--prompts FILE)"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quality(Suite):
     """Images and what they are compared with. Make one with ``Quality.make``.
@@ -132,6 +135,8 @@ class Quality(Suite):
     pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="inside", metric="precision"),)
 
     def prompts(self) -> Sequence[Prompt]:
+        if not self.listed:
+            raise UsageError(f"{self.name} {NO_PROMPTS}")
         return self.listed
 
     def needs(self) -> Sequence[Need]:
@@ -196,7 +201,7 @@ class Quality(Suite):
             n_images: images per prompt.
 
         Raises:
-            UsageError: neither images nor prompts, or a source that cannot be read as any of the forms.
+            UsageError: neither images nor prompts nor a reference, or a source that cannot be read as any of the forms.
         """
         name = cls.info.name
         opened = None if reference is None else open_reference(reference)
@@ -212,8 +217,10 @@ class Quality(Suite):
             if n_images != 1:
                 raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
             listed, user_images = _own_prompts(name, list_pictures(images))
+        elif reference is not None:
+            listed = []  # only the real images are wanted, for a reference file
         else:
-            raise UsageError(f"{name} needs pictures (--images) or prompts for a model (--prompts FILE)")
+            raise UsageError(f"{name} {NO_PROMPTS}")
         chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)
         ids = {p.prompt_id for p in chosen}
         is_file = reference is not None and reference.is_file()

@@ -12,14 +12,11 @@ A null value says that nothing usable is known, and ``reason`` why.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from verism.metrics.colour import released_tone, tone_by_ita
+from verism.metrics.face_tones import face_tone
 from verism.records import PROTOCOLS
 from verism.suites.social_bias.replies import chance_margin, released_choice, released_yes, strict_choice
 from verism.suites.social_bias.studies import Axis, Study
@@ -163,63 +160,28 @@ def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str
 
 # --------------------------------------------------------------------------------------------------------------- tones
 def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], axis: Axis, skin: pl.DataFrame) -> None:
-    """Rows of ``tone``.
+    """Rows of ``tone``, under each protocol as ``metrics.face_tones`` reads the faces.
 
-    ==============  ==============================================================================================
-    ``released``    mean over faces of the angle as the released code computes it, and the tone nearest to that
-    ``paper``       mean over faces of the angle in its own units, and the tone nearest to that
-    ``corrected``   tone nearest by colour (CIEDE2000), of the largest face whose colour can be used
-    ==============  ==============================================================================================
+    Args:
+        rows: they are added here.
+        pictures: all images of the run.
+        axis: the study's axis that is measured.
+        skin: table ``skin_tones``.
     """
     by_picture: dict[str, list[Mapping[str, Any]]] = {}
     for row in skin.iter_rows(named=True):
         by_picture.setdefault(row["image_id"], []).append(row)
     for protocol in PROTOCOLS:
         for picture in pictures:
-            looked = sorted(by_picture.get(picture.image_id, []), key=lambda row: row["face"])
-            faces = [row for row in looked if row["face"] >= 0]
-            tone: int | None = None
+            faces = by_picture.get(picture.image_id, [])
             detail: dict[str, Any] = {}
             if picture.problem is not None:
-                reason = picture.problem
-            elif not looked:
-                reason = NOT_OBSERVED
+                tone, reason = None, picture.problem
+            elif not faces:
+                tone, reason = None, NOT_OBSERVED
             else:
-                detail["faces"] = len(faces)
-                if not faces:
-                    reason = str(looked[0]["note"] or "no face found")
-                elif protocol == "corrected":
-                    tone, reason = _largest_usable(faces)
-                else:
-                    tone, reason = _mean_angle(faces, protocol)
+                tone, reason = face_tone(faces, protocol)
+                detail["faces"] = sum(row["face"] >= 0 for row in faces)
             if tone is not None:
                 detail["class"] = str(tone)
             rows.add(picture, protocol, axis.name, tone, reason, detail)
-
-
-def _largest_usable(faces: Sequence[Mapping[str, Any]]) -> tuple[int | None, str]:
-    for face in faces:
-        if face["state"] == "ok" and face["tone"] is not None:
-            which = "largest face" if face is faces[0] else f"face {face['face'] + 1} by size, the largest usable one"
-            return int(face["tone"]), f"tone {face['tone']} of the {which}"
-    why = str(faces[0]["note"] or faces[0]["state"])
-    return None, why if len(faces) == 1 else f"none of {len(faces)} faces can be used; of the largest: {why}"
-
-
-def _mean_angle(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int | None, str]:
-    """Tone by the mean of the faces' angles; where only tones are known, that of the largest face."""
-    released = protocol == "released"
-    angle_column, tone_column = ("released_ita_deg", "released_tone") if released else ("ita_deg", "tone_by_ita")
-    angles = [f[angle_column] for f in faces if f[angle_column] is not None and math.isfinite(f[angle_column])]
-    of = "1 face" if len(angles) == 1 else f"the mean of {len(angles)} faces"
-    if angles:
-        mean = float(np.mean(angles))
-        tone = int((released_tone if released else tone_by_ita)(np.array(mean)))
-        reason = f"{mean:.1f} degrees of {of}: tone {tone}"
-    else:
-        known = next((f for f in faces if f[tone_column] is not None), None)
-        if known is None:
-            return None, str(faces[0]["note"] or "the colour of no face was measured")
-        tone = int(known[tone_column])
-        reason = f"tone {tone} of the largest face"
-    return tone, reason + (f" ({tone - 1} in the released list, which counts from 0)" if released else "")

@@ -94,6 +94,7 @@ class SocialBias(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2023, DALL-Eval, ICCV, section 5",
     )
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.social_bias.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa", "skin_tone")
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),

@@ -88,6 +88,7 @@ class SocialBiasV1(Suite):
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1, section 5",
     )
+    published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.social_bias_v1.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("clip", "skin_tone")
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),

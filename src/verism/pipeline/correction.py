@@ -1,0 +1,281 @@
+"""Scores with the judge's error taken out, beside those as judged.
+
+Two sources say how a judge errs. Labels of some of the run's own images (``human``: annotators' answers; ``rendered``:
+ground truth): prediction-powered inference, which assumes nothing about the errors but that a random part is labelled.
+Or a judge card (``rendered`` or ``human``), a table of what the judge predicted for items of known class elsewhere:
+maximum likelihood through that table, which assumes that the judge errs on this run's images as it did there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verism.cards import JudgeCard, Kind, Measured, find_measured
+from verism.records import Estimand, EstimandPart, Score
+from verism.specs import Rule
+from verism.statistics.misclassification import FittedShares, fit_shares
+from verism.statistics.prediction_powered import LabelledMean, ppi_sum
+
+__all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_labels"]
+
+Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by image
+Remarks = Callable[[str, Mapping[str, Any]], Sequence[str]]  # rule and key -> what to mind about the true classes
+Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each image was drawn from
+Method = Literal["prediction-powered", "judge card"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjustment:
+    """A score with the judge's error taken out, and how.
+
+    Attributes:
+        score: value, interval, ``adjusted``.
+        judged: the same as the judge says.
+        method: how it was done.
+        source: whose labels, or which card.
+        n_labels: labels of images, or items of the cards.
+        effective_n: labels alone that would tell as much; NaN for cards.
+        labels_only: value, low and high of the labels alone; NaN for cards.
+        trust: how far the judge was trusted, 0 to 1; NaN for cards.
+        note: what to mind, or why there is no value.
+    """
+
+    score: Score
+    judged: Score
+    method: Method
+    source: str
+    n_labels: int
+    effective_n: float = math.nan
+    labels_only: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    trust: float = math.nan
+    note: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """For a JSON file; NaN is null."""
+        numbers = {"effective_n": self.effective_n, "trust": self.trust}
+        numbers |= dict(zip(("labels_only", "labels_only_low", "labels_only_high"), self.labels_only, strict=True))
+        return {
+            "metric": self.score.metric,
+            "protocol": self.score.protocol,
+            "group": dict(self.score.group),
+            "adjusted": self.score.adjusted,
+            "value": _finite(self.score.value),
+            "ci_low": _finite(self.score.ci_low),
+            "ci_high": _finite(self.score.ci_high),
+            "judged": _finite(self.judged.value),
+            "method": self.method,
+            "source": self.source,
+            "n_labels": self.n_labels,
+            **{name: _finite(number) for name, number in numbers.items()},
+            "note": self.note,
+        }
+
+
+def adjust_by_labels(
+    estimands: Sequence[Estimand],
+    classes: Classes,
+    *,
+    cells: Cells | None = None,
+    remarks: Remarks | None = None,
+    kind: Kind = "human",
+) -> list[Adjustment]:
+    """Estimands with labels of some of their images; those without any label are left out.
+
+    Where a fixed number of images was drawn from each cell, labels weigh as many images as they stand for: those of
+    the cell, over those of them with a label.
+
+    Args:
+        estimands: the scores as what they are made of.
+        classes: the true class of images, for a rule and a key (``annotation.ratings.human_classes``, or the ground
+            truth of a generator that renders, with ``kind="rendered"``).
+        cells: the cell of every image, where they were drawn by cell. A cell without any label is left to the judge,
+            and to the errors it makes in the others; a note says so.
+        remarks: what to mind about the classes, to be noted with every number that rests on them.
+        kind: where the labels are from.
+    """
+    made = []
+    known: dict[tuple[str, str], Mapping[str, str]] = {}
+    for estimand in estimands:
+        parts, labelled, blind = [], 0, 0
+        notes: list[str] = []
+        for part in estimand.parts:
+            name = (estimand.rule, str(sorted(part.key.items())))
+            if name not in known:
+                known[name] = classes(estimand.rule, part.key)
+            truth = [estimand.worth.get(known[name].get(image_id, ""), math.nan) for image_id in part.image_ids]
+            labelled += sum(not math.isnan(value) for value in truth)
+            chances, unseen = _chances(part, truth, {} if cells is None else cells(estimand.rule, part.key))
+            blind += unseen
+            notes += remarks(estimand.rule, part.key) if remarks is not None else []
+            parts.append(
+                LabelledMean(
+                    judged=[estimand.worth[label] for label in part.said],
+                    truth=truth,
+                    weights=part.weights,
+                    clusters=part.clusters,
+                    coefficient=part.coefficient,
+                    inclusion=chances,
+                )
+            )
+        if not labelled:
+            continue
+        result = ppi_sum(parts, bounds=_bounds(estimand))
+        score = replace(estimand.score, value=result.value, ci_low=result.low, ci_high=result.high, adjusted=kind)
+        made.append(
+            Adjustment(
+                score=score,
+                judged=estimand.score,
+                method="prediction-powered",
+                source="the ground truth of this run's generator"
+                if kind == "rendered"
+                else "annotators' answers about this run",
+                n_labels=result.n_labels,
+                effective_n=result.effective_n,
+                labels_only=(result.labels_only.value, result.labels_only.low, result.labels_only.high),
+                trust=result.lam,
+                note="; ".join(filter(None, [result.note, _blind(blind), *dict.fromkeys(notes)])),
+            )
+        )
+    return made
+
+
+def _chances(part: EstimandPart, truth: Sequence[float], cell_of: Mapping[str, Any]) -> tuple[list[float], int]:
+    """The share of each image's cell that has a label, and how many images are in cells without any."""
+    cells = [cell_of.get(image_id) for image_id in part.image_ids]
+    size, answered = Counter(cells), Counter(c for c, t in zip(cells, truth, strict=True) if not math.isnan(t))
+    if not answered:
+        return [1.0] * len(cells), 0
+    chances = [answered[cell] / size[cell] or 1.0 for cell in cells]
+    return chances, sum(not answered[cell] for cell in cells)
+
+
+def _blind(n: int) -> str:
+    return f"{n:,} images are of cells without any answer; the judge is taken to err there as elsewhere" if n else ""
+
+
+def adjust_by_cards(
+    estimands: Sequence[Estimand],
+    cards: Sequence[JudgeCard],
+    judges: Mapping[str, str],
+    *,
+    kind: Kind | None = None,
+    rules: Mapping[str, Any] | None = None,
+    declared: Sequence[Rule] = (),
+) -> list[Adjustment]:
+    """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
+
+    Parts are combined as if they erred independently (each interval's half on its side adds in squares): they share
+    the table, so that the interval of a difference is rather too wide than too narrow. Where the card counts items
+    without a usable prediction, values are of all images that show a class, unusable ones as on the card.
+
+    Args:
+        estimands: the scores as what they are made of.
+        cards: in the order in which they are tried.
+        judges: name of the judge by role.
+        kind: only cards of this kind; None for any.
+        rules: those the run was scored by. A card that was made by others (another threshold, say) gives no value.
+        declared: these rules as the suite declares them: some concern a single protocol.
+    """
+    made = []
+    fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same pictures
+    for estimand in estimands:
+        judge = judges.get(estimand.role, "")
+        matches = [
+            find_measured(cards, judge, estimand.rule, estimand.score.protocol, kind=kind, group=part.key)
+            for part in estimand.parts
+        ]
+        tables = [match for match in matches if match is not None]
+        if not matches or len(tables) < len(matches):
+            continue
+        means = [
+            (math.nan, math.nan, math.nan, unlike)
+            if (unlike := _other_rules(card, measured.protocol, rules or {}, declared))
+            else _through(part, measured, estimand.worth, fits)
+            for part, (card, measured) in zip(estimand.parts, tables, strict=True)
+        ]
+        value = sum(part.coefficient * mean[0] for part, mean in zip(estimand.parts, means, strict=True))
+        down = up = 0.0
+        for part, (middle, low, high, _) in zip(estimand.parts, means, strict=True):
+            below, above = part.coefficient * (middle - low), part.coefficient * (high - middle)
+            down += max(below, -above, 0.0) ** 2
+            up += max(above, -below, 0.0) ** 2
+        bounds = _bounds(estimand)
+        low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
+        card = tables[0][0]
+        score = replace(
+            estimand.score,
+            value=value,
+            ci_low=math.nan if math.isnan(value) else low,
+            ci_high=math.nan if math.isnan(value) else high,
+            adjusted=card.kind,
+        )
+        made.append(
+            Adjustment(
+                score=score,
+                judged=estimand.score,
+                method="judge card",
+                source=card.ground_truth,
+                n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
+                note="; ".join(dict.fromkeys(note for *_, note in means if note)),
+            )
+        )
+    return made
+
+
+def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any], declared: Sequence[Rule]) -> str:
+    """In words, by which rules a card was made that are not those of the run; empty if there is none."""
+    protocol_of = {rule.name: rule.protocol for rule in declared}
+    for name, value in dict(card.made.get("rules", {})).items():
+        concerns = protocol_of.get(name) in (None, "", protocol)
+        if concerns and name in rules and rules[name] != value:
+            return f"the card was made with {name}={value}, the run is scored with {name}={rules[name]}"
+    return ""
+
+
+def _through(
+    part: EstimandPart,
+    measured: Measured,
+    worth: Mapping[str, float],
+    fits: dict[tuple[int, int], FittedShares],
+) -> tuple[float, float, float, str]:
+    """The mean of a part through an error table: value, ends, note."""
+    if foreign := sorted(set(part.said) - set(measured.labels)):
+        return math.nan, math.nan, math.nan, f"the card knows nothing of the class {foreign[0]!r}"
+    if missing := [label for label in measured.labels if label not in worth]:
+        return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
+    fitted = fits.get((id(part), id(measured)))
+    if fitted is None:
+        predicted = _predicted_by_prompt(part, measured)
+        fitted = fit_shares(None, measured.counts, observed_by_cluster=predicted, unusable=measured.unusable or None)
+        fits[id(part), id(measured)] = fitted
+    mean = fitted.mean([worth[label] for label in measured.labels])
+    return mean.value, mean.low, mean.high, mean.note
+
+
+def _predicted_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.float64]:
+    """Images that were predicted to be of each class, by cluster, (P, J)."""
+    prompts, row = np.unique(np.asarray(part.clusters), return_inverse=True)
+    index = {label: i for i, label in enumerate(measured.labels)}
+    counts = np.zeros((len(prompts), len(measured.labels)))
+    # Images that weigh more than others count as more; in all they count as many as there are.
+    column = np.array([index[label] for label in part.said], dtype=np.intp)
+    np.add.at(counts, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
+    return counts
+
+
+def _bounds(estimand: Estimand) -> tuple[float, float]:
+    """The least and the greatest that an estimand can be."""
+    lowest, highest = min(estimand.worth.values()), max(estimand.worth.values())
+    ends = [sorted((p.coefficient * lowest, p.coefficient * highest)) for p in estimand.parts]
+    return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
