@@ -71,8 +71,7 @@ def findings(path: Path, words: set[str]) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if path.relative_to(HOUSE).as_posix() in MEASURES_OF_AGREEMENT:
         words = words - {"accuracy"}
-    paintskills = path.relative_to(HOUSE).parts[0] in MEASURES_OF_AGREEMENT = ("annotation/judge_agreement.py", "cli/agreement.py")  # accuracy is one of them
-TRAINS_ON_PAINTSKILLS
+    paintskills = path.relative_to(HOUSE).parts[0] in TRAINS_ON_PAINTSKILLS
     found = []
     for node in ast.walk(tree):
         where = f"{path.relative_to(HOUSE)}:{getattr(node, 'lineno', 0)}"
