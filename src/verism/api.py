@@ -90,13 +90,13 @@ class Run(store.Run):
         """Write the run's report.
 
         Args:
-            out: an ``.html`` file, or a directory that gets an ``index.html``; None: ``report.html`` in the run.
+            out: an ``.html`` file, or a directory that gets an ``index.html``; None: ``report/index.html`` in the run.
             gallery: how many images to show.
 
         Returns:
             The file written.
         """
-        return report(self, out=self.path / "report.html" if out is None else out, gallery=gallery)
+        return report(self, out=self.path / "report" if out is None else out, gallery=gallery)
 
 
 @dataclass(frozen=True, kw_only=True)

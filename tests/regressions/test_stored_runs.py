@@ -322,11 +322,11 @@ def test_compare_stored_runs_gives_the_stored_differences_made_in_the_same_way(p
     same = {
         key: value
         for key, value in stored.items()
-        if key in found and found[key][0]["method"] == value[0]["method"] and value[0]["metric"] != "mean_accuracy"
+        if key in found and found[key]["method"] == value["method"] and value["metric"] != "mean_accuracy"
     }
     assert len(same) >= 10
     assert mismatches(same, {key: found[key] for key in same}) == []
-    paired = {value[0]["metric"] for value in found.values() if value[0]["method"] == "paired"}
+    paired = {value["metric"] for value in found.values() if value["method"] == "paired"}
     assert paired, "a suite that decides image by image is compared image by image"
 
 
