@@ -14,6 +14,7 @@ from verism.cli.common import put_scores
 from verism.errors import UsageError
 from verism.terminal import Failures, Group, put_json, say, without_nan
 from verism.training.settings import (
+    TRAIN_SUITE,
     DetectorConfig,
     FinetuneConfig,
     GeneratorConfig,
@@ -173,7 +174,7 @@ def train_detector(
     show_default=True,
     help="builtin: our small model, from nothing; diffusers:ID_OR_PATH: finetune a Stable Diffusion model.",
 )
-@click.option("--suite", default="paintskills", show_default=True, help="Whose train scenes to learn.")
+@click.option("--suite", default=TRAIN_SUITE, show_default=True, help="Whose train scenes to learn.")
 @click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times; all: every one.")
 @click.option(
     "--scenes",
@@ -284,17 +285,20 @@ def _render_train_scenes(suite: str, skills: tuple[str, ...] | None, count: int,
     import os
 
     from verism.registry import Context, make_painter
-    from verism.suites.catalogue import make_suite
-    from verism.suites.paintskills.rendering import render_scenes
+    from verism.training.train_scenes import SCENE_SIZE, render_train_scenes
 
-    size = 192  # the objects of an image are cut out of it: much smaller would blur them
-    the_suite = make_suite(suite, skills=skills, split="train", limit=count, seed=seed)
-    painter = make_painter(Context(size=size, processes=os.cpu_count() or 1))
+    painter = make_painter(Context(size=SCENE_SIZE, processes=os.cpu_count() or 1))
     failures = Failures()
-    say(f"rendering {len(the_suite.scenes):,} train scenes into {out}")
     try:
-        render_scenes(
-            out, the_suite.version, the_suite.scenes, painter, size, seed=seed, masks=True, on_failure=failures
+        render_train_scenes(
+            suite,
+            painter,
+            out,
+            skills=skills,
+            count=count,
+            seed=seed,
+            on_start=lambda n: say(f"rendering {n:,} train scenes into {out}"),
+            on_failure=failures,
         )
     finally:
         getattr(painter, "close", lambda: None)()

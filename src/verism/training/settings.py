@@ -19,6 +19,7 @@ __all__ = [
     "ALL_SCENES",
     "PAINTSKILLS_CLASSES",
     "PAINTSKILLS_COLORS",
+    "TRAIN_SUITE",
     "AugmentConfig",
     "DetectorConfig",
     "FinetuneConfig",
@@ -38,6 +39,7 @@ __all__ = [
 LrSchedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
 
+TRAIN_SUITE = "paintskills"  # whose train scenes are learnt unless another version is named
 PAINTSKILLS_CLASSES: tuple[str, ...] = (
     "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
     "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
