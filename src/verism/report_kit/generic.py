@@ -136,8 +136,10 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
         body = part(
             evidence,
             "results.html.j2",
-            rows={p: tables.score_rows(evidence, p, chosen, beside=beside, order=settings.order)
-                for p in evidence.protocols},
+            rows={
+                p: tables.score_rows(evidence, p, chosen, beside=beside, order=settings.order)
+                for p in evidence.protocols
+            },
             by_group={
                 p: tables.score_rows(evidence, p, lambda s: not names.is_detail(s) and not names.is_summary(s))
                 if whole
