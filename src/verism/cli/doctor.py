@@ -61,10 +61,12 @@ def diagnose() -> list[Finding]:
 
 
 def _plugins() -> list[Finding]:
-    """Generators and judges of other packages: whether they load, and whether their options can be read."""
-    from verism.errors import VerismError
+    """What other packages add: whether it loads, and whether the options of generators and judges can be read."""
+    from verism.errors import UsageError, VerismError
+    from verism.pipeline.added_metrics import installed_metrics
     from verism.records import option_of, roles
     from verism.registry import kinds
+    from verism.suites.catalogue import suite_class, suite_entries
 
     findings: list[Finding] = []
     broken: list[str] = []
@@ -77,6 +79,19 @@ def _plugins() -> list[Finding]:
                     findings.append(Finding(kind.name, True, False, f"{what}, of {kind.package}"))
                 except VerismError as err:
                     broken.append(str(err))
+    for name, entry in suite_entries().items():
+        if entry.package:
+            try:
+                suite_class(name)
+                findings.append(Finding(name, True, False, f"suite, of {entry.package}"))
+            except UsageError as err:
+                broken.append(str(err))
+    try:
+        findings += [
+            Finding(n, True, False, f"metric, of {package}") for n, (_, package) in installed_metrics().items()
+        ]
+    except UsageError as err:
+        broken.append(str(err))
     return findings + [Finding("plug-in", False, False, message) for message in dict.fromkeys(broken)]
 
 

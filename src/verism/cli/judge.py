@@ -106,7 +106,7 @@ def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **opt
     if as_json:
         put_json(without_nan({"card": str(out), "judge": made.judge, "measured": _records(made.measured)}))
     elif run_dir is not None:
-        from verism.reports.card_page import card_text
+        from verism.report_kit.card_page import card_text
 
         click.echo(f"{out}:\n{card_text(made)}", nl=False)
     else:
@@ -160,7 +160,7 @@ def show(cards: tuple[Path, ...], page: Path | None, as_json: bool) -> None:
     verism judge show card.json --html card.html
     verism judge show detector-builtin
     """
-    from verism.reports.card_page import card_text, write_card_page
+    from verism.report_kit.card_page import card_text, write_card_page
 
     known = [_read(path) for path in cards]
     if page is not None:
@@ -193,7 +193,7 @@ def merge(cards: tuple[Path, ...], out: Path) -> None:
     verism judge merge people-1.json people-2.json --out people.json
     """
     from verism.cards import merge_cards, write_card
-    from verism.reports.card_page import card_line
+    from verism.report_kit.card_page import card_line
 
     made = merge_cards([_read(path) for path in cards])
     write_card(made, out)

@@ -77,7 +77,7 @@ def score_run(
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
     run.note_scoring(remarks=[*left_out, *suite.remarks(observed)])
     if suite.name not in SUITES:  # its page must be there where its package is not
-        sections = suite.sections(Evidence.of([run], [added.presentation]))
+        sections = suite.sections(Evidence.of([run], [added.presentation], gallery=0))
         if sections is not None:
             store_sections(run, sections)
     return scores
