@@ -43,7 +43,7 @@ RENAMED: dict[str, dict[str, str]] = {
 # Metrics of single suites, by suite and name: ``coverage`` is the word for coverage of a manifold alone.
 RENAMED_OF_SUITE = {(suite, "coverage"): "usable_share" for suite in ("social_bias", "social_bias_v1")}
 # Metrics that say a direction wherever they stand; before, one of several places that wrote them left it out.
-DIRECTIONS = {"usable_share": {"higher_is_better": True}}
+DIRECTIONS = {"usable_share": True}
 # (suite, metric) that later versions report in addition, by their new names.
 ADDED: frozenset[tuple[str, str]] = frozenset()
 
@@ -185,7 +185,11 @@ def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = fr
         added: (suite, metric) of records that may be new.
     """
     lines = [f"gone: {key}" for key in old.keys() - new.keys()]
-    old = {key: {**record, **DIRECTIONS.get(record["metric"], {})} for key, record in old.items()}
+    directed = {key for key, record in old.items() if DIRECTION in record and record["metric"] in DIRECTIONS}
+    old = {
+        key: {**record, DIRECTION: DIRECTIONS[record["metric"]]} if key in directed else record
+        for key, record in old.items()
+    }
     for key, record in new.items():
         if key not in old:
             if (record.get("suite"), record["metric"]) not in added:
