@@ -512,8 +512,8 @@ class Classifier:
 
     def observe(self, images, need):
         vectors = np.zeros((len(images), 8), dtype=np.float32)
-        for row, image in enumerate(images):
-            vectors[row, :3] = image.pixels.reshape(-1, 3).mean(axis=0) / 255
+        for row, loaded in enumerate(images):
+            vectors[row, :3] = loaded.pixels.reshape(-1, 3).mean(axis=0) / 255
             vectors[row, 7] = 1
         return vector_rows(need.table, [i.image_id for i in images], self.name, vectors)
 
