@@ -13,16 +13,14 @@ from verism.imaging import encode_png
 from verism.registry import (
     GENERATORS,
     JUDGES,
-    SUITES,
     Context,
     Spec,
     kinds,
     make_generator,
     make_judge,
     make_painter,
-    make_suite,
-    stored_suite,
 )
+from verism.suites.catalogue import SUITES, make_suite, suite_class
 
 
 @pytest.mark.parametrize(
@@ -80,7 +78,7 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_judge("cascade", c), "'cascade' is no detector: it serves as --skin-tone. There are: builtin"),
         (lambda c: make_generator("orcale", c), "unknown model 'orcale'. Did you mean oracle?"),
         (lambda _: make_suite("paintskils"), "unknown suite 'paintskils'. Did you mean paintskills"),
-        (lambda _: stored_suite("nope", {}, ()), "unknown suite 'nope'. There are: paintskills, paintskills-v1"),
+        (lambda _: suite_class("nope"), "unknown suite 'nope'. There are: paintskills, paintskills_v1"),
         (lambda _: make_suite("paintskills", skills=["spatail"]), "has no skill 'spatail'; it has ['object', 'count'"),
         (lambda _: make_suite("paintskills", split="tset"), "unknown split 'tset'; choose train, val or test"),
         (lambda c: make_generator("scripted:error=lots", c), "scripted: option error='lots': expected a number"),
@@ -124,7 +122,7 @@ def test_what_is_wrong_is_a_usage_error_that_helps(call, message):
 
 
 def test_scripted_painters_carry_their_settings_in_their_names(suite):
-    context = Context(classes=suite.shapes, colors=suite.colors, size=64)
+    context = Context(classes=suite.classes, colors=suite.colors, size=64)
     assert make_generator("oracle", context).name == "scripted:error=0(simulator-1@64)"
     assert make_generator("scripted", context).name == "scripted:error=0.2(simulator-1@64)"
     named = make_generator("scripted:error=0.5&mistakes=class+empty", context).name
@@ -274,7 +272,7 @@ def test_suites_are_those_listed(tmp_path):
     for name in SUITES:
         suite = make_suite(name, **needed.get(name, {"limit": 200}))
         assert suite.name == name
-        assert stored_suite(name, suite.settings(), suite.prompts()).prompts() == suite.prompts()
+        assert suite_class(name).reopen(suite.settings(), suite.prompts()).prompts() == suite.prompts()
 
 
 def test_a_role_of_one_kind_needs_no_name_of_its_kind(tmp_path):

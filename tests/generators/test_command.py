@@ -959,6 +959,7 @@ class BlindJudge:
 def test_a_program_is_evaluated(program, tmp_path):
     body = GOOD.replace("r in requests():", "r in requests():\n    if 'dog' in r['prompt']: sys.exit(4)")
     run = verism.evaluate(
+        "paintskills",
         model=program("say(name='toy', version=3)\n" + body),
         detector=BlindJudge(),
         out=tmp_path / "run",

@@ -490,6 +490,7 @@ def test_a_function_is_evaluated(tmp_path):
         return np.random.default_rng(seed).integers(0, 100, (16, 16, 3), dtype=np.uint8)
 
     run = verism.evaluate(
+        "paintskills",
         model=FunctionGenerator(paint, name="mine@1"),
         detector=PixelJudge(),
         out=tmp_path / "run",

@@ -44,8 +44,8 @@ def test_a_picture_depends_on_its_own_seed_alone(prompts, scripted):
 
 
 def test_what_cannot_be_painted_failed_with_the_reason(prompts, suite):
-    painter = PixelPainter(tuple(suite.shapes), suite.colors, fails=[prompts[1].scene.scene_id])
-    generator = ScriptedGenerator(painter, classes=suite.shapes, colors=suite.colors, error=0.0)
+    painter = PixelPainter(tuple(suite.classes), suite.colors, fails=[prompts[1].scene.scene_id])
+    generator = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.0)
     results = list(generator.generate(make_requests(prompts, 0)))
     assert [r.state for r in results] == ["ok", "failed"] + ["ok"] * 10
     assert results[1].note == f"no place in {prompts[1].scene.scene_id}"
@@ -141,4 +141,4 @@ def test_closing_reaches_the_painter(suite):
     painter = Closing((), ())
     ScriptedGenerator(painter, classes={}, colors=()).close()
     assert painter.closed
-    ScriptedGenerator(PixelPainter((), ()), classes=suite.shapes, colors=()).close()
+    ScriptedGenerator(PixelPainter((), ()), classes=suite.classes, colors=()).close()
