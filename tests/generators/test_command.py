@@ -973,7 +973,7 @@ def test_a_program_is_evaluated(program, tmp_path):
     for row in images.filter(images["state"] == "ok").iter_rows(named=True):
         text = next(p.text for p in run.prompts() if p.prompt_id == row["prompt_id"])
         np.testing.assert_array_equal(np.asarray(PilImage.open(run.resolve(row["path"]))), pixels_of(text, row["seed"]))
-    assert '"reported": {"name": "toy", "version": 3}' in json.dumps(run.manifest)
+    assert '"reported": {"name": "toy", "version": 3}' in json.dumps(run.manifest.record())
 
 
 # --------------------------------------------------------------------------------------------------------------------
