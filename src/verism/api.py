@@ -224,7 +224,7 @@ def evaluate(
         raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
     call = _Call.of(run_options, judges, options)
     the_suite = _suite(suite, images, call.suite)
-    seed = int(call.suite.get("seed") or 0)
+    seed = _seed(the_suite, call)
     the_suite = _with_rules(the_suite, call.run.threshold, rules)  # refused now and not after the last image
     prompts = the_suite.prompts()
     if not prompts:
@@ -261,6 +261,11 @@ def evaluate(
     _note_rules(run, the_suite, names)
     score_run(run, the_suite, judges=names, metrics=call.run.metrics)
     return run
+
+
+def _seed(suite: Suite, call: _Call) -> int:
+    """The seed of the images: as asked for, or that the suite was made with."""
+    return int(call.suite.get("seed", suite.made_with.get("seed")) or 0)
 
 
 def _start(
@@ -519,7 +524,7 @@ def plan(
     the_suite = _with_rules(_suite(suite, images, call.suite), call.run.threshold, rules)
     prompts = the_suite.prompts()
     context = call.run.context(the_suite, prompts)
-    requests = make_requests(prompts, int(call.suite.get("seed") or 0))
+    requests = make_requests(prompts, _seed(the_suite, call))
     there: set[str] = set()
     observed: dict[str, set[str]] = {}
     run = Run.open(Path(out)) if out is not None and (Path(out) / "manifest.json").exists() else None

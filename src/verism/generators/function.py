@@ -69,7 +69,6 @@ class FunctionGenerator:
         self.name = name
         self.batch_size: int | None = batch_size
         self._description = dict(description)
-        self._worked = False
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         """One result per request, in order.
@@ -78,10 +77,11 @@ class FunctionGenerator:
             VerismError: the first five pictures fail, all with the same error at the same line.
         """
         held: list[tuple[Result, Exception]] = []  # failures before the first success
+        worked = False  # in this call: a model that worked in another run may be broken now
         for request, painted in self._painted(requests):
             result, err = self._result(request, painted)
-            if err is None or self._worked:
-                self._worked = True
+            if err is None or worked:
+                worked = True
                 yield from (failure for failure, _ in held)
                 held = []
                 yield result
@@ -93,7 +93,7 @@ class FunctionGenerator:
                         f"{self.name}: the first {HOPELESS} pictures all failed alike, so the model is broken: "
                         f"{_words(err)}{_where(err)}"
                     ) from err
-                self._worked = True  # different errors: of the prompts, then
+                worked = True  # different errors: of the prompts, then
                 yield from (failure for failure, _ in held)
                 held = []
         yield from (failure for failure, _ in held)

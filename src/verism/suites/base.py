@@ -214,6 +214,11 @@ class Suite(ABC):
         return clone
 
     @property
+    def made_with(self) -> Mapping[str, Any]:
+        """The options the suite was made with, as plain JSON; empty for one that was constructed directly."""
+        return self._made_with
+
+    @property
     def name(self) -> str:
         """By which the suite is called."""
         return self.info.name
