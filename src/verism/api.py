@@ -55,6 +55,7 @@ from verism.records import (
 )
 from verism.registry import Context, Spec, make_generator, make_judge
 from verism.report_kit.page import write_report
+from verism.specs import did_you_mean
 from verism.store import TRUTH
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import make_suite, plugin_of, presentation_of, stored_suite, suite_class
@@ -914,8 +915,12 @@ def compare(
             f"{a.path} is a run of {a.suite_name} and {b.path} of {b.suite_name}: they measure different things"
         )
     presentation = presentation_of(a)
+    known = presentation.info.protocols
+    if protocol is not None and protocol not in known:
+        listed = ", ".join(known)
+        raise UsageError(f"no protocol {protocol!r}; there are {listed}.{did_you_mean(protocol, known)}")
     rows = compare_runs(a, b, presentation, by=by, protocol=protocol, seed=seed)
-    order = {name: n for n, name in enumerate(presentation.info.protocols)}
+    order = {name: n for n, name in enumerate(known)}
     return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))
 
 

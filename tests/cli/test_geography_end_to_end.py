@@ -123,7 +123,7 @@ def test_the_report_shows_regions_objects_and_nearest_pictures(finished):
     written = verism("report", path)
     page = (path / "report" / "index.html").read_text(encoding="utf-8")
     assert written.exit_code == 0
-    for words in ("precision", "coverage", "consistency", "Africa", "Europe", "nearest real picture", "1 missing"):
+    for words in ("precision", "coverage", "consistency", "Africa", "Europe", "nearest real image", "1 missing"):
         assert words in page
     value = next(
         s["value"]

@@ -58,7 +58,7 @@ def test_from_a_run_to_a_card_to_corrected_scores(run, tmp_path, scripted, in_pr
     )
     assert code == 0, err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "60 pictures for 60 prompts of paintskills" in page
+    assert "60 images for 60 prompts of paintskills" in page
     assert "nobody has measured" not in page
     in_process("report", tmp_path / "second", "--gallery", "0", "--out", tmp_path / "without.html")
     assert "nobody has measured" in (tmp_path / "without.html").read_text(encoding="utf-8")

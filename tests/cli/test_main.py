@@ -260,7 +260,13 @@ def test_runs_of_other_suites_cannot_be_compared(verism, data, runs, tmp_path):
     )
     done = verism("compare", runs / "R", tmp_path / "R1")
     assert (done.code, done.out) == (2, "")
-    assert "no prompt in common" in done.err
+    assert "they measure different things" in done.err
+
+
+def test_compare_unknown_protocol_is_refused_by_name(verism, runs):
+    done = verism("compare", runs / "R", runs / "R", "--protocol", "papre")
+    assert (done.code, done.out) == (2, "")
+    assert "no protocol 'papre'; there are corrected, released, paper. Did you mean paper?" in done.err
 
 
 # --------------------------------------------------------------------------------------------------------- demo, doctor
@@ -397,7 +403,6 @@ def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
         (["score", "nowhere"], "nowhere is not a run directory"),
         (["report"], "RUN_DIRS"),
         (["compare", "nowhere", "elsewhere"], "nowhere is not a run directory"),
-        (["compare", "a", "b", "--protocol", "papre"], "papre"),
         (["scenes", "render", "paintskills"], "--out"),
         (["scenes", "sheet", "--only", "dgo", "--out", "x.png"], "Did you mean 'dog'"),
         (["scenes", "sheet", "--only", "dog", "--out", "x"], "name a picture file"),

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from verism.cli import main as command_line
-from verism.cli.common import Group
 from verism.cli.metrics import metrics
+from verism.terminal import Group
 
 HEAD = "model,setting,gender,attribute,frequency\n"
 

@@ -62,7 +62,7 @@ def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tm
     assert told["name"] == f"builtin:{out / 'model'}"
     assert (told["pictures"], told["fraction"]) == (5, 0.5)  # 3 + 3 + 2 scenes: 2 + 2 + 1
     assert "mean_accuracy" in said or "mean" in said
-    assert json.loads((out / "evaluation" / "manifest.json").read_text())["notes"]["generator"]["card"]["pictures"] == 5
+    assert json.loads((out / "evaluation" / "manifest.json").read_text())["generator"]["card"]["pictures"] == 5
     code, said, err = verism("run", "paintskills", "--model", told["name"], "--limit", 3, "--out", tmp_path / "again")
     assert code == 0, err
 
@@ -70,10 +70,10 @@ def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tm
 def test_a_model_that_was_trained_on_is_evaluated_beside_the_old_one(tmp_path, monkeypatch):
     from verism import api
     from verism.cli import train
-    from verism.store import Run
+    from verism.store import Run, RunSettings
 
     def evaluate(suite, *, out, model):
-        return Run.start(out, {"suite": suite, "generator": model})
+        return Run.start(out, RunSettings(suite=suite, generator=model))
 
     monkeypatch.setattr(api, "evaluate", evaluate)
     found = [train._evaluate("paintskills", tmp_path, model=name).path.name for name in ("a", "b", "b", "a", "c")]

@@ -100,5 +100,5 @@ def test_evaluate_judge_that_does_not_know_the_classes_is_refused_before_any_ima
         def observe(self, images, need): ...
 
     with pytest.raises(UsageError, match="choosy-1 knows no person"):
-        verism.evaluate(model=Never(), detector=Choosy(), out=tmp_path / "run", limit=15)
+        verism.evaluate("paintskills", model=Never(), detector=Choosy(), out=tmp_path / "run", limit=15)
     assert not (tmp_path / "run").exists()

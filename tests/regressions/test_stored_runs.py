@@ -332,7 +332,9 @@ def test_compare_stored_runs_gives_the_stored_differences_made_in_the_same_way(p
         if key in found and found[key]["method"] == value["method"] and value["metric"] != "mean_accuracy"
     }
     assert len(same) >= 10
-    assert mismatches(same, {key: found[key] for key in same}) == []
+    # Holm's correction runs over the groups that are compared unasked, which are fewer now.
+    uncorrected = {key: {k: v for k, v in value.items() if k != "p_holm"} for key, value in same.items()}
+    assert mismatches(uncorrected, {key: found[key] for key in same}) == []
     paired = {value["metric"] for value in found.values() if value["method"] == "paired"}
     assert paired, "a suite that decides image by image is compared image by image"
 
