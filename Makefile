@@ -34,7 +34,7 @@ DEV := $(VENV)/.stamp-dev
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(CORE) ## The whole job, offline, in minutes: pictures of known truth, detector, table, report
+demo: $(CORE) ## The whole job, offline, in minutes: images of known truth, detector, table, report
 	$(BIN)/verism demo --out $(OUT)
 
 install: $(CORE) ## Install verism (the core: no PyTorch) into .venv

@@ -1,7 +1,7 @@
 """Caption metrics beside pycocoevalcap, and the tokeniser beside the Java one.
 
-    python benchmarks/captions.py                  speed: CIDEr, BLEU, ROUGE-L of 5,000 pictures with 5 references each
-    python benchmarks/captions.py speed --pictures 1000 --json
+    python benchmarks/captions.py                  speed: CIDEr, BLEU, ROUGE-L of 5,000 images with 5 references each
+    python benchmarks/captions.py speed --images 1000 --json
     python benchmarks/captions.py tokens           how often our words differ from the toolkit's, by kind, with examples
     python benchmarks/captions.py tokens --write tests/metrics/ptb_words.json
     python benchmarks/captions.py java             METEOR through us and through the toolkit
@@ -39,28 +39,28 @@ STORED = 140  # captions of each kind kept for the tests: all the marked and odd
 
 
 # ---------------------------------------------------------------------------------------------------------------- speed
-def made_up_set(pictures: int) -> tuple[dict[int, Words], dict[int, list[Words]]]:
+def made_up_set(images: int) -> tuple[dict[int, Words], dict[int, list[Words]]]:
     """Candidates and references with the lengths and the uneven word frequencies of real captions."""
     rng = np.random.default_rng(7)
     frequency = 1 / np.arange(1, VOCABULARY + 1)
     candidates, references = {}, {}
-    for picture in range(pictures):
+    for image in range(images):
         topic = rng.choice(VOCABULARY, 14, p=frequency / frequency.sum())
         drawn = [rng.choice(topic, max(6, round(rng.normal(10.5, 2.4)))) for _ in range(REFERENCES + 1)]
         captions = [[f"w{word}" for word in words] for words in drawn]
-        candidates[picture], references[picture] = captions[0], captions[1:]
+        candidates[image], references[image] = captions[0], captions[1:]
     return candidates, references
 
 
 def ours(metric: str, candidates: Mapping[int, Words], references: Mapping[int, list[Words]]) -> Callable[[], Any]:
     from verism.metrics.captions import bleu, bleu_counts, cider, count_ngrams, rouge_l
 
-    said, meant = list(candidates.values()), list(references.values())
+    answer, meant = list(candidates.values()), list(references.values())
     if metric == "cider":
-        return lambda: cider(count_ngrams(said, meant))
+        return lambda: cider(count_ngrams(answer, meant))
     if metric == "bleu":
-        return lambda: bleu(bleu_counts(count_ngrams(said, meant)))
-    return lambda: rouge_l(said, meant)
+        return lambda: bleu(bleu_counts(count_ngrams(answer, meant)))
+    return lambda: rouge_l(answer, meant)
 
 
 def theirs(metric: str, candidates: Mapping[int, Words], references: Mapping[int, list[Words]]) -> Callable[[], Any]:
@@ -68,20 +68,20 @@ def theirs(metric: str, candidates: Mapping[int, Words], references: Mapping[int
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
 
-    said = {key: [" ".join(words)] for key, words in candidates.items()}
+    answers = {key: [" ".join(words)] for key, words in candidates.items()}
     meant = {key: [" ".join(words) for words in several] for key, several in references.items()}
     scorer = {"cider": Cider, "bleu": Bleu, "rouge_l": Rouge}[metric]()
 
     def job() -> Any:
         with contextlib.redirect_stdout(io.StringIO()):
-            return np.transpose(scorer.compute_score(meant, said)[1])
+            return np.transpose(scorer.compute_score(meant, answers)[1])
 
     return job
 
 
 def one(options: argparse.Namespace) -> None:
     """Measure one program on one metric, in this process; the values go to a file."""
-    job = {"ours": ours, "theirs": theirs}[options.who](options.metric, *made_up_set(options.pictures))
+    job = {"ours": ours, "theirs": theirs}[options.who](options.metric, *made_up_set(options.images))
     before = peak_mib()
     seconds, values, peak = [], None, 0.0
     for _ in range(options.repeats):
@@ -95,20 +95,20 @@ def one(options: argparse.Namespace) -> None:
 def speed(options: argparse.Namespace) -> int:
     rows = []
     for metric in METRICS:
-        found = {}
+        results = {}
         for who in ("theirs", "ours"):
-            command = [sys.executable, __file__, "one", who, metric, str(options.pictures), str(options.repeats)]
-            found[who] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        difference = float(np.abs(np.subtract(found["ours"]["values"], found["theirs"]["values"])).max())
+            command = [sys.executable, __file__, "one", who, metric, str(options.images), str(options.repeats)]
+            results[who] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        difference = float(np.abs(np.subtract(results["ours"]["values"], results["theirs"]["values"])).max())
         rows.append(
             {
                 "metric": metric,
-                "pictures": options.pictures,
-                "ours_s": found["ours"]["seconds"],
-                "theirs_s": found["theirs"]["seconds"],
-                "times_faster": found["theirs"]["seconds"] / found["ours"]["seconds"],
-                "ours_mib": found["ours"]["mib"],
-                "theirs_mib": found["theirs"]["mib"],
+                "pictures": options.images,
+                "ours_s": results["ours"]["seconds"],
+                "theirs_s": results["theirs"]["seconds"],
+                "times_faster": results["theirs"]["seconds"] / results["ours"]["seconds"],
+                "ours_mib": results["ours"]["mib"],
+                "theirs_mib": results["theirs"]["mib"],
                 "largest_difference": difference,
             }
         )
@@ -129,7 +129,7 @@ def tokeniser_speed(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds for all captions; Java's with its start, as the toolkit pays it, where there is a Java."""
     from verism.metrics.captions import ptb_words
 
-    captions = list(plain_captions(random.Random(1), options.pictures * (REFERENCES + 1)))
+    captions = list(plain_captions(random.Random(1), options.images * (REFERENCES + 1)))
     start = time.perf_counter()
     for caption in captions:
         ptb_words(caption)
@@ -199,10 +199,10 @@ def entries(listed: str) -> list[str]:
 
 def plain_captions(rng: random.Random, count: int) -> Iterator[str]:
     """Captions as most are: words, commas and a full stop, or none."""
-    who, look, doing, thing, where = map(entries, (WHO, LOOK, DOING, THING, WHERE))
+    who, look, doing, item, where = map(entries, (WHO, LOOK, DOING, THING, WHERE))
     for _ in range(count):
         words = [rng.choice(["a", "the", "two", "some", "an", "one"]), rng.choice(look) * (rng.random() < 0.5)]
-        words += [rng.choice(who), rng.choice(doing), "a", rng.choice(look) * (rng.random() < 0.3), rng.choice(thing)]
+        words += [rng.choice(who), rng.choice(doing), "a", rng.choice(look) * (rng.random() < 0.3), rng.choice(item)]
         words += rng.choice([[], ["in", "the", rng.choice(where)], [", and", "a", rng.choice(who)]])
         text = " ".join(word for word in words if word).replace(" ,", ",")
         yield text[0].upper() + text[1:] + rng.choice([".", ".", ".", "", " .", ". "])
@@ -213,8 +213,8 @@ def inserted(rng: random.Random, listed: str, count: int) -> Iterator[str]:
     pieces = entries(listed)
     for number, caption in enumerate(plain_captions(rng, count)):
         piece, words = pieces[number % len(pieces)], caption.split(" ")
-        place = rng.choice([0, len(words) // 2, len(words) // 2, len(words)])
-        yield " ".join([*words[:place], piece, *words[place:]])
+        position = rng.choice([0, len(words) // 2, len(words) // 2, len(words)])
+        yield " ".join([*words[:position], piece, *words[position:]])
 
 
 def mistyped(rng: random.Random, count: int) -> Iterator[str]:
@@ -224,15 +224,15 @@ def mistyped(rng: random.Random, count: int) -> Iterator[str]:
     for number in range(count):
         letters = list(next(sources[number % 2]))
         for _ in range(rng.randint(1, 3)):
-            place, slip = rng.randrange(len(letters)), rng.choice(["insert", "replace", "remove", "repeat"])
+            position, slip = rng.randrange(len(letters)), rng.choice(["insert", "replace", "remove", "repeat"])
             if slip == "insert":
-                letters.insert(place, rng.choice(keys))
+                letters.insert(position, rng.choice(keys))
             elif slip == "repeat":
-                letters.insert(place, letters[place])
+                letters.insert(position, letters[position])
             elif slip == "replace":
-                letters[place] = rng.choice(keys)
+                letters[position] = rng.choice(keys)
             else:
-                del letters[place]
+                del letters[position]
         yield "".join(letters)
 
 
@@ -273,17 +273,17 @@ def tokens(options: argparse.Namespace) -> int:
     stored: list[list[Any]] = []
     for kind, captions in corpus(options.captions).items():
         wanted = java_words(captions)
-        found = [ptb_words(caption) for caption in captions]
-        wrong = [number for number in range(len(captions)) if wanted[number] != found[number]]
+        results = [ptb_words(caption) for caption in captions]
+        wrong = [number for number in range(len(captions)) if wanted[number] != results[number]]
         n_words = sum(map(len, wanted))
         edits: dict[tuple[str, str], int] = {}
         changed = 0
         for number in wrong:
-            matcher = SequenceMatcher(None, wanted[number], found[number], autojunk=False)
+            matcher = SequenceMatcher(None, wanted[number], results[number], autojunk=False)
             for what, i, j, k, m in matcher.get_opcodes():
                 if what != "equal":
                     changed += max(j - i, m - k)
-                    edit = (" ".join(wanted[number][i:j]), " ".join(found[number][k:m]))
+                    edit = (" ".join(wanted[number][i:j]), " ".join(results[number][k:m]))
                     edits[edit] = edits.get(edit, 0) + 1
         print(
             f"{kind:<7} {len(wrong)} of {len(captions)} captions differ ({100 * len(wrong) / len(captions):.2f} %), "
@@ -305,15 +305,13 @@ def java(options: argparse.Namespace) -> int:
 
     from verism.metrics.captions import meteor
 
-    candidates, references = made_up_set(options.pictures)
-    said = [" ".join(words) for words in candidates.values()]
+    candidates, references = made_up_set(options.images)
+    answers = [" ".join(words) for words in candidates.values()]
     meant = [[" ".join(words) for words in several] for several in references.values()]
-    corpus, single = Meteor().compute_score(dict(enumerate(meant)), {n: [text] for n, text in enumerate(said)})
-    ours_corpus, ours_single, _ = meteor(said, meant)
+    corpus, single = Meteor().compute_score(dict(enumerate(meant)), {n: [text] for n, text in enumerate(answers)})
+    ours_corpus, ours_single, _ = meteor(answers, meant)
     difference = max(abs(ours_corpus - corpus), float(np.abs(ours_single - single).max()))
-    print(
-        f"METEOR of {options.pictures} captions: {ours_corpus:.6f}; the toolkit: {corpus:.6f}; apart by {difference:g}"
-    )
+    print(f"METEOR of {options.images} captions: {ours_corpus:.6f}; the toolkit: {corpus:.6f}; apart by {difference:g}")
     return 0 if difference < 1e-6 else 1
 
 
@@ -321,7 +319,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     for_speed = commands.add_parser("speed", help="seconds and memory beside pycocoevalcap")
-    for_speed.add_argument("--pictures", type=int, default=5000)
+    for_speed.add_argument("--images", type=int, default=5000)
     for_speed.add_argument("--repeats", type=int, default=2, help="of either; the shortest time counts")
     for_speed.add_argument("--json", action="store_true")
     for_tokens = commands.add_parser("tokens", help="differences from the Java tokeniser")
@@ -329,11 +327,11 @@ def main() -> int:
     for_tokens.add_argument("--examples", type=int, default=40, help="kinds of difference to print")
     for_tokens.add_argument("--write", type=Path, help="store Java's words of some captions, for the tests")
     for_java = commands.add_parser("java", help="METEOR through us and through the toolkit")
-    for_java.add_argument("--pictures", type=int, default=50)
+    for_java.add_argument("--images", type=int, default=50)
     for_one = commands.add_parser("one", help="used by speed")
     for_one.add_argument("who", choices=["ours", "theirs"])
     for_one.add_argument("metric", choices=METRICS)
-    for_one.add_argument("pictures", type=int)
+    for_one.add_argument("images", type=int)
     for_one.add_argument("repeats", type=int)
     options = parser.parse_args(sys.argv[1:] or ["speed"])
     if options.command == "tokens":

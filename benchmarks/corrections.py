@@ -3,7 +3,7 @@
     python benchmarks/corrections.py                 2,000 simulated runs per row (about a minute)
     python benchmarks/corrections.py --runs 500
 
-120 prompts of four pictures whose chances differ by prompt (Beta, intraclass correlation 0.2); a judge looks at all of
+120 prompts of four images whose chances differ by prompt (Beta, intraclass correlation 0.2); a judge looks at all of
 them, people at a random part; a card of the judge has 300 other items of each class. "judge alone" is the interval of
 the judge's own rate, clustered by prompt. Widths are means, as ratios to that of people's answers alone.
 """
@@ -30,25 +30,25 @@ def one(rng: np.random.Generator, share: float, rates: tuple[float, float], labe
     seen = np.full(truth.size, math.nan)
     chosen = rng.choice(truth.size, labels, replace=False)
     seen[chosen] = truth.ravel()[chosen]
-    found = ppi_mean(judged.ravel(), seen, clusters=np.repeat(np.arange(PROMPTS), EACH), bounds=(0, 1))
+    result = ppi_mean(judged.ravel(), seen, clusters=np.repeat(np.arange(PROMPTS), EACH), bounds=(0, 1))
     means = judged.mean(axis=1)
     alone = 1.96 * means.std(ddof=1) / math.sqrt(PROMPTS)
-    told = [
-        found.low <= share <= found.high,
-        found.labels_only.low <= share <= found.labels_only.high,
+    collected = [
+        result.low <= share <= result.high,
+        result.labels_only.low <= share <= result.labels_only.high,
         abs(means.mean() - share) <= alone,
-        found.high - found.low,
-        found.labels_only.high - found.labels_only.low,
+        result.high - result.low,
+        result.labels_only.high - result.labels_only.low,
         math.nan,
         math.nan,
     ]
     if by_card and sum(rates) > 1.01:
         hits = (rng.binomial(CARD, rates[0]), rng.binomial(CARD, rates[1]))
         table = [[hits[1], CARD - hits[1]], [CARD - hits[0], hits[0]]]
-        said = np.stack([EACH - judged.sum(axis=1), judged.sum(axis=1)], axis=1)
-        card = adjusted_mean(None, table, [0, 1], observed_by_cluster=said)
-        told[5:] = [card.low <= share <= card.high, card.high - card.low]
-    return told
+        predicted = np.stack([EACH - judged.sum(axis=1), judged.sum(axis=1)], axis=1)
+        card = adjusted_mean(None, table, [0, 1], observed_by_cluster=predicted)
+        collected[5:] = [card.low <= share <= card.high, card.high - card.low]
+    return collected
 
 
 def main() -> None:
@@ -58,15 +58,15 @@ def main() -> None:
     heads = ("share", "found", "not claimed", "labels", "corrected", "labels alone", "judge alone", "by card")
     print("coverage of nominal 95 % intervals" + " " * 26 + "| width / labels alone")
     print(" ".join(f"{head:>12}" for head in heads) + " | corrected    by card")
-    for share, found, spared in JUDGES:
+    for share, result, spared in JUDGES:
         for labels in (40, 120, 240):
-            rng = np.random.default_rng([int(share * 100), int(found * 100), labels])
+            rng = np.random.default_rng([int(share * 100), int(result * 100), labels])
             rows = np.array(
-                [one(rng, share, (found, spared), labels, by_card=n < max(100, runs // 10)) for n in range(runs)],
+                [one(rng, share, (result, spared), labels, by_card=n < max(100, runs // 10)) for n in range(runs)],
                 dtype=float,
             )
             mean = [float(np.nanmean(c)) if not np.isnan(c).all() else math.nan for c in rows.T]
-            numbers = [share, found, spared, labels, mean[0], mean[1], mean[2], mean[5]]
+            numbers = [share, result, spared, labels, mean[0], mean[1], mean[2], mean[5]]
             print(
                 " ".join(f"{x:>12.3g}" for x in numbers) + f" | {mean[3] / mean[4]:>9.2f} {mean[6] / mean[4]:>10.2f}",
                 flush=True,

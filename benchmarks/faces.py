@@ -4,7 +4,7 @@
     python benchmarks/faces.py --portraits 50 --size 256 --seed 5 --json
 
 The portraits are those of `verism.simulator.portraits`: turned by up to 40 degrees, under varied light. ``found``: the
-share whose face a cascade finds from the front, by Monk tone; ``false``: other boxes per picture. ``skin``: the share
+share whose face a cascade finds from the front, by Monk tone; ``false``: other boxes per image. ``skin``: the share
 of a region's pixels that the renderer says are bare skin of the head, in the mean and in the worst of twenty.
 ``moved``: CIEDE2000 between the colours of a portrait and of a small JPEG of it, by the side of the face.
 """
@@ -27,7 +27,7 @@ from verism.judges.skin_tone.faces import Face, estimated_yaw
 from verism.judges.skin_tone.regions import PARTS, skin_region
 from verism.metrics.colour import ciede2000
 from verism.simulator.assets.heads import draw_face
-from verism.simulator.portraits import Portrait, draw_light, draw_shot, paint_portrait
+from verism.simulator.portraits import Portrait, draw_light, draw_shot, render_portrait
 from verism.simulator.wardrobe import dressed_person
 
 SIDES = (12, 16, 24, 32, 48)
@@ -54,7 +54,7 @@ def portraits(count: int, size: int, seed: int) -> list[tuple[Portrait, float]]:
         light, shot, shape = draw_light(rng), draw_shot(rng), draw_face(rng)
         worn = {name for name, share in (("hat", 0.08), ("glasses", 0.2)) if rng.random() < share}
         spec = dressed_person(rng, worn, skin_tone=number % 10 + 1, pose="relaxed")
-        made.append((paint_portrait(spec, shape, light, shot, size, seed=number), shot.yaw_deg))
+        made.append((render_portrait(spec, shape, light, shot, size, seed=number), shot.yaw_deg))
     return made
 
 
@@ -99,7 +99,7 @@ def skin(kind: str, pairs: Sequence[tuple[Portrait, Face]]) -> list[Line]:
 
 
 def moved(made: Sequence[Portrait]) -> list[Line]:
-    """How far the colour of a face moves when its picture is small and saved as JPEG."""
+    """How far the colour of a face moves when its image is small and saved as JPEG."""
     lines = []
     for side in SIDES:
         differences = []
@@ -131,14 +131,14 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
-    given = parser.parse_args()
-    drawn = portraits(given.portraits, given.size, given.seed)
+    value = parser.parse_args()
+    drawn = portraits(value.portraits, value.size, value.seed)
     made = [portrait for portrait, _ in drawn]
     lines: list[Line] = []
     boxes: list[tuple[Portrait, Face]] = []
     for passes in (PASSES[:1], PASSES[:2], PASSES):
-        told, on_face = found(made, passes)
-        lines += told
+        result, on_face = found(made, passes)
+        lines += result
         boxes = on_face  # of all passes in the end: the default
     lines += skin("true landmarks", [(p, Face(box=np.array(p.box), landmarks=p.landmarks)) for p in made])
     lines += skin("true box", [(p, Face(box=np.array(p.box))) for p in made])
@@ -146,7 +146,7 @@ def main() -> None:
     errors = [abs(estimated_yaw(p.landmarks) - yaw) for p, yaw in drawn]
     lines.append(Line("yaw", "mean error of the estimate, degrees", float(np.mean(errors)), len(errors)))
     lines += moved(made)
-    print(json.dumps([asdict(line) for line in lines], indent=1) if given.json else "\n".join(x.line() for x in lines))
+    print(json.dumps([asdict(line) for line in lines], indent=1) if value.json else "\n".join(x.line() for x in lines))
 
 
 if __name__ == "__main__":

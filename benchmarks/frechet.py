@@ -12,8 +12,8 @@ the general eigenvalues and a tenth of that of SciPy's matrix root, and has to a
 
 Routes take turns, so that a busy moment of the machine hits all of them. Beside the seconds of the clock stand those of
 the processors: they hold on a busy machine with one thread (``OMP_NUM_THREADS=1``). Peak memory is that of one call in
-a process of its own, beyond the two covariances it is given. ``moments`` is mean and covariance of N pictures from
-float32 features, in batches; ``few`` the whole distance of N pictures, fewer than features.
+a process of its own, beyond the two covariances it is given. ``moments`` is mean and covariance of N images from
+float32 features, in batches; ``few`` the whole distance of N images, fewer than features.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def with_scipy(mean_a: Floats, cov_a: Floats, mean_b: Floats, cov_b: Floats) -> 
 def with_torch_fidelity(mean_a: Floats, cov_a: Floats, mean_b: Floats, cov_b: Floats) -> float:
     from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_statistics_to_metric
 
-    told = fid_statistics_to_metric({"mu": mean_a, "sigma": cov_a}, {"mu": mean_b, "sigma": cov_b}, False)
-    return float(told[KEY_METRIC_FID])
+    result = fid_statistics_to_metric({"mu": mean_a, "sigma": cov_a}, {"mu": mean_b, "sigma": cov_b}, False)
+    return float(result[KEY_METRIC_FID])
 
 
 def with_torchmetrics(mean_a: Floats, cov_a: Floats, mean_b: Floats, cov_b: Floats) -> float:
@@ -123,14 +123,14 @@ def features(n: int, dim: int, seed: int) -> NDArray[np.float32]:
     """Rectified mixtures of a few hundred hidden numbers and noise, whose weights are a little different for each seed.
 
     Covariances of such features have full rank, a few large directions, and do not commute: where they do, general
-    eigenvalues come several times as fast as they ever do for pictures.
+    eigenvalues come several times as fast as they ever do for images.
     """
     rng = np.random.default_rng(seed)
     hidden = max(1, dim // 8)
     falling = np.logspace(0.6, -1.4, hidden, dtype=np.float32)[:, None] / 16
     shared = np.random.default_rng(1).standard_normal((hidden, dim), dtype=np.float32)
-    own = rng.standard_normal((hidden, dim), dtype=np.float32)
-    mixed = rng.standard_normal((n, hidden), dtype=np.float32) @ ((shared + 0.3 * own) * falling)
+    subset = rng.standard_normal((hidden, dim), dtype=np.float32)
+    mixed = rng.standard_normal((n, hidden), dtype=np.float32) @ ((shared + 0.3 * subset) * falling)
     mixed += 0.3 * rng.standard_normal((n, dim), dtype=np.float32) - np.float32(0.2)
     return np.maximum(mixed, 0, out=mixed)
 
@@ -145,19 +145,19 @@ def peak_memory(route: str, folder: Path) -> float:
 def _child(route: str, folder: Path) -> None:
     if route in ("torch-fidelity", "torchmetrics"):
         _stub_torchvision()
-    given = [np.load(folder / f"{name}.npy") for name in ("mean_a", "cov_a", "mean_b", "cov_b")]
-    small = [part[:16] if part.ndim == 1 else part[:16, :16].copy() for part in given]
+    values = [np.load(folder / f"{name}.npy") for name in ("mean_a", "cov_a", "mean_b", "cov_b")]
+    small = [part[:16] if part.ndim == 1 else part[:16, :16].copy() for part in values]
     ROUTES[route](*small)  # libraries are loaded before the measurement
     before = peak_mib()
-    ROUTES[route](*given)
+    ROUTES[route](*values)
     print(peak_mib() - before)
 
 
-def benchmark_routes(dim: int, pictures: int, repeats: int, wanted: Sequence[str]) -> Iterator[Measured]:
-    given: list[Floats] = []
+def benchmark_routes(dim: int, images: int, repeats: int, wanted: Sequence[str]) -> Iterator[Measured]:
+    present: list[Floats] = []
     for seed in (2, 3):
-        moments = FeatureMoments.of(features(pictures, dim, seed))
-        given += [moments.mean, moments.covariance]
+        moments = FeatureMoments.of(features(images, dim, seed))
+        present += [moments.mean, moments.covariance]
     usable, missing = importable()
     usable = [name for name in usable if name == "ours" or name in wanted]
     times, processor = dict.fromkeys(usable, math.inf), dict.fromkeys(usable, math.inf)
@@ -167,7 +167,7 @@ def benchmark_routes(dim: int, pictures: int, repeats: int, wanted: Sequence[str
     for _ in range(repeats):
         for name in usable:
             start, worked = time.perf_counter(), time.process_time()
-            values[name] = ROUTES[name](*given)
+            values[name] = ROUTES[name](*present)
             times[name] = min(times[name], time.perf_counter() - start)
             processor[name] = min(processor[name], time.process_time() - worked)
     for name in usable:
@@ -185,7 +185,7 @@ def benchmark_routes(dim: int, pictures: int, repeats: int, wanted: Sequence[str
     for name in missing:
         yield Measured("time", name, math.nan, "s", math.nan, "cannot be imported here")
     with tempfile.TemporaryDirectory() as folder:
-        for name, part in zip(("mean_a", "cov_a", "mean_b", "cov_b"), given, strict=True):
+        for name, part in zip(("mean_a", "cov_a", "mean_b", "cov_b"), present, strict=True):
             np.save(Path(folder) / f"{name}.npy", part)
         ours = peak_memory("ours", Path(folder))
         for name in usable:
@@ -212,7 +212,7 @@ def benchmark_growth(dim: int, sizes: Sequence[int]) -> Iterator[Measured]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dim", type=int, default=2048, help="features")
-    parser.add_argument("--pictures", type=int, default=10_000, help="of each side")
+    parser.add_argument("--images", type=int, default=10_000, help="of each side")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--route", dest="routes", action="append", choices=list(ROUTES), help="only these, and ours")
     parser.add_argument("--growth", type=int, nargs="*", default=[5000, 10_000, 20_000, 40_000])
@@ -225,7 +225,7 @@ def main() -> int:
         return 0
     lines = []
     for line in itertools.chain(
-        benchmark_routes(options.dim, options.pictures, options.repeats, options.routes or list(ROUTES)),
+        benchmark_routes(options.dim, options.images, options.repeats, options.routes or list(ROUTES)),
         benchmark_growth(options.dim, options.growth) if options.growth else (),
     ):
         lines.append(line)

@@ -4,8 +4,8 @@
     python benchmarks/generation.py --model ID_OR_FOLDER --dtype auto --size 512 --steps 25
 
 Three jobs take turns over the same requests in the same batches: ``bare`` calls the diffusers pipeline in a loop and
-drops the pictures; ``generator`` asks verism's generator and drops them; ``run`` is a whole ``run_pictures`` without
-judges: pictures made, encoded as PNG, hashed and stored, tables written. ``run`` may take 5 % more than ``bare``.
+drops the images; ``generator`` asks verism's generator and drops them; ``run`` is a whole ``run_images`` without
+judges: images made, encoded as PNG, hashed and stored, tables written. ``run`` may take 5 % more than ``bare``.
 
 Seconds are of the clock. Beside them stand the processor seconds of all threads: they hold on a busy machine too, count
 what ``run`` does on other threads while the model works, and mean little where a GPU does the work.
@@ -40,13 +40,13 @@ class Measured:
     clock: str
     minimum_s: float
     median_s: float
-    pictures: int
+    images: int
     ratio_of_minima: float
     ratio_of_medians: float
     note: str = ""
 
     def line(self) -> str:
-        each = 1000 * self.minimum_s / self.pictures
+        each = 1000 * self.minimum_s / self.images
         return (
             f"{self.clock:<10} {self.job:<10} min {self.minimum_s:>8.3f} s  median {self.median_s:>8.3f} s  "
             f"{each:>7.1f} ms/picture   x {self.ratio_of_minima:.3f} (min)  x {self.ratio_of_medians:.3f} (median)  "
@@ -55,7 +55,7 @@ class Measured:
 
 
 def small_model(folder: Path) -> None:
-    """Save a Stable Diffusion of about 10 million random weights: a tenth of a second a picture and more on a core."""
+    """Save a Stable Diffusion of about 10 million random weights: a tenth of a second an image and more on a core."""
     import torch
     from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
@@ -99,10 +99,10 @@ def bare_job(
     import torch
     from diffusers import AutoPipelineForText2Image
 
-    told = generator.describe()
+    result = generator.describe()
     pipeline = AutoPipelineForText2Image.from_pretrained(
-        options.model, revision=told.get("commit"), dtype=getattr(torch, told["dtype"])
-    ).to(told["device"])
+        options.model, revision=result.get("commit"), dtype=getattr(torch, result["dtype"])
+    ).to(result["device"])
     pipeline.set_progress_bar_config(disable=True)
     batch = options.batch_size
 
@@ -123,10 +123,10 @@ def bare_job(
 def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     from verism.generators.diffusers_pipeline import DiffusersGenerator, Loading, Sampling
     from verism.manifest import RunSettings
-    from verism.pipeline.local import run_pictures
+    from verism.pipeline.local import run_images
     from verism.store import Run
 
-    requests = make_requests(options.pictures)
+    requests = make_requests(options.images)
     generator = DiffusersGenerator(
         options.model,
         loading=Loading(dtype=options.dtype),
@@ -137,7 +137,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
     numbers = iter(range(10**6))
 
     def run() -> None:
-        run_pictures(Run.start(folder / f"run-{next(numbers)}", RunSettings(suite="speed")), requests, generator, [])
+        run_images(Run.start(folder / f"run-{next(numbers)}", RunSettings(suite="speed")), requests, generator, [])
 
     def alone() -> None:
         for result in generator.generate(requests):
@@ -171,7 +171,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Measured]:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a hub's id or a folder; a small model with random weights")
-    parser.add_argument("--pictures", type=int, default=16, help="per job and repetition (%(default)s)")
+    parser.add_argument("--images", type=int, default=16, help="per job and repetition (%(default)s)")
     parser.add_argument("--batch-size", type=int, default=4, help="(%(default)s)")
     parser.add_argument("--steps", type=int, default=4, help="(%(default)s)")
     parser.add_argument("--size", type=int, default=128, help="width and height in pixels (%(default)s)")
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, help="of torch on the processor")
     parser.add_argument("--json", action="store_true", help="JSON instead of lines")
     options = parser.parse_args(argv)
-    if min(options.pictures, options.batch_size, options.steps, options.repeats) < 1:
+    if min(options.images, options.batch_size, options.steps, options.repeats) < 1:
         parser.error("--pictures, --batch-size, --steps and --repeats must be at least 1")
     import torch
 

@@ -1,9 +1,9 @@
 """Do the geography indicators find a planted disparity, and none where there is none? A world whose truth is known.
 
-The simulator paints a world of three regions: every region has environments of its own, and every picture of a region
-shows one object before one of them. "Real" pictures are drawn from that world. Then four models are held against it:
+The simulator paints a world of three regions: every region has environments of its own, and every image of a region
+shows one object before one of them. "Real" images are drawn from that world. Then four models are held against it:
 
-* ``fair``: draws from the very same world, other pictures;
+* ``fair``: draws from the very same world, other images;
 * ``stereotype``: the same, but shows the South only ever before one of its five environments (less diverse);
 * ``foreign``: the same, but shows the South before the North's environments (not realistic for the South);
 * ``both``: both at once.
@@ -32,7 +32,7 @@ import verism
 from verism.errors import VerismError
 from verism.imaging import encode_png
 from verism.records import Scene, SceneObject, Score
-from verism.registry import Context, make_painter
+from verism.registry import Context, make_renderer
 
 OBJECTS = ("dog", "chair", "bicycle", "suitcase")
 REGIONS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ MODELS = ("fair", "stereotype", "foreign", "both")
 
 @dataclass(frozen=True)
 class Cell:
-    """Pictures of one object in one region, before these environments in turn."""
+    """Images of one object in one region, before these environments in turn."""
 
     maker: str
     region: str
@@ -56,11 +56,11 @@ class Cell:
 
 def environments_of(model: str, region: str) -> Sequence[str]:
     """Before which environments a model shows a region."""
-    own = REGIONS[region]
+    subset = REGIONS[region]
     if region != PLANTED or model in ("real", "fair"):
-        return own
+        return subset
     if model == "stereotype":
-        return own[:1]
+        return subset[:1]
     other = REGIONS["North"]
     return other if model == "foreign" else other[:1]
 
@@ -81,17 +81,17 @@ def scenes_of(cell: Cell, count: int, shapes: Mapping[str, str]) -> Iterator[Sce
 
 
 def paint(folder: Path, scenes: Sequence[Scene], size: int) -> dict[str, Path]:
-    """Pictures of scenes by id; those that are there already are kept."""
+    """Images of scenes by id; those that are there already are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {scene.scene_id: folder / f"{scene.scene_id}.png" for scene in scenes}
     todo = [scene for scene in scenes if not files[scene.scene_id].exists()]
-    painter = make_painter(Context(size=size, processes=os.cpu_count() or 1))
-    for number, (scene, painted) in enumerate(zip(todo, painter.paint_all(todo), strict=True), start=1):
-        if isinstance(painted, VerismError):
-            print(f"left out: {painted}", file=sys.stderr)
+    renderer = make_renderer(Context(size=size, processes=os.cpu_count() or 1))
+    for number, (scene, rendered) in enumerate(zip(todo, renderer.render_all(todo), strict=True), start=1):
+        if isinstance(rendered, VerismError):
+            print(f"left out: {rendered}", file=sys.stderr)
             continue
         temporary = files[scene.scene_id].with_suffix(".tmp")
-        temporary.write_bytes(encode_png(painted.pixels))
+        temporary.write_bytes(encode_png(rendered.pixels))
         temporary.replace(files[scene.scene_id])
         if number % 100 == 0:
             print(f"painted {number:,}/{len(todo):,}", file=sys.stderr)
@@ -102,7 +102,7 @@ def write_manifest(path: Path, rows: Sequence[tuple[Path, str, str]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(("file_path", "object", "region"))
-        table.writerows((str(picture.absolute()), label, region) for picture, label, region in rows)
+        table.writerows((str(image.absolute()), label, region) for image, label, region in rows)
 
 
 def build(out: Path, per_cell: int, size: int, objects: Sequence[str]) -> dict[str, Path]:
@@ -113,7 +113,7 @@ def build(out: Path, per_cell: int, size: int, objects: Sequence[str]) -> dict[s
     cells: dict[tuple[str, str, str], list[Scene]] = {}
     for maker in ("real", *MODELS):
         for region in REGIONS:
-            # A model that differs in one region alone shares the pictures of the others with the fair one.
+            # A model that differs in one region alone shares the images of the others with the fair one.
             shared = maker if maker == "real" or region == PLANTED else "fair"
             for label in objects:
                 cell = Cell(shared, region, label, environments_of(maker, region))
@@ -137,13 +137,13 @@ def build(out: Path, per_cell: int, size: int, objects: Sequence[str]) -> dict[s
 
 def numbers(scores: Sequence[Score], model: str) -> dict[str, Any]:
     """What the report of a run says of the regions, as plain numbers."""
-    found: dict[str, Any] = {"model": model}
+    results: dict[str, Any] = {"model": model}
     for score in scores:
         if score.protocol != "corrected" or score.group.get("family") != "region" or "object" in score.group:
             continue
         key = "/".join([score.metric, *[str(v) for k, v in score.group.items() if k != "family"]])
-        found[key] = [score.value, score.ci_low, score.ci_high]
-    return found
+        results[key] = [score.value, score.ci_low, score.ci_high]
+    return results
 
 
 def expected(model: str) -> dict[str, bool]:
@@ -161,34 +161,34 @@ def verdicts(result: Mapping[str, Any]) -> Iterator[tuple[str, bool, bool]]:
     for measure, planted in expected(result["model"]).items():
         p_value = result[f"{measure}_gap_p_value"][0]
         values = {region: result[f"{measure}/{region}"][0] for region in REGIONS}
-        found = p_value < 0.01
-        yield measure, found and min(values, key=lambda region: values[region]) == PLANTED, planted
-        if found and not planted:
+        found_value = p_value < 0.01
+        yield measure, found_value and min(values, key=lambda region: values[region]) == PLANTED, planted
+        if found_value and not planted:
             yield f"{measure} elsewhere", True, False
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, required=True)
-    options.add_argument("--per-cell", type=int, default=30, help="pictures of each object in each region")
+    options.add_argument("--per-cell", type=int, default=30, help="images of each object in each region")
     options.add_argument("--size", type=int, default=128, help="pixels")
     options.add_argument("--features", default="builtin")
     options.add_argument("--json", action="store_true")
-    given = options.parse_args()
-    manifests = build(given.out, given.per_cell, given.size, OBJECTS)
+    supplied = options.parse_args()
+    manifests = build(supplied.out, supplied.per_cell, supplied.size, OBJECTS)
     results = []
     for model in MODELS:
         run = verism.evaluate(
             "geography",
             images=manifests[model],
             reference=manifests["real"],
-            features=given.features,
-            out=given.out / f"run-{model}",
-            cache=given.out / "vectors",
+            features=supplied.features,
+            out=supplied.out / f"run-{model}",
+            cache=supplied.out / "vectors",
         )
         results.append(numbers(run.scores(), model))
     checks = [(r["model"], *check) for r in results for check in verdicts(r)]
-    if given.json:
+    if supplied.json:
         print(json.dumps({"models": results, "checks": checks}, indent=1))
     else:
         for result in results:
@@ -198,10 +198,10 @@ def main() -> int:
                     value, low, high = result[f"{measure}/{region}"]
                     print(f"  {measure:<10} {region:<6} {value:6.3f}  [{low:.3f}, {high:.3f}]")
                 print(f"  {measure:<10} all regions alike: p = {result[f'{measure}_gap_p_value'][0]:.4f}")
-        for model, measure, found, planted in checks:
-            words = f"{'planted' if planted else 'not planted'}, {'found' if found else 'not found'}"
-            print(f"{model:<11} {measure:<22} {words}{'' if found == planted else '   WRONG'}")
-    return int(any(found != planted for *_, found, planted in checks))
+        for model, measure, entry, planted in checks:
+            words = f"{'planted' if planted else 'not planted'}, {'found' if entry else 'not found'}"
+            print(f"{model:<11} {measure:<22} {words}{'' if entry == planted else '   WRONG'}")
+    return int(any(entry != planted for *_, entry, planted in checks))
 
 
 if __name__ == "__main__":

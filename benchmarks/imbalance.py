@@ -1,13 +1,13 @@
-"""Imbalance at few pictures a prompt: estimators of the mean MAD, and how often 95 % intervals hold the truth.
+"""Imbalance at few images a prompt: estimators of the mean MAD, and how often 95 % intervals hold the truth.
 
     python benchmarks/imbalance.py                     everything below (about three minutes)
     python benchmarks/imbalance.py --part prompts      estimators and intervals of the mean over prompts
-    python benchmarks/imbalance.py --part pooled       of all pictures together
+    python benchmarks/imbalance.py --part pooled       of all images together
     python benchmarks/imbalance.py --part judge        shares, means and two-class MADs adjusted for the judge's error
     python benchmarks/imbalance.py --part means        intervals of a mean tone over few professions
     python benchmarks/imbalance.py --runs 400          more runs (default 200; a quarter of it for ten classes)
 
-Prompts have nine pictures: 84 prompts and two classes, or 252 prompts and ten, unless the table says otherwise. "miss
+Prompts have nine images: 84 prompts and two classes, or 252 prompts and ten, unless the table says otherwise. "miss
 low" is the share of runs in which the interval lies above the truth, "miss high" in which it lies below; both should
 be 2.5 %, where the truth is 0 only "miss low" can happen and should be 5 % at most.
 """
@@ -93,8 +93,8 @@ def beta_mixture(c: np.ndarray) -> float:
             return -float((seen * (betaln(x + a, N - x + b) - betaln(a, b))).sum())
 
         starts = [np.log([s * t, s * (1 - t)]) for s in (2, 50)]
-        found = (minimize(loss, s, method="Nelder-Mead", options={"maxiter": 120}) for s in starts)
-        a, b = np.exp(np.clip(min(found, key=lambda r: r.fun).x, -6, 8))
+        result = (minimize(loss, s, method="Nelder-Mead", options={"maxiter": 120}) for s in starts)
+        a, b = np.exp(np.clip(min(result, key=lambda r: r.fun).x, -6, 8))
         mean = a / (a + b)
         total.append(2 * t * beta.cdf(t, a, b) - t + mean - 2 * mean * beta.cdf(t, a + 1, b))
     return float(np.mean(total))
@@ -106,16 +106,16 @@ OTHERS = {"mixture": unshrunk, "subtracted": subtracted, "beta": beta_mixture}
 # ------------------------------------------------------------------------------------------------------------ the parts
 def over_prompts(runs: int) -> None:
     for k, prompts, n_runs in ((2, 84, runs), (10, 252, max(1, runs // 4))):
-        print(f"\nmean over {prompts} prompts x {N} pictures, {k} classes, {n_runs} runs: mean estimate (RMSE)")
+        print(f"\nmean over {prompts} prompts x {N} images, {k} classes, {n_runs} runs: mean estimate (RMSE)")
         names = ["plain", *OTHERS, "debiased"]
         print(f"{'true shares':<28} {'truth':>6} " + " ".join(f"{n:>15}" for n in names) + "   miss low high  width")
         for name in WORLDS:
             rng, goal, rows, missed = np.random.default_rng(1), truth(name, k), [], []
             for _ in range(n_runs):
                 c = rng.multinomial(N, world(name, rng, prompts, k))
-                told = prompt_mad(c, n_resamples=100)
-                rows.append([told.value, *(other(c) for other in OTHERS.values()), told.debiased])
-                low, high = told.debiased_low, told.debiased_high
+                result = prompt_mad(c, n_resamples=100)
+                rows.append([result.value, *(other(c) for other in OTHERS.values()), result.debiased])
+                low, high = result.debiased_low, result.debiased_high
                 missed.append((low > goal + SLACK, high < goal - SLACK, high - low))
             table = np.array(rows)
             error = np.sqrt(np.mean((table - goal) ** 2, axis=0))
@@ -125,7 +125,7 @@ def over_prompts(runs: int) -> None:
 
 
 def together(runs: int) -> None:
-    print(f"\nall pictures together, {runs} runs")
+    print(f"\nall images together, {runs} runs")
     print(f"{'true shares':<44} {'truth':>6}  miss low  high  width")
     for k, prompts in ((2, 84), (10, 252)):
         uniform = np.full(k, 1 / k)
@@ -139,8 +139,8 @@ def together(runs: int) -> None:
             goal, rng, missed = float(np.abs(mean - 1 / k).mean()), np.random.default_rng(2), []
             for _ in range(runs):
                 shares = np.tile(mean, (prompts, 1)) if spread is None else rng.dirichlet(mean * spread, prompts)
-                told = pooled_mad(rng.multinomial(N, shares), n_resamples=500)
-                missed.append((told.low > goal + SLACK, told.high < goal - SLACK, told.high - told.low))
+                result = pooled_mad(rng.multinomial(N, shares), n_resamples=500)
+                missed.append((result.low > goal + SLACK, result.high < goal - SLACK, result.high - result.low))
             low, high, width = np.mean(missed, axis=0)
             print(f"K={k:<3} {name:<39} {goal:6.4f}  {low:8.3f} {high:.3f} {width:6.4f}", flush=True)
 
@@ -153,8 +153,8 @@ FEW = np.array([0, 3, 0, 5, 0, 2, 0, 0, 0, 0]) / 10
 BELL = np.array([3, 5, 10, 20, 30, 20, 6, 3, 2, 1]) / 100
 EVEN = np.full(10, 0.1)
 FOUND = np.array([0.83, 0.95, 0.95, 0.92, 0.92, 0.90, 0.70, 0.63, 0.58, 0.42])  # faces that are found, by tone
-# Name, true shares, items of a class on the card, prompts, pictures of a prompt, spread of prompts, what is usable.
-# Spread: None, all alike; 0, all pictures of a prompt are of one class; else of a Dirichlet distribution.
+# Name, true shares, items of a class on the card, prompts, images of a prompt, spread of prompts, what is usable.
+# Spread: None, all alike; 0, all images of a prompt are of one class; else of a Dirichlet distribution.
 JUDGED = [
     ("0.5, 0.5", np.array([0.5, 0.5]), 100, 84, 9, None, None),
     ("0.5, 0.5, prompts differ", np.array([0.5, 0.5]), 100, 84, 9, 2.0, None),
@@ -181,10 +181,10 @@ JUDGED = [
 
 def one_judged(rng: np.random.Generator, case: tuple) -> tuple[FittedShares, np.ndarray]:
     """Shares fitted to a run and a card, both drawn; and the true shares."""
-    _, shares, items, prompts, pictures, spread, usable = case
+    _, shares, items, prompts, images, spread, usable = case
     k = len(shares)
-    found = np.ones(k) if usable is None else usable
-    rates = np.column_stack([(TWO if k == 2 else BLURRED) * found[:, None], 1 - found])
+    result = np.ones(k) if usable is None else usable
+    rates = np.column_stack([(TWO if k == 2 else BLURRED) * result[:, None], 1 - result])
     while True:
         card = np.stack([rng.multinomial(items, row) for row in rates])
         if card[:, :-1].sum(axis=1).all():
@@ -193,9 +193,9 @@ def one_judged(rng: np.random.Generator, case: tuple) -> tuple[FittedShares, np.
         each = np.eye(k)[rng.choice(k, prompts, p=shares)]
     else:
         each = np.tile(shares, (prompts, 1)) if spread is None else rng.dirichlet(shares * spread, prompts)
-    said = rng.multinomial(pictures, each @ rates)[:, :-1]
+    answer = rng.multinomial(images, each @ rates)[:, :-1]
     lost = card[:, -1] if usable is not None else None
-    return fit_shares(None, card[:, :-1], observed_by_cluster=said, unusable=lost), shares
+    return fit_shares(None, card[:, :-1], observed_by_cluster=answer, unusable=lost), shares
 
 
 def adjusted(runs: int) -> None:
@@ -217,12 +217,12 @@ def adjusted(runs: int) -> None:
                 d = fitted.mad()
                 deviation = float(d.low - SLACK <= abs(shares[0] - 0.5) <= d.high + SLACK)
             absent = at[~there].mean() if not there.all() else math.nan
-            own = m.low - SLACK <= middle <= m.high + SLACK
-            rows.append([*at[there], (s.high - s.low)[there].mean(), absent, own, m.high - m.low, deviation])
+            mask = m.low - SLACK <= middle <= m.high + SLACK
+            rows.append([*at[there], (s.high - s.low)[there].mean(), absent, mask, m.high - m.low, deviation])
         *each, width, absent, mean, mean_width, pooled = np.mean(rows, axis=0)
-        name, _, items, prompts, pictures, *_ = case
+        name, _, items, prompts, images, *_ = case
         print(
-            f"{name:<34} {items:>5} {f'{prompts}x{pictures}':>8} {n_runs:>4} {np.mean(each):>6.3f} {min(each):>5.3f} "
+            f"{name:<34} {items:>5} {f'{prompts}x{images}':>8} {n_runs:>4} {np.mean(each):>6.3f} {min(each):>5.3f} "
             f"{width:>5.3f} {absent:>6.3f} {mean:>5.3f} {mean_width:>5.3f} {pooled:>5.3f} "
             f"{(time.process_time() - start) / n_runs:>6.2f}",
             flush=True,
@@ -233,16 +233,16 @@ def adjusted(runs: int) -> None:
         rng, goal, rows = np.random.default_rng(4), truth(name, 2), []
         for _ in range(runs // 2):
             seen = np.stack([rng.multinomial(100, row) for row in TWO])
-            said = rng.multinomial(N, world(name, rng, 84, 2) @ TWO)
-            plain, told = prompt_mad(said, n_resamples=100), adjusted_prompt_mad(said, seen)
-            missed = told.low > goal + SLACK, told.high < goal - SLACK
-            rows.append((plain.value, plain.debiased, told.value, *missed, told.high - told.low))
+            answer = rng.multinomial(N, world(name, rng, 84, 2) @ TWO)
+            plain, result = prompt_mad(answer, n_resamples=100), adjusted_prompt_mad(answer, seen)
+            missed = result.low > goal + SLACK, result.high < goal - SLACK
+            rows.append((plain.value, plain.debiased, result.value, *missed, result.high - result.low))
         a, b, c, low, high, width = np.mean(rows, axis=0)
         print(f"{name:<28} {goal:6.4f} {a:9.4f} {b:9.4f} {c:9.4f}  {low:8.3f} {high:.3f} {width:6.4f}", flush=True)
 
 
 def means(runs: int) -> None:
-    """Mean tone of nine pictures of each of some professions: Student's t over professions, and BCa."""
+    """Mean tone of nine images of each of some professions: Student's t over professions, and BCa."""
     light = np.array([0, 3, 3, 2, 1, 1, 0, 0, 0, 0]) / 10
     mixed = np.array([0, 2, 2, 2, 2, 1, 1, 0, 0, 0]) / 10
     odd = np.array([9, 1, 0, 0, 0, 0, 0, 0, 0, 0]) / 10

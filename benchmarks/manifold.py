@@ -98,12 +98,12 @@ def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, 
         for job in jobs:
             command = [sys.executable, __file__, "--job", job, "--points", str(points)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            found = json.loads(done.stdout)
-            old = best.setdefault(job, found)
+            parsed = json.loads(done.stdout)
+            old = best.setdefault(job, parsed)
             best[job] = {
-                **found,
-                "seconds": min(old["seconds"], found["seconds"]),
-                "mib": min(old["mib"], found["mib"]),
+                **parsed,
+                "seconds": min(old["seconds"], parsed["seconds"]),
+                "mib": min(old["mib"], parsed["mib"]),
             }
     return best
 
@@ -119,18 +119,18 @@ def verdict(ratio: float, limit: float, at_least: bool) -> str:
 
 def compare(points: int, repeats: int, alone: bool) -> None:
     jobs = ["product", "two", "four"] + ([] if alone else ["package"])
-    found = in_turns(jobs, points, repeats)
-    times = {job: float(found[job]["seconds"]) for job in jobs}
+    result = in_turns(jobs, points, repeats)
+    times = {job: float(result[job]["seconds"]) for job in jobs}
     print(f"{points:,} real, {points:,} generated points, D = {DIM}, k = {K}, {os.cpu_count()} cores")
-    print(line("matrix product alone, float32", found["product"]))
+    print(line("matrix product alone, float32", result["product"]))
     note = "product x " + verdict(times["two"] / times["product"], LIMITS["product"], at_least=False)
-    print(line("precision and coverage, radii at hand", found["two"], note))
-    print(line("all four", found["four"], f"product x {times['four'] / times['product']:.2f}"))
-    print("values", found["four"]["result"])
+    print(line("precision and coverage, radii at hand", result["two"], note))
+    print(line("all four", result["four"], f"product x {times['four'] / times['product']:.2f}"))
+    print("values", result["four"]["result"])
     if not alone:
-        memory = float(found["package"]["mib"]) / max(float(found["two"]["mib"]), float(found["four"]["mib"]))
-        print(line("prdc package", found["package"]))
-        print("values", found["package"]["result"])
+        memory = float(result["package"]["mib"]) / max(float(result["two"]["mib"]), float(result["four"]["mib"]))
+        print(line("prdc package", result["package"]))
+        print("values", result["package"]["result"])
         two, four = (times["package"] / times[job] for job in ("two", "four"))
         print("speed-up, precision and coverage:", verdict(two, LIMITS["precision+coverage"], at_least=True))
         print("speed-up, all four:", verdict(four, LIMITS["all four"], at_least=True))

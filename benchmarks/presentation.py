@@ -5,7 +5,7 @@
     python benchmarks/presentation.py --intervals       how often 95 % intervals hold the planted values (minutes)
 
 Embeddings are synthetic, as wide as those of CLIP ViT-L/14: a sentence is a person, a context and an attribute;
-pictures lie apart from sentences, show the same contents weaker, in a direction somewhat different, and much else.
+images lie apart from sentences, show the same contents weaker, in a direction somewhat different, and much else.
 Seconds are of processor time, as other work on the machine does not count then; read their ratios. Needs scikit-learn.
 """
 
@@ -28,11 +28,11 @@ from verism.metrics.presentation import (
     vector_with_intervals,
 )
 
-WIDTH, ATTRIBUTES, CONTEXTS, PICTURES = 768, 15, 16, 5
+WIDTH, ATTRIBUTES, CONTEXTS, IMAGES = 768, 15, 16, 5
 LIMITS = {"one fit for all groups": 1.7, "corrected": 10.0}
 WORLDS = {
     "as above": {},
-    "noisier pictures": {"noise": 1.2},
+    "noisier images": {"noise": 1.2},
     "attributes shown otherwise": {"turned": 1.0},
     "noisier sentences": {"sentence_noise": 0.6},
     "weaker contents": {"gain": 0.3},
@@ -42,7 +42,7 @@ WORLDS = {
 class World(NamedTuple):
     positives: np.ndarray  # (A, 48, D)
     negatives: np.ndarray  # (48, D)
-    pictures: np.ndarray  # (2 * 80, D), first group first
+    images: np.ndarray  # (2 * 80, D), first group first
     labels: np.ndarray  # (2 * 80, A)
     queries: np.ndarray  # (A, D)
     reference: np.ndarray  # (D,)
@@ -59,23 +59,23 @@ def world(
     clothes, attributes = random() * 0.3, random(ATTRIBUTES) * 0.6
     attributes = attributes + clothes
     contexts, people = random(CONTEXTS) * 0.9, random(3) * 0.5
-    of_texts, of_pictures = random() * 1.5, random() * 1.5
+    of_texts, of_images = random() * 1.5, random() * 1.5
     negatives = of_texts + contexts[:, None] + people + sentence_noise * random(CONTEXTS, 3)
     positives = of_texts + contexts[:, None] + people + attributes[:, None, None]
     positives = positives + sentence_noise * random(ATTRIBUTES, CONTEXTS, 3)
     shown = attributes + turned * 0.6 * random(ATTRIBUTES)
     planted = rng.permutation(np.concatenate([np.linspace(-0.4, 0.4, 11), np.zeros(4)]))
     base = rng.uniform(0.2, 0.5, ATTRIBUTES)
-    pictures, labels = [], []
+    images, labels = [], []
     for group, sign in enumerate((1, -1)):
-        label = rng.random((CONTEXTS, PICTURES, ATTRIBUTES)) < np.clip(base + sign * planted / 2, 0, 1)
+        label = rng.random((CONTEXTS, IMAGES, ATTRIBUTES)) < np.clip(base + sign * planted / 2, 0, 1)
         contents = 0.7 * contexts[:, None] + people[group] + label @ shown / 1.5
-        pictures.append((of_pictures + gain * contents + noise * random(CONTEXTS, PICTURES)).reshape(-1, WIDTH))
+        images.append((of_images + gain * contents + noise * random(CONTEXTS, IMAGES)).reshape(-1, WIDTH))
         labels.append(label.reshape(-1, ATTRIBUTES))
     return World(
         positives=positives.reshape(ATTRIBUTES, -1, WIDTH),
         negatives=negatives.reshape(-1, WIDTH),
-        pictures=np.concatenate(pictures),
+        images=np.concatenate(images),
         labels=np.concatenate(labels),
         queries=of_texts + attributes + 0.2 * random(ATTRIBUTES),
         reference=of_texts + 0.3 * random(),
@@ -90,10 +90,10 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def released_procedure(made: World) -> np.ndarray:
     """The published way: for each group, attribute and seed a fit of its own. Mean probabilities, (2 * 80, A)."""
-    positives, negatives, pictures = unit(made.positives), unit(made.negatives), unit(made.pictures)
+    positives, negatives, images = unit(made.positives), unit(made.negatives), unit(made.images)
     target = np.repeat([0, 1], len(negatives))
-    told = np.zeros((len(pictures), ATTRIBUTES))
-    for rows in np.split(np.arange(len(pictures)), 2):
+    predicted = np.zeros((len(images), ATTRIBUTES))
+    for rows in np.split(np.arange(len(images)), 2):
         for seed in range(10):
             for a in range(ATTRIBUTES):
                 classifier = SGDClassifier(
@@ -104,23 +104,23 @@ def released_procedure(made: World) -> np.ndarray:
                     validation_fraction=0.1,
                     random_state=seed,
                 ).fit(np.concatenate([negatives, positives[a]]), target)
-                told[rows, a] += classifier.predict_proba(pictures[rows])[:, 1] / 10
-    return told
+                predicted[rows, a] += classifier.predict_proba(images[rows])[:, 1] / 10
+    return predicted
 
 
 def speed(repeats: int) -> bool:
     made = world(0)
     ways: dict[str, Callable[[], np.ndarray]] = {
         "released, one fit per group": lambda: released_procedure(made),
-        "one fit for all groups": lambda: fit_released(made.positives, made.negatives).probabilities(made.pictures),
-        "corrected": lambda: fit_corrected(made.positives, made.negatives).probabilities(made.pictures),
+        "one fit for all groups": lambda: fit_released(made.positives, made.negatives).probabilities(made.images),
+        "corrected": lambda: fit_corrected(made.positives, made.negatives).probabilities(made.images),
     }
     seconds = dict.fromkeys(ways, np.inf)
-    told = {}
+    described = {}
     for _ in range(repeats):
         for name, way in ways.items():
             start = time.process_time()
-            told[name] = way()
+            described[name] = way()
             seconds[name] = min(seconds[name], time.process_time() - start)
     slow = seconds["released, one fit per group"]
     fine = True
@@ -128,7 +128,7 @@ def speed(repeats: int) -> bool:
         limit = LIMITS.get(name)
         print(f"{name:<30} {taken:>8.3f} s {slow / taken:>7.1f}x" + (f"   at least {limit}x" if limit else ""))
         fine &= limit is None or slow / taken >= limit
-    apart = np.abs(told["released, one fit per group"] - told["one fit for all groups"]).max()
+    apart = np.abs(described["released, one fit per group"] - described["one fit for all groups"]).max()
     print(f"probabilities, released against one fit for all groups: at most {apart:.1e} apart (float32 products)")
     return fine and bool(apart < 1e-6)
 
@@ -145,28 +145,28 @@ def quality(repeats: int) -> bool:
     print(f"{'world':<28} {'estimator':<10} {'AUC':>6} {'tau':>6} {'sign':>6}")
     fine = True
     for name, options in WORLDS.items():
-        found: dict[str, list[tuple[float, float, float]]] = {}
+        results: dict[str, list[tuple[float, float, float]]] = {}
         for seed in range(repeats):
             made = world(seed, **options)
             estimates = {
-                "C": cosine_estimates(made.pictures, made.queries),
-                "CC": calibrated_estimates(made.pictures, made.queries, made.reference),
-                "released": fit_released(made.positives, made.negatives).probabilities(made.pictures),
-                "corrected": fit_corrected(made.positives, made.negatives).probabilities(made.pictures),
+                "C": cosine_estimates(made.images, made.queries),
+                "CC": calibrated_estimates(made.images, made.queries, made.reference),
+                "released": fit_released(made.positives, made.negatives).probabilities(made.images),
+                "corrected": fit_corrected(made.positives, made.negatives).probabilities(made.images),
             }
             half = len(made.labels) // 2
             truth = made.labels[:half].mean(axis=0) - made.labels[half:].mean(axis=0)
             clear = np.abs(truth) > 0.1
-            for estimator, told in estimates.items():
-                vector = told[:half].mean(axis=0) - told[half:].mean(axis=0)
-                found.setdefault(estimator, []).append(
+            for estimator, result in estimates.items():
+                vector = result[:half].mean(axis=0) - result[half:].mean(axis=0)
+                results.setdefault(estimator, []).append(
                     (
-                        float(np.mean([auc(told[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)])),
+                        float(np.mean([auc(result[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)])),
                         float(kendalltau(vector, truth).statistic),
                         float(np.mean(np.sign(vector[clear]) == np.sign(truth[clear]))),
                     )
                 )
-        means = {estimator: np.mean(numbers, axis=0) for estimator, numbers in found.items()}
+        means = {estimator: np.mean(numbers, axis=0) for estimator, numbers in results.items()}
         for estimator, (area, tau, sign) in means.items():
             print(f"{name:<28} {estimator:<10} {area:>6.3f} {tau:>6.3f} {sign:>6.3f}")
         fine &= bool(np.all(means["corrected"] >= means["released"] - 1e-3))
@@ -179,14 +179,14 @@ def planted_values(
 ) -> np.ndarray:
     """Values (2, 16, 5, 15) whose expected difference between groups is exactly ``vector``."""
     room = np.minimum(base, 1 - base) - np.abs(vector) / 2
-    # Effects of a prompt that both groups share, and of one that they do not; pictures of all attributes or of one.
+    # Effects of a prompt that both groups share, and of one that they do not; images of all attributes or of one.
     shape = (CONTEXTS, ATTRIBUTES)
-    common, own = rng.uniform(-0.6, 0.6, shape), rng.uniform(-0.4, 0.4, (2, *shape))
-    if not explicit:  # the same pictures for all attributes: part of the effects is theirs together
+    common, subset = rng.uniform(-0.6, 0.6, shape), rng.uniform(-0.4, 0.4, (2, *shape))
+    if not explicit:  # the same images for all attributes: part of the effects is theirs together
         common = (common + rng.uniform(-0.6, 0.6, (CONTEXTS, 1))) / 2
     signs = np.array([0.5, -0.5])[:, None, None]
-    mean = base + signs * vector + room * (common + own)
-    mean = np.broadcast_to(mean[:, :, None], (2, CONTEXTS, PICTURES, ATTRIBUTES))
+    mean = base + signs * vector + room * (common + subset)
+    mean = np.broadcast_to(mean[:, :, None], (2, CONTEXTS, IMAGES, ATTRIBUTES))
     return (rng.random(mean.shape) < mean).astype(float) if labels else mean + rng.normal(0, 0.05, mean.shape)
 
 
@@ -196,9 +196,9 @@ def intervals(repeats: int) -> bool:
         "some": np.array([0.3, -0.2, 0.15, -0.1, 0.1, 0.05, -0.05, 0.03, 0, 0, 0, 0, 0, 0, 0]),
         "all": np.linspace(0.1, 0.35, ATTRIBUTES) * np.where(np.arange(ATTRIBUTES) % 2, 1, -1),
     }
-    shape = (2, CONTEXTS, PICTURES, ATTRIBUTES)
+    shape = (2, CONTEXTS, IMAGES, ATTRIBUTES)
     group, context, _, attribute = np.indices(shape)
-    print(f"{repeats} repetitions each, 2 x 16 prompts, 5 pictures; score: share of intervals that hold the true one\n")
+    print(f"{repeats} repetitions each, 2 x 16 prompts, 5 images; score: share of intervals that hold the true one\n")
     head = f"{'values':<13} {'setting':<9} {'planted':<8} {'entries':>8} {'worst':>7} {'score':>7}"
     print(head + f" {'true':>7} {'raw':>7} {'corrected':>10} {'by chance':>10} {'false':>7}")
     fine = True
@@ -216,10 +216,10 @@ def intervals(repeats: int) -> bool:
                         explicit=explicit,
                     )
                     cluster = context + CONTEXTS * attribute if explicit else context
-                    told = vector_with_intervals(
+                    result = vector_with_intervals(
                         values.ravel(), group.ravel(), attribute.ravel(), cluster.ravel(), seed=seed, n_resamples=500
                     )
-                    pair = told.pairs[0]
+                    pair = result.pairs[0]
                     held.append((pair.low <= vector) & (vector <= pair.high))
                     true = float(np.abs(vector).mean())
                     scores.append((pair.score.low <= true <= pair.score.high, *pair.score))
@@ -243,13 +243,13 @@ def main() -> int:
     which.add_argument("--quality", action="store_true", help="of the estimators on planted differences")
     which.add_argument("--intervals", action="store_true", help="share of intervals that hold the planted values")
     parser.add_argument("--repeats", type=int, help="default: 3 for speed, 10 for quality, 200 for intervals")
-    given = parser.parse_args()
-    if given.intervals:
-        fine = intervals(given.repeats or 200)
-    elif given.quality:
-        fine = quality(given.repeats or 10)
+    value = parser.parse_args()
+    if value.intervals:
+        fine = intervals(value.repeats or 200)
+    elif value.quality:
+        fine = quality(value.repeats or 10)
     else:
-        fine = speed(given.repeats or 3)
+        fine = speed(value.repeats or 3)
     return 0 if fine else 1
 
 

@@ -1,10 +1,10 @@
-"""R-precision of 30,000 pictures, beside a plain loop over them: read the ratios, seconds differ between machines.
+"""R-precision of 30,000 images, beside a plain loop over them: read the ratios, seconds differ between machines.
 
     python benchmarks/retrieval.py
-    python benchmarks/retrieval.py --pictures 5000 --dim 768 --json
+    python benchmarks/retrieval.py --images 5000 --dim 768 --json
 
-``loop`` is the released way, written plainly: for each repeat and picture draw 99 texts, one product of 100 rows in
-PyTorch, the first maximum. It is timed on some of the pictures, and multiplied. ``released`` gives the same number,
+``loop`` is the released way, written plainly: for each repeat and image draw 99 texts, one product of 100 rows in
+PyTorch, the first maximum. It is timed on some of the images, and multiplied. ``released`` gives the same number,
 draw for draw; ``corrected`` is the exact expectation over all pools, for which the loop has no counterpart at all;
 ``ranks`` gives the rank of each text among all. Every job runs in a process of its own: peak memory is what it takes on
 top of the vectors, which are 2 x N x D x 4 bytes.
@@ -29,7 +29,7 @@ from measuring import peak_mib
 from verism.metrics.retrieval import r_precision, ranks
 
 POOL, REPEATS, SEED = 100, 5, 10
-LOOPED = 2_000  # pictures the loop is timed on
+LOOPED = 2_000  # images the loop is timed on
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Measured:
 
 
 def vectors(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures and texts of unequal lengths that agree about as well as those of the papers."""
+    """Images and texts of unequal lengths that agree about as well as those of the papers."""
     rng = np.random.default_rng(0)
     texts = rng.standard_normal((n, dim), dtype=np.float32) * rng.uniform(0.8, 1.2, size=(n, 1)).astype(np.float32)
     images = rng.standard_normal((n, dim), dtype=np.float32)
@@ -62,23 +62,23 @@ def vectors(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def loop(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
-    """The value over the first pictures, and the share of the work that was."""
+    """The value over the first images, and the share of the work that was."""
     import torch
 
     some = min(LOOPED, len(images))
-    pictures, captions = torch.from_numpy(images), torch.from_numpy(texts)
+    image_vectors, captions = torch.from_numpy(images), torch.from_numpy(texts)
     stream = random.Random(SEED)
     right = 0
     for _ in range(REPEATS):
         for i in range(some):
             drawn = stream.choices(range(len(texts)), k=POOL - 1)
-            right += int((captions[[i, *drawn]] @ pictures[i]).argmax()) == 0
+            right += int((captions[[i, *drawn]] @ image_vectors[i]).argmax()) == 0
     return right / some / REPEATS, some / len(images)
 
 
 def released(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
-    found = r_precision(images, texts, protocol="released", pool=POOL, repeats=REPEATS, seed=SEED)
-    return found.value, 1.0
+    estimate = r_precision(images, texts, protocol="released", pool=POOL, repeats=REPEATS, seed=SEED)
+    return estimate.value, 1.0
 
 
 def corrected(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
@@ -109,18 +109,18 @@ def measure(job: str, n: int, dim: int) -> tuple[float, float, float, float, flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=30_000)
+    parser.add_argument("--images", type=int, default=30_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     options = parser.parse_args()
-    found: list[Measured] = []
+    results: list[Measured] = []
     for job in JOBS:
         with multiprocessing.get_context("spawn").Pool(1) as process:
-            value, clock, processor, share, peak = process.apply(measure, (job, options.pictures, options.dim))
-        note = "" if share == 1 else f"{clock:.2f} s for {share:.1%} of the pictures, multiplied"
+            value, clock, processor, share, peak = process.apply(measure, (job, options.images, options.dim))
+        note = "" if share == 1 else f"{clock:.2f} s for {share:.1%} of the images, multiplied"
         clock, processor = clock / share, processor / share
-        peer = found[0] if found else None
-        found.append(
+        peer = results[0] if results else None
+        results.append(
             Measured(
                 job=job,
                 value=value,
@@ -133,9 +133,9 @@ def main() -> None:
             )
         )
         if not options.json:
-            print(found[-1].line(), flush=True)
+            print(results[-1].line(), flush=True)
     if options.json:
-        print(json.dumps([asdict(row) for row in found], indent=1))
+        print(json.dumps([asdict(row) for row in results], indent=1))
 
 
 if __name__ == "__main__":

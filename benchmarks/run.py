@@ -2,14 +2,14 @@
 
     python benchmarks/run.py                      everything
     python benchmarks/run.py renderer startup     some
-    python benchmarks/run.py detector --detector my/detector.onnx --pictures 256 --json
+    python benchmarks/run.py detector --detector my/detector.onnx --images 256 --json
 
-``renderer``: pictures per second in one process and in two.
-``detector``: the bare network in onnxruntime on prepared arrays, the judge on decoded pictures, the pipeline from
+``renderer``: images per second in one process and in two.
+``detector``: the bare network in onnxruntime on prepared arrays, the judge on decoded images, the pipeline from
 files to stored boxes, which may cost at most 20 % more than the bare network, and a whole run, which has a fixed part.
-``generator``: seconds a picture of the built-in text-to-image model, its writing and its painting; the simulator's
-rendering of the same scenes is the peer. It may take 1.5 s a picture on two cores.
-``store``: bytes per picture in a run directory, and the same boxes as JSON lines.
+``generator``: seconds an image of the built-in text-to-image model, its writing and its painting; the simulator's
+rendering of the same scenes is the peer. It may take 1.5 s an image on two cores.
+``store``: bytes per image in a run directory, and the same boxes as JSON lines.
 ``startup``: seconds until ``verism --help`` has answered, ``import verism``, and bare Python.
 """
 
@@ -46,15 +46,15 @@ def scenes(count: int) -> Sequence[Scene]:
 
 # ------------------------------------------------------------------------------------------------------------- renderer
 def renderer(options: argparse.Namespace) -> list[Measured]:
-    from verism.simulator.painter import ScenePainter
-    from verism.simulator.parallel import ParallelPainter
+    from verism.simulator.parallel_renderer import ParallelRenderer
+    from verism.simulator.scene_renderer import SceneRenderer
 
-    todo = scenes(options.pictures)
-    alone = ScenePainter(SIZE)
-    with ParallelPainter(SIZE, processes=2) as pair:
-        for painter in (alone, pair):
-            list(painter.paint_all(todo[:8]))  # processes start, modules load
-        one, two = best_of(options.repeats, lambda: list(alone.paint_all(todo)), lambda: list(pair.paint_all(todo)))
+    todo = scenes(options.images)
+    alone = SceneRenderer(SIZE)
+    with ParallelRenderer(SIZE, processes=2) as pair:
+        for renderer in (alone, pair):
+            list(renderer.render_all(todo[:8]))  # processes start, modules load
+        one, two = best_of(options.repeats, lambda: list(alone.render_all(todo)), lambda: list(pair.render_all(todo)))
     n = len(todo)
     return [
         Measured("renderer", f"1 process, {SIZE} x {SIZE}", n / one, "pictures/s", 1.0, "peer"),
@@ -67,23 +67,23 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     import numpy as np
 
     from verism import api
-    from verism.generators.folder import FolderGenerator, match_pictures
+    from verism.generators.folder import FolderGenerator, match_images
     from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, letterbox
     from verism.manifest import RunSettings
-    from verism.pipeline.local import make_requests, run_pictures
+    from verism.pipeline.local import make_requests, run_images
     from verism.records import LoadedImage
     from verism.store import Run
     from verism.suites.paintskills.suite import PaintSkills
 
     judge = BuiltinDetector(options.detector, threads=options.threads, batch_size=BATCH)
-    suite = PaintSkills.standard(limit=options.pictures, seed=5)
-    pictures = paint(suite.scenes)
+    suite = PaintSkills.standard(limit=options.images, seed=5)
+    arrays = paint(suite.scenes)
     (need,) = suite.needs()
     images = [
         LoadedImage(image_id=f"{scene.scene_id}#0", prompt_id=scene.scene_id, pixels=p)
-        for scene, p in zip(suite.scenes, pictures, strict=True)
+        for scene, p in zip(suite.scenes, arrays, strict=True)
     ]
-    prepared = np.stack([letterbox(p, judge.size)[0] for p in pictures])
+    prepared = np.stack([letterbox(p, judge.size)[0] for p in arrays])
     session = bare_session(options.detector, options.threads)
 
     def bare() -> None:
@@ -92,29 +92,29 @@ def detector(options: argparse.Namespace) -> list[Measured]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_pictures(suite.scenes, pictures, folder / "pictures")
+        write_images(suite.scenes, arrays, folder / "pictures")
         number = iter(range(10**6))
-        matching = match_pictures(folder / "pictures", suite.prompts())
+        matching = match_images(folder / "pictures", suite.prompts())
         requests = make_requests(suite.prompts(), 5)
 
         def pipeline() -> None:
             run = Run.start(folder / f"run-{next(number)}", RunSettings(suite=suite.name))
-            run_pictures(run, requests, FolderGenerator(matching), [(judge, need)])
+            run_images(run, requests, FolderGenerator(matching), [(judge, need)])
 
-        def whole() -> None:
+        def full() -> None:
             api.evaluate(
                 "paintskills",
                 images=folder / "pictures",
                 detector=judge,
                 out=folder / f"run-{next(number)}",
-                limit=options.pictures,
+                limit=options.images,
                 seed=5,
             )
 
         bare()
         pipeline()
-        times = best_of(options.repeats, bare, lambda: judge.observe(images, need), pipeline, whole)
-    n = len(pictures)
+        times = best_of(options.repeats, bare, lambda: judge.observe(images, need), pipeline, full)
+    n = len(arrays)
     ratio = times[2] / times[0]
     verdict = f"{'within' if ratio <= LIMIT_PIPELINE else 'ABOVE'} the limit of {LIMIT_PIPELINE}"
     fixed = f"of it {max(times[3] - times[2], 0.0):.2f} s a run for prompts, rules and scores"
@@ -131,29 +131,29 @@ def detector(options: argparse.Namespace) -> list[Measured]:
 def generator(options: argparse.Namespace) -> list[Measured]:
     from verism.generators.builtin import BuiltinGenerator
     from verism.pipeline.local import make_requests
-    from verism.simulator.painter import ScenePainter
+    from verism.simulator.scene_renderer import SceneRenderer
     from verism.suites.paintskills.suite import PaintSkills
 
     model = BuiltinGenerator(options.generator, size=SIZE, threads=options.threads)
-    suite = PaintSkills.standard(limit=options.pictures, seed=5)
+    suite = PaintSkills.standard(limit=options.images, seed=5)
     asked = make_requests(suite.prompts(), 5)
-    painter = ScenePainter(SIZE)
+    renderer = SceneRenderer(SIZE)
     n, rows = len(asked), model.batch_size
     prompts = [model.language.read(r.prompt.text)[0] for r in asked]
     described = [
         d for k in range(0, n, rows) for d in model.write(prompts[k : k + rows], [r.seed for r in asked[k : k + rows]])
     ]
-    rendered, whole, painted = best_of(
+    rendered, full, generated = best_of(
         options.repeats,
-        lambda: list(painter.paint_all(suite.scenes)),
+        lambda: list(renderer.render_all(suite.scenes)),
         lambda: list(model.generate(asked)),
         lambda: [model.paint(d) for d in described],
     )
-    note = "" if whole / n <= LIMIT_GENERATOR else f"OVER the {LIMIT_GENERATOR} s allowed"
+    note = "" if full / n <= LIMIT_GENERATOR else f"OVER the {LIMIT_GENERATOR} s allowed"
     return [
         Measured("generator", "simulator, 1 process", rendered / n, "s/picture", 1.0, "peer"),
-        Measured("generator", "built-in model", whole / n, "s/picture", whole / rendered, note),
-        Measured("generator", "of which painting", painted / n, "s/picture", painted / rendered),
+        Measured("generator", "built-in model", full / n, "s/picture", full / rendered, note),
+        Measured("generator", "of which painting", generated / n, "s/picture", generated / rendered),
     ]
 
 
@@ -173,45 +173,45 @@ def bare_session(path: Path | None, threads: int | None) -> Any:
 
 
 def paint(todo: Sequence[Scene]) -> list[np.ndarray]:
-    from verism.records import Painted
-    from verism.simulator.parallel import ParallelPainter
+    from verism.records import Rendered
+    from verism.simulator.parallel_renderer import ParallelRenderer
 
-    with ParallelPainter(SIZE) as painter:
-        answers = list(painter.paint_all(todo))
-    failed = [a for a in answers if not isinstance(a, Painted)]
+    with ParallelRenderer(SIZE) as renderer:
+        answers = list(renderer.render_all(todo))
+    failed = [a for a in answers if not isinstance(a, Rendered)]
     if failed:
         raise failed[0]
-    return [a.pixels for a in answers if isinstance(a, Painted)]
+    return [a.pixels for a in answers if isinstance(a, Rendered)]
 
 
-def write_pictures(todo: Sequence[Scene], pictures: Sequence[np.ndarray], folder: Path) -> None:
+def write_images(todo: Sequence[Scene], images: Sequence[np.ndarray], folder: Path) -> None:
     from verism.imaging import encode_png
 
     folder.mkdir()
-    for scene, pixels in zip(todo, pictures, strict=True):
+    for scene, pixels in zip(todo, images, strict=True):
         (folder / f"{scene.scene_id}.png").write_bytes(encode_png(pixels))
 
 
 # ---------------------------------------------------------------------------------------------------------------- store
 def store(options: argparse.Namespace) -> list[Measured]:
-    """Of a run whose judge is the painter's own truth, so that no detector is needed."""
+    """Of a run whose judge is the renderer's ground truth, so that no detector is needed."""
     from verism import api
     from verism.store import TRUTH
 
-    judge = TruthJudge(scenes(options.pictures))
+    judge = TruthJudge(scenes(options.images))
     with tempfile.TemporaryDirectory() as name:
         run = api.evaluate(
-            "paintskills", model="oracle", detector=judge, out=Path(name) / "run", limit=options.pictures, seed=5
+            "paintskills", model="oracle", detector=judge, out=Path(name) / "run", limit=options.images, seed=5
         )
         n = run.read("images").height
         boxes = run.read("detections", judge.name)
         as_lines = sum(len(json.dumps(row)) + 1 for row in boxes.iter_rows(named=True))
         parts = (run.path / "observations" / "detections").glob("*/part-*.parquet")
         sizes = {
-            "pictures (PNG)": sum(p.stat().st_size for p in run.path.rglob("*.png")),
+            "images (PNG)": sum(p.stat().st_size for p in run.path.rglob("*.png")),
             "boxes (parquet)": sum(p.stat().st_size for p in parts if p.parent.name != TRUTH),
             "verdicts of three protocols, with reasons": (run.path / "verdicts.parquet").stat().st_size,
-            "table of pictures": sum(p.stat().st_size for p in (run.path / "images").glob("*.parquet")),
+            "table of images": sum(p.stat().st_size for p in (run.path / "images").glob("*.parquet")),
         }
     peer = as_lines / n
     lines = [Measured("store", "the same boxes as JSON lines", peer, "bytes/picture", 1.0, "peer")]
@@ -275,7 +275,7 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], list[Measured]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
-    parser.add_argument("--pictures", type=int, default=96, help="pictures per measurement (%(default)s)")
+    parser.add_argument("--images", type=int, default=96, help="images per measurement (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the best counts (%(default)s)")
     parser.add_argument("--detector", type=Path, help="an ONNX file of `verism train detector`; the packaged one")
     parser.add_argument("--generator", type=Path, help="a folder of `verism train generator`; the packaged one")
@@ -284,8 +284,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if unknown := sorted(set(options.sections) - set(SECTIONS)):
         parser.error(f"unknown section {', '.join(unknown)}; choose from {', '.join(SECTIONS)}")
-    if options.pictures < 3 or options.repeats < 1:
-        parser.error("--pictures must be at least 3 (one for each skill) and --repeats at least 1")
+    if options.images < 3 or options.repeats < 1:
+        parser.error("--images must be at least 3 (one for each skill) and --repeats at least 1")
     measured: list[Measured] = []
     for name in options.sections or SECTIONS:
         lines = SECTIONS[name](options)

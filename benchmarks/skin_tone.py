@@ -1,14 +1,14 @@
 """Skin tone of faces that are already found, beside plain loops over their pixels: read the ratios.
 
     python benchmarks/skin_tone.py
-    python benchmarks/skin_tone.py --pictures 20 --size 256 --json
+    python benchmarks/skin_tone.py --images 20 --size 256 --json
 
-From a picture and a mask of skin to colour, ITA, tone, the released angle and tone, and the pixel rule. ``loop`` does
+From an image and a mask of skin to colour, ITA, tone, the released angle and tone, and the pixel rule. ``loop`` does
 this one pixel at a time in plain Python, as the formulas read; ``array`` is `measure_skin` with the same average (the
 mean, which both can do exactly alike), and its values must be the loop's, or there is no figure. ``median`` and
 ``median + white-patch`` are what the default and a correction for light cost beside that; no loop does the same.
 
-Pictures per second of one thread (``OMP_NUM_THREADS=1``); the loop is timed on some of the pictures.
+Images per second of one thread (``OMP_NUM_THREADS=1``); the loop is timed on some of the images.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from measuring import Measured, best_of
 from verism.judges.skin_tone.colour import SkinColour, measure_skin
 from verism.metrics.colour import MONK_ITA, MONK_LAB, MONK_RGB
 
-LOOPED = 3  # pictures the loop is timed on
+LOOPED = 3  # images the loop is timed on
 Values = tuple[float, int, int, float, int, int]  # ITA, tone, by ITA, released ITA, released tone, pixel rule
 
 
 def portraits(count: int, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pictures of shaded, noisy skin of the ten tones in turn before a wall, and masks of a face a third as wide."""
+    """Images of shaded, noisy skin of the ten tones in turn before a wall, and masks of a face a third as wide."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:size, :size] / size - 0.5
     face = (rows / 1.3) ** 2 + columns**2 < (1 / 6) ** 2
     made = []
     for number in range(count):
-        picture = np.full((size, size, 3), rng.uniform(60, 200, 3))
-        picture[face] = MONK_RGB[number % 10]
-        picture = picture * (0.9 - 0.3 * columns)[..., None] + rng.normal(0, 4, picture.shape)
-        made.append((np.clip(np.rint(picture), 0, 255).astype(np.uint8), face))
+        image = np.full((size, size, 3), rng.uniform(60, 200, 3))
+        image[face] = MONK_RGB[number % 10]
+        image = image * (0.9 - 0.3 * columns)[..., None] + rng.normal(0, 4, image.shape)
+        made.append((np.clip(np.rint(image), 0, 255).astype(np.uint8), face))
     return made
 
 
@@ -119,14 +119,14 @@ def difference(one: tuple[float, float, float], other: tuple[float, float, float
     return math.sqrt(x * x + y * y + z * z - 2 * math.sqrt(c**7 / (c**7 + 25**7)) * math.sin(turn) * y * z)
 
 
-def loop(picture: np.ndarray, mask: np.ndarray) -> Values:
+def loop(image: np.ndarray, mask: np.ndarray) -> Values:
     light, angles, passed = [0.0, 0.0, 0.0], [], []
     n = 0
-    for row in range(picture.shape[0]):
-        for column in range(picture.shape[1]):
+    for row in range(image.shape[0]):
+        for column in range(image.shape[1]):
             if not mask[row, column]:
                 continue
-            red, green, blue = (int(v) for v in picture[row, column])
+            red, green, blue = (int(v) for v in image[row, column])
             n += 1
             for channel, level in enumerate((red, green, blue)):
                 light[channel] += to_linear(level)
@@ -156,13 +156,13 @@ def values(skin: SkinColour) -> Values:
     return skin.ita_deg, skin.tone, skin.tone_by_ita, skin.released_ita_deg, skin.released_tone, skin.rgb_tone
 
 
-def largest_difference(pictures: list[tuple[np.ndarray, np.ndarray]]) -> float:
+def largest_difference(images: list[tuple[np.ndarray, np.ndarray]]) -> float:
     """Of angles, degrees. Tones that differ end the benchmark."""
     worst = 0.0
-    for number, (picture, mask) in enumerate(pictures):
-        slow, fast = loop(picture, mask), values(measure_skin(picture, mask, average="mean"))
+    for number, (image, mask) in enumerate(images):
+        slow, fast = loop(image, mask), values(measure_skin(image, mask, average="mean"))
         if [slow[i] for i in (1, 2, 4, 5)] != [fast[i] for i in (1, 2, 4, 5)]:
-            raise SystemExit(f"picture {number}: the loop says {slow}, the arrays say {fast}")
+            raise SystemExit(f"image {number}: the loop says {slow}, the arrays say {fast}")
         worst = max(worst, abs(slow[0] - fast[0]), abs(slow[3] - fast[3]))
     if worst > 1e-9:
         raise SystemExit(f"angles of loop and arrays differ by {worst:.2g} degrees")
@@ -171,12 +171,12 @@ def largest_difference(pictures: list[tuple[np.ndarray, np.ndarray]]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=30)
+    parser.add_argument("--images", type=int, default=30)
     parser.add_argument("--size", type=int, default=512, help="pixels a side")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     options = parser.parse_args()
-    made = portraits(options.pictures, options.size)
+    made = portraits(options.images, options.size)
     some = made[: min(LOOPED, len(made))]
     worst = largest_difference(made[: min(10, len(made))])
     slow, mean, median, patch = best_of(
@@ -188,18 +188,18 @@ def main() -> None:
     )
     peer = len(some) / slow
     what = f"{options.size} x {options.size}, {int(made[0][1].sum()):,} pixels of skin"
-    found = [Measured("skin_tone", f"loop, {what}", peer, "pictures/s", 1.0, "peer, plain Python")]
+    results = [Measured("skin_tone", f"loop, {what}", peer, "pictures/s", 1.0, "peer, plain Python")]
     for name, seconds, note in (
         ("array", mean, f"equal: tones the same, angles within {worst:.1g} degrees"),
         ("median", median, "the default"),
-        ("median + white-patch", patch, "light of the whole picture"),
+        ("median + white-patch", patch, "light of the whole image"),
     ):
         rate = len(made) / seconds
-        found.append(Measured("skin_tone", name, rate, "pictures/s", rate / peer, note))
+        results.append(Measured("skin_tone", name, rate, "pictures/s", rate / peer, note))
     if options.json:
-        print(json.dumps([asdict(row) for row in found], indent=1))
+        print(json.dumps([asdict(row) for row in results], indent=1))
         return
-    for row in found:
+    for row in results:
         print(row.line())
 
 

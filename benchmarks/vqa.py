@@ -1,12 +1,12 @@
-"""Questions about pictures: how much looking at each picture once saves, on a BLIP-2 of random weights.
+"""Questions about images: how much looking at each image once saves, on a BLIP-2 of random weights.
 
-    python benchmarks/vqa.py                    16 questions about each of 4 pictures, 5 beams, as for social bias
+    python benchmarks/vqa.py                    16 questions about each of 4 images, 5 beams, as for social bias
     python benchmarks/vqa.py --questions 1      with one question there is nothing to save
     python benchmarks/vqa.py --json
 
 The vision network has the shape of a small ViT (384 wide, 12 blocks, 257 places), the language model is tiny: this is
 the part that sharing saves, and how much of the whole that is depends on the model. ``repeated`` is the same
-judge with the sharing switched off, which looks at the pictures again for every batch of questions. Both must give the
+judge with the sharing switched off, which looks at the images again for every batch of questions. Both must give the
 same answers, and probabilities equal to 1e-5. Seconds are the best of ``--repeats``, of processor time. Needs
 ``pip install 'verism[models]'``.
 """
@@ -37,7 +37,7 @@ VISION = {
 REPLY = 4  # tokens: random weights never end a reply, trained ones say a word or two
 
 
-def pictures(number: int) -> list[LoadedImage]:
+def images(number: int) -> list[LoadedImage]:
     rng = np.random.default_rng(0)
     return [
         LoadedImage(image_id=f"p{i}#0", prompt_id=f"p{i}", pixels=rng.integers(0, 256, (256, 256, 3), dtype=np.uint8))
@@ -66,16 +66,16 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=4)
+    parser.add_argument("--images", type=int, default=4)
     parser.add_argument("--questions", type=int, default=16)
     parser.add_argument("--beams", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
 
-    shown = pictures(options.pictures)
+    shown = images(options.images)
     need = AnswerNeed(questions={p.prompt_id: questions(options.questions) for p in shown}, weighed=True)
-    asked = options.pictures * options.questions
+    asked = options.images * options.questions
     with tempfile.TemporaryDirectory() as folder:
         path = tiny.blip2(Path(folder) / "blip2", encoder_decoder=True, vision=VISION)
         judge = TransformersVqa(
@@ -88,20 +88,20 @@ def main() -> None:
     same = tables["shared"].drop("probability").equals(tables["repeated"].drop("probability")) and np.allclose(
         tables["shared"]["probability"], tables["repeated"]["probability"], rtol=1e-5
     )
-    told = {
-        "pictures": options.pictures,
+    described = {
+        "pictures": options.images,
         "questions": asked,
         "per_second": {name: asked / value for name, value in seconds.items()},
         "ratio": seconds["repeated"] / seconds["shared"],
         "same_answers": bool(same),
     }
     if options.json:
-        print(json.dumps(told))
+        print(json.dumps(described))
     else:
-        print(f"{asked:,} questions about {options.pictures} pictures, {options.beams} beams")
+        print(f"{asked:,} questions about {options.images} images, {options.beams} beams")
         for name, value in seconds.items():
             print(f"{name:>10}: {value:6.2f} s of processor time, {asked / value:7.1f} questions a second")
-        print(f"looking once is {told['ratio']:.1f} times as fast; same answers: {same}")
+        print(f"looking once is {described['ratio']:.1f} times as fast; same answers: {same}")
     if not same:
         raise SystemExit("the answers differ")
 

@@ -162,16 +162,16 @@ def values_text(spec: Option | Rule) -> str:
         Path: "path",
         dict: "JSON object",
     }
-    found = ", ".join(f"`{choice}`" for choice in spec.choices) or words[spec.type]
+    result = ", ".join(f"`{choice}`" for choice in spec.choices) or words[spec.type]
     if spec.low is not None and spec.high is not None:
-        found += f" from {spec.low:g} to {spec.high:g}"
+        result += f" from {spec.low:g} to {spec.high:g}"
     elif spec.low is not None:
-        found += f" from {spec.low:g}"
+        result += f" from {spec.low:g}"
     elif spec.high is not None:
-        found += f" to {spec.high:g}"
+        result += f" to {spec.high:g}"
     if isinstance(spec, Rule) and spec.file:
-        found += ", or a file"
-    return f"{found}; several" if spec.many else found
+        result += ", or a file"
+    return f"{result}; several" if spec.many else result
 
 
 def default_text(value: Any) -> str:
@@ -190,7 +190,7 @@ def merged(suites: Sequence[type[Suite]], rows: Iterable[tuple[type[Suite], tupl
         names.setdefault(row, []).append(suite.info.name)
     order = {suite.info.name: n for n, suite in enumerate(suites)}
     listed = sorted(names.items(), key=lambda item: order[item[1][0]])
-    return [(", ".join(f"`{name}`" for name in of), *row) for row, of in listed]
+    return [(", ".join(f"`{name}`" for name in members), *row) for row, members in listed]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

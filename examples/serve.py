@@ -8,7 +8,7 @@ It needs nothing but Python 3.6 or later; verism is not imported. Write a functi
         pictures = []
         for request in requests:              # {"prompt": ..., "seed": ..., "image_id": ..., "prompt_id": ..., ...}
             seed_all(request["seed"])
-            pictures.append(model(request["prompt"]))
+            images.append(model(request["prompt"]))
         return pictures                       # as many answers: PIL images, paths, Refused("why"), exceptions
 
     serve(paint, batch=8, name="my model, step 20000")
@@ -47,7 +47,7 @@ def seed_all(seed):
 
 
 def torch_generators(requests, device="cpu"):
-    """One ``torch.Generator`` per request, so that a picture does not depend on its neighbours in the batch.
+    """One ``torch.Generator`` per request, so that an image does not depend on its neighbours in the batch.
 
     Generators on the CPU give the same noise on every machine; those on a GPU do not.
     """
@@ -62,7 +62,7 @@ def serve(paint, batch=1, name=None):
     Args:
         paint: function of a list of 1 to ``batch`` requests (dictionaries with ``prompt``, ``seed``, ``image_id``,
             ``prompt_id``, ``index``, ``path``). It returns a list of the same length: for each request a PIL image, the
-            path of a picture it has written (``request["path"]`` is a good place), ``Refused("why")`` or an exception.
+            path of an image it has written (``request["path"]`` is a good place), ``Refused("why")`` or an exception.
             If it raises, its requests are tried again one by one, and those that raise again are answered as refused
             or failed. With ``paint.seeded = False`` verism notes that the model was not given the seeds.
         batch: most requests handed over at once. Fewer are when fewer are waiting: nothing waits for a full batch.
@@ -91,8 +91,8 @@ def serve(paint, batch=1, name=None):
                 break
         more = request is not None
         if chosen:
-            for request, picture in zip(chosen, _paint(paint, chosen)):
-                answer = _answer(request, picture)
+            for request, image in zip(chosen, _paint(paint, chosen)):
+                answer = _answer(request, image)
                 if answer.get("state") is None and not getattr(paint, "seeded", True):
                     answer["seeded"] = False
                 _write(answers, answer)
@@ -134,12 +134,12 @@ def _read(requests, waiting):
 
 
 def _paint(paint, requests):
-    """What the function answers to each request; exceptions take the place of pictures."""
+    """What the function answers to each request; exceptions take the place of images."""
     try:
-        pictures = list(paint(requests))
-        if len(pictures) != len(requests):
-            raise ValueError(f"paint() returned {len(pictures)} answers to {len(requests)} requests")
-        return pictures
+        images = list(paint(requests))
+        if len(images) != len(requests):
+            raise ValueError(f"paint() returned {len(images)} answers to {len(requests)} requests")
+        return images
     except Exception as err:
         if not isinstance(err, Refused):
             traceback.print_exc()
@@ -148,21 +148,21 @@ def _paint(paint, requests):
     return [_paint(paint, [request])[0] for request in requests]
 
 
-def _answer(request, picture):
+def _answer(request, image):
     """The answer to one request, as a dictionary; a PIL image is saved first."""
     answer = {"image_id": request["image_id"]}
     try:
-        if isinstance(picture, Refused):
-            answer.update(state="refused", note=str(picture))
-        elif isinstance(picture, BaseException):
-            raise picture
-        elif isinstance(picture, (str, os.PathLike)):
-            answer["path"] = os.path.abspath(os.fspath(picture))
-        elif hasattr(picture, "save"):
-            picture.save(request["path"])
+        if isinstance(image, Refused):
+            answer.update(state="refused", note=str(image))
+        elif isinstance(image, BaseException):
+            raise image
+        elif isinstance(image, (str, os.PathLike)):
+            answer["path"] = os.path.abspath(os.fspath(image))
+        elif hasattr(image, "save"):
+            image.save(request["path"])
             answer["path"] = request["path"]
         else:
-            raise TypeError(f"paint() returned {type(picture).__name__}; expected a PIL image or a path")
+            raise TypeError(f"paint() returned {type(image).__name__}; expected a PIL image or a path")
     except Exception as err:
         answer.update(state="failed", note=f"{type(err).__name__}: {err}")
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from fakes import PixelPainter
+from fakes import PixelRenderer
 
 from verism.generators.scripted import ScriptedGenerator
 from verism.records import Prompt
@@ -25,11 +25,11 @@ def prompts(suite: PaintSkills) -> list[Prompt]:
 
 @pytest.fixture
 def scripted(suite: PaintSkills) -> Callable[..., ScriptedGenerator]:
-    """A scripted generator over a painter that renders nothing."""
+    """A scripted generator over a renderer that renders nothing."""
 
     def make(error: float = 0.0, **options: object) -> ScriptedGenerator:
         return ScriptedGenerator(
-            PixelPainter(tuple(suite.classes), suite.colors),
+            PixelRenderer(tuple(suite.classes), suite.colors),
             classes=suite.classes,
             colors=suite.colors,
             error=error,

@@ -1,7 +1,7 @@
-"""A painter that renders nothing and judges that need no model.
+"""A renderer that renders nothing and judges that need no model.
 
-The painter writes what it painted into the pixels themselves (red: class, green: colour, blue: number of the object),
-so a judge that reads pixels is perfect, and nothing but the picture passes from one to the other.
+The renderer writes what it rendered into the pixels themselves (red: class, green: colour, blue: number of the object),
+so a judge that reads pixels is perfect, and nothing but the image passes from one to the other.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 
 from verism.errors import VerismError
 from verism.generators.scripted import one_hot
-from verism.records import LoadedImage, Need, Painted, Scene, frame
+from verism.records import LoadedImage, Need, Rendered, Scene, frame
 
 SIDE = 64
 FIRST = 200  # blue of object 0; the background stays below
 
 # Corners of the second object by its relation to the first, which lies in the middle (24, 24).
-BESIDE = {"left": (2, 24), "right": (46, 24), "above": (24, 2), "below": (24, 46)}
+SIDE_TABLES = {"left": (2, 24), "right": (46, 24), "above": (24, 2), "below": (24, 46)}
 CORNERS = ((4, 4), (44, 6), (6, 44), (42, 42), (24, 24), (24, 2))
 
 
-class PixelPainter:
+class PixelRenderer:
     """Boxes of 16 x 16 pixels where the scene says, at once."""
 
     name = "pixels@64"
@@ -34,11 +34,11 @@ class PixelPainter:
     def __init__(self, classes: Sequence[str], colors: Sequence[str], *, fails: Sequence[str] = ()) -> None:
         self.classes, self.colors, self.fails = list(classes), list(colors), set(fails)
 
-    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]:
+    def render_all(self, scenes: Sequence[Scene]) -> Iterator[Rendered | VerismError]:
         for scene in scenes:
-            yield VerismError(f"no place in {scene.scene_id}") if scene.scene_id in self.fails else self.paint(scene)
+            yield VerismError(f"no place in {scene.scene_id}") if scene.scene_id in self.fails else self.render(scene)
 
-    def paint(self, scene: Scene) -> Painted:
+    def render(self, scene: Scene) -> Rendered:
         rng = np.random.default_rng(scene.seed)
         pixels = rng.integers(0, 100, (SIDE, SIDE, 3), dtype=np.uint8)
         mask = np.zeros((SIDE, SIDE), dtype=np.uint8)
@@ -47,22 +47,22 @@ class PixelPainter:
         for number, obj in enumerate(scene.objects):
             x, y = (24, 24) if related else CORNERS[number]
             if obj.relation is not None:
-                x, y = BESIDE[obj.relation.rpartition("_")[0]]
+                x, y = SIDE_TABLES[obj.relation.rpartition("_")[0]]
             color = 0 if obj.color == "plain" else 1 + self.colors.index(obj.color)
             pixels[y : y + 16, x : x + 16] = 1 + self.classes.index(obj.label), color, FIRST + number
             mask[y : y + 16, x : x + 16] = number + 1
             boxes[number] = x, y, x + 16, y + 16
-        return Painted(pixels=pixels, boxes=boxes, visible=np.ones(len(boxes)), mask=mask)
+        return Rendered(pixels=pixels, boxes=boxes, visible=np.ones(len(boxes)), mask=mask)
 
 
 def found_in(pixels: np.ndarray) -> list[tuple[int, int, tuple[int, int, int, int]]]:
-    """Class number, colour number (0: plain) and box of every object ``PixelPainter`` put into a picture."""
-    found = []
+    """Class number, colour number (0: plain) and box of every object ``PixelRenderer`` put into an image."""
+    results = []
     for number in range(int(pixels[..., 2].max()) - FIRST + 1):
         ys, xs = np.nonzero(pixels[..., 2] == FIRST + number)
         kind, color = pixels[ys[0], xs[0], :2].tolist()
-        found.append((kind - 1, color, (xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)))
-    return found
+        results.append((kind - 1, color, (xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)))
+    return results
 
 
 def rows_of(
@@ -99,7 +99,7 @@ def rows_of(
 
 
 class PixelJudge:
-    """Reads the pictures of ``PixelPainter`` without error, but for those where ``wrong(image_id)`` says otherwise.
+    """Reads the images of ``PixelRenderer`` without error, but for those where ``wrong(image_id)`` says otherwise.
 
     There it sees nothing, which is wrong unless nothing is there; ``dreams`` makes it see what was asked instead.
     """
@@ -133,12 +133,12 @@ class PixelJudge:
 
 
 class SceneJudge:
-    """Knows the pictures of rendered data sets by their pixels and says what their files say; nothing of others."""
+    """Knows the images of rendered data sets by their pixels and says what their files say; nothing of others."""
 
     threshold = 0.5
 
     def __init__(self, roots: Sequence[Any], version: str, split: str = "val", name: str = "scene-judge@1") -> None:
-        from verism.imaging import read_picture
+        from verism.imaging import read_image
         from verism.suites.paintskills import layout
         from verism.suites.paintskills.vocabulary import version as version_of
 
@@ -148,9 +148,9 @@ class SceneJudge:
             for skill in layout.skills_in(root, split):
                 boxes = layout.read_boxes(root, skill, split)
                 for scene in layout.read_scenes(root, version_of(version), split, [skill]):
-                    picture = read_picture(layout.image_path(root, skill, scene.scene_id))
-                    if picture.pixels is not None:
-                        self.known[_digest(picture.pixels)] = [
+                    image = read_image(layout.image_path(root, skill, scene.scene_id))
+                    if image.pixels is not None:
+                        self.known[_digest(image.pixels)] = [
                             (o.label, None if o.color == "plain" else o.color, box)
                             for o, box in zip(scene.objects, boxes[scene.scene_id].tolist())
                         ]
@@ -190,7 +190,7 @@ def blind_judge() -> SceneJudge:
 
 
 class ColourFeatures:
-    """A picture's features are its mean colour, in [0, 1]; counts the pictures it was shown."""
+    """An image's features are its mean colour, in [0, 1]; counts the images it was shown."""
 
     def __init__(self, name: str = "mean-colour@1") -> None:
         self.name = name
@@ -206,7 +206,7 @@ class ColourFeatures:
 
 
 class ColourWords(ColourFeatures):
-    """Pictures and words in one space of three colours: ``red`` is red, other words are what their letters give."""
+    """Images and words in one space of three colours: ``red`` is red, other words are what their letters give."""
 
     COLOURS: Mapping[str, Sequence[float]] = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
 

@@ -161,10 +161,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def processor_flags() -> frozenset[str]:
     """Flags in /proc/cpuinfo; empty where there is none, so that only the plainest setting runs."""
     try:
-        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        match = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         return frozenset()
-    return frozenset(found[1].split()) if found else frozenset()
+    return frozenset(match[1].split()) if match else frozenset()
 
 
 def measure(setting: Setting, tests: list[str]) -> tuple[dict[str, Any], str, float]:
@@ -190,7 +190,7 @@ def measure(setting: Setting, tests: list[str]) -> tuple[dict[str, Any], str, fl
 
 def narrow(records: dict[str, dict[str, Any]]) -> list[tuple[float, str]]:
     """Tests whose used share of a tolerance moves by more than `NARROW` of what is left, worst first."""
-    found = []
+    results = []
     for test in {test for record in records.values() for test in record["used"]}:
         rows = [record["used"][test] for record in records.values() if test in record["used"]]
         worst = 0.0
@@ -199,8 +199,8 @@ def narrow(records: dict[str, dict[str, Any]]) -> list[tuple[float, str]]:
             if 0 <= left < 1:  # a comparison that is meant to be unequal uses more than its tolerance
                 worst = max(worst, (max(shares) - min(shares)) / max(left, 1e-9))
         if worst > NARROW:
-            found.append((worst, test))
-    return sorted(found, reverse=True)
+            results.append((worst, test))
+    return sorted(results, reverse=True)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Runs of measures for the tests of their page: a few coloured pictures, and runs whose scores are made by hand."""
+"""Runs of measures for the tests of their page: a few coloured images, and runs whose scores are made by hand."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ TINTS: Mapping[str, Sequence[int]] = {"red": (200, 40, 40), "green": (40, 180, 4
 def score(
     metric: str, value: float, low: float = math.nan, high: float = math.nan, *, group: Any = (), **more: Any
 ) -> Score:
-    """A score of 40 pictures under the corrected protocol."""
-    told: dict[str, Any] = {
+    """A score of 40 images under the corrected protocol."""
+    described: dict[str, Any] = {
         "suite": "made",
         "protocol": "corrected",
         "n_used": 40,
         "n_unusable": 0,
         "unit": "share",
     } | more
-    return Score(metric=metric, value=value, ci_low=low, ci_high=high, group=dict(group), **told)
+    return Score(metric=metric, value=value, ci_low=low, ci_high=high, group=dict(group), **described)
 
 
-def write_pictures(folder: Path, *, shift: int = 0, seed: int = 0, regions: Sequence[str] = REGIONS) -> Path:
-    """``PER_CELL`` pictures of each object and region, and the table that lists them.
+def write_images(folder: Path, *, shift: int = 0, seed: int = 0, regions: Sequence[str] = REGIONS) -> Path:
+    """``PER_CELL`` images of each object and region, and the table that lists them.
 
     Args:
-        shift: how much brighter the pictures of South are than those of North are.
+        shift: how much brighter the images of South are than those of North are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def make_measured_run(
     *,
     suite: str = "quality",
     generator: str = "images:fake",
-    pictures: Sequence[Mapping[str, Any]] = (),
+    images: Sequence[Mapping[str, Any]] = (),
     verdicts: Sequence[Mapping[str, Any]] = (),
     prompts: Sequence[Prompt] = (),
     remarks: Sequence[str] = (),
@@ -70,14 +70,14 @@ def make_measured_run(
     run = Run.start(path, RunSettings(suite=suite, generator=generator), scoring=Scoring(remarks=tuple(remarks)))
     listed = prompts or [Prompt(prompt_id="p", suite=suite, text="a dog", facets={"region": "North", "object": "dog"})]
     run.write_prompts(list(listed))
-    run.append("images", frame("images", list(pictures)))
+    run.append("images", frame("images", list(images)))
     run.write_verdicts(frame("verdicts", list(verdicts)))
     run.write_scores(list(scores))
     return run
 
 
-def picture(image_id: str, prompt_id: str = "p", **more: Any) -> dict[str, Any]:
-    """A row of the table ``images``: a picture that is in order, if not said otherwise."""
+def image(image_id: str, prompt_id: str = "p", **more: Any) -> dict[str, Any]:
+    """A row of the table ``images``: an image that is in order, if not said otherwise."""
     row = {"image_id": image_id, "prompt_id": prompt_id, "index": 0, "seed": 0, "state": "ok", "note": ""}
     return row | more
 

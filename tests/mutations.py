@@ -102,7 +102,7 @@ DEFECTS = {
         "statistics/paired.py",
         "p[ranked] * np.arange(len(ranked), 0, -1)",
         "p[ranked] * len(ranked)",
-        ("statistics/test_paired.py", "pipeline/test_comparing.py"),
+        ("statistics/test_paired.py", "pipeline/test_comparison.py"),
     ),
     "alpha": Defect(
         "Krippendorff's alpha without its small-sample correction",
@@ -194,11 +194,11 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     missed = 0
     for name in names:
-        found = finders(DEFECTS[name])
-        missed += not found
-        files = sorted({test.split("::")[0] for test in found})
+        result = finders(DEFECTS[name])
+        missed += not result
+        files = sorted({test.split("::")[0] for test in result})
         print(
-            f"{name:10} {len(found):4} tests  {DEFECTS[name].what}: {', '.join(files) or 'FOUND BY NO TEST'}",
+            f"{name:10} {len(result):4} tests  {DEFECTS[name].what}: {', '.join(files) or 'FOUND BY NO TEST'}",
             flush=True,
         )
     return int(missed > 0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import ColourFeatures, ColourWords
-from measure_runs import make_measured_run, write_pictures
+from measure_runs import make_measured_run, write_images
 from PIL import Image, ImageDraw
 
 from verism.api import evaluate
@@ -64,10 +64,10 @@ def build_run(
     truth: bool = False,
     foreign: float = 0.0,
 ) -> Run:
-    """A run whose pictures show what was asked with probability ``skill_level``, seen by a detector without error.
+    """A run whose images show what was asked with probability ``skill_level``, seen by a detector without error.
 
-    ``states`` gives pictures by number another state than ok; ``text`` replaces every prompt's; ``foreign`` is the
-    share of pictures with a bird of confidence 0.65, which only some rules mind.
+    ``states`` gives images by number another state than ok; ``text`` replaces every prompt's; ``foreign`` is the
+    share of images with a bird of confidence 0.65, which only some rules mind.
     """
     suite = standard(tuple(skills), limit)
     prompts = [p if text is None else replace(p, text=text) for p in suite.prompts()]
@@ -96,8 +96,8 @@ def build_run(
         if not right and prompt.facets["skill"] == "count":
             labels = labels[:-1]
         swap = not right
-        picture = Image.new("RGB", (240, 240), "#b9c7d2")
-        draw = ImageDraw.Draw(picture)
+        image = Image.new("RGB", (240, 240), "#b9c7d2")
+        draw = ImageDraw.Draw(image)
         draw.rectangle((0, 150, 240, 240), fill="#8a9a78")
         boxes.append({"image_id": image_id, "judge": judge, "query": -1})
         places = [(label, corner, 0.9) for label, corner in zip(labels, _corners(prompt, swap))]
@@ -125,11 +125,11 @@ def build_run(
                     "color_scores": [],
                 }
             )
-        png = encode_png(np.asarray(picture))
+        png = encode_png(np.asarray(image))
         images.append(
             row
             | {
-                "path": run.write_picture(image_id, png),
+                "path": run.write_image(image_id, png),
                 "sha256": hashlib.sha256(png).hexdigest(),
                 "width": 240,
                 "height": 240,
@@ -187,15 +187,15 @@ def measured_run(tmp_path: Path) -> MakeRun:
 
 @pytest.fixture(scope="session")
 def geography_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
-    """A model like the real pictures, and one whose pictures of South are too bright."""
+    """A model like the real images, and one whose images of South are too bright."""
     folder = tmp_path_factory.mktemp("world")
-    real = write_pictures(folder / "real", seed=1)
+    real = write_images(folder / "real", seed=1)
     runs = []
     for name, shift in (("fair", 0), ("bright", 90)):
         runs.append(
             evaluate(
                 "geography",
-                images=write_pictures(folder / f"{name}-pictures", shift=shift, seed=2),
+                images=write_images(folder / f"{name}-pictures", shift=shift, seed=2),
                 reference=real,
                 judges={"features": ColourFeatures(), "clip": ColourWords()},
                 out=folder / name,
@@ -206,5 +206,5 @@ def geography_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
 
 @pytest.fixture
 def geography_run(geography_runs: tuple[Run, Run]) -> Run:
-    """The model whose pictures of South are too bright. Tests that change it work on a copy."""
+    """The model whose images of South are too bright. Tests that change it work on a copy."""
     return geography_runs[1]

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import polars as pl
 import pytest
-from fakes import PixelJudge, PixelPainter
+from fakes import PixelJudge, PixelRenderer
 
 import verism
 from verism.errors import UsageError, VerismError
@@ -94,9 +94,9 @@ def test_evaluate_finished_run_again_says_that_nothing_was_generated(tmp_path, c
     assert "nothing was generated" not in capsys.readouterr().err
     verism.evaluate("paintskills", **options, **ASKED)
     assert "nothing was generated" in capsys.readouterr().err
-    told: list[str] = []
-    verism.evaluate("paintskills", **options, **ASKED, on_summary=told.append)
-    assert "step 1000" in next(line for line in told if "nothing was generated" in line)
+    collected: list[str] = []
+    verism.evaluate("paintskills", **options, **ASKED, on_summary=collected.append)
+    assert "step 1000" in next(line for line in collected if "nothing was generated" in line)
 
 
 def test_evaluate_suite_object_gives_the_scores_of_its_name(tmp_path):
@@ -125,8 +125,8 @@ def test_plan_says_what_would_be_judged(tmp_path):
 
 def test_run_answers_in_a_notebook(tmp_path):
     suite = PaintSkills.make({"limit": 12, "seed": 5})
-    painter = PixelPainter(tuple(suite.classes), suite.colors)
-    scripted = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.5)
+    renderer = PixelRenderer(tuple(suite.classes), suite.colors)
+    scripted = ScriptedGenerator(renderer, classes=suite.classes, colors=suite.colors, error=0.5)
     run = verism.evaluate(suite, model=scripted, detector=PixelJudge(), out=tmp_path / "run")
     metrics = run.metrics()
     assert next(iter(metrics)) == "mean_accuracy"

@@ -19,24 +19,35 @@ from verism.errors import UsageError
 
 
 def table(**more) -> Measured:
-    told = {"task": "gender", "protocol": "corrected", "labels": ("man", "woman"), "counts": ((8, 2), (1, 9))} | more
-    return Measured(**told)
+    described = {
+        "task": "gender",
+        "protocol": "corrected",
+        "labels": ("man", "woman"),
+        "counts": ((8, 2), (1, 9)),
+    } | more
+    return Measured(**described)
 
 
 def card(*tables: Measured, **more) -> JudgeCard:
-    told = {"judge": "j@1", "role": "vqa", "kind": "human", "ground_truth": "20 pictures", "made": {"seed": 1}} | more
-    return JudgeCard(measured=tables or (table(),), **told)
+    described = {
+        "judge": "j@1",
+        "role": "vqa",
+        "kind": "human",
+        "ground_truth": "20 images",
+        "made": {"seed": 1},
+    } | more
+    return JudgeCard(measured=tables or (table(),), **described)
 
 
 def test_a_card_comes_back_from_its_file_the_same(tmp_path):
-    whole = card(
+    full = card(
         table(unusable=(1, 0), group={"attribute": "a skirt", "count": 2}, scores=((0, 0.25), (1, 0.75))),
         made={"verism": "1", "rules": {"unsure": 0.1}},
     )
-    write_card(whole, tmp_path / "new" / "card.json")
-    assert read_card(tmp_path / "new" / "card.json") == whole
+    write_card(full, tmp_path / "new" / "card.json")
+    assert read_card(tmp_path / "new" / "card.json") == full
     first = (tmp_path / "new" / "card.json").read_bytes()
-    write_card(whole, tmp_path / "again.json")
+    write_card(full, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == first
 
 
@@ -98,19 +109,19 @@ def test_counts_of_one_judge_add_up():
     turned = table(labels=("woman", "man"), counts=((5, 0), (4, 3)), scores=())
     b = card(turned, table(group={"light": "dark"}), ground_truth="12 others", made={"seed": 2, "rules": {"u": 1}})
     both = merge_cards([a, b])
-    found = find_measured([both], "j@1", "gender", "corrected")
-    assert found is not None
+    result = find_measured([both], "j@1", "gender", "corrected")
+    assert result is not None
     # men: 8 + 3 called men, 2 + 4 women; women: 1 + 0 called men, 9 + 5 women
-    assert found[1].labels == ("man", "woman")
-    assert found[1].counts == ((11, 6), (1, 14))
-    assert found[1].unusable == (1, 0)
-    assert found[1].scores == ((0, 0.2),)
+    assert result[1].labels == ("man", "woman")
+    assert result[1].counts == ((11, 6), (1, 14))
+    assert result[1].unusable == (1, 0)
+    assert result[1].scores == ((0, 0.2),)
     assert [(m.protocol, dict(m.group)) for m in both.measured] == [
         ("corrected", {}),
         ("paper", {}),
         ("corrected", {"light": "dark"}),
     ]
-    assert both.ground_truth == "20 pictures; 12 others"
+    assert both.ground_truth == "20 images; 12 others"
     assert both.made == {"merged": [{"seed": 1, "rules": {"u": 1}}, {"seed": 2, "rules": {"u": 1}}], "rules": {"u": 1}}
     third = merge_cards([both, card(made={"seed": 3, "rules": {"u": 1}}, ground_truth="third")])
     assert [m["seed"] for m in third.made["merged"]] == [1, 2, 3]

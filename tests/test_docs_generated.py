@@ -30,11 +30,11 @@ def test_generated_pages_are_those_that_would_be_written(generate):
 
 def test_page_names_every_metric_rule_and_option_of_every_suite(generate):
     rows = [line.split(" | ") for line in generate.page().splitlines() if line.startswith("| `")]
-    found = {(suite.strip("|` "), row[1].strip("` ")) for row in rows for suite in row[0].split(", ")}
+    result = {(suite.strip("|` "), row[1].strip("` ")) for row in rows for suite in row[0].split(", ")}
     declared = {
         (name, each.name if hasattr(each, "name") else each)
         for name in SUITES
         for suite in [suite_class(name)]
         for each in (*suite.metrics, *suite.rules, *suite.options, *suite.info.protocols)
     }
-    assert found == declared
+    assert result == declared

@@ -31,8 +31,8 @@ def expected_names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
 def section(node: ast.FunctionDef | ast.ClassDef) -> list[str] | None:
     """Entries of ``Args:`` (of a class: ``Attributes:``), what precedes the colon; None without such a section."""
     head = "Attributes:" if isinstance(node, ast.ClassDef) else "Args:"
-    _, found, rest = (ast.get_docstring(node) or "").partition(f"\n{head}\n")
-    if not found:
+    _, result, rest = (ast.get_docstring(node) or "").partition(f"\n{head}\n")
+    if not result:
         return None
     lines = re.split(r"(?m)^(?=\S)", rest)[0].splitlines()
     return [line.partition(":")[0].strip().lstrip("*") for line in lines if re.match(r" {4}\S", line)]

@@ -72,25 +72,25 @@ def findings(path: Path, words: set[str]) -> list[str]:
     if path.relative_to(HOUSE).as_posix() in MEASURES_OF_AGREEMENT:
         words = words - {"accuracy"}
     paintskills = path.relative_to(HOUSE).parts[0] in TRAINS_ON_PAINTSKILLS
-    found = []
+    results = []
     for node in ast.walk(tree):
         where = f"{path.relative_to(HOUSE)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words and not paintskills:
-            found.append(f"{where} names {node.value!r}")
+            results.append(f"{where} names {node.value!r}")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("verism.suites."):
             suite = node.module.split(".")[2]
             if suite in SUITES and not (paintskills and suite == "paintskills"):
-                found.append(f"{where} imports the suite {suite}")
+                results.append(f"{where} imports the suite {suite}")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             first = node.args[0]
             if isinstance(first, ast.Name) and "suite" in first.id:
-                found.append(f"{where} probes a suite by {node.func.id}")
+                results.append(f"{where} probes a suite by {node.func.id}")
         if isinstance(node, ast.arg) and node.arg.endswith("suite") and ast.unparse(node.annotation or node) == "Any":
-            found.append(f"{where} takes a suite as Any")
+            results.append(f"{where} takes a suite as Any")
         reads_text = isinstance(node, ast.Attribute) and node.attr in ("startswith", "partition", "endswith")
         if reads_text and "suite" in ast.unparse(node.value):
-            found.append(f"{where} reads a suite's name by {node.attr}")
-    return found
+            results.append(f"{where} reads a suite's name by {node.attr}")
+    return results
 
 
 def test_general_code_names_no_suite():

@@ -1,4 +1,4 @@
-"""Pictures from anywhere: read exactly, or refused with a reason; never a crash."""
+"""Images from anywhere: read exactly, or refused with a reason; never a crash."""
 
 import io
 import os
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verism.imaging import encode_png, is_blank, read_picture
+from verism.imaging import encode_png, is_blank, read_image
 
 RNG = np.random.default_rng(0)
 RGB = RNG.integers(0, 256, (24, 40, 3), dtype=np.uint8)
@@ -35,27 +35,27 @@ def smooth() -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------- what cannot be read
 def test_a_missing_file_is_missing(tmp_path):
-    read = read_picture(tmp_path / "nowhere.png")
+    read = read_image(tmp_path / "nowhere.png")
     assert (read.state, read.pixels, read.sha256) == ("missing", None, None)
     assert "nowhere.png" in read.note
 
 
-def test_a_directory_is_a_failed_picture(tmp_path):
+def test_a_directory_is_a_failed_image(tmp_path):
     (tmp_path / "folder.png").mkdir()
-    read = read_picture(tmp_path / "folder.png")
+    read = read_image(tmp_path / "folder.png")
     assert (read.state, read.sha256) == ("failed", None)
     assert "directory" in read.note.lower()
 
 
 def test_a_path_no_file_system_can_hold(tmp_path):
-    assert read_picture(tmp_path / "a\0b.png").state == "failed"
+    assert read_image(tmp_path / "a\0b.png").state == "failed"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission(tmp_path):
     path = saved(tmp_path / "secret.png", Image.fromarray(RGB))
     path.chmod(0)
-    read = read_picture(path)
+    read = read_image(path)
     assert read.state == "failed"
     assert "ermission" in read.note
 
@@ -64,27 +64,27 @@ def test_a_file_without_permission(tmp_path):
     ("content", "note"),
     [
         pytest.param(b"", "0 bytes", id="empty"),
-        pytest.param(b"just some words, saved under a picture's name\n", "not a picture", id="text"),
-        pytest.param(b"\x89PNG\r\n\x1a\n", "not a picture", id="signature alone"),
-        pytest.param(b"\xff\xd8\xff\xe0", "not a picture", id="start of a JPEG"),
+        pytest.param(b"just some words, saved under an image's name\n", "not an image", id="text"),
+        pytest.param(b"\x89PNG\r\n\x1a\n", "not an image", id="signature alone"),
+        pytest.param(b"\xff\xd8\xff\xe0", "not an image", id="start of a JPEG"),
     ],
 )
-def test_files_that_are_no_pictures(tmp_path, content, note):
+def test_files_that_are_no_images(tmp_path, content, note):
     path = tmp_path / "x.png"
     path.write_bytes(content)
-    read = read_picture(path)
+    read = read_image(path)
     assert (read.state, read.pixels) == ("failed", None)
     assert note in read.note
     assert len(read.sha256) == 64
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG"])
-def test_truncated_pictures_fail_instead_of_showing_half(tmp_path, format):
-    whole = io.BytesIO()
-    Image.fromarray(RGB).save(whole, format=format)
+def test_truncated_images_fail_instead_of_showing_half(tmp_path, format):
+    full = io.BytesIO()
+    Image.fromarray(RGB).save(full, format=format)
     path = tmp_path / "cut"
-    path.write_bytes(whole.getvalue()[: len(whole.getvalue()) * 2 // 3])
-    read = read_picture(path)
+    path.write_bytes(full.getvalue()[: len(full.getvalue()) * 2 // 3])
+    read = read_image(path)
     assert (read.state, read.pixels) == ("failed", None)
     assert "damaged or truncated" in read.note
 
@@ -103,14 +103,14 @@ def png_of_declared_size(width: int, height: int) -> bytes:
 def test_decompression_bombs_are_not_decoded(tmp_path, size):
     path = tmp_path / "bomb.png"
     path.write_bytes(png_of_declared_size(*size))
-    read = read_picture(path)
+    read = read_image(path)
     assert (read.state, read.pixels) == ("failed", None)
     assert "the limit is 64,000,000" in read.note
 
 
-def test_floating_point_pictures_are_refused(tmp_path):
+def test_floating_point_images_are_refused(tmp_path):
     path = saved(tmp_path / "f.tif", Image.fromarray(RNG.random((8, 8), dtype=np.float32)))
-    read = read_picture(path)
+    read = read_image(path)
     assert read.state == "failed"
     assert "floating-point" in read.note
 
@@ -118,16 +118,16 @@ def test_floating_point_pictures_are_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")  # Pillow's own remarks about damaged TIFF tags
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP"])
 def test_damage_never_raises(tmp_path, format):
-    whole = io.BytesIO()
-    Image.fromarray(RGB).save(whole, format=format)
+    full = io.BytesIO()
+    Image.fromarray(RGB).save(full, format=format)
     rng = np.random.default_rng(1)
     path = tmp_path / "damaged"
     for _ in range(12):
-        data = bytearray(whole.getvalue())
+        data = bytearray(full.getvalue())
         for at in rng.integers(0, len(data), 6):
             data[at] = rng.integers(256)
         path.write_bytes(bytes(data[: rng.integers(1, len(data) + 1)]))
-        read = read_picture(path)
+        read = read_image(path)
         assert read.state in ("ok", "blank", "failed")
         assert (read.pixels is None) == (read.state == "failed")
         assert read.state != "failed" or read.note
@@ -136,29 +136,29 @@ def test_damage_never_raises(tmp_path, format):
 # --------------------------------------------------------------------------------------------------- what can be read
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tif", "a.webp"])
 def test_lossless_rgb_is_exact(tmp_path, name):
-    read = read_picture(saved(tmp_path / name, Image.fromarray(RGB), **({"lossless": True} if "webp" in name else {})))
+    read = read_image(saved(tmp_path / name, Image.fromarray(RGB), **({"lossless": True} if "webp" in name else {})))
     assert (read.state, read.note) == ("ok", "")
     np.testing.assert_array_equal(read.pixels, RGB)
 
 
-def test_encoded_pictures_come_back_exactly(tmp_path):
+def test_encoded_images_come_back_exactly(tmp_path):
     (tmp_path / "a.png").write_bytes(encode_png(RGB))
-    np.testing.assert_array_equal(read_picture(tmp_path / "a.png").pixels, RGB)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, RGB)
 
 
 def test_grey_and_one_bit(tmp_path):
     grey = RGB[..., 0]
-    read = read_picture(saved(tmp_path / "l.png", Image.fromarray(grey)))
+    read = read_image(saved(tmp_path / "l.png", Image.fromarray(grey)))
     np.testing.assert_array_equal(read.pixels, np.repeat(grey[..., None], 3, axis=2))
     bits = grey > 127
-    read = read_picture(saved(tmp_path / "1.png", Image.fromarray(bits)))
+    read = read_image(saved(tmp_path / "1.png", Image.fromarray(bits)))
     np.testing.assert_array_equal(read.pixels, np.repeat(bits[..., None] * np.uint8(255), 3, axis=2))
 
 
 def test_sixteen_bit_grey_spans_the_same_range(tmp_path):
     # 65535 / 257 = 255; 257 -> 1; 128 -> 0.498 + 0.5 -> 0; 129 -> 0.502 + 0.5 -> 1
     values = np.array([[0, 128, 129, 257], [32768, 65278, 65407, 65535]], dtype=np.uint16)
-    read = read_picture(saved(tmp_path / "g.png", Image.fromarray(values)))
+    read = read_image(saved(tmp_path / "g.png", Image.fromarray(values)))
     assert read.pixels[..., 0].tolist() == [[0, 0, 1, 1], [128, 254, 255, 255]]
     assert "16-bit" in read.note
 
@@ -167,21 +167,21 @@ def test_palette_and_transparent_palette(tmp_path):
     image = Image.fromarray(np.array([[0, 1], [2, 1]], dtype=np.uint8)).convert("P")
     image.putpalette([255, 0, 0, 0, 255, 0, 0, 0, 255])
     path = saved(tmp_path / "p.png", image)
-    colors = read_picture(path).pixels
+    colors = read_image(path).pixels
     assert colors.reshape(-1, 3).tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255], [0, 255, 0]]
-    read = read_picture(saved(tmp_path / "t.png", image, transparency=1))
+    read = read_image(saved(tmp_path / "t.png", image, transparency=1))
     assert read.pixels.reshape(-1, 3).tolist() == [[255, 0, 0], [255, 255, 255], [0, 0, 255], [255, 255, 255]]
     assert read.note == "transparency laid over white"
 
 
 def test_alpha_is_laid_over_white(tmp_path):
     rgba = np.dstack([RGB, np.full(RGB.shape[:2], 255, np.uint8)])
-    opaque = read_picture(saved(tmp_path / "o.png", Image.fromarray(rgba)))
+    opaque = read_image(saved(tmp_path / "o.png", Image.fromarray(rgba)))
     np.testing.assert_array_equal(opaque.pixels, RGB)
     assert opaque.note == ""  # nothing shines through, so nothing was changed
     rgba[:, :20, 3] = 0
     rgba[0, 39] = 100, 200, 0, 51  # a fifth: 100/5 + 255*4/5 = 224, 200/5 + 204 = 244, 204
-    read = read_picture(saved(tmp_path / "a.png", Image.fromarray(rgba)))
+    read = read_image(saved(tmp_path / "a.png", Image.fromarray(rgba)))
     assert (read.pixels[:, :20] == 255).all()
     np.testing.assert_array_equal(read.pixels[1:, 20:], RGB[1:, 20:])
     assert read.pixels[0, 39].tolist() == [224, 244, 204]
@@ -189,7 +189,7 @@ def test_alpha_is_laid_over_white(tmp_path):
 
 
 def test_cmyk_jpeg(tmp_path):
-    read = read_picture(saved(tmp_path / "c.jpg", Image.fromarray(smooth()).convert("CMYK"), quality=95))
+    read = read_image(saved(tmp_path / "c.jpg", Image.fromarray(smooth()).convert("CMYK"), quality=95))
     assert read.state == "ok"
     assert read.note == "converted from CMYK"
     assert np.abs(read.pixels.astype(int) - smooth()).mean() < 6
@@ -198,12 +198,12 @@ def test_cmyk_jpeg(tmp_path):
 def test_animations_give_their_first_frame(tmp_path):
     first, second = Image.fromarray(smooth()), Image.new("RGB", (64, 32), "white")
     path = saved(tmp_path / "a.gif", first, save_all=True, append_images=[second])
-    read = read_picture(path)
+    read = read_image(path)
     np.testing.assert_array_equal(read.pixels, smooth())
     assert read.note == "first of 2 frames"
 
 
-# How a picture is stored under each orientation; EXIF 2.3, tag 274: which side row 0 and column 0 of the file show.
+# How an image is stored under each orientation; EXIF 2.3, tag 274: which side row 0 and column 0 of the file show.
 STORED = {
     2: lambda u: u[:, ::-1],
     3: lambda u: u[::-1, ::-1],
@@ -220,7 +220,7 @@ def test_exif_orientations_are_undone(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](smooth())))
-    read = read_picture(saved(tmp_path / "e.jpg", stored, quality=95, exif=exif))
+    read = read_image(saved(tmp_path / "e.jpg", stored, quality=95, exif=exif))
     assert read.pixels.shape == (32, 64, 3)
     assert np.abs(read.pixels.astype(int) - smooth()).mean() < 6
     assert read.note == "turned upright by its EXIF tag"
@@ -230,7 +230,7 @@ def test_exif_orientations_are_undone(tmp_path, orientation):
 def test_orientations_that_turn_nothing_are_not_mentioned(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    read = read_picture(saved(tmp_path / "e.png", Image.fromarray(RGB), exif=exif))
+    read = read_image(saved(tmp_path / "e.png", Image.fromarray(RGB), exif=exif))
     np.testing.assert_array_equal(read.pixels, RGB)
     assert read.note == ""
 
@@ -239,12 +239,12 @@ def test_orientations_that_turn_nothing_are_not_mentioned(tmp_path, orientation)
 def test_one_flat_colour_is_blank(tmp_path):
     pixels = np.full((16, 16, 3), (10, 20, 30), np.uint8)
     pixels[3, 3] += 3
-    read = read_picture(saved(tmp_path / "b.png", Image.fromarray(pixels)))
+    read = read_image(saved(tmp_path / "b.png", Image.fromarray(pixels)))
     assert read.state == "blank"
     assert read.note == "one flat colour, rgb(10, 20, 30)"
     np.testing.assert_array_equal(read.pixels, pixels)
     pixels[3, 3, 1] += 1  # 24 - 20 = 4: more than BLANK_RANGE
-    assert read_picture(saved(tmp_path / "c.png", Image.fromarray(pixels))).state == "ok"
+    assert read_image(saved(tmp_path / "c.png", Image.fromarray(pixels))).state == "ok"
 
 
 def test_blank_looks_at_every_channel():

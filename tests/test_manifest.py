@@ -67,10 +67,10 @@ def test_suite_settings_are_a_namespace_of_their_own():
 
 
 def test_tuples_and_paths_compare_equal_to_what_json_made_of_them():
-    given = replace(SETTINGS, suite_settings={"folder": Path("a/b"), "faces": ("x", "y")})
-    stored = Manifest.of_record(json.loads(json.dumps(Manifest.new(given).record()))).settings
+    value = replace(SETTINGS, suite_settings={"folder": Path("a/b"), "faces": ("x", "y")})
+    stored = Manifest.of_record(json.loads(json.dumps(Manifest.new(value).record()))).settings
     assert stored.suite_settings == {"folder": "a/b", "faces": ["x", "y"]}
-    assert stored.differences(given) == []
+    assert stored.differences(value) == []
 
 
 @pytest.mark.parametrize("version", [0, 3])

@@ -12,7 +12,7 @@ import pytest
 
 from verism.errors import UsageError, VerismError
 from verism.options import INLINE, Context, Spelling, build, read_signature
-from verism.records import Painter
+from verism.records import Renderer
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -202,7 +202,7 @@ def test_read_signature_tells_names_defaults_and_sentences():
 
 def test_build_run_supplies_by_name_and_type_what_fits():
     def target(
-        painter: Painter,
+        renderer: Renderer,
         *,
         prompts: Sequence[str],
         size: str | None = None,
@@ -211,10 +211,10 @@ def test_build_run_supplies_by_name_and_type_what_fits():
         context: Context,
         base: Base = Base(batch=1),
     ) -> tuple[Any, ...]:
-        return painter, prompts, size, threads, base_url, context, base
+        return renderer, prompts, size, threads, base_url, context, base
 
     run: dict[str | type, Callable[[], Any]] = {
-        Painter: lambda: "painter",
+        Renderer: lambda: "painter",
         Context: lambda: "context",
         "prompts": lambda: ["p"],
         "size": lambda: 64,
@@ -238,7 +238,7 @@ def test_build_untyped_parameters_are_as_their_defaults():
 def untold(*, places: Decimal | None = None) -> None: ...
 
 
-def needing(*, thing: int) -> None: ...
+def needing(*, item: int) -> None: ...
 
 
 def doubled(*, device: str = "a", base: Base = Base()) -> None: ...
@@ -250,11 +250,11 @@ def doubled(*, device: str = "a", base: Base = Base()) -> None: ...
         (untold, "the type 'Decimal | None' of its parameter 'places' cannot be read .* not below TYPE_CHECKING"),
         (
             needing,
-            "its parameter 'thing' has no default, and a run does not supply it; a run supplies prompts, Painter",
+            "its parameter 'thing' has no default, and a run does not supply it; a run supplies prompts, Renderer",
         ),
         (doubled, "several parameters are written device; name one otherwise"),
     ],
 )
 def test_read_signature_that_cannot_be_used_says_why(target, message):
     with pytest.raises(VerismError, match=message):
-        read_signature(target, ("prompts", Painter))
+        read_signature(target, ("prompts", Renderer))

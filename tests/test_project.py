@@ -82,8 +82,8 @@ def test_extras_named_in_messages_exist():
     for path in [*source_files(), *DOCUMENTS]:
         text = path.read_text(encoding="utf-8")
         for pattern in (r"\bextra=\"([a-z]+)\"", r"\bEXTRA = \"([a-z]+)\"", r"(?:verism|\.)\[([a-z,]+)\]'"):
-            for found in re.findall(pattern, text):
-                named.update({extra: document_id(path) for extra in found.split(",")})
+            for matches in re.findall(pattern, text):
+                named.update({extra: document_id(path) for extra in matches.split(",")})
     assert {"models", "train"} <= set(named)
     unknown = {extra: where for extra, where in named.items() if extra not in EXTRAS}
     assert not unknown, f"pyproject.toml has no such extra: {unknown}"
@@ -186,15 +186,15 @@ def test_torchvision_is_absent():
 def test_no_file_names_a_place_outside_the_project():
     # Written in pieces, so that this file does not hold them itself.
     forbidden = ["../" + "shared", "/" + "work/", "/" + "opt/", "/" + "root/", "/tmp/" + "bash"]
-    found = []
+    results = []
     for path in project_files():
         if path.suffix in TEXT:
             text = path.read_text(encoding="utf-8")
-            found += [f"{document_id(path)}: {word}" for word in forbidden if word in text]
-            found += [
+            results += [f"{document_id(path)}: {word}" for word in forbidden if word in text]
+            results += [
                 f"{document_id(path)}: {m}" for m in re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", text)
             ]
-    assert not found
+    assert not results
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
@@ -257,9 +257,9 @@ def check_command(words: list[str]) -> None:
     rest = list(words)
     while isinstance(command, click.Group):
         assert rest, f"verism {' '.join(words)}: which command?"
-        found = command.get_command(context, rest[0])
-        assert found is not None, f"verism {' '.join(words)}: there is no command {rest[0]!r}"
-        command = found.loaded() if isinstance(found, LazyCommand) else found
+        result = command.get_command(context, rest[0])
+        assert result is not None, f"verism {' '.join(words)}: there is no command {rest[0]!r}"
+        command = result.loaded() if isinstance(result, LazyCommand) else result
         rest = rest[1:]
     try:
         parsed = command.make_context(command.name, rest, parent=context).params
@@ -355,7 +355,7 @@ def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
         skills=["object"],
         limit=15,
     )
-    # One prompt for each of 15 classes; the painter refuses dogs, and the judge finds nothing in the others.
+    # One prompt for each of 15 classes; the renderer refuses dogs, and the judge finds nothing in the others.
     assert sorted(run.read("images")["state"].to_list()) == ["ok"] * 14 + ["refused"]
     scores = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "corrected"]
     (score,) = [s for s in scores if s.group == {"skill": "object"}]

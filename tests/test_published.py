@@ -140,12 +140,12 @@ def test_records_have_the_documented_keys() -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_everything_is_as_documented(paper: str) -> None:
-    found = published_checks(paper)
-    assert undocumented(found) == []
-    assert len(found) > 100
-    lines = [(c.paper, c.table, c.quantity) for c in found]
+    report = published_checks(paper)
+    assert undocumented(report) == []
+    assert len(report) > 100
+    lines = [(c.paper, c.table, c.quantity) for c in report]
     assert len(set(lines)) == len(lines), "a line names what it is about, so no two are alike"
-    for check in found:
+    for check in report:
         assert check.why or check.verdict is Verdict.AGREES, check
 
 
@@ -155,8 +155,8 @@ def test_the_page_counts_as_the_commands_do() -> None:
         [cell.strip() for cell in row.strip("| \n").split("|")] for row in page.read_text(encoding="utf-8").split("\n")
     ]
     counts = {row[0]: row[2:] for row in rows if row[0] in set(Verdict)}
-    found = [[check.verdict for check in published_checks(paper)] for paper in PAPERS]
-    assert counts == {v.value: [str(verdicts.count(v)) for verdicts in found] for v in Verdict}
+    results = [[check.verdict for check in published_checks(paper)] for paper in PAPERS]
+    assert counts == {v.value: [str(verdicts.count(v)) for verdicts in results] for v in Verdict}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -206,8 +206,8 @@ def test_in_order_of_several_suites_keeps_papers_numbers_and_places() -> None:
         writer.holds(table, "x", True)
     older = Writer("v1")
     older.holds("Table 1", "x", True)
-    found = in_order([late.checks, first.checks, older.checks, other.checks])
-    assert [(c.paper, c.table) for c in found] == [
+    result = in_order([late.checks, first.checks, older.checks, other.checks])
+    assert [(c.paper, c.table) for c in result] == [
         ("v2", "Table 9"),
         ("v2", "Table 10"),
         ("v2", "text"),

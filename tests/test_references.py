@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from verism.errors import UsageError
-from verism.records import ReferencePicture, ReferenceSet
+from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_provenance, read_radii, read_reference, write_reference
 
 FEATURES = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -16,30 +16,35 @@ FEATURES = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 def reference(tmp_path, features=FEATURES, judge="inception-x"):
     (tmp_path / "a.jpg").write_bytes(b"a")
-    pictures = (
-        ReferencePicture(image_id="real/a", path=str(tmp_path / "a.jpg"), sha256="aa", facets={"object": "Löffel"}),
-        ReferencePicture(image_id="real/b", path=str(tmp_path / "gone.jpg"), sha256="bb", facets={"row": 1}),
-        ReferencePicture(image_id="real/c", path=None, facets={"region": None}),
+    images = (
+        ReferenceImage(image_id="real/a", path=str(tmp_path / "a.jpg"), sha256="aa", facets={"object": "Löffel"}),
+        ReferenceImage(image_id="real/b", path=str(tmp_path / "gone.jpg"), sha256="bb", facets={"row": 1}),
+        ReferenceImage(image_id="real/c", path=None, facets={"region": None}),
     )
-    return ReferenceSet(source="my data", pictures=pictures, judge=judge, features=features)
+    return ReferenceSet(source="my data", images=images, judge=judge, features=features)
 
 
 def test_what_is_written_comes_back(tmp_path):
     path = tmp_path / "r.npz"
     radii = {"region k=3": np.array([1.0, np.nan, 2.0])}
     write_reference(path, reference(tmp_path), {"verism": "0.1", "seconds": 3}, radii=radii)
-    found = read_reference(path)
-    assert found.source == "my data"
-    assert found.judge == "inception-x"
-    assert found.features.dtype == np.float32
-    np.testing.assert_array_equal(found.features, FEATURES)
-    assert [p.image_id for p in found.pictures] == ["real/a", "real/b", "real/c"]
-    assert found.pictures[0] == reference(tmp_path).pictures[0]
-    assert found.pictures[1].path is None  # the file is not on this machine; its features are known all the same
-    assert found.pictures[1].facets == {"row": 1}
+    result = read_reference(path)
+    assert result.source == "my data"
+    assert result.judge == "inception-x"
+    assert result.features.dtype == np.float32
+    np.testing.assert_array_equal(result.features, FEATURES)
+    assert [p.image_id for p in result.images] == ["real/a", "real/b", "real/c"]
+    assert result.images[0] == reference(tmp_path).images[0]
+    assert result.images[1].path is None  # the file is not on this machine; its features are known all the same
+    assert result.images[1].facets == {"row": 1}
     np.testing.assert_array_equal(read_radii(path)["region k=3"], radii["region k=3"])
-    told = read_provenance(path)
-    assert (told["verism"], told["seconds"], told["source"], told["judge"]) == ("0.1", 3, "my data", "inception-x")
+    reported = read_provenance(path)
+    assert (reported["verism"], reported["seconds"], reported["source"], reported["judge"]) == (
+        "0.1",
+        3,
+        "my data",
+        "inception-x",
+    )
 
 
 def test_the_identity_does_not_depend_on_where_hashed_files_lie(tmp_path):
@@ -49,9 +54,9 @@ def test_the_identity_does_not_depend_on_where_hashed_files_lie(tmp_path):
 
 def test_features_may_be_left_out(tmp_path):
     write_reference(tmp_path / "r.npz", reference(tmp_path, None, None), {})
-    found = read_reference(tmp_path / "r.npz")
-    assert found.features is None
-    assert found.judge is None
+    result = read_reference(tmp_path / "r.npz")
+    assert result.features is None
+    assert result.judge is None
     assert read_radii(tmp_path / "r.npz") == {}
 
 
@@ -67,8 +72,8 @@ def test_the_same_content_gives_the_same_bytes_and_nothing_is_pickled(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"features": FEATURES[:2]}, r"3 pictures need features of shape \(3, D\)"),
-        ({"features": np.full((3, 2), np.nan)}, "the features of 3 pictures are NaN"),
+        ({"features": FEATURES[:2]}, r"3 images need features of shape \(3, D\)"),
+        ({"features": np.full((3, 2), np.nan)}, "the features of 3 images are NaN"),
         ({"judge": None}, "name of the judge who made them"),
     ],
 )
@@ -80,8 +85,8 @@ def test_content_that_does_not_fit_is_not_written(tmp_path, change, message):
 
 def test_ids_are_unique_radii_complete_and_the_suffix_right(tmp_path):
     good = reference(tmp_path)
-    twice = ReferenceSet(source="x", pictures=(good.pictures[0],) * 2)
-    with pytest.raises(UsageError, match="1 of its 2 pictures share an id"):
+    twice = ReferenceSet(source="x", images=(good.images[0],) * 2)
+    with pytest.raises(UsageError, match="1 of its 2 images share an id"):
         write_reference(tmp_path / "r.npz", twice, {})
     with pytest.raises(UsageError, match=r"has shape \(2,\), expected \(3,\)"):
         write_reference(tmp_path / "r.npz", good, {}, radii={"region": np.zeros(2)})

@@ -18,7 +18,7 @@ from verism.registry import (
     kinds,
     make_generator,
     make_judge,
-    make_painter,
+    make_renderer,
 )
 from verism.suites.catalogue import SUITES, make_suite, suite_class
 
@@ -109,10 +109,10 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_generator("diffusers:m?steps=many", c), "option steps='many': expected a whole number or none"),
         (lambda c: make_judge("transformers", c), "transformers: write transformers:ID_OR_PATH (repository on the hub"),
         (lambda c: make_judge("detr:f?dilation=maybe", c), "option dilation='maybe': expected true or false or none"),
-        (lambda _: make_painter(Context(size=32)), "--size must be 64 to 2048 pixels, got 32"),
-        (lambda _: make_painter(Context(size=4096, processes=2)), "--size must be 64 to 2048 pixels, got 4096"),
-        (lambda _: make_painter(Context(assets=Path("nowhere"))), "--assets nowhere: no such folder"),
-        (lambda _: make_painter(Context(assets=Path("nowhere"), processes=2)), "--assets nowhere: no such folder"),
+        (lambda _: make_renderer(Context(size=32)), "--size must be 64 to 2048 pixels, got 32"),
+        (lambda _: make_renderer(Context(size=4096, processes=2)), "--size must be 64 to 2048 pixels, got 4096"),
+        (lambda _: make_renderer(Context(assets=Path("nowhere"))), "--assets nowhere: no such folder"),
+        (lambda _: make_renderer(Context(assets=Path("nowhere"), processes=2)), "--assets nowhere: no such folder"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error_that_helps(call, message):
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_a_usage_error_that_helps(call, message):
     assert message in str(err.value)
 
 
-def test_scripted_painters_carry_their_settings_in_their_names(suite):
+def test_scripted_renderers_carry_their_settings_in_their_names(suite):
     context = Context(classes=suite.classes, colors=suite.colors, size=64)
     assert make_generator("oracle", context).name == "scripted:error=0(simulator-1@64)"
     assert make_generator("scripted", context).name == "scripted:error=0.2(simulator-1@64)"
@@ -181,15 +181,15 @@ def plugins(tmp_path, monkeypatch):
     (tmp_path / "elsewhere_parts.py").write_text(PLUGINS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "elsewhere_parts", raising=False)
-    found: list[metadata.EntryPoint] = []
+    results: list[metadata.EntryPoint] = []
 
     def install(group: str, module: str = "elsewhere_parts", **names: str) -> None:
-        found.extend(
+        results.extend(
             metadata.EntryPoint(name.replace("_", "-"), f"{module}:{value}", f"verism.{group}")
             for name, value in names.items()
         )
 
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in found if e.group == group])
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in results if e.group == group])
     return install
 
 

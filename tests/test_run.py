@@ -7,19 +7,19 @@ from fakes import PixelJudge
 
 from verism.errors import VerismError
 from verism.manifest import RunSettings
-from verism.pipeline.local import make_requests, run_pictures
+from verism.pipeline.local import make_requests, run_images
 from verism.pipeline.scoring import score_run
 from verism.store import Run
 
 
 @pytest.fixture(scope="module")
 def suite_and_run(tmp_path_factory, suite):
-    from fakes import PixelPainter
+    from fakes import PixelRenderer
 
     from verism.generators.scripted import ScriptedGenerator
 
     made = ScriptedGenerator(
-        PixelPainter(tuple(suite.classes), suite.colors, fails=[suite.scenes[0].scene_id]),
+        PixelRenderer(tuple(suite.classes), suite.colors, fails=[suite.scenes[0].scene_id]),
         classes=suite.classes,
         colors=suite.colors,
         error=0.5,
@@ -27,7 +27,7 @@ def suite_and_run(tmp_path_factory, suite):
     run = Run.start(tmp_path_factory.mktemp("run") / "mine", RunSettings(suite=suite.name))
     run.write_prompts(suite.prompts())
     judge = PixelJudge()
-    run_pictures(run, make_requests(run.prompts(), 1), made, [(judge, n) for n in suite.needs()])
+    run_images(run, make_requests(run.prompts(), 1), made, [(judge, n) for n in suite.needs()])
     unscored = repr(run), run._repr_html_()
     with pytest.raises(VerismError, match="no scores yet"):
         run.metrics()

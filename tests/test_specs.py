@@ -12,26 +12,26 @@ from verism.suites.catalogue import SUITES, suite_class
 @pytest.mark.parametrize("name", SUITES)
 def test_presentation_written_as_json_is_read_back_equal(name):
     suite = suite_class(name)
-    said = Presentation(info=suite.info, metrics=suite.metrics, pairings=suite.pairings, layout=suite.layout)
-    assert Presentation.of_record(json.loads(json.dumps(said.record(), allow_nan=False))) == said
+    answer = Presentation(info=suite.info, metrics=suite.metrics, pairings=suite.pairings, layout=suite.layout)
+    assert Presentation.of_record(json.loads(json.dumps(answer.record(), allow_nan=False))) == answer
 
 
 def test_presentation_of_a_later_version_is_read_without_its_new_fields():
     suite = suite_class("paintskills")
-    said = Presentation(info=suite.info, metrics=suite.metrics, pairings=suite.pairings, layout=suite.layout)
-    record = json.loads(json.dumps(said.record()))
+    answer = Presentation(info=suite.info, metrics=suite.metrics, pairings=suite.pairings, layout=suite.layout)
+    record = json.loads(json.dumps(answer.record()))
     record["new"] = record["info"]["new"] = record["metrics"][0]["new"] = record["pairings"][0]["new"] = 1
     record["metrics"][0]["scale"]["new"] = record["layout"]["new"] = 1
-    assert Presentation.of_record(record) == said
+    assert Presentation.of_record(record) == answer
     with pytest.raises(KeyError):
         Presentation.of_record({"info": record["info"]})
 
 
 def test_metric_of_an_unknown_name_is_none():
     suite = suite_class("paintskills")
-    said = Presentation(info=suite.info, metrics=suite.metrics)
-    assert said.metric("accuracy") is not None
-    assert said.metric("nothing") is None
+    answer = Presentation(info=suite.info, metrics=suite.metrics)
+    assert answer.metric("accuracy") is not None
+    assert answer.metric("nothing") is None
 
 
 @pytest.mark.parametrize(

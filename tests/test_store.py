@@ -24,7 +24,7 @@ def image_rows(*ids: str, state: str = "ok") -> pl.DataFrame:
 
 
 def boxes(*ids: str, judge: str = "j@1", n: int = 2) -> pl.DataFrame:
-    """A looked-at row and n boxes per picture, in the judge's order."""
+    """A looked-at row and n boxes per image, in the judge's order."""
     return frame(
         "detections",
         [
@@ -144,14 +144,14 @@ def test_a_run_stopped_before_its_prompts_says_so(run):
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
-def test_parts_are_put_together_by_picture(run):
+def test_parts_are_put_together_by_image(run):
     assert run.read("images").height == 0
     run.append("images", image_rows("c", "d"))
     run.append("images", image_rows("b", "a"))
     assert run.read("images")["image_id"].to_list() == ["a", "b", "c", "d"]
 
 
-def test_boxes_keep_the_judges_order_within_a_picture(run):
+def test_boxes_keep_the_judges_order_within_an_image(run):
     run.append("detections", boxes("b", "a", n=3), "j@1")
     assert run.read("detections", "j@1").select("image_id", "query").rows() == [
         (i, q) for i in "ab" for q in (-1, 0, 1, 2)
@@ -239,7 +239,7 @@ def test_reading_while_another_worker_compacts(run, monkeypatch):
     assert run.read("images")["image_id"].to_list() == ["a", "b", "c"]
 
 
-def test_forgotten_pictures_are_gone_and_the_others_stay(run):
+def test_forgotten_images_are_gone_and_the_others_stay(run):
     for ids in ("ab", "cd"):
         run.append("images", image_rows(*ids))
     run.forget("images", ["b", "c", "never seen"])
@@ -249,7 +249,7 @@ def test_forgotten_pictures_are_gone_and_the_others_stay(run):
     run.forget("images", ["a"])
 
 
-def test_judges_are_told_apart_and_the_painter_is_none(run):
+def test_judges_are_told_apart_and_the_renderer_is_none(run):
     names = ["transformers:PekingU/rtdetr@abc", "transformers:PekingU-rtdetr@abc"]
     for name in names:
         run.append("detections", boxes("a", judge=name), name)
@@ -259,9 +259,9 @@ def test_judges_are_told_apart_and_the_painter_is_none(run):
     assert run.read("detections", names[0])["judge"].unique().to_list() == names[:1]
 
 
-# ------------------------------------------------------------------------------------------------------------ pictures
-def test_pictures_lie_in_the_run_under_names_of_their_own(run):
-    path = run.write_picture("object_val_00001#0", b"png")
+# -------------------------------------------------------------------------------------------------------------- images
+def test_images_lie_in_the_run_under_names_of_their_own(run):
+    path = run.write_image("object_val_00001#0", b"png")
     assert path.startswith("images/object_val_00001-0")
     assert run.resolve(path).read_bytes() == b"png"
     assert run.resolve("/elsewhere/x.png") == Path("/elsewhere/x.png")

@@ -1,7 +1,7 @@
-"""One study from question to corrected number: a painter that errs, a judge that errs, and two people who err.
+"""One study from question to corrected number: a renderer that errs, a judge that errs, and two people who err.
 
 All of them err at rates that are set here, so that every number that comes out can be worked out beforehand. Nothing
-passes from one to the next but pictures: the judge and the people read them from pixels, the people over HTTP and as
+passes from one to the next but images: the judge and the people read them from pixels, the people over HTTP and as
 PNG, from a server of its own process, as the page in the browser does.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fakes import PixelPainter, found_in, rows_of
+from fakes import PixelRenderer, found_in, rows_of
 from PIL import Image
 
 import verism
@@ -36,10 +36,10 @@ from verism.statistics.agreement import krippendorff_alpha
 from verism.statistics.intervals import wilson
 from verism.suites.catalogue import make_suite
 
-ERROR, OTHER_ERROR = 0.3, 0.1  # of the painter, in the run that people see and in another one
-MISSES, DREAMS = 0.25, 0.05  # of the judge: pictures where it overlooks an object, and where it sees one too many
+ERROR, OTHER_ERROR = 0.3, 0.1  # of the renderer, in the run that people see and in another one
+MISSES, DREAMS = 0.25, 0.05  # of the judge: images where it overlooks an object, and where it sees one too many
 RATERS = {"Ann": 0.05, "Bob": 0.10}  # how often each of them overlooks one
-N_PICTURES, N_OTHER, PER_COUNT = 360, 240, 45
+N_IMAGES, N_OTHER, PER_COUNT = 360, 240, 45
 # Of 40 seeds (0 to 39) with 14 intervals each, 29 of 560 intervals missed what was put in, which is 5 %; of this seed's
 # none did. The interval of the accuracy as judged missed the true one with every seed, in both runs.
 SEED = 5
@@ -54,15 +54,15 @@ def chance(*what: object) -> float:
 # Those who err
 # --------------------------------------------------------------------------------------------------------------------
 class OneTooMany:
-    """Paints as many objects as asked for or, with probability ``error``, one more; and tells what it painted.
+    """Paints as many objects as asked for or, with probability ``error``, one more; and tells what it rendered.
 
-    So that a wrong picture becomes a right one, and a right one a wrong one, for whoever overlooks an object.
+    So that a wrong image becomes a right one, and a right one a wrong one, for whoever overlooks an object.
     """
 
     def __init__(self, error: float, seed: int) -> None:
         suite = make_suite("paintskills", skills=["count"], limit=4)
         self.classes, self.colors = tuple(suite.classes), tuple(suite.colors)
-        self.painter = PixelPainter(self.classes, self.colors)
+        self.renderer = PixelRenderer(self.classes, self.colors)
         self.error, self.seed = error, seed
         self.name = f"one-too-many@{error}"
 
@@ -72,13 +72,13 @@ class OneTooMany:
             assert scene is not None
             more = chance("painter", self.seed, request.image_id) < self.error
             scene = replace(scene, seed=request.seed, objects=(*scene.objects, *scene.objects[: int(more)]))
-            painted = self.painter.paint(scene)
-            truth = {"detections": detections_of(request.image_id, scene, painted, self.classes, self.colors)}
-            yield Result(image_id=request.image_id, state="ok", pixels=painted.pixels, truth=truth)
+            rendered = self.renderer.render(scene)
+            truth = {"detections": detections_of(request.image_id, scene, rendered, self.classes, self.colors)}
+            yield Result(image_id=request.image_id, state="ok", pixels=rendered.pixels, truth=truth)
 
 
 class Detector:
-    """Finds what is there, but for one object too few or too many in some pictures."""
+    """Finds what is there, but for one object too few or too many in some images."""
 
     name, threshold = "short-sighted@1", 0.5
 
@@ -99,7 +99,7 @@ class Detector:
 
 
 class Person:
-    """Somebody at the page: joins by name, looks at each picture, counts, and answers; now and then one too few."""
+    """Somebody at the page: joins by name, looks at each image, counts, and answers; now and then one too few."""
 
     def __init__(self, address: str, name: str, error: float, seed: int) -> None:
         self.host, self.name, self.error, self.seed = address.removeprefix("http://"), name, error, seed
@@ -145,14 +145,14 @@ def served(*arguments: str) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        told = ""
+        text = ""
         for line in process.stderr:
-            told += line
-            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-                yield found[0]
+            text += line
+            if match := re.search(r"http://127\.0\.0\.1:\d+", line):
+                yield match[0]
                 break
         else:
-            pytest.fail(f"the page did not start: {told}")
+            pytest.fail(f"the page did not start: {text}")
     finally:
         process.terminate()
         process.communicate(timeout=20)
@@ -169,11 +169,11 @@ def call(*arguments: object) -> str:
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Expected:
-    """What rates of error lead to, in the limit of many pictures."""
+    """What rates of error lead to, in the limit of many images."""
 
     truth = 1 - ERROR
     other_truth = 1 - OTHER_ERROR
-    # The judge calls a right picture right unless it overlooks or dreams; a wrong one (one too many) if it overlooks.
+    # The judge calls a right image right unless it overlooks or dreams; a wrong one (one too many) if it overlooks.
     found = 1 - MISSES - DREAMS  # 0.70
     accepted = MISSES  # 0.25
     judged = truth * found + ERROR * accepted  # 0.7 * 0.7 + 0.3 * 0.25 = 0.565
@@ -187,7 +187,7 @@ class Expected:
 
     @property
     def answers(self) -> list[dict[int, float]]:
-        """How often each rater gives each number: asked for are 1 to 4 alike; the painter may add, the rater take."""
+        """How often each rater gives each number: asked for are 1 to 4 alike; the renderer may add, the rater take."""
         made = []
         for error in RATERS.values():
             shares: Counter[int] = Counter()
@@ -213,12 +213,12 @@ class Expected:
 
     @property
     def agreed_wrongly(self) -> float:
-        """Both overlook one, among pictures they agree on: 0.005 / (0.005 + 0.855). Alike for right and wrong ones."""
+        """Both overlook one, among images they agree on: 0.005 / (0.005 + 0.855). Alike for right and wrong ones."""
         ann, bob = RATERS.values()
         return ann * bob / (ann * bob + (1 - ann) * (1 - bob))
 
     def of_people(self, right: bool) -> float:
-        """Judged right, among pictures that people find right (or wrong), who are themselves wrong now and then.
+        """Judged right, among images that people find right (or wrong), who are themselves wrong now and then.
 
         Found right: (0.7 * 0.9942 * 0.7 + 0.3 * 0.0058 * 0.25) / (0.7 * 0.9942 + 0.3 * 0.0058) = 0.699.
         """
@@ -227,8 +227,8 @@ class Expected:
         falsely = ERROR * (q if right else 1 - q)
         return (truly * self.found + falsely * self.accepted) / (truly + falsely)
 
-    def of_painter(self, right: bool) -> float:
-        """Judged right, among pictures that are right (or wrong)."""
+    def by_renderer(self, right: bool) -> float:
+        """Judged right, among images that are right (or wrong)."""
         return self.found if right else self.accepted
 
 
@@ -240,19 +240,19 @@ def within(number: Mapping[str, Any], value: float, low: str = "low", high: str 
 
 
 def accuracy(path: Path, adjusted: str = "") -> dict[str, Any]:
-    [found] = [
+    [results] = [
         s
         for s in verism.open_run(path).scores()
         if (s.metric, s.protocol, dict(s.group), s.adjusted) == ("accuracy", "corrected", {"skill": "count"}, adjusted)
     ]
-    return {"value": found.value, "low": found.ci_low, "high": found.ci_high}
+    return {"value": results.value, "low": results.ci_low, "high": results.ci_high}
 
 
 def tell(folder: Path, seed: int) -> dict[str, Any]:
     """The whole story; gives the numbers in it."""
     run, other = folder / "seen", folder / "other"
-    for path, error, n, own in ((run, ERROR, N_PICTURES, 0), (other, OTHER_ERROR, N_OTHER, 1)):
-        number = 2 * seed + own
+    for path, error, n, entry in ((run, ERROR, N_IMAGES, 0), (other, OTHER_ERROR, N_OTHER, 1)):
+        number = 2 * seed + entry
         verism.evaluate(
             "paintskills", model=OneTooMany(error, number), detector=Detector(number), out=path, skills=["count"],
             limit=n, seed=number,
@@ -268,30 +268,32 @@ def tell(folder: Path, seed: int) -> dict[str, Any]:
     for person in people:
         if person.failed is not None:
             raise person.failed
-    told: dict[str, Any] = {"status": json.loads(call("annotate", run, "--status", "--json"))}
-    told["agreement"] = json.loads(call("agreement", run, "--json"))["tasks"]["count"]
-    told["judged"] = accuracy(run)
+    described: dict[str, Any] = {"status": json.loads(call("annotate", run, "--status", "--json"))}
+    described["agreement"] = json.loads(call("agreement", run, "--json"))["tasks"]["count"]
+    described["judged"] = accuracy(run)
     call("score", run, "--correct", "human")
-    told["by people"] = accuracy(run, "human")
-    told["adjustments"] = [
+    described["by people"] = accuracy(run, "human")
+    described["adjustments"] = [
         a for a in verism.open_run(run).adjustments() if a["protocol"] == "corrected" and a["metric"] == "accuracy"
     ]
-    width = (told["by people"]["high"] - told["by people"]["low"]) / 2
-    told["plan"] = json.loads(call("annotate", run, "--plan", "--half-width", f"{width:.5f}", "--json"))
-    told["other judged"] = accuracy(other)
+    width = (described["by people"]["high"] - described["by people"]["low"]) / 2
+    described["plan"] = json.loads(call("annotate", run, "--plan", "--half-width", f"{width:.5f}", "--json"))
+    described["other judged"] = accuracy(other)
     for source, kind in (("human", "human"), ("truth", "rendered")):
         card = folder / f"{source}.json"
         call("judge", "card", run, "--from", source, "--out", card)
-        [told[f"card {source}"]] = [m for m in json.loads(card.read_text())["measured"] if m["protocol"] == "corrected"]
+        [described[f"card {source}"]] = [
+            m for m in json.loads(card.read_text())["measured"] if m["protocol"] == "corrected"
+        ]
         call("score", other, "--correct", kind, "--card", card)
-        told[f"other by {source}"] = accuracy(other, kind)
-    return told
+        described[f"other by {source}"] = accuracy(other, kind)
+    return described
 
 
 def checks(told: Mapping[str, Any]) -> dict[str, bool]:
     """Each number, and whether its interval holds what was put in."""
     people, pairs = told["agreement"]["people"], told["agreement"]["people"]["pairs"]
-    found = {
+    results = {
         "percent agreement": within(people["percent_agreement"], 1 - EXPECTED.disagreement),
         "alpha": within(people["krippendorff_alpha"], EXPECTED.alpha),
         "kappa": within(pairs[0]["cohen_kappa"], EXPECTED.kappa),
@@ -301,28 +303,28 @@ def checks(told: Mapping[str, Any]) -> dict[str, bool]:
         "other by human": within(told["other by human"], EXPECTED.other_truth),
         "other by truth": within(told["other by truth"], EXPECTED.other_truth),
     }
-    for source, of in (
+    for source, members in (
         ("human", EXPECTED.of_people),
         ("truth", lambda right: [EXPECTED.accepted, EXPECTED.found][right]),
     ):
         for right in (True, False):
-            found[f"card of {source}: judged right where {['wrong', 'right'][right]}"] = within(
-                rate_of_card(told[f"card {source}"], right), of(right)
+            results[f"card of {source}: judged right where {['wrong', 'right'][right]}"] = within(
+                rate_of_card(told[f"card {source}"], right), members(right)
             )
     classes = told["agreement"]["judges"]["corrected"]["classes"]
-    found["agreement: right found"] = within(classes["right"]["found"], EXPECTED.of_people(True))
-    found["agreement: right not claimed"] = within(classes["right"]["not_claimed"], 1 - EXPECTED.of_people(False))
-    return found
+    results["agreement: right found"] = within(classes["right"]["found"], EXPECTED.of_people(True))
+    results["agreement: right not claimed"] = within(classes["right"]["not_claimed"], 1 - EXPECTED.of_people(False))
+    return results
 
 
 def rate_of_card(measured: Mapping[str, Any], right: bool) -> dict[str, float]:
-    """Judged right among pictures of one true class, with Wilson's interval."""
-    row, said = (
+    """Judged right among images of one true class, with Wilson's interval."""
+    row, answer = (
         measured["counts"][measured["labels"].index(("wrong", "right")[right])],
         measured["labels"].index("right"),
     )
-    found = wilson(row[said], sum(row))
-    return {"value": found.value, "low": found.low, "high": found.high}
+    result = wilson(row[answer], sum(row))
+    return {"value": result.value, "low": result.low, "high": result.high}
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -341,14 +343,14 @@ def test_the_expectations_are_those_worked_out_by_hand():
     assert [EXPECTED.of_people(right) for right in (True, False)] == pytest.approx([0.6989, 0.2560], abs=1e-4)
     # Ann gives 0 for one object that was asked for, painted as asked and overlooked: 0.25 * 0.7 * 0.05.
     assert EXPECTED.answers[0][0] == pytest.approx(0.00875)
-    # A hundred thousand pictures say the same.
+    # A hundred thousand images say the same.
     rng = np.random.default_rng(0)
     shown = rng.integers(1, 5, 100_000) + (rng.random(100_000) < ERROR)
-    given = np.array([shown - (rng.random(100_000) < error) for error in RATERS.values()])
-    assert krippendorff_alpha(given[:, :20_000].astype(float), n_resamples=0).value == pytest.approx(
+    array = np.array([shown - (rng.random(100_000) < error) for error in RATERS.values()])
+    assert krippendorff_alpha(array[:, :20_000].astype(float), n_resamples=0).value == pytest.approx(
         EXPECTED.alpha, abs=0.01
     )
-    assert np.mean(given[0] != given[1]) == pytest.approx(EXPECTED.disagreement, abs=0.005)
+    assert np.mean(array[0] != array[1]) == pytest.approx(EXPECTED.disagreement, abs=0.005)
 
 
 def test_two_people_answered_everything_and_no_item_twice(told):
@@ -366,21 +368,21 @@ def test_every_interval_holds_what_was_put_in(told):
 
 
 def test_what_the_judge_says_alone_is_wrong_and_says_so_nowhere(told):
-    # 0.565 is 0.135 from 0.7, which is five standard errors of 360 pictures; 0.655 is as far as eight from 0.9.
+    # 0.565 is 0.135 from 0.7, which is five standard errors of 360 images; 0.655 is as far as eight from 0.9.
     assert told["judged"]["high"] < EXPECTED.truth
     assert told["other judged"]["high"] < EXPECTED.other_truth
 
 
 def test_the_judge_makes_the_answers_worth_more_and_the_plan_knew_it(told):
-    [found] = told["adjustments"]
+    [result] = told["adjustments"]
     [planned] = told["plan"]
-    assert found["n_labels"] == planned["n_labels"] < 4 * PER_COUNT  # ties are no labels
+    assert result["n_labels"] == planned["n_labels"] < 4 * PER_COUNT  # ties are no labels
     # A judge of correlation r with people, trusted best, leaves 1 - r^2 * (1 - n / N) of the labels' variance. Here
     # sensitivity and specificity give r = 0.21 * (0.7 - 0.25) / sqrt(0.21 * 0.246) = 0.416, so at n / N = 0.43 it is
     # 0.90: labels worth 1.11 times as many.
-    assert 1.0 < found["effective_n"] / found["n_labels"] < 1.35
-    assert found["ci_high"] - found["ci_low"] < found["labels_only_high"] - found["labels_only_low"]
+    assert 1.0 < result["effective_n"] / result["n_labels"] < 1.35
+    assert result["ci_high"] - result["ci_low"] < result["labels_only_high"] - result["labels_only_low"]
     # Asked for the width that came out, the plan names about as many answers as were given.
     assert planned["basis"] == "pilot"
-    assert 0.85 < planned["with_judge"] / found["n_labels"] < 1.1  # 0.93 to 0.95 with ten other seeds
+    assert 0.85 < planned["with_judge"] / result["n_labels"] < 1.1  # 0.93 to 0.95 with ten other seeds
     assert planned["with_judge"] < planned["alone"]

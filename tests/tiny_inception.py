@@ -52,8 +52,8 @@ def random_inception(folder: Path, edition: Edition, *, suffix: str = ".safetens
     return path
 
 
-def formula_picture(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """A picture with structure and noise, RGB uint8, exact everywhere: whole numbers only."""
+def formula_image(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """An image with structure and noise, RGB uint8, exact everywhere: whole numbers only."""
     y, x = np.mgrid[:height, :width]
     noise = ((hashed_uniform((height, width, 3), 7919 + seed) + 1) * 32).astype(np.int64)
     channels = [x * 255 // max(width - 1, 1), y * 255 // max(height - 1, 1), ((x // 8 + y // 8) % 2) * 200]

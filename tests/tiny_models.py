@@ -11,7 +11,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789;.,"
 
 
 def tiny_pipeline(folder: Path, *, prediction_type: str = "epsilon") -> Path:
-    """Pictures of 32 x 32, latents of 16 x 16; 0.1 million weights."""
+    """Images of 32 x 32, latents of 16 x 16; 0.1 million weights."""
     from diffusers import AutoencoderKL, PNDMScheduler, StableDiffusionPipeline, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
@@ -52,9 +52,9 @@ def tiny_pipeline(folder: Path, *, prediction_type: str = "epsilon") -> Path:
 
 
 def tiny_clip(folder: Path, *, seed: int = 0, dim: int = 16) -> Path:
-    """A CLIP with processor and tokenizer: pictures of 32 x 32 in patches of 8, texts of 77 letters; 20,000 weights.
+    """A CLIP with processor and tokenizer: images of 32 x 32 in patches of 8, texts of 77 letters; 20,000 weights.
 
-    Its vectors have ``dim`` numbers. Different pictures, and different texts, get clearly different vectors.
+    Its vectors have ``dim`` numbers. Different images, and different texts, get clearly different vectors.
     """
     from transformers import (
         CLIPConfig,
@@ -85,7 +85,7 @@ def tiny_clip(folder: Path, *, seed: int = 0, dim: int = 16) -> Path:
 
 
 def tiny_siglip(folder: Path, *, seed: int = 0) -> Path:
-    """A SigLIP with processor and tokenizer: pictures of 32 x 32 in patches of 8, texts of 16 letters; vectors of 16.
+    """A SigLIP with processor and tokenizer: images of 32 x 32 in patches of 8, texts of 16 letters; vectors of 16.
 
     Its tokenizer knows lower-case letters, and gives no attention mask, as the published ones.
     """
@@ -120,7 +120,7 @@ def tiny_siglip(folder: Path, *, seed: int = 0) -> Path:
 
 
 def tiny_dinov2(folder: Path, *, seed: int = 0) -> Path:
-    """A DINOv2 with its image processor: pictures cut to 28 x 28 in patches of 14; features of 16 numbers."""
+    """A DINOv2 with its image processor: images cut to 28 x 28 in patches of 14; features of 16 numbers."""
     from transformers import BitImageProcessorPil, Dinov2Config, Dinov2Model
 
     torch.manual_seed(seed)

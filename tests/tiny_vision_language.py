@@ -14,7 +14,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 _TEXT = """
-yes no Yes No red green blue Red a an the dog cat two 2 is there what color of photo picture in Question Answer Short
+yes no Yes No red green blue Red a an the dog cat two 2 is there what color of photo image in Question Answer Short
 question answer short : ? . , USER ASSISTANT describe caption with or choices one Choices image sentence
 """
 WORDS = tuple(_TEXT.split())
@@ -32,7 +32,7 @@ VISION: dict[str, Any] = {
 
 
 def enliven(model: Any, seed: int = 0) -> Any:
-    """Give a model weights, always the same, so large that its answers differ between pictures."""
+    """Give a model weights, always the same, so large that its answers differ between images."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

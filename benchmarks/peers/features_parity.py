@@ -1,9 +1,9 @@
-"""Image features beside those of the reference libraries: the same weights, the same pictures, the largest difference.
+"""Image features beside those of the reference libraries: the same weights, the same images, the largest difference.
 
     PYTHONPATH=src:tests python benchmarks/peers/features_parity.py [--json]
 
 Runs in the environment of this folder (see README.md), which has torchvision and must not be the one verism is used in.
-Weights and pictures follow from formulas (tests/tiny_inception.py), so nothing is downloaded. Compared are
+Weights and images follow from formulas (tests/tiny_inception.py), so nothing is downloaded. Compared are
 
 * torch-fidelity's Inception: features, logits, logits without bias, resize included;
 * pytorch-fid's Inception, resize included;
@@ -23,26 +23,26 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tiny_inception import formula_picture, formula_weights, random_inception
+from tiny_inception import formula_image, formula_weights, random_inception
 from torchvision_stub import import_torchvision
 
 from verism.judges.features.inception import fid_features, inception_features
-from verism.judges.features.preparing import FID
+from verism.judges.features.preprocessing import FID
 from verism.records import LoadedImage
 
 LIMIT = 1e-4
 SIZES = ((299, 299), (256, 256), (512, 512), (341, 256), (200, 77), (64, 301))  # height, width
 
 
-def pictures() -> list[LoadedImage]:
+def sample_images() -> list[LoadedImage]:
     return [
-        LoadedImage(image_id=f"{h}x{w}", prompt_id="", pixels=formula_picture(h, w, seed))
+        LoadedImage(image_id=f"{h}x{w}", prompt_id="", pixels=formula_image(h, w, seed))
         for seed, (h, w) in enumerate(SIZES)
     ]
 
 
 def each(images: list[LoadedImage], look: Callable[[np.ndarray], torch.Tensor]) -> np.ndarray:
-    """Vectors of pictures looked at one by one."""
+    """Vectors of images looked at one by one."""
     with torch.inference_mode():
         return np.concatenate([look(image.pixels).float().numpy() for image in images])
 
@@ -92,13 +92,13 @@ def torchvision_rows(images: list[LoadedImage]) -> dict[str, np.ndarray]:
         ]
     )
     card = models.Inception_V3_Weights.IMAGENET1K_V1.transforms()
-    told = models.inception_v3(weights=None, init_weights=False, transform_input=True)
+    result = models.inception_v3(weights=None, init_weights=False, transform_input=True)
 
     def of_card(image: Image.Image) -> torch.Tensor:
-        return told._transform_input(card(image)[None])[0]
+        return result._transform_input(card(image)[None])[0]
 
     def dalleval(image: Image.Image) -> torch.Tensor:
-        return told._transform_input(transforms.ToTensor()(image.resize((299, 299), Image.BILINEAR))[None])[0]
+        return result._transform_input(transforms.ToTensor()(image.resize((299, 299), Image.BILINEAR))[None])[0]
 
     ways = {"digin": digin, "torchvision": of_card, "dalleval": dalleval}
     return {
@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     args = parser.parse_args()
     import_torchvision()
-    images = pictures()
+    images = sample_images()
     rows: dict[str, tuple[float, float]] = {}
 
     def note(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:

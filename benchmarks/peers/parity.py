@@ -1,6 +1,6 @@
 """Set metrics beside torch-fidelity, torchmetrics and prdc on the same features: the differences, and the time.
 
-    PYTHONPATH=src python benchmarks/peers/parity.py [--pictures 3000] [--dim 512] [--json]
+    PYTHONPATH=src python benchmarks/peers/parity.py [--images 3000] [--dim 512] [--json]
 
 Runs in the environment of this folder (see README.md). Exit status 1 if a difference exceeds its tolerance.
 """
@@ -63,7 +63,7 @@ def features(n: int, dim: int, seed: int) -> NDArray[np.float32]:
     return np.abs(0.3 * rng.standard_normal((n, dim)) @ mix + 0.3 + shift).astype(np.float32)
 
 
-def compare(pictures: int, dim: int) -> list[Compared]:
+def compare(images: int, dim: int) -> list[Compared]:
     import_torchvision()
     import torch
     from prdc import compute_prdc
@@ -79,7 +79,7 @@ def compare(pictures: int, dim: int) -> list[Compared]:
     from verism.metrics.kernel import kid, kid_subsets
     from verism.metrics.manifold import prdc
 
-    real, generated = features(pictures, dim, 1), features(pictures + 200, dim, 2)
+    real, generated = features(images, dim, 1), features(images + 200, dim, 2)
     tensors = torch.from_numpy(real), torch.from_numpy(generated)
     lines: list[Compared] = []
 
@@ -94,7 +94,7 @@ def compare(pictures: int, dim: int) -> list[Compared]:
 
     def torchmetrics_fid(dtype: torch.dtype) -> float:
         class Given(torch.nn.Module):
-            """Hands the features on: pictures are never looked at."""
+            """Hands the features on: images are never looked at."""
 
             num_features = dim
 
@@ -116,7 +116,7 @@ def compare(pictures: int, dim: int) -> list[Compared]:
     add("fid", "torchmetrics", np.inf, fid, loose, "its float32 default, for information")
 
     # -------------------------------------------------------------------------------------------------- KID
-    size = min(1000, pictures // 2)
+    size = min(1000, images // 2)
     options = {"kid_subsets": 20, "kid_subset_size": size, "rng_seed": 2020, "verbose": False}
     theirs, seconds = timed(lambda: kid_features_to_metric(*(t.double() for t in tensors), **options))
     ours, ours_s = timed(
@@ -128,21 +128,21 @@ def compare(pictures: int, dim: int) -> list[Compared]:
         their = theirs[f"kernel_inception_distance_{name}"]
         add(f"kid {name}, 20 x {size}", "torch-fidelity", 1e-8, (value, ours_s), (their, seconds))
     equal = min(len(real), len(generated))
-    whole = timed(lambda: poly_mmd(tensors[0][:equal].double(), tensors[1][:equal].double()))
+    full = timed(lambda: poly_mmd(tensors[0][:equal].double(), tensors[1][:equal].double()))
     unbiased = timed(lambda: kid(real[:equal].astype(np.float64), generated[:equal]).value)
-    add("kid, all pictures", "torchmetrics", 1e-8, unbiased, whole, "ours with its interval")
+    add("kid, all images", "torchmetrics", 1e-8, unbiased, full, "ours with its interval")
     single = timed(lambda: kid(real[:equal], generated[:equal]).value)
-    add("kid, float32", "torchmetrics", 1e-3, single, whole, "ours in float32 tiles, theirs in float64")
+    add("kid, float32", "torchmetrics", 1e-3, single, full, "ours in float32 tiles, theirs in float64")
 
     # -------------------------------------------------------------------------------------------------- Inception score
-    logits = 3 * np.random.default_rng(4).standard_normal((pictures, 1008)).astype(np.float32)
+    logits = 3 * np.random.default_rng(4).standard_normal((images, 1008)).astype(np.float32)
     theirs, seconds = timed(lambda: isc_features_to_metric(torch.from_numpy(logits), splits=10, shuffle=False))
     score, ours_s = timed(lambda: inception_score(logits, kind="logits", splits=10))
     for name, value in (("mean", score.mean), ("std", score.std)):
         add(f"is {name}", "torch-fidelity", 1e-8, (value, ours_s), (theirs[f"inception_score_{name}"], seconds))
 
     # -------------------------------------------------------------------------------------------------- manifolds
-    few = min(pictures, 2000)
+    few = min(images, 2000)
     a, b = real[:few], generated[:few]
     theirs, seconds = timed(lambda: compute_prdc(a.astype(np.float64), b.astype(np.float64), nearest_k=3))
     mine, ours_s = timed(lambda: prdc(a, b, 3))
@@ -159,11 +159,11 @@ def compare(pictures: int, dim: int) -> list[Compared]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=3000)
+    parser.add_argument("--images", type=int, default=3000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    lines = compare(options.pictures, options.dim)
+    lines = compare(options.images, options.dim)
     if options.json:
         records = [asdict(line) | {"difference": line.difference, "ok": line.ok} for line in lines]
         for record in records:

@@ -42,31 +42,31 @@ def load(args, settings):
         from SwissArmyTransformer.generation.autoregressive_sampling import filling_sequence
 
         options = ["--mode", "inference", "--fp16", "--batch-size", "1", "--max-inference-batch-size", "1"]
-        given = vars(get_args(options))
-        given.update(img_size=160, only_first_stage=args.only_first_stage, inverse_prompt=False, **settings)
-        given.update(get_recipe(settings["style"]))
-        model, given = InferenceModel.from_pretrained(argparse.Namespace(**given), "coglm")
+        value = vars(get_args(options))
+        value.update(img_size=160, only_first_stage=args.only_first_stage, inverse_prompt=False, **settings)
+        value.update(get_recipe(settings["style"]))
+        model, value = InferenceModel.from_pretrained(argparse.Namespace(**value), "coglm")
         strategy = CoglmStrategy(
             [slice(tokenizer.num_image_tokens, None)],
-            temperature=given.temp_all_gen,
-            top_k=given.topk_gen,
-            top_k_cluster=given.temp_cluster_gen,
+            temperature=value.temp_all_gen,
+            top_k=value.topk_gen,
+            top_k_cluster=value.temp_cluster_gen,
         )
         enlarge = None
         if not args.only_first_stage:
             from sr_pipeline import SRGroup
 
-            enlarge = SRGroup(given).sr_base
+            enlarge = SRGroup(value).sr_base
 
     def paint_one(request):
-        text = tokenizer.encode(given.query_template.format(request["prompt"]))
+        text = tokenizer.encode(value.query_template.format(request["prompt"]))
         if len(text) > MOST_TEXT:
             raise ValueError(f"the prompt has {len(text)} tokens; the model takes {MOST_TEXT}")
-        length = len(text) - 1  # the last one says that the picture begins
-        sequence = torch.tensor(text + [-1] * TOKENS_COARSE, device=given.device)
-        weight = torch.zeros(len(sequence), len(sequence), device=given.device,
-                             dtype=torch.half if given.fp16 else torch.float32)  # fmt: skip
-        weight[:, :length] = given.attn_plus
+        length = len(text) - 1  # the last one says that the image begins
+        sequence = torch.tensor(text + [-1] * TOKENS_COARSE, device=value.device)
+        weight = torch.zeros(len(sequence), len(sequence), device=value.device,
+                             dtype=torch.half if value.fp16 else torch.float32)  # fmt: skip
+        weight[:, :length] = value.attn_plus
         strategy.start_pos = length + 1
         kit.seed_everything(request["seed"])
         with torch.no_grad():
@@ -80,7 +80,7 @@ def load(args, settings):
             )[0][:, -TOKENS_COARSE:]
             tokens = tokens[0] if enlarge is None else enlarge(tokens, sequence[:length])[0][-TOKENS_FINE:]
             image = torch.nn.functional.interpolate(tokenizer.decode(image_ids=tokens), size=(SIZE, SIZE))
-        return kit.to_picture(image[0], rounded=True)
+        return kit.to_image(image[0], rounded=True)
 
     def paint(requests):
         with inside(repository):
@@ -101,7 +101,7 @@ def inside(folder):
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("CogView2 pictures for verism, one at a time", SETTINGS, default="paper")
+    parser = kit.arguments("CogView2 images for verism, one at a time", SETTINGS, default="paper")
     parser.add_argument("--repository", default="CogView2", help="folder of the cloned repository")
     parser.add_argument("--weights", default=os.environ.get("SAT_HOME", "~/.sat_models"), help="folder of the models")
     parser.add_argument("--download", action="store_true", help="download models that are not there")

@@ -38,23 +38,23 @@ def load(args, settings):
         with torch.no_grad(), kit.OwnNumbers(request["seed"] for request in requests) as numbers:
             images = model.generate_images(text=tokens, **settings)
         numbers.check()
-        return [kit.to_picture(image) for image in images]
+        return [kit.to_image(image) for image in images]
 
     return paint
 
 
 def tell_what_is_kept(model, filter_thres):
-    """Say whether the filter filters: it counts logits of text and picture together, and text is ruled out anyway."""
-    total, picture = getattr(model, "total_tokens", None), getattr(model, "num_image_tokens", None)
-    if total and picture:
+    """Say whether the filter filters: it counts logits of text and image together, and text is ruled out anyway."""
+    total, image = getattr(model, "total_tokens", None), getattr(model, "num_image_tokens", None)
+    if total and image:
         kept = max(int((1 - filter_thres) * total), 1)  # as the model counts
-        effect = "no picture token is filtered out" if kept >= picture else "the others are never drawn"
-        print(f"filter_thres {filter_thres} keeps {kept} of {total} logits; {picture} are picture tokens: {effect}")
+        effect = "no image token is filtered out" if kept >= image else "the others are never drawn"
+        print(f"filter_thres {filter_thres} keeps {kept} of {total} logits; {image} are image tokens: {effect}")
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("DALL-E Small pictures for verism", SETTINGS, batch=10)
+    parser = kit.arguments("DALL-E Small images for verism", SETTINGS, batch=10)
     parser.add_argument("--weights", default="16L_64HD_8H_512I_128T_cc12m_cc3m_3E.pt", help="checkpoint")
-    parser.add_argument("--vqgan", default="vqgan.1024.model.ckpt", help="weights of the picture tokenizer")
+    parser.add_argument("--vqgan", default="vqgan.1024.model.ckpt", help="weights of the image tokenizer")
     parser.add_argument("--vqgan-config", default="vqgan.1024.config.yml", help="its configuration")
     kit.main(parser, SETTINGS, load, "dalle-small")

@@ -48,7 +48,7 @@ def load(args, settings):
         with torch.no_grad(), kit.OwnNumbers(request["seed"] for request in requests):
             small = paint_small(base, prompts, settings["guidance"], device)
             images = enlarge(upsampler, prompts, small, settings["upsample_temp"], device)
-        return [kit.to_picture((image.float() + 1) / 2, rounded=True) for image in images]
+        return [kit.to_image((image.float() + 1) / 2, rounded=True) for image in images]
 
     return paint
 
@@ -68,14 +68,14 @@ def text_of(model, prompts, length, device):
 
 
 def paint_small(base, prompts, guidance, device):
-    """Pictures of 64 pixels in [-1, 1], with classifier-free guidance: (N, 3, 64, 64)."""
+    """Images of 64 pixels in [-1, 1], with classifier-free guidance: (N, 3, 64, 64)."""
     import torch
 
     model, diffusion, options = base
     number, size = len(prompts), options["image_size"]
 
     def guided(x, steps, **text):
-        # Both halves of the batch are one picture: with its prompt, and without.
+        # Both halves of the batch are one image: with its prompt, and without.
         x = x[:number]
         predicted = model(torch.cat([x, x]), steps, **text)
         noise, rest = predicted[:, :3], predicted[:, 3:]
@@ -93,7 +93,7 @@ def paint_small(base, prompts, guidance, device):
 
 
 def enlarge(upsampler, prompts, small, temperature, device):
-    """Pictures of 256 pixels in [-1, 1] of those of 64: (N, 3, 256, 256)."""
+    """Images of 256 pixels in [-1, 1] of those of 64: (N, 3, 256, 256)."""
     import torch
 
     model, diffusion, options = upsampler
@@ -116,7 +116,7 @@ def enlarge(upsampler, prompts, small, temperature, device):
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("GLIDE (filtered) pictures for verism", SETTINGS, batch=8)
+    parser = kit.arguments("GLIDE (filtered) images for verism", SETTINGS, batch=8)
     parser.add_argument("--weights", default="glide_model_cache", help="folder with base.pt and upsample.pt")
     parser.add_argument("--download", action="store_true", help="download what is not there, through the package")
     kit.main(parser, SETTINGS, load, "glide-filtered")

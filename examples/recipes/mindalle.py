@@ -48,13 +48,13 @@ def load(args, settings):
             codes = sampling(model.stage2, tokens, use_fp16=device != "cpu", is_tqdm=False, **settings)
             images = model.stage1.decode_code(codes.view(len(requests), 16, 16)) * 0.5 + 0.5
         numbers.check()
-        return [kit.to_picture(image) for image in images]
+        return [kit.to_image(image) for image in images]
 
     return paint
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("minDALL-E pictures for verism", SETTINGS, kinds={"top_p": float}, batch=8)
+    parser = kit.arguments("minDALL-E images for verism", SETTINGS, kinds={"top_p": float}, batch=8)
     parser.add_argument(
         "--repository", metavar="FOLDER", help="the cloned repository, unless it is on the path already"
     )

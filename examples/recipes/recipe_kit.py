@@ -22,12 +22,12 @@ __all__ = [
     "main",
     "need_files",
     "seed_everything",
-    "to_picture",
+    "to_image",
 ]
 
 
 class Missing(Exception):
-    """Something that concerns every picture is not there: weights, a package, a folder."""
+    """Something that concerns every image is not there: weights, a package, a folder."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def arguments(description, settings, kinds=None, batch=1, default="released"):
     Args:
         settings: values by setting, by name of the settings (``released``, ``paper``).
         kinds: type by setting, where the value itself does not tell (None).
-        batch: most pictures at once; 1 leaves the option out, for models that cannot do more.
+        batch: most images at once; 1 leaves the option out, for models that cannot do more.
         default: name of the settings that apply where an option is not given.
     """
     parser = argparse.ArgumentParser(
@@ -54,7 +54,7 @@ def arguments(description, settings, kinds=None, batch=1, default="released"):
         parser.add_argument(option, type=kind, default=argparse.SUPPRESS, help="instead of " + values)
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ...; auto: the GPU if there is one")
     if batch > 1:
-        parser.add_argument("--batch-size", type=int, default=batch, help="most pictures at once")
+        parser.add_argument("--batch-size", type=int, default=batch, help="most images at once")
     return parser
 
 
@@ -137,7 +137,7 @@ def seed_everything(seed):
     torch.manual_seed(seed)
 
 
-def to_picture(tensor, rounded=False):
+def to_image(tensor, rounded=False):
     """A PIL image of a (3, H, W) tensor in [0, 1].
 
     Args:
@@ -155,11 +155,11 @@ def to_picture(tensor, rounded=False):
 
 
 class OwnNumbers(object):  # noqa: UP004 (as old as the models)
-    """While active, each picture of a batch draws its random numbers from a generator of its own.
+    """While active, each image of a batch draws its random numbers from a generator of its own.
 
     The samplers of these models draw for the whole batch at once, ``torch.multinomial(probabilities, 1)`` say, so that
-    a picture would depend on its place and its neighbours. This replaces ``torch.multinomial``, ``torch.randn`` and
-    ``torch.randn_like`` by functions that draw row by row; row i belongs to picture i modulo the number of pictures
+    an image would depend on its place and its neighbours. This replaces ``torch.multinomial``, ``torch.randn`` and
+    ``torch.randn_like`` by functions that draw row by row; row i belongs to image i modulo the number of images
     (batches are doubled for classifier-free guidance).
 
     Normal noise is drawn on the CPU, so that it is the same on every machine. Tokens are drawn where their
@@ -178,7 +178,7 @@ class OwnNumbers(object):  # noqa: UP004 (as old as the models)
         self.originals = {}
 
     def __enter__(self):
-        seed_everything(self.seeds[0])  # for whatever else draws; with more than one picture see check()
+        seed_everything(self.seeds[0])  # for whatever else draws; with more than one image see check()
         for name in self.PATCHED:
             self.originals[name] = getattr(self.torch, name)
             setattr(self.torch, name, getattr(self, name))
@@ -189,11 +189,11 @@ class OwnNumbers(object):  # noqa: UP004 (as old as the models)
             setattr(self.torch, name, function)
 
     def check(self):
-        """Raise if the model drew nothing in the ways known here, and the pictures are not independent therefore."""
+        """Raise if the model drew nothing in the ways known here, and the images are not independent therefore."""
         if not self.draws and len(self.seeds) > 1:
             raise Missing(
                 "this version of the model draws its random numbers in a way that this recipe does not know, so that "
-                "pictures of a batch would depend on each other; use --batch-size 1"
+                "images of a batch would depend on each other; use --batch-size 1"
             )
 
     def multinomial(self, probabilities, num_samples, replacement=False):
@@ -217,7 +217,7 @@ class OwnNumbers(object):  # noqa: UP004 (as old as the models)
     def _rows(self, number, device):
         """The generators of so many rows."""
         if number % len(self.seeds):
-            raise ValueError(f"{number} rows of random numbers for {len(self.seeds)} pictures")
+            raise ValueError(f"{number} rows of random numbers for {len(self.seeds)} images")
         key = str(device)
         if key not in self.generators:
             self.generators[key] = [self.torch.Generator(device=device).manual_seed(seed) for seed in self.seeds]

@@ -108,7 +108,7 @@ def load(args, settings):
         model.load_state_dict({k[len("module.") :] if k.startswith("module.") else k: v for k, v in saved.items()})
     model.eval()
     text_length, total = model.get_param("text_seq_length"), model.get_param("total_seq_length")
-    picture_length, first_picture_token = model.get_param("image_seq_length"), model.get_param("vocab_size")
+    image_length, first_image_token = model.get_param("image_seq_length"), model.get_param("vocab_size")
 
     def paint(requests):
         texts = [russian(request["prompt"]).lower().strip() for request in requests]
@@ -119,17 +119,17 @@ def load(args, settings):
         with torch.no_grad(), kit.OwnNumbers(request["seed"] for request in requests):
             while sequence.shape[1] < total:
                 logits, has_cache = model(sequence, mask, has_cache=has_cache, use_cache=True, return_loss=False)
-                logits = logits[:, -1, first_picture_token:].float() / settings["temperature"]
+                logits = logits[:, -1, first_image_token:].float() / settings["temperature"]
                 chances = torch.softmax(filtered(logits, settings["top_k"], settings["top_p"]), dim=-1)
                 sequence = torch.cat((sequence, torch.multinomial(chances, 1)), dim=1)
-            images = vae.decode(sequence[:, -picture_length:])
-        return [kit.to_picture(image) for image in images]
+            images = vae.decode(sequence[:, -image_length:])
+        return [kit.to_image(image) for image in images]
 
     return paint
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("ruDALL-E XL pictures for verism", SETTINGS, batch=32)
+    parser = kit.arguments("ruDALL-E XL images for verism", SETTINGS, batch=32)
     parser.add_argument(
         "--translations", action="append", default=[], metavar="FILE",
         help="prompt, tab, Russian per line; or a scene file with ru_text; may be given several times",

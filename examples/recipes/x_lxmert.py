@@ -72,7 +72,7 @@ def load(args, settings):
                 n_steps=settings["steps"],
                 return_intermediate=False,
             )
-        return kit.to_picture(images[0])
+        return kit.to_image(images[0])
 
     return paint
 
@@ -93,7 +93,7 @@ def load_all(model, weights, path, parts=("",)):
 
 
 if __name__ == "__main__":
-    parser = kit.arguments("X-LXMERT pictures for verism, one at a time", SETTINGS)
+    parser = kit.arguments("X-LXMERT images for verism, one at a time", SETTINGS)
     parser.add_argument("--repository", default="x-lxmert", help="folder of the cloned repository")
     parser.add_argument("--weights", help="Epoch20_LXRT.pth; default: its place in the repository")
     parser.add_argument("--generator", help="G_60.pth; default: its place in the repository")

@@ -23,12 +23,12 @@ from verism.annotation.judge_cards import Source, card_of_run
 from verism.annotation.planning import Planned
 from verism.annotation.planning import plan_labels as planned_labels
 from verism.annotation.ratings import (
-    drawn_by,
     given_ratings,
     human_classes,
     rating_remarks,
     ratings_as_labels,
     ratings_of,
+    sampling_facets,
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
@@ -36,7 +36,7 @@ from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
-from verism.pipeline.local import make_requests, observe_pictures, run_pictures
+from verism.pipeline.local import make_requests, observe_images, run_images
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
 from verism.records import (
@@ -250,7 +250,7 @@ def evaluate(
         _take_in(run, the_suite.reference, filled, call.run.on_failure)
         pairs = [(f.judge, f.need) for f in filled]
         try:
-            run_pictures(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
+            run_images(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
         finally:  # an interrupted run, too, says what made its images
             made = not {r.image_id for r in requests} <= known
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
@@ -313,10 +313,10 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
         if foreign := sorted(set(options) - {"seed"}):
             raise UsageError(f"{suite.name} is made already; {', '.join(foreign)} must be given where it is made")
         return suite
-    given = dict(options)
+    by_key = dict(options)
     if images is not None and any(option.name == "images" for option in suite_class(suite).options):
-        given["images"] = Path(images)
-    return make_suite(suite, **given)
+        by_key["images"] = Path(images)
+    return make_suite(suite, **by_key)
 
 
 def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context) -> list[_Filled]:
@@ -415,12 +415,12 @@ def _calibrated(
     if threshold is not None:
         return suite
     by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
-    own = {
+    subset = {
         rule.name: by_role[rule.calibrated_by]
         for rule in _calibrated_rules(suite)
         if by_role.get(rule.calibrated_by) is not None and rule.name not in (rules or {})
     }
-    return suite.with_rules(**own) if own else suite
+    return suite.with_rules(**subset) if subset else suite
 
 
 def _note_rules(run: store.Run, suite: Suite, judges: Mapping[str, str]) -> None:
@@ -442,9 +442,9 @@ def _generator(
 ) -> Generator:
     if images is not None:
         if suite.user_images is not None:
-            from verism.generators.folder import FolderGenerator, brought_pictures
+            from verism.generators.folder import FolderGenerator, match_user_images
 
-            matching = brought_pictures(Path(images), context.prompts, suite.user_images)
+            matching = match_user_images(Path(images), context.prompts, suite.user_images)
             if context.on_matched is not None:
                 context.on_matched(matching.table())
             return FolderGenerator(matching)
@@ -619,9 +619,9 @@ def score(
     suite = stored_suite(run)
     asked = dict(scoring.rules)
     for rule in _calibrated_rules(suite):
-        own = scoring.thresholds.get(names.get(rule.calibrated_by, ""))
-        if own is not None:
-            asked[rule.name] = own
+        subset = scoring.thresholds.get(names.get(rule.calibrated_by, ""))
+        if subset is not None:
+            asked[rule.name] = subset
     asked |= dict(rules or {})
     if threshold is not None:
         _with_rules(suite, threshold, None)  # refused where the suite has none
@@ -670,7 +670,7 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
                 made = adjust_by_labels(
                     estimands,
                     lambda rule, key: human_classes(run, suite, rule, key, ratings=ratings),
-                    cells=lambda rule, key: _cells(run, drawn_by(run, rule, key)),
+                    cells=lambda rule, key: _cells(run, sampling_facets(run, rule, key)),
                     remarks=lambda rule, key: rating_remarks(run, suite, rule, key, ratings=ratings),
                 )
         else:
@@ -801,8 +801,8 @@ def observe(
     run = _opened(run)
     suite = stored_suite(run)
     prompts = run.prompts()
-    given = {**options} if detector is None else {"detector": detector, **options}
-    call = _Call.of(run_options, judges, given)
+    value = {**options} if detector is None else {"detector": detector, **options}
+    call = _Call.of(run_options, judges, value)
     if call.suite:
         raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}
@@ -825,7 +825,7 @@ def observe(
 
 
 def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled) -> None:
-    observe_pictures(run, requests, filled.judge, filled.need)
+    observe_images(run, requests, filled.judge, filled.need)
     if isinstance(filled.need, FeatureNeed) and not run.read("reference").is_empty():
         observe_reference(run, filled.judge)
 
@@ -874,13 +874,13 @@ def make_reference(
             if call.run.on_failure is not None:
                 call.run.on_failure(line)
         finished = reference_set(run, filled.judge.name, images.source)
-    if not finished.pictures:
+    if not finished.images:
         raise UsageError(f"{reference}: no image of it can be used")
     provenance = {
         "suite": the_suite.name,
         "judge": filled.judge.name,
         "source": images.source,
-        "pictures": len(finished.pictures),
+        "pictures": len(finished.images),
     }
     write_reference(Path(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
     return finished

@@ -179,8 +179,8 @@ def merge_cards(cards: Sequence[JudgeCard]) -> JudgeCard:
             if a != b:
                 raise UsageError(f"only cards of one {what} can be merged; here are {a!r} and {b!r}")
     parts = [part for card in cards for part in (card.made.get("merged") or [dict(card.made)])]
-    whole = [json.dumps([card.ground_truth, asdict(card)["measured"]], sort_keys=True) for card in cards]
-    if len(set(whole)) < len(whole) or len({json.dumps(p, sort_keys=True) for p in parts}) < len(parts):
+    full = [json.dumps([card.ground_truth, asdict(card)["measured"]], sort_keys=True) for card in cards]
+    if len(set(full)) < len(full) or len({json.dumps(p, sort_keys=True) for p in parts}) < len(parts):
         raise UsageError("a card is there twice; its items would count double")
     tables: dict[str, Measured] = {}
     for m in (m for card in cards for m in card.measured):

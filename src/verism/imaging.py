@@ -1,4 +1,4 @@
-"""Reading pictures that come from anywhere: every file gets a state and a reason, none crashes a run."""
+"""Reading images that come from anywhere: every file gets a state and a reason, none crashes a run."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from PIL import ImageOps, UnidentifiedImageError
 
 from verism.records import State
 
-__all__ = ["BLANK_RANGE", "MAX_PIXELS", "ReadPicture", "encode_png", "is_blank", "read_picture", "to_rgb"]
+__all__ = ["BLANK_RANGE", "MAX_PIXELS", "ReadImage", "encode_png", "is_blank", "read_image", "to_rgb"]
 
-MAX_PIXELS = 64_000_000  # decoded: 192 MB; no text-to-image model makes larger pictures, decompression bombs do
-BLANK_RANGE = 3  # 8-bit levels; a picture whose every channel varies by no more shows nothing
+MAX_PIXELS = 64_000_000  # decoded: 192 MB; no text-to-image model makes larger images, decompression bombs do
+BLANK_RANGE = 3  # 8-bit levels; an image whose every channel varies by no more shows nothing
 
 # Size is checked here, before decoding, and reported as a state; Pillow's own warning would only repeat it on stderr.
 warnings.filterwarnings("ignore", category=PilImage.DecompressionBombWarning)
 
 
 @dataclass(frozen=True, eq=False)
-class ReadPicture:
+class ReadImage:
     """A file that was read, or why it could not be.
 
     Attributes:
         state: ``ok``, ``blank``, ``missing`` (no such file) or ``failed`` (unreadable).
         pixels: RGB, (H, W, 3), uint8, upright; None unless ok or blank.
         sha256: of the file's bytes, None if there is no file.
-        note: the reason, or what was done to the picture to make it plain RGB.
+        note: the reason, or what was done to the image to make it plain RGB.
     """
 
     state: State
@@ -42,44 +42,44 @@ class ReadPicture:
 
 
 def is_blank(pixels: NDArray[np.uint8]) -> bool:
-    """Whether a picture is one flat colour (up to ``BLANK_RANGE`` levels): nothing was painted."""
+    """Whether an image is one flat colour (up to ``BLANK_RANGE`` levels): nothing was rendered."""
     flat = pixels.reshape(-1, pixels.shape[-1])
     return bool((flat.max(axis=0).astype(int) - flat.min(axis=0) <= BLANK_RANGE).all())
 
 
-def read_picture(path: Path) -> ReadPicture:
-    """Read any picture file as upright 8-bit RGB.
+def read_image(path: Path) -> ReadImage:
+    """Read any image file as upright 8-bit RGB.
 
-    Palette, grey, CMYK, 16-bit and transparent pictures are converted (transparency over white), EXIF rotation is
+    Palette, grey, CMYK, 16-bit and transparent images are converted (transparency over white), EXIF rotation is
     applied; the note says so. Nothing is ever written.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return ReadPicture("missing", None, None, f"no such file: {path.name}")
+        return ReadImage("missing", None, None, f"no such file: {path.name}")
     except (OSError, ValueError) as err:  # ValueError: a path no file system can hold (a NUL in a manifest)
-        return ReadPicture("failed", None, None, f"cannot be opened: {getattr(err, 'strerror', None) or err}")
+        return ReadImage("failed", None, None, f"cannot be opened: {getattr(err, 'strerror', None) or err}")
     digest = hashlib.sha256(data).hexdigest()
     if not data:
-        return ReadPicture("failed", None, digest, "empty file (0 bytes)")
+        return ReadImage("failed", None, digest, "empty file (0 bytes)")
     try:
         with PilImage.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:
-                return ReadPicture(
+                return ReadImage(
                     "failed", None, digest, f"{image.width} x {image.height} pixels; the limit is {MAX_PIXELS:,}"
                 )
             pixels, notes = to_rgb(image)
     except UnidentifiedImageError:
-        return ReadPicture("failed", None, digest, "not a picture file, or of a format that is not supported")
+        return ReadImage("failed", None, digest, "not an image file, or of a format that is not supported")
     except PilImage.DecompressionBombError:
-        return ReadPicture("failed", None, digest, f"too large; the limit is {MAX_PIXELS:,} pixels")
+        return ReadImage("failed", None, digest, f"too large; the limit is {MAX_PIXELS:,} pixels")
     except Exception as err:  # decoders raise OSError, SyntaxError, ValueError, struct.error ... on damaged files
-        return ReadPicture("failed", None, digest, f"damaged or truncated: {err}")
+        return ReadImage("failed", None, digest, f"damaged or truncated: {err}")
     state: State = "ok"
     if is_blank(pixels):
         state = "blank"
         notes.insert(0, "one flat colour, rgb({}, {}, {})".format(*pixels[0, 0].tolist()))
-    return ReadPicture(state, pixels, digest, "; ".join(notes))
+    return ReadImage(state, pixels, digest, "; ".join(notes))
 
 
 def to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:

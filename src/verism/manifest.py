@@ -227,13 +227,13 @@ def _migrated(record: Mapping[str, Any]) -> Manifest:
     notes = record.get("notes", {})
     environment = record.get("environment", {})
     judges = {role: str(settings[role]) for role in roles() if role in settings}
-    own = {k: v for k, v in settings.items() if k not in SHARED_KEYS and k not in judges}
+    subset = {k: v for k, v in settings.items() if k not in SHARED_KEYS and k not in judges}
     used = notes.get("judges")
     generator = notes.get("generator")
     return Manifest(
         settings=RunSettings(
             suite=canonical_suite_name(str(settings.get("suite", ""))),
-            suite_settings=own,
+            suite_settings=subset,
             generator=str(settings.get("generator", "")),
             judges=judges,
             seed=int(settings.get("seed", 0)),

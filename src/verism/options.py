@@ -23,7 +23,7 @@ signature says everything else, once::
   dataclass, whose fields are options. Other types are for callers in Python and no options.
 * What the run knows is supplied by name. Where a parameter has a default, ``Context`` may give another one
   (``SETTINGS``: ``device``, ``threads`` ...); where it has none, its name is a field of ``Context`` (``prompts``,
-  ``classes`` ...) or its type is ``Painter`` or ``Context``.
+  ``classes`` ...) or its type is ``Renderer`` or ``Context``.
 * ``**parameters`` take every option that is not named otherwise, as text.
 * The sentence of an option is its line in the docstring's ``Args`` (``Attributes`` for a dataclass).
 """
@@ -255,11 +255,11 @@ def _kind_of(annotation: Any, default: Any) -> _Kind | None:
         plain_text = kind.expects == "a text" and default is None
         return kind if type(None) not in arguments or plain_text or kind.many else _or_none(kind)
     if origin in (tuple, Sequence, list) and arguments and (len(arguments) == 1 or arguments[1] is ...):
-        of = _kind_of(arguments[0], _EMPTY)
-        return None if of is None or of.many else _joined(of)
+        owner = _kind_of(arguments[0], _EMPTY)
+        return None if owner is None or owner.many else _joined(owner)
     if origin in (Mapping, dict) and len(arguments) == 2 and arguments[0] is str:
-        of = _Kind(json_or_text, "JSON or a text", ()) if arguments[1] is Any else _kind_of(arguments[1], _EMPTY)
-        return None if of is None or of.many else dataclasses.replace(of, types=(Mapping,), many=True)
+        owner = _Kind(json_or_text, "JSON or a text", ()) if arguments[1] is Any else _kind_of(arguments[1], _EMPTY)
+        return None if owner is None or owner.many else dataclasses.replace(owner, types=(Mapping,), many=True)
     return None
 
 
@@ -343,13 +343,13 @@ def read_signature(target: Callable[..., Any], supplied: Sequence[str | type] = 
         VerismError: the signature cannot be used: an annotation that does not exist at run time, a parameter without
             default that nobody supplies, or two options of one name.
     """
-    found: list[Option] = []
+    results: list[Option] = []
     argument: list[Option] = []
-    group = _read(target, supplied, found, argument, first=True)
-    names = [option.name for option in found]
+    group = _read(target, supplied, results, argument, first=True)
+    names = [option.name for option in results]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise VerismError(f"{_name(target)}: several parameters are written {', '.join(twice)}; name one otherwise")
-    return Signature(argument[0] if argument else None, tuple(found), group.rest, group)
+    return Signature(argument[0] if argument else None, tuple(results), group.rest, group)
 
 
 def _read(
@@ -490,7 +490,7 @@ def _sentences(target: Callable[..., Any]) -> dict[str, str]:
     texts: list[str | None] = [target.__doc__]
     if isinstance(target, type):
         texts = [text for cls in reversed(target.__mro__) for text in (cls.__dict__.get("__doc__"), _init_doc(cls))]
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for text in filter(None, texts):
         section, names = "", list[str]()
         for line in inspect.cleandoc(text).splitlines():
@@ -500,10 +500,10 @@ def _sentences(target: Callable[..., Any]) -> dict[str, str]:
                 section, names = line, []
             elif entry is not None and section in ("Args:", "Attributes:"):
                 names = [name.lstrip("*") for name in entry["names"].split(", ")]
-                found |= dict.fromkeys(names, entry["text"])
+                results |= dict.fromkeys(names, entry["text"])
             elif line:
-                found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return found
+                results |= {name: f"{results[name]} {line.strip()}" for name in names}
+    return results
 
 
 def _init_doc(cls: type) -> str | None:
@@ -541,32 +541,32 @@ def build(
     """
     signature = read_signature(target, tuple(supplied))
     kind = kind or getattr(target, "__name__", str(target))
-    given: dict[int, Any] = {}
+    by_key: dict[int, Any] = {}
     if signature.argument is None:
         if argument not in ("", None):
             raise UsageError(f"{kind}: takes no argument, got {argument!r}")
     elif argument not in ("", None):
-        given[id(signature.argument)] = _value(kind, signature.argument, argument, "argument ")
+        by_key[id(signature.argument)] = _value(kind, signature.argument, argument, "argument ")
     elif signature.argument.default is _EMPTY:
         name = signature.argument.name
-        said = f" ({signature.argument.help.rstrip('.')})" if signature.argument.help else ""
-        raise UsageError(f"{kind}: write {kind}:{name.upper()}{said}")
+        answer = f" ({signature.argument.help.rstrip('.')})" if signature.argument.help else ""
+        raise UsageError(f"{kind}: write {kind}:{name.upper()}{answer}")
     rest: dict[str, Any] = {}
     by_name = {option.name: option for option in signature.options}
     for key, value in options.items():
         option = by_name.get(key)
-        prefix, dot, own = key.partition(".")
+        prefix, dot, subset = key.partition(".")
         if option is not None and not key.endswith("."):
-            given[id(option)] = _value(kind, option, value)
-        elif dot and own and (option := by_name.get(f"{prefix}.")) is not None:
-            given.setdefault(id(option), {})[own] = _value(kind, option, value, key=key)
+            by_key[id(option)] = _value(kind, option, value)
+        elif dot and subset and (option := by_name.get(f"{prefix}.")) is not None:
+            by_key.setdefault(id(option), {})[subset] = _value(kind, option, value, key=key)
         elif f"{key}." in by_name and isinstance(value, Mapping):
-            given[id(by_name[f"{key}."])] = value
+            by_key[id(by_name[f"{key}."])] = value
         elif signature.passes_on and key not in signature._group.names:
             rest[key] = value
         else:
             raise UsageError(f"{kind}: unknown option {key!r}.{_near(key, by_name)} {_takes(signature)}")
-    return _made(signature._group, given, supplied, rest)
+    return _made(signature._group, by_key, supplied, rest)
 
 
 def _value(kind: str, option: Option, value: Any, what: str = "option ", *, key: str = "") -> Any:

@@ -98,7 +98,7 @@ class Working:
 
 
 def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60}:{whole % 60:02d} min" if whole < 3600 else f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+    full = round(seconds)
+    if full < 60:
+        return f"{full} s"
+    return f"{full // 60}:{full % 60:02d} min" if full < 3600 else f"{full // 3600}:{full % 3600 // 60:02d} h"

@@ -48,7 +48,7 @@ class Verdict(StrEnum):
     * differs by definition: both are right, of two quantities with one name.
     * known fault of the code: what the released code makes of something is not what it should be.
     * known misprint: it contradicts other figures of its paper or release; which is wrong is not always known.
-    * cannot be recomputed: it takes pictures, labels or models that the paper's tables do not hold.
+    * cannot be recomputed: it takes images, labels or models that the paper's tables do not hold.
     * disagrees: it should not; a mistake of ours.
     """
 
@@ -266,13 +266,13 @@ def of_table(checks: Iterable[Check], wanted: str) -> list[Check]:
     Raises:
         ValueError: there is none; the message lists what there is.
     """
-    given = list(checks)
+    values = list(checks)
     words = set(wanted.lower().replace(",", " ").split())
-    found = [c for c in given if words and words <= set(f"{c.paper} {c.table}".lower().replace(",", " ").split())]
-    if not found:
-        tables = ", ".join(dict.fromkeys(f"{c.paper} {c.table}" for c in given))
+    results = [c for c in values if words and words <= set(f"{c.paper} {c.table}".lower().replace(",", " ").split())]
+    if not results:
+        tables = ", ".join(dict.fromkeys(f"{c.paper} {c.table}" for c in values))
         raise ValueError(f"no table {wanted!r}; there are: {tables}")
-    return found
+    return results
 
 
 def in_order(parts: Iterable[Iterable[Check]]) -> list[Check]:
@@ -326,12 +326,12 @@ def as_text(checks: Sequence[Check], *, differences: bool = False) -> str:
             continue
         lines.append(f"{paper}, {table}")
         lines.append(f"  {'':<58} {'published':>12} {'recomputed':>12} {'tolerance':>9}  verdict")
-        said: set[str] = set()
+        answer: set[str] = set()
         for check in shown:
             lines.extend(_row(check))
-            if check.why and check.why not in said:  # a reason shared by many lines is given once in a table
+            if check.why and check.why not in answer:  # a reason shared by many lines is given once in a table
                 lines.extend(textwrap.wrap(check.why, 104, initial_indent="      ", subsequent_indent="      "))
-            said.add(check.why)
+            answer.add(check.why)
         lines.append("")
     counts = [(verdict, sum(c.verdict is verdict for c in checks)) for verdict in Verdict]
     lines.append(f"{len(checks):,} figures: " + ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts if n))

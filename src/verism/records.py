@@ -39,14 +39,14 @@ __all__ = [
     "LoadedImage",
     "Need",
     "Observed",
-    "Painted",
-    "Painter",
     "Prompt",
     "ProtocolName",
     "Question",
     "RatingTask",
-    "ReferencePicture",
+    "ReferenceImage",
     "ReferenceSet",
+    "Rendered",
+    "Renderer",
     "Request",
     "Result",
     "Scene",
@@ -79,7 +79,7 @@ FacetValue = str | int | float | None
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Scenes: what a rendered picture must show. Suites write them, the simulator paints them.
+# Scenes: what a rendered image must show. Suites write them, the simulator paints them.
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class SceneObject:
@@ -108,7 +108,7 @@ class SceneObject:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What a picture must show, completely enough to paint it again on any machine.
+    """What an image must show, completely enough to paint it again on any machine.
 
     Attributes:
         scene_id: ``{skill}_{split}_{index:05d}`` in the published numbering.
@@ -117,7 +117,7 @@ class Scene:
         text: the prompt.
         background: name of an environment of the simulator, ``empty`` for black.
         objects: in order; relations point backwards.
-        seed: 64-bit seed of every random choice of the painter (camera, light, pose, materials ...).
+        seed: 64-bit seed of every random choice of the renderer (camera, light, pose, materials ...).
     """
 
     scene_id: str
@@ -130,14 +130,14 @@ class Scene:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Painted:
-    """A painted scene with its exact ground truth.
+class Rendered:
+    """A rendered scene with its exact ground truth.
 
     Attributes:
         pixels: RGB, shape (H, W, 3), uint8.
         boxes: per object of the scene, (x0, y0, x1, y1) in pixels around its visible part, shape (N, 4), float32;
             ``x1`` and ``y1`` are exclusive, so a box of one pixel has width 1.
-        visible: per object, visible share of its own silhouette inside the picture frame and not hidden, in [0, 1].
+        visible: per object, visible share of its own silhouette inside the image frame and not hidden, in [0, 1].
         mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
     """
 
@@ -147,19 +147,19 @@ class Painted:
     mask: np.ndarray
 
 
-class Painter(Protocol):
-    """Anything that turns scenes into pictures with ground truth. The simulator is one.
+class Renderer(Protocol):
+    """Anything that turns scenes into images with ground truth. The simulator is one.
 
-    ``paint_all`` answers every scene in order; one that cannot be painted is answered with the error.
+    ``render_all`` answers every scene in order; one that cannot be rendered is answered with the error.
     """
 
     name: str
 
-    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]: ...
+    def render_all(self, scenes: Sequence[Scene]) -> Iterator[Rendered | VerismError]: ...
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Prompts, requests, pictures
+# Prompts, requests, images
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
@@ -167,7 +167,7 @@ class Prompt:
 
     Attributes:
         facets: what breakdowns group by (skill, object, count, relation, region, profession ...).
-        spec: what the suite's own rules need to know to decide a picture; JSON-serialisable, private to the suite.
+        spec: what the suite's own rules need to know to decide an image; JSON-serialisable, private to the suite.
         scene: the scene that illustrates the prompt, where the suite has one.
     """
 
@@ -182,7 +182,7 @@ class Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One picture asked of a generator."""
+    """One image asked of a generator."""
 
     image_id: str
     prompt: Prompt
@@ -192,11 +192,11 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What a generator answers to one request: a picture, or why there is none.
+    """What a generator answers to one request: an image, or why there is none.
 
     Exactly one of ``pixels`` (RGB, (H, W, 3), uint8) and ``path`` (an existing file, left where it is) is set when the
     state is ``ok``. ``seeded`` is false where the model could not be given the request's seed, so that asking again
-    gives another picture. ``truth`` holds, for painters who know what they painted, observations by table name, in the
+    gives another image. ``truth`` holds, for renderers that know what they rendered, observations by table name, in the
     same columns as a judge's: ground truth is one more judge, and a perfect one.
     """
 
@@ -211,7 +211,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedImage:
-    """A decoded picture as judges see it: RGB, shape (H, W, 3), uint8."""
+    """A decoded image as judges see it: RGB, shape (H, W, 3), uint8."""
 
     image_id: str
     prompt_id: str
@@ -219,7 +219,7 @@ class LoadedImage:
 
 
 def make_image_id(prompt_id: str, index: int) -> str:
-    """The id of the ``index``-th picture of a prompt."""
+    """The id of the ``index``-th image of a prompt."""
     return f"{prompt_id}#{index}"
 
 
@@ -273,7 +273,7 @@ class DetectionNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureNeed(Need):
-    """A feature vector of each picture; and of each picture of the suite's reference set, if ``reference``."""
+    """A feature vector of each image; and of each image of the suite's reference set, if ``reference``."""
 
     reference: bool = True
     table: ClassVar[str] = "features"
@@ -285,7 +285,7 @@ class FeatureNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingNeed(Need):
-    """Vectors of pictures and of these texts in one space, as the model gives them: not normalised.
+    """Vectors of images and of these texts in one space, as the model gives them: not normalised.
 
     A judge that fills it also has ``embed_texts(texts) -> pl.DataFrame``, table ``text_embeddings``, one row per text.
     """
@@ -300,7 +300,7 @@ class EmbeddingNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionNeed(Need):
-    """One sentence that says what a picture shows."""
+    """One sentence that says what an image shows."""
 
     table: ClassVar[str] = "captions"
     role: ClassVar[str] = "captioner"
@@ -310,7 +310,7 @@ class CaptionNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question to be asked of a picture. Without ``choices`` it is to be answered yes or no."""
+    """A question to be asked of an image. Without ``choices`` it is to be answered yes or no."""
 
     text: str
     choices: tuple[str, ...] = ()
@@ -318,7 +318,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerNeed(Need):
-    """Answers to questions about each picture: ``questions`` by prompt id.
+    """Answers to questions about each image: ``questions`` by prompt id.
 
     ``weighed`` asks a judge that can for the probability of every answer a question allows, not only for a reply.
     """
@@ -351,8 +351,8 @@ def option_of(role: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferencePicture:
-    """A real picture to compare with.
+class ReferenceImage:
+    """A real image to compare with.
 
     Attributes:
         image_id: unique in its set; ``real/`` and a name.
@@ -369,29 +369,29 @@ class ReferencePicture:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReferenceSet:
-    """The real pictures a suite compares with, and their features if somebody computed them before.
+    """The real images a suite compares with, and their features if somebody computed them before.
 
     Attributes:
-        source: where it comes from, for people. pictures: in order.
+        source: where it comes from, for people. images: in order.
         judge: who made ``features``, None if they are still to be made. features: shape (N, D), float32, row i of
-            picture i.
+            image i.
     """
 
     source: str
-    pictures: tuple[ReferencePicture, ...]
+    images: tuple[ReferenceImage, ...]
     judge: str | None = None
     features: np.ndarray | None = None
 
     def identity(self) -> str:
-        """A hash of which pictures it holds: enters the settings of a run."""
+        """A hash of which images it holds: enters the settings of a run."""
         return content_hash(
-            [[p.image_id, p.path if p.sha256 is None else p.sha256, dict(p.facets)] for p in self.pictures]
+            [[p.image_id, p.path if p.sha256 is None else p.sha256, dict(p.facets)] for p in self.images]
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserImage:
-    """A picture that exists already and the request it answers."""
+    """An image that exists already and the request it answers."""
 
     prompt_id: str
     index: int
@@ -400,7 +400,7 @@ class UserImage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
-    """Everything known about the pictures of a run, as tables: what a suite decides upon.
+    """Everything known about the images of a run, as tables: what a suite decides upon.
 
     Attributes:
         prompts: the suite's prompts by id.
@@ -426,7 +426,7 @@ class Score:
         n_unusable: images without a usable answer, which did not.
         unit: of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
         higher_is_better: direction, from the metric of the suite; None where neither is better.
-        adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on pictures of
+        adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on images of
             known content or on people's answers, was taken out and its uncertainty put into the interval.
     """
 
@@ -451,21 +451,21 @@ TaskLevel = Literal["nominal", "ordinal", "interval"]
 
 @dataclass(frozen=True, kw_only=True)
 class RatingTask:
-    """A question to people about pictures of a run.
+    """A question to people about images of a run.
 
     Attributes:
         name: unique among the tasks of a run (``gender``, ``attribute: a skirt``, ``count``).
         question: what people are asked, in one sentence; ``{prompt}`` stands for the prompt's text, and the name of a
             facet in braces for its value.
         kind: ``choice`` (a few options), ``list`` (many, with autocompletion), ``scale`` (ordered options), ``tone``
-            (swatches of the Monk scale) or ``pair`` (which of two pictures).
+            (swatches of the Monk scale) or ``pair`` (which of two images).
         options: the answers, as text, in order. For ``pair`` these are ``first``, ``second``
-            and ``tie``, of the pictures of an item in its order; which of them is shown on the left is drawn by lot.
-        unit: what is shown: one ``picture``, all pictures of a ``prompt`` as a grid, or a ``pair`` of pictures.
+            and ``tie``, of the images of an item in its order; which of them is shown on the left is drawn by lot.
+        unit: what is shown: one ``picture``, all images of a ``prompt`` as a grid, or a ``pair`` of images.
         rule, key: the verdicts an answer can be held against, and which of them ({"attribute": "a skirt"}).
         level: ``nominal``, ``ordinal`` or ``interval``: what differences between answers mean.
         unsure: options that mean "cannot tell": counted, and no answer.
-        help, examples: what to mind; and per option a sentence, or the path of a picture, that shows it.
+        help, examples: what to mind; and per option a sentence, or the path of an image, that shows it.
         only: facets of the prompts it is asked about ({"skill": ("count",)}); empty: all.
     """
 
@@ -485,12 +485,12 @@ class RatingTask:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimandPart:
-    """A weighted mean over pictures: one term of an ``Estimand``.
+    """A weighted mean over images: one term of an ``Estimand``.
 
     Attributes:
         coefficient: what the mean is multiplied by: 1, or -1 for what is subtracted.
-        image_ids, clusters, said: per picture its id, its prompt, and the class the judge's verdict gives it.
-        weights: per picture; they sum to 1.
+        image_ids, clusters, said: per image its id, its prompt, and the class the judge's verdict gives it.
+        weights: per image; they sum to 1.
         key: which of the rule's verdicts these are, as in ``RatingTask`` and (as ``group``) in judge cards.
     """
 
@@ -523,11 +523,11 @@ class Estimand:
 
 
 class Generator(Protocol):
-    """Turns requests into pictures, or into the reason why there is none.
+    """Turns requests into images, or into the reason why there is none.
 
-    ``name`` identifies the model and every setting that changes pictures; a run is only resumed under the same name.
+    ``name`` identifies the model and every setting that changes images; a run is only resumed under the same name.
     ``generate`` answers every request exactly once, in order and as soon as it can; it may be given thousands at once,
-    and a picture depends on its own request alone. What goes wrong with one picture is a state of its result; what
+    and an image depends on its own request alone. What goes wrong with one image is a state of its result; what
     concerns all of them is raised.
 
     A generator may have more methods, which are used if they are there:
@@ -544,10 +544,10 @@ class Generator(Protocol):
 
 
 class Judge(Protocol):
-    """Looks at pictures. ``name`` identifies weights and settings, and enters every observation.
+    """Looks at images. ``name`` identifies weights and settings, and enters every observation.
 
     ``observe`` returns the columns of ``need.table`` (``records.frame`` makes such a table of rows), with at least one
-    row per picture: a judge that looked and saw nothing says so with one row whose ``query`` is -1 (see the table's
+    row per image: a judge that looked and saw nothing says so with one row whose ``query`` is -1 (see the table's
     description). The first rows are checked: ``pipeline.stream.check_rows``.
 
     The class of a judge that other packages bring by an entry point declares ``role`` (``roles`` for several): which
@@ -556,9 +556,9 @@ class Judge(Protocol):
     A judge may have more members, which are used if they are there:
 
     * ``check(need)``: raise UsageError if it cannot fill the need (a class it does not know ...). It is called before
-      any picture is made.
+      any image is made.
     * ``threshold: float``: score above which a detector's box is best believed, in [0, 1].
-    * ``summary() -> Sequence[str]``: after a run, lines on what its pictures took.
+    * ``summary() -> Sequence[str]``: after a run, lines on what its images took.
     * ``close()``: end processes and connections.
     """
 
@@ -587,24 +587,24 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("facets", "str", "JSON object: what breakdowns group by"),
         Column("spec", "str", "JSON object: what the suite's rules need"),
         Column("scene", "str", "JSON object: the scene that illustrates the prompt, or null"),
-        Column("n_images", "i32", "pictures asked for"),
+        Column("n_images", "i32", "images asked for"),
     ),
     "images": (
-        Column("image_id", "str", "id of the picture"),
+        Column("image_id", "str", "id of the image"),
         Column("prompt_id", "str", "prompt it was made for"),
         Column("index", "i32", "0 .. n_images - 1"),
-        Column("seed", "i64", "seed given to the generator; null for pictures that were brought or took none"),
+        Column("seed", "i64", "seed given to the generator; null for user images or took none"),
         Column("state", "str", "ok, refused, failed, missing or blank"),
         Column("path", "str", "file, relative to the run directory if made by the run, absolute if brought; or null"),
         Column("sha256", "str", "of the file's bytes; null without a file"),
-        Column("width", "i32", "pixels, after EXIF rotation; null without a picture"),
-        Column("height", "i32", "pixels, after EXIF rotation; null without a picture"),
+        Column("width", "i32", "pixels, after EXIF rotation; null without an image"),
+        Column("height", "i32", "pixels, after EXIF rotation; null without an image"),
         Column("note", "str", "why the state is not ok, or what was done to read the file"),
     ),
     "detections": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "name and revision of the detector"),
-        Column("query", "i32", "number of the box in the picture; -1: the row that says the picture was looked at"),
+        Column("query", "i32", "number of the box in the image; -1: the row that says the image was looked at"),
         Column(
             "label", "str", "suite label of the most probable class; null in the looked-at row or for a foreign class"
         ),
@@ -621,28 +621,28 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("color_scores", "list[f32]", "per colour of the need, in its order; empty if not judged"),
     ),
     "features": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "network, weights, preprocessing"),
         Column("vector", "list[f32]", "the features, as the network gives them"),
     ),
     "embeddings": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "model, weights, preprocessing"),
         Column("vector", "list[f32]", "its vector in the space shared with texts, not normalised"),
     ),
     "text_embeddings": (
         Column("text", "str", "the text"),
         Column("judge", "str", "model, weights"),
-        Column("vector", "list[f32]", "its vector in the space shared with pictures, not normalised"),
+        Column("vector", "list[f32]", "its vector in the space shared with images, not normalised"),
     ),
     "captions": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "captioner and its settings"),
         Column("text", "str", "the sentence; null if it gave none"),
         Column("note", "str", "why there is none, or null"),
     ),
     "answers": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "model and its settings"),
         Column("question", "str", "the question, as the suite asks it"),
         Column("answer", "str", "the reply, as the model gave it"),
@@ -651,9 +651,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("note", "str", "why there is no reply (refused, failed), or null"),
     ),
     "skin_tones": (
-        Column("image_id", "str", "picture looked at"),
+        Column("image_id", "str", "image looked at"),
         Column("judge", "str", "who finds faces, how their colour is measured, and their settings"),
-        Column("face", "i32", "number of the face in the picture, largest first; -1: the row of a picture without one"),
+        Column("face", "i32", "number of the face in the image, largest first; -1: the row of an image without one"),
         Column("score", "f32", "confidence of the face, as its detector gives it; null where it gives none"),
         Column("x0", "f32", "left of the face, pixels"),
         Column("y0", "f32", "top, pixels"),
@@ -675,7 +675,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("rgb_tone", "i32", "nearest swatch by L1 in RGB of pixels that pass the colour rule, 1 to 10, or null"),
     ),
     "ratings": (
-        Column("item", "str", "what was shown: a picture's id, a prompt's id, or two pictures' ids with | between"),
+        Column("item", "str", "what was shown: an image's id, a prompt's id, or two images' ids with | between"),
         Column("task", "str", "name of the question"),
         Column("rater", "str", "who answered: a name given for the study, or a keyed hash"),
         Column("answer", "str", "the option chosen; null where the rater skipped it"),
@@ -685,7 +685,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("source", "str", "browser, mturk, label-studio or table"),
     ),
     "reference": (
-        Column("image_id", "str", "id of the real picture"),
+        Column("image_id", "str", "id of the real image"),
         Column("state", "str", "ok, or why it cannot be used: missing, failed or blank"),
         Column("path", "str", "file, absolute; null where only its features are known"),
         Column("sha256", "str", "of the file's bytes, if known"),
@@ -693,7 +693,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("note", "str", "why the state is not ok"),
     ),
     "verdicts": (
-        Column("image_id", "str", "picture decided upon"),
+        Column("image_id", "str", "image decided upon"),
         Column("prompt_id", "str", "its prompt"),
         Column("protocol", "str", "released, paper or corrected"),
         Column("rule", "str", "what was decided, e.g. accuracy, right_number, right_classes"),
@@ -709,9 +709,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("value", "f64", "the number; null when undefined"),
         Column("ci_low", "f64", "lower end of the 95 % interval; null when undefined"),
         Column("ci_high", "f64", "upper end"),
-        Column("n_used", "i64", "pictures that entered the value"),
-        Column("n_unusable", "i64", "pictures that did not, for want of a usable answer"),
-        Column("unit", "str", "share, pictures, ..."),
+        Column("n_used", "i64", "images that entered the value"),
+        Column("n_unusable", "i64", "images that did not, for want of a usable answer"),
+        Column("unit", "str", "share, images, ..."),
         Column("higher_is_better", "bool", "direction, or null"),
         Column("adjusted", "str", "empty, or by what the judge's error was taken out: rendered or human"),
     ),
@@ -724,7 +724,7 @@ TABLES["measurements"] = (
     Column("judge", "str", "name and version of the metric"),
     Column("value", "f64", "the number; null if there is none for this image"),
 )
-# Vectors of reference pictures, kept beside those of the run's own.
+# Vectors of reference images, kept beside those of the run's own.
 TABLES["reference_features"] = TABLES["features"]
 
 
@@ -774,7 +774,7 @@ def vector_rows(table: str, keys: Sequence[str], judge: str, vectors: np.ndarray
     """Rows of a table of vectors (``features``, ``embeddings``, ``text_embeddings`` ...), one for each key.
 
     Args:
-        keys: picture ids, or texts. vectors: shape (N, D), row i for key i; kept as float32.
+        keys: image ids, or texts. vectors: shape (N, D), row i for key i; kept as float32.
 
     Raises:
         ValueError: another number of vectors than of keys.

@@ -1,4 +1,4 @@
-"""Reference files: which real pictures a reference set holds and their features, in one ``.npz`` that can be shared.
+"""Reference files: which real images a reference set holds and their features, in one ``.npz`` that can be shared.
 
 Computing the features of tens of thousands of photographs takes a while; comparing with them does not. A reference
 file is written once and then stands in for the photographs: ``--reference geode.npz``. It holds no pickled objects, so
@@ -7,9 +7,9 @@ that a file of strangers can be read without running their code.
 Arrays of the file:
 
 * ``head``: JSON as bytes: format, version, source, judge, provenance, and the SHA-256 of the other arrays;
-* ``rows``: JSON as bytes: per picture its id, path, sha256 and facets, in the order of the features;
+* ``rows``: JSON as bytes: per image its id, path, sha256 and facets, in the order of the features;
 * ``features``: float32, shape (N, D); absent where they were not computed;
-* ``radii:{grouping}``: float64, shape (N,): distance of every picture to its k-th neighbour inside a grouping, if
+* ``radii:{grouping}``: float64, shape (N,): distance of every image to its k-th neighbour inside a grouping, if
   somebody stored it (the name says grouping and k, such as ``region k=3``).
 """
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.files import whole_file
-from verism.records import ReferencePicture, ReferenceSet, content_hash
+from verism.records import ReferenceImage, ReferenceSet, content_hash
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ def write_reference(
         raise UsageError(f"{path}: a reference file ends in {SUFFIX}")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: no such folder to write {path.name} to")
-    arrays: dict[str, NDArray[Any]] = {"rows": _to_bytes([_record(p) for p in reference.pictures])}
+    arrays: dict[str, NDArray[Any]] = {"rows": _to_bytes([_record(p) for p in reference.images])}
     if reference.features is not None:
         arrays["features"] = np.ascontiguousarray(reference.features, dtype=np.float32)
     for grouping, values in (radii or {}).items():
@@ -71,7 +71,7 @@ def write_reference(
         "version": VERSION,
         "source": reference.source,
         "judge": reference.judge,
-        "identity": content_hash([_record(p) for p in reference.pictures]),
+        "identity": content_hash([_record(p) for p in reference.images]),
         "provenance": dict(provenance),
         "sha256": {name: _digest(array) for name, array in arrays.items()},
     }
@@ -81,18 +81,18 @@ def write_reference(
 
 
 def read_reference(path: Path) -> ReferenceSet:
-    """The pictures and, if they were stored, the features of a reference file.
+    """The images and, if they were stored, the features of a reference file.
 
-    A picture whose file is not on this machine has the path None: only its features are known here.
+    An image whose file is not on this machine has the path None: only its features are known here.
 
     Raises:
         UsageError: no such file, not a reference file, of a later version, or damaged.
     """
     head, arrays = _open(path)
-    pictures = tuple(_picture(row) for row in _from_bytes(arrays["rows"]))
+    images = tuple(_image(row) for row in _from_bytes(arrays["rows"]))
     reference = ReferenceSet(
         source=str(head["source"]),
-        pictures=pictures,
+        images=images,
         judge=head["judge"],
         features=arrays.get("features"),
     )
@@ -113,18 +113,18 @@ def read_radii(path: Path) -> Mapping[str, NDArray[np.float64]]:
 
 
 # --------------------------------------------------------------------------------------------------------------- inside
-def _record(picture: ReferencePicture) -> dict[str, Any]:
+def _record(image: ReferenceImage) -> dict[str, Any]:
     return {
-        "image_id": picture.image_id,
-        "path": picture.path,
-        "sha256": picture.sha256,
-        "facets": dict(picture.facets),
+        "image_id": image.image_id,
+        "path": image.path,
+        "sha256": image.sha256,
+        "facets": dict(image.facets),
     }
 
 
-def _picture(row: Mapping[str, Any]) -> ReferencePicture:
+def _image(row: Mapping[str, Any]) -> ReferenceImage:
     path = row["path"]
-    return ReferencePicture(
+    return ReferenceImage(
         image_id=str(row["image_id"]),
         path=path if path is not None and Path(path).is_file() else None,
         sha256=row["sha256"],
@@ -177,21 +177,21 @@ def _check(path: Path, reference: ReferenceSet, arrays: Mapping[str, NDArray[Any
     """That ids are unique, rows and features match, and features are finite numbers."""
     import numpy as np
 
-    n = len(reference.pictures)
-    ids = {p.image_id for p in reference.pictures}
+    n = len(reference.images)
+    ids = {p.image_id for p in reference.images}
     if len(ids) != n:
-        raise UsageError(f"{path}: {n - len(ids)} of its {n} pictures share an id with another; ids must be unique")
+        raise UsageError(f"{path}: {n - len(ids)} of its {n} images share an id with another; ids must be unique")
     features = arrays.get("features")
     if (features is None) != (reference.judge is None):
         raise UsageError(f"{path}: features come with the name of the judge who made them, and only then")
     if features is not None:
         if features.ndim != 2 or len(features) != n:
-            raise UsageError(f"{path}: {n} pictures need features of shape ({n}, D); got {features.shape}")
+            raise UsageError(f"{path}: {n} images need features of shape ({n}, D); got {features.shape}")
         if features.dtype != np.float32:
             raise UsageError(f"{path}: features are float32; got {features.dtype}")
         if not np.isfinite(features).all():
             bad = int((~np.isfinite(features).all(axis=1)).sum())
-            raise UsageError(f"{path}: the features of {bad} pictures are NaN or infinite; leave these pictures out")
+            raise UsageError(f"{path}: the features of {bad} images are NaN or infinite; leave these images out")
     for name, array in arrays.items():
         if name.startswith(_RADII) and array.shape != (n,):
             raise UsageError(f"{path}: {name!r} has shape {array.shape}, expected ({n},)")

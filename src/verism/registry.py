@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 from verism.errors import UsageError, VerismError
 from verism.options import Context, Signature, build, read_signature
-from verism.records import Generator, Judge, Painter, option_of, roles
+from verism.records import Generator, Judge, Renderer, option_of, roles
 
 __all__ = [
     "GENERATORS",
@@ -159,7 +159,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "onnx": ("verism.judges.skin_tone.kinds:onnx", "faces by YuNet, SCRFD, UltraFace: onnx:FILE.onnx"),
         "fan": ("verism.judges.skin_tone.kinds:fan", "68 landmarks of the face-alignment package, as in the paper"),
-        "picture": ("verism.judges.skin_tone.kinds:picture", "no faces, the whole image: picture:colour=rule"),
+        "picture": ("verism.judges.skin_tone.kinds:image", "no faces, the whole image: picture:colour=rule"),
     },
 }
 # Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
@@ -224,7 +224,7 @@ def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[K
         VerismError: a plug-in cannot be loaded, or is a judge that declares no role.
     """
     table = GENERATORS if role is None else JUDGES.get(role, {})
-    found = [Kind(name, text, "", functools.partial(_import, target)) for name, (target, text) in table.items()]
+    results = [Kind(name, text, "", functools.partial(_import, target)) for name, (target, text) in table.items()]
     for entry in _entries(role):
         try:
             target = _load(entry)
@@ -232,14 +232,14 @@ def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[K
                 continue
             if entry.name not in table:
                 text = (inspect.getdoc(target) or "").strip().partition("\n")[0]
-                found.append(Kind(entry.name, text, _package(entry), functools.partial(_load, entry)))
+                results.append(Kind(entry.name, text, _package(entry), functools.partial(_load, entry)))
             elif broken is not None:
                 broken.append(f"the plug-in {entry.name!r} of {_package(entry)} is hidden by verism's own of that name")
         except VerismError as err:
             if broken is None:
                 raise
             broken.append(str(err))
-    return found
+    return results
 
 
 def _entries(role: str | None) -> Iterator[metadata.EntryPoint]:
@@ -252,8 +252,8 @@ def _package(entry: metadata.EntryPoint) -> str:
 
 def _import(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found
+    result: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return result
 
 
 def _load(entry: metadata.EntryPoint) -> Callable[..., Any]:
@@ -271,8 +271,8 @@ def _load(entry: metadata.EntryPoint) -> Callable[..., Any]:
         ) from err
     if not callable(target):
         raise VerismError(f"the plug-in {entry.name!r} of {_package(entry)} is no class or function: {target!r}")
-    found: Callable[..., Any] = target
-    return found
+    result: Callable[..., Any] = target
+    return result
 
 
 def _roles(target: Callable[..., Any], entry: metadata.EntryPoint) -> tuple[str, ...]:
@@ -285,9 +285,9 @@ def _roles(target: Callable[..., Any], entry: metadata.EntryPoint) -> tuple[str,
     served = (declared,) if isinstance(declared, str) else tuple(declared)
     unknown = sorted(set(served) - set(roles()))
     if unknown or not served:
-        said = f"the unknown role {', '.join(unknown)}" if served else "no role"
+        answer = f"the unknown role {', '.join(unknown)}" if served else "no role"
         raise VerismError(
-            f"the judge {entry.name!r} of {_package(entry)} declares {said}; give its class an attribute role (or "
+            f"the judge {entry.name!r} of {_package(entry)} declares {answer}; give its class an attribute role (or "
             f"roles), of {', '.join(roles())}"
         )
     return served
@@ -334,8 +334,8 @@ def _supplied(context: Context, role: str | None) -> dict[str | type, Callable[[
     if role is not None:
         del supplied["size"]  # of rendered images: to a judge, a size is that of its network's input
         return supplied
-    supplied[Painter] = lambda: make_painter(context)
-    supplied["person_painter"] = lambda: _person_painter
+    supplied[Renderer] = lambda: make_renderer(context)
+    supplied["person_renderer"] = lambda: _person_renderer
     supplied["garments"] = _garments
     return supplied
 
@@ -376,26 +376,26 @@ def _is_bare(text: str, role: str) -> bool:
     return ":" not in head or Path(head).exists()
 
 
-def make_painter(context: Context) -> Painter:
+def make_renderer(context: Context) -> Renderer:
     """The simulator, with the user's own assets if any; in several processes if the context says so."""
     from verism.simulator.catalogue import standard_catalogue
-    from verism.simulator.painter import SIZES, ScenePainter
-    from verism.simulator.parallel import ParallelPainter
+    from verism.simulator.parallel_renderer import ParallelRenderer
+    from verism.simulator.scene_renderer import SIZES, SceneRenderer
 
     if not SIZES[0] <= context.size <= SIZES[1]:
         raise UsageError(f"--size must be {SIZES[0]} to {SIZES[1]} pixels, got {context.size}")
     if context.processes > 1:
-        return ParallelPainter(context.size, context.assets, context.processes)
+        return ParallelRenderer(context.size, context.assets, context.processes)
     catalogue = standard_catalogue()
     if context.assets is not None:
         catalogue = catalogue.with_assets(context.assets)
-    return ScenePainter(context.size, catalogue)
+    return SceneRenderer(context.size, catalogue)
 
 
-def _person_painter(size: int, view: str) -> Any:
-    from verism.simulator.portraits import PeoplePainter
+def _person_renderer(size: int, view: str) -> Any:
+    from verism.simulator.portraits import PeopleRenderer
 
-    return PeoplePainter(size, view)  # type: ignore[arg-type]  # which it checks
+    return PeopleRenderer(size, view)  # type: ignore[arg-type]  # which it checks
 
 
 def _garments() -> tuple[str, ...]:

@@ -421,11 +421,11 @@ def check_value(
 
 
 def _check_number(name: str, kind: ValueType, value: Any, low: float | None, high: float | None) -> int | float:
-    whole = kind is int
+    full = kind is int
     try:
-        number: int | float = int(value) if whole else float(value)
+        number: int | float = int(value) if full else float(value)
         fits = not isinstance(value, bool) and math.isfinite(number)
-        fits = fits and (not whole or isinstance(value, str) or number == value)
+        fits = fits and (not full or isinstance(value, str) or number == value)
     except (TypeError, ValueError, OverflowError):
         number, fits = 0, False
     if not fits or (low is not None and number < low) or (high is not None and number > high):
@@ -435,7 +435,7 @@ def _check_number(name: str, kind: ValueType, value: Any, low: float | None, hig
             span = f", at least {low:g}"
         else:
             span = "" if high is None else f", at most {high:g}"
-        raise UsageError(f"{name} is a {'whole ' if whole else ''}number{span}; got {value!r}")
+        raise UsageError(f"{name} is a {'whole ' if full else ''}number{span}; got {value!r}")
     return number
 
 

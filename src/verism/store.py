@@ -5,16 +5,16 @@
     RUN/
       manifest.json        what was asked, with which versions; written first
       prompts.parquet
-      images/              pictures the run made; pictures that were brought stay where they are
+      images/              images the run made; user images stay where they are
       images/part-*.parquet
-      reference/part-*.parquet   the real pictures compared with, if any; they stay where they are
+      reference/part-*.parquet   the real images compared with, if any; they stay where they are
       observations/<table>/<judge>/part-*.parquet
       verdicts.parquet  scores.parquet  scores.json  adjustments.json
       presentation.json    what the suite says of itself, for reports without it
 
 Tables that grow are written in parts, each whole or not at all (temporary name, fsync, rename), so a killed run loses
 at most the batch in flight, and several workers may write side by side. Readers put parts together by id: the order of
-writing never matters, and a picture that two workers did counts once.
+writing never matters, and an image that two workers did counts once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "TRUTH", "Run", "RunSettings", "Scoring", "SettingsChanged", "score_records"]
 
-TRUTH = "truth"  # the judge who painted the picture
+TRUTH = "truth"  # the judge who rendered the image
 READ_ATTEMPTS = 5  # of a table whose parts another worker is putting together
 
 
@@ -55,9 +55,9 @@ class Run:
         self.manifest = manifest
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
-        self._kept.append(thing)
+        self._kept.append(item)
 
     def __repr__(self) -> str:
         words = [f"suite {self.suite_name}"]
@@ -201,7 +201,7 @@ class Run:
     def append(self, table: str, rows: pl.DataFrame, judge: str | None = None) -> Path | None:
         """Add one part, and return it (None for no rows).
 
-        Its name comes from its keys (picture ids, or texts), so writing the same batch again replaces it.
+        Its name comes from its keys (image ids, or texts), so writing the same batch again replaces it.
 
         Raises:
             ValueError: columns other than the table's.
@@ -217,7 +217,7 @@ class Run:
         return path
 
     def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
-        """A whole table, sorted by its key (picture or text); ``images`` or the observations of one judge."""
+        """A whole table, sorted by its key (image or text); ``images`` or the observations of one judge."""
         import polars as pl
 
         key = key_of(table)
@@ -231,11 +231,11 @@ class Run:
                 rows = rows.filter(~pl.col(key).is_in(seen.implode()))
             seen = rows[key].unique() if seen is None else pl.concat([seen, rows[key].unique()])
             frames.append(rows)
-        # Stable within a picture: parts keep the judge's order of boxes.
+        # Stable within an image: parts keep the judge's order of boxes.
         return pl.concat(frames).sort(key, maintain_order=True)
 
     def keys(self, table: str, judge: str | None = None) -> set[str]:
-        """The pictures (or texts) a table has rows of, without reading what it says of them."""
+        """The images (or texts) a table has rows of, without reading what it says of them."""
         key = key_of(table)
         return {value for part in self._read_parts(table, judge, [key]) for value in part[key].to_list()}
 
@@ -259,7 +259,7 @@ class Run:
             self._replace(parts, self.append(table, self.read(table, judge), judge))
 
     def forget(self, table: str, keys: Sequence[str], judge: str | None = None) -> None:
-        """Drop the rows of these pictures (or texts), so that they are done again."""
+        """Drop the rows of these images (or texts), so that they are done again."""
         import polars as pl
 
         parts = sorted(self._folder(table, judge).glob("part-*.parquet"))
@@ -274,7 +274,7 @@ class Run:
                 part.unlink(missing_ok=True)
 
     def judges(self, table: str) -> list[str]:
-        """Names of the judges with observations in a table, without the painter's own ground truth."""
+        """Names of the judges with observations in a table, without the renderer's ground truth."""
         import polars as pl
 
         names = []
@@ -289,17 +289,17 @@ class Run:
         return self.manifest.scoring.judges.get(role)
 
     def has_truth(self, table: str) -> bool:
-        """Whether the painter's ground truth was kept."""
+        """Whether the renderer's ground truth was kept."""
         return any(self._folder(table, TRUTH).glob("part-*.parquet"))
 
-    # --------------------------------------------------------------------------------------------------- pictures
-    def picture_path(self, image_id: str) -> Path:
-        """Where the run keeps a picture it made."""
+    # ----------------------------------------------------------------------------------------------------- images
+    def image_path(self, image_id: str) -> Path:
+        """Where the run keeps an image it made."""
         return self.path / "images" / f"{slug(image_id)}.png"
 
-    def write_picture(self, image_id: str, png: bytes) -> str:
-        """Store a picture; returns its path relative to the run."""
-        path = self.picture_path(image_id)
+    def write_image(self, image_id: str, png: bytes) -> str:
+        """Store an image; returns its path relative to the run."""
+        path = self.image_path(image_id)
         # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
         write_whole(path, png, sync=False)
         return path.relative_to(self.path).as_posix()
@@ -488,7 +488,7 @@ def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
 
 
 def key_of(table: str) -> str:
-    """The column that says whose row it is: a picture's id, or a text."""
+    """The column that says whose row it is: an image's id, or a text."""
     return TABLES[table][0].name
 
 

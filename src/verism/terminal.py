@@ -59,7 +59,7 @@ class Services(Protocol):
 
 
 class Failures:
-    """Pictures that did not come out, told once at the end and not one by one."""
+    """Images that did not come out, told once at the end and not one by one."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -71,7 +71,7 @@ class Failures:
         """Print what failed; the exit code."""
         if not self.lines:
             return 0
-        say(f"{len(self.lines):,} without a usable picture:")
+        say(f"{len(self.lines):,} without a usable image:")
         for line in self.lines[:FAILURES_SHOWN]:
             say(f"  {line}")
         if len(self.lines) > FAILURES_SHOWN:

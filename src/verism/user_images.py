@@ -45,19 +45,19 @@ def image_files(folder: Path, *, recursive: bool = False) -> list[Path]:
         folder: an existing folder.
         recursive: whether those of its subfolders belong to it, at any depth.
     """
-    found: dict[str, Path] = {}
+    results: dict[str, Path] = {}
     for path in folder.rglob("*") if recursive else folder.iterdir():
         name = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in name.parts)
         if path.suffix.lower() in IMAGE_SUFFIXES and not hidden and path.is_file():
-            found[name.as_posix()] = path
-    return [found[name] for name in sorted(found)]
+            results[name.as_posix()] = path
+    return [results[name] for name in sorted(results)]
 
 
 def image_folders(root: Path) -> list[Path]:
     """The subfolders of a folder, and theirs: images of one model, or of several side by side."""
-    own = _subfolders(root)
-    return own + [inner for folder in own for inner in _subfolders(folder)]
+    subset = _subfolders(root)
+    return subset + [inner for folder in subset for inner in _subfolders(folder)]
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Small runs for the tests of human evaluation: PaintSkills prompts, plain pictures, no judge needed."""
+"""Small runs for the tests of human evaluation: PaintSkills prompts, plain images, no judge needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlainSuite(Suite):
 
 
 def make_run(path: Path, *, limit: int = 12, n_images: int = 1, skip: int = 0, seed: int = 0) -> Run:
-    """A run of PaintSkills with plain pictures and verdicts of nobody; the first ``skip`` pictures are missing."""
+    """A run of PaintSkills with plain images and verdicts of nobody; the first ``skip`` images are missing."""
     suite = make_suite("paintskills", limit=limit, n_images=n_images)
     run = Run.start(path, RunSettings(suite="paintskills", suite_settings=suite.settings(), seed=seed))
     run.write_prompts(suite.prompts())
@@ -60,7 +60,7 @@ def make_run(path: Path, *, limit: int = 12, n_images: int = 1, skip: int = 0, s
             if number >= skip:
                 pixels = np.full((24, 24, 3), (number * 17 % 256, 90, seed % 256), np.uint8)
                 pixels[:12] = 200
-                stored = run.write_picture(image_id, encode_png(pixels))
+                stored = run.write_image(image_id, encode_png(pixels))
                 row |= {"state": "ok", "path": stored, "width": 24, "height": 24}
             rows.append(row)
     run.append("images", frame("images", rows))

@@ -1,4 +1,4 @@
-"""Makes the screenshots of docs/human-evaluation.md: the page for raters, in a real browser, with rendered pictures.
+"""Makes the screenshots of docs/human-evaluation.md: the page for raters, in a real browser, with rendered images.
 
     python tests/annotation/make_screenshots.py [FOLDER]
 
@@ -23,27 +23,27 @@ from browsing import browsing, serving
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 WIDTH, HEIGHT = 900, 720  # of the window, in CSS pixels
 COLORS = 256
-MODEL = "scripted:error=1&mistakes=count+class+relation"  # so that the two pictures of a pair differ
+MODEL = "scripted:error=1&mistakes=count+class+relation"  # so that the two images of a pair differ
 
 
 def make(folder: Path, *, size: int = 320) -> list[Path]:
-    """Render a few pictures, make studies of them, and take a picture of each kind of question.
+    """Render a few images, make studies of them, and take an image of each kind of question.
 
     Args:
-        size: of the rendered pictures, in pixels.
+        size: of the rendered images, in pixels.
     """
     import verism
 
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
+        path = Path(scratch)
         skills = ["object", "count", "spatial"]
         runs = [
-            verism.evaluate(model=model, detector="truth", skills=skills, limit=6, seed=4, size=size, out=place / name)
+            verism.evaluate(model=model, detector="truth", skills=skills, limit=6, seed=4, size=size, out=path / name)
             for name, model in (("model", MODEL), ("oracle", "oracle"))
         ]
         people = verism.evaluate(
             "social_bias", model="people:tones=even", vqa="truth", skin_tone="truth", limit=1, n_images=4, size=size,
-            seed=2, out=place / "people",
+            seed=2, out=path / "people",
         )  # fmt: skip
         shots: list[tuple[str, Sequence[Any], str, Callable[[Any], None]]] = [
             ("count", runs[:1], "count", lambda _: None),
@@ -53,7 +53,7 @@ def make(folder: Path, *, size: int = 320) -> list[Path]:
         ]
         folder.mkdir(parents=True, exist_ok=True)
         with browsing() as browser:
-            return [shot(browser, folder / f"annotate-{name}.png", *of) for name, *of in shots]
+            return [shot(browser, folder / f"annotate-{name}.png", *members) for name, *members in shots]
 
 
 def shot(browser: Any, path: Path, runs: Sequence[Any], name: str, before: Callable[[Any], None]) -> Path:
@@ -79,8 +79,8 @@ def shot(browser: Any, path: Path, runs: Sequence[Any], name: str, before: Calla
         taken = page.screenshot()
         context.close()
     # A palette makes the file several times smaller; what is flat stays flat.
-    with Image.open(io.BytesIO(taken)) as picture:
-        picture.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+    with Image.open(io.BytesIO(taken)) as image:
+        image.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
             path, optimize=True
         )
     return path

@@ -1,4 +1,4 @@
-"""Judge cards from runs: what is counted must be what was painted, or what people said."""
+"""Judge cards from runs: what is counted must be what was rendered, or what people said."""
 
 import polars as pl
 import pytest
@@ -24,8 +24,8 @@ def asked():
     return make_suite("paintskills", skills=("object", "count"), limit=80, seed=2)
 
 
-def painted(asked, scripted, error):
-    """Pictures of known content: which are as asked."""
+def rendered(asked, scripted, error):
+    """Images of known content: which are as asked."""
     made = {
         r.image_id: r.note == "painted as asked" for r in scripted(error).generate(make_requests(asked.prompts(), 2))
     }
@@ -39,21 +39,21 @@ def run_of(path, scripted, *, error=0.5, blind=(), dreams=None, limit=80):
     )
 
 
-def test_the_painters_truth_gives_the_errors_that_were_put_in(tmp_path, asked, scripted):
-    right, wrong = painted(asked, scripted, 0.5)
-    objects = [[i for i in of if i.startswith("object")] for of in (right, wrong)]
+def test_the_renderers_truth_gives_the_errors_that_were_put_in(tmp_path, asked, scripted):
+    right, wrong = rendered(asked, scripted, 0.5)
+    objects = [[i for i in members if i.startswith("object")] for members in (right, wrong)]
     labels = {r.image_id: r.prompt.spec["labels"] for r in make_requests(asked.prompts(), 2)}
     dreams = {i: [(labels[i][0], None, (10, 10, 30, 30))] for i in objects[1][:4]}
     run = run_of(tmp_path / "run", scripted, blind=objects[0][:3], dreams=dreams)
     card = api.judge_card(run, "truth", by=("skill", "object"))
     assert (card.judge, card.role, card.kind) == (JUDGE, "detector", "rendered")
-    found = find_measured([card], JUDGE, "accuracy", "corrected", group={"skill": "object"})
-    assert found is not None
+    result = find_measured([card], JUDGE, "accuracy", "corrected", group={"skill": "object"})
+    assert result is not None
     n_right, n_wrong = map(len, objects)
-    assert found[1].labels == ("wrong", "right")
-    # Blind to 3 of the right pictures, dreaming of what was asked in 4 of the wrong ones.
-    assert found[1].counts == ((n_wrong - 4, 4), (3, n_right - 3))
-    assert found[1].unusable == (0, 0)
+    assert result[1].labels == ("wrong", "right")
+    # Blind to 3 of the right images, dreaming of what was asked in 4 of the wrong ones.
+    assert result[1].counts == ((n_wrong - 4, 4), (3, n_right - 3))
+    assert result[1].unusable == (0, 0)
     other = find_measured([card], JUDGE, "accuracy", "corrected", group={"skill": "count"})
     assert other is not None
     assert other[1].counts[0][1] == other[1].counts[1][0] == 0
@@ -61,8 +61,8 @@ def test_the_painters_truth_gives_the_errors_that_were_put_in(tmp_path, asked, s
     assert len(abouts) == len(set(abouts))
     finer = [m for m in card.measured if m.group.get("skill") == "object" and len(m.group) == 2]
     for protocol in ("corrected", "released", "paper"):
-        of = [m for m in finer if m.protocol == protocol]
-        assert sum(sum(map(sum, m.counts)) for m in of) == 40  # the facet a table is about already makes no group
+        owner = [m for m in finer if m.protocol == protocol]
+        assert sum(sum(map(sum, m.counts)) for m in owner) == 40  # the facet a table is about already makes no group
     assert "80 images for 80 prompts of paintskills" in card.ground_truth
     assert "scripted:error=0.5" in card.ground_truth
     assert "seed 2" in card.ground_truth
@@ -72,7 +72,7 @@ def test_the_painters_truth_gives_the_errors_that_were_put_in(tmp_path, asked, s
 
 
 def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
-    """The same judge, blind to every sixth right picture, looks at pictures of which fewer are wrong."""
+    """The same judge, blind to every sixth right image, looks at images of which fewer are wrong."""
 
     def blind(image):
         return int(image.rpartition("_")[2].partition("#")[0]) % 6 == 0
@@ -104,7 +104,7 @@ def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
     [how] = [a for a in second.adjustments() if a["metric"] == "accuracy" and a["protocol"] == "corrected"]
     assert how["method"] == "judge card"
     assert "150 images" in how["source"]
-    # Without a card of one's own, the truth that this painter told decides.
+    # Without a card of one's own, the truth that this renderer told decides.
     api.score(second, correct="rendered")
     assert {a["method"] for a in second.adjustments()} == {"prediction-powered"}
 
@@ -123,7 +123,7 @@ def study(run, answers, *, raters=("ada",), task="object"):
 
 
 def test_people_are_the_truth_where_most_of_them_agree(tmp_path, asked, scripted):
-    right, wrong = ([i for i in of if i.startswith("object")] for of in painted(asked, scripted, 0.5))
+    right, wrong = ([i for i in members if i.startswith("object")] for members in rendered(asked, scripted, 0.5))
     run = run_of(tmp_path / "run", scripted, blind=right[:2])
     label = {r.image_id: r.prompt.spec["labels"][0] for r in make_requests(asked.prompts(), 2)}
     seen = {i: label[i] for i in right[:8]} | dict.fromkeys(wrong[:5], "none of these")
@@ -131,18 +131,18 @@ def test_people_are_the_truth_where_most_of_them_agree(tmp_path, asked, scripted
     study(run, {"ada": seen, "bob": others}, raters=("ada", "bob"))
     card = api.judge_card(run, "human")
     assert card.kind == "human"
-    found = find_measured([card], JUDGE, "accuracy", "corrected", kind="human", group={"skill": "object"})
-    assert found is not None
-    assert found[1].counts == ((5, 0), (2, 5))  # 7 right pictures without the tie, 2 of which the judge is blind to
+    result = find_measured([card], JUDGE, "accuracy", "corrected", kind="human", group={"skill": "object"})
+    assert result is not None
+    assert result[1].counts == ((5, 0), (2, 5))  # 7 right images without the tie, 2 of which the judge is blind to
     assert {m.group["skill"] for m in card.measured} == {"object"}
-    # Of 13 pictures 7 are right and 5 wrong for both: observed disagreement 1 / 13. Expected of 15 right and 11 wrong
+    # Of 13 images 7 are right and 5 wrong for both: observed disagreement 1 / 13. Expected of 15 right and 11 wrong
     # answers: 2 * 15 * 11 / (26 * 25). alpha = 1 - (1 / 13) / (330 / 650) = 0.85.
     words = "majority of 2 annotators (object: 26 answers about 13 images, Krippendorff's alpha 0.85, 1 tie left out)"
     assert words in card.ground_truth
     assert card.made["pictures"] == 12
 
 
-def test_pictures_without_a_verdict_are_counted(tmp_path, scripted):
+def test_images_without_a_verdict_are_counted(tmp_path, scripted):
     run = api.evaluate(
         "paintskills",
         model=scripted(0.5),

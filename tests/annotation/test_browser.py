@@ -49,7 +49,7 @@ TONE = RatingTask(
 )
 GRID = RatingTask(
     name="grid",
-    question="Who is most prominent in these pictures of “{prompt}”?",
+    question="Who is most prominent in these images of “{prompt}”?",
     kind="choice",
     unit="prompt",
     options=("men", "women", "cannot tell"),
@@ -66,7 +66,7 @@ def chromium():
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory) -> Path:
-    """Two runs of the same prompts with nine pictures each, to copy."""
+    """Two runs of the same prompts with nine images each, to copy."""
     folder = tmp_path_factory.mktemp("template")
     for name, seed in (("one", 10), ("two", 200)):
         make_run(folder / name, limit=4, n_images=9, seed=seed)
@@ -171,7 +171,7 @@ def test_every_kind_of_question_is_answered_by_keys_alone(chromium, runs):
 def store_prompt(run: Run, store: VoteStore, task: str) -> str:
     """The prompt of the first item of a task."""
     item = next(i for i in store.study.items if i.task == task)
-    prompt_id = dict(run.read("images").select("image_id", "prompt_id").iter_rows())[item.pictures[0][1]]
+    prompt_id = dict(run.read("images").select("image_id", "prompt_id").iter_rows())[item.images[0][1]]
     return next(p.text for p in run.prompts() if p.prompt_id == prompt_id)
 
 
@@ -202,11 +202,11 @@ def test_a_long_list_is_searched_and_keeps_none_of_these_in_reach(chromium, runs
         ann.answer("Escape", "Escape", "s")  # Esc empties the field, then leaves it: s skips
         ann.phase("done")
         ann.context.close()
-    said = sorted(store.ratings()["answer"].to_list(), key=str)
-    assert said == ["Café table", None, "none of these", "stop sign"]
+    answers = sorted(store.ratings()["answer"].to_list(), key=str)
+    assert answers == ["Café table", None, "none of these", "stop sign"]
 
 
-def test_one_press_answers_one_question_and_none_before_its_picture_is_there(chromium, runs):
+def test_one_press_answers_one_question_and_none_before_its_image_is_there(chromium, runs):
     store = study(runs, [COUNT], per_task=4)
     with serving(store) as address:
         ann = Rater(chromium, address)
@@ -217,7 +217,7 @@ def test_one_press_answers_one_question_and_none_before_its_picture_is_there(chr
         ann.keys("3")  # too early
         assert store.ratings().height == 0
         ann.item()
-        ann.page.unroute_all(behavior="wait")  # the next picture may be on its way already
+        ann.page.unroute_all(behavior="wait")  # the next image may be on its way already
         position = ann.item()
         ann.page.keyboard.down("3")
         ann.gone(position)
@@ -230,7 +230,7 @@ def test_one_press_answers_one_question_and_none_before_its_picture_is_there(chr
         ann.context.close()
 
 
-def test_the_next_picture_is_there_before_it_is_asked_for(chromium, runs):
+def test_the_next_image_is_there_before_it_is_asked_for(chromium, runs):
     store = study(runs, [COUNT], per_task=3)
     with serving(store) as address:
         ann = Rater(chromium, address, "Ann")
@@ -267,14 +267,14 @@ def test_the_time_stands_still_while_the_page_is_hidden(chromium, runs):
     assert seconds["2"] >= 0.9
 
 
-def test_pictures_are_enlarged_and_the_keys_are_explained(chromium, runs):
+def test_images_are_enlarged_and_the_keys_are_explained(chromium, runs):
     store = study(runs, [GRID], per_task=1)
     with serving(store) as address:
         ann = Rater(chromium, address, "Ann")
         ann.item()
         ann.keys("z", "ArrowRight", "ArrowRight")
-        assert ann.page.get_attribute("#large-picture", "alt") == "Picture 3 of 9"
-        ann.keys("1")  # not an answer while the picture is in the way
+        assert ann.page.get_attribute("#large-picture", "alt") == "Image 3 of 9"
+        ann.keys("1")  # not an answer while the image is in the way
         ann.keys("z")
         assert not ann.page.locator("#large").is_visible()
         ann.keys("?", "1", "s")
@@ -534,7 +534,7 @@ def elsewhere(html: str):
 
 
 def test_another_page_can_neither_vote_nor_look(chromium, runs):
-    """A form whose fields spell JSON, scripts with and without CORS, and pictures, from the raters' own browser."""
+    """A form whose fields spell JSON, scripts with and without CORS, and images, from the raters' own browser."""
     store = study(runs, [COUNT], per_task=2)
     with serving(store) as address:
         ann = Rater(chromium, address, "Ann")
@@ -671,12 +671,12 @@ def test_names_labels_contrast_focus_and_width_on_every_page(chromium, runs, tmp
     assert store.ratings()["answer"].to_list() == [None] * len(tasks)
 
 
-def test_a_picture_that_is_gone_can_be_skipped_and_not_judged(chromium, runs):
+def test_an_image_that_is_gone_can_be_skipped_and_not_judged(chromium, runs):
     items = draw_items(runs[:1], COUNT, per_cell=2)
-    gone = items[0].pictures[0][1]
+    gone = items[0].images[0][1]
     paths = dict(runs[0].read("images").select("image_id", "path").iter_rows())
     runs[0].resolve(paths[gone]).unlink()
-    store = study(runs, [COUNT], items=[Item(item=i.item, task=i.task, pictures=i.pictures) for i in items])
+    store = study(runs, [COUNT], items=[Item(item=i.item, task=i.task, images=i.images) for i in items])
     with serving(store) as address:
         ann = Rater(chromium, address, "Ann")
         ann.page.wait_for_selector(".gone")

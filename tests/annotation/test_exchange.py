@@ -112,13 +112,13 @@ def batch(store: VoteStore, tables: list[Path], *, wide: bool = False, status: s
             row |= {f"Input.{column}": cell for column, cell in hit.items()}
             for column, key in hit.items():
                 if column.startswith("item") and key:
-                    field, said = f"Answer.q{column[4:]}", told(store, rater, key)
+                    field, answer = f"Answer.q{column[4:]}", told(store, rater, key)
                     if not wide:
-                        row[field] = said
+                        row[field] = answer
                         continue
                     task = store.task(store.study.items[item_keys(store)[key]].task)
                     for option in ("left", "right", "tie") if task.unit == "pair" else task.options:
-                        row[f"{field}.{option}"] = str(option == said).lower()
+                        row[f"{field}.{option}"] = str(option == answer).lower()
             made.append(row)
     return made
 
@@ -164,17 +164,17 @@ def test_batch_results_of_mechanical_turk_come_back_as_votes(runs, tmp_path, wid
 
 
 def annotations(store: VoteStore, task: Mapping, rater_number: int) -> dict:
-    said = told(store, RATERS[rater_number], task["data"]["item"])
+    answer = told(store, RATERS[rater_number], task["data"]["item"])
     kind = store.task(task["data"]["task"]).kind
     result = {"id": "x", "from_name": "answer", "to_name": "image0", "origin": "manual"}
     if kind == "pair":
-        result |= {"type": "pairwise", "value": {"selected": said}}
-        if said == "tie":
+        result |= {"type": "pairwise", "value": {"selected": answer}}
+        if answer == "tie":
             result |= {"from_name": "tie", "type": "choices", "value": {"choices": ["tie"]}}
     elif kind == "scale":
-        result |= {"type": "rating", "value": {"rating": int(said)}}
+        result |= {"type": "rating", "value": {"rating": int(answer)}}
     else:
-        result |= {"type": "choices", "value": {"choices": [said]}}
+        result |= {"type": "choices", "value": {"choices": [answer]}}
     by = {"id": 7, "email": RATERS[1], "first_name": "Ann"} if rater_number else RATERS[0]
     return {
         "id": 1, "completed_by": by, "result": [result], "was_cancelled": False, "ground_truth": False,
@@ -204,10 +204,10 @@ def test_short_exports_of_label_studio_come_back_as_votes(runs, tmp_path, table)
     for number, path in enumerate(path for path in written if path.suffix == ".json"):
         rows = []
         for task in json.loads(path.read_text()):
-            said = told(store, RATERS[0], task["data"]["item"])
+            response = told(store, RATERS[0], task["data"]["item"])
             kind = store.task(store.study.items[item_keys(store)[task["data"]["item"]]].task).kind
-            answer = {"scale": [{"rating": said}], "pair": [{"selected": said}]}.get(kind, said)
-            field, answer = ("tie", said) if said == "tie" else ("answer", answer)
+            answer = {"scale": [{"rating": response}], "pair": [{"selected": response}]}.get(kind, response)
+            field, answer = ("tie", response) if response == "tie" else ("answer", answer)
             answer = json.dumps(answer) if table and isinstance(answer, list) else answer
             rows.append({**task["data"], "id": 1, field: answer, "annotator": RATERS[0], "updated_at": None})
         exported = tmp_path / f"short-{number}.{'csv' if table else 'json'}"
@@ -242,7 +242,7 @@ def everything(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["bundle", "mturk", "label-studio", "table"])
-def test_exports_tell_nothing_of_models_ids_cells_checks_and_what_programs_write_into_pictures(runs, tmp_path, kind):
+def test_exports_tell_nothing_of_models_ids_cells_checks_and_what_programs_write_into_images(runs, tmp_path, kind):
     secret = PngInfo()
     secret.add_text("parameters", "made by model-a with steps 50")
     first = runs[0].read("images")["path"][0]
@@ -258,23 +258,23 @@ def test_exports_tell_nothing_of_models_ids_cells_checks_and_what_programs_write
     written = everything(out).decode("utf-8", "replace")
     assert not [word for word in ("model-a", "model-b", "gold", "attention", "steps 50") if word in written.lower()]
     assert not [prompt for prompt in prompts if prompt in written]
-    pictures = sorted((out / "pictures").iterdir())
-    assert len(pictures) == 16
-    assert all(re.fullmatch(r"p[0-9a-f]{12}\.png", path.name) for path in pictures)
-    shown = [name for q in questions(StudyView(store, runs)) for name in q.pictures]
+    images = sorted((out / "pictures").iterdir())
+    assert len(images) == 16
+    assert all(re.fullmatch(r"p[0-9a-f]{12}\.png", path.name) for path in images)
+    shown = [name for q in questions(StudyView(store, runs)) for name in q.images]
     assert shown != sorted(shown)  # names are in another order than questions
-    assert {path.name for path in pictures} == set(shown)
+    assert {path.name for path in images} == set(shown)
 
 
-def test_pictures_keep_their_pixels(runs, tmp_path):
+def test_images_keep_their_pixels(runs, tmp_path):
     store = make(runs, (SEEN,), per_cell=None)
     export_study(store, runs, "table", tmp_path / "out")
     paths = dict(runs[0].read("images").select("image_id", "path").iter_rows())
     for question in questions(StudyView(store, runs)):
-        run, image = store.study.items[question.position].pictures[0]
+        run, image = store.study.items[question.position].images[0]
         if run == 0:
-            given = Image.open(tmp_path / "out" / "pictures" / question.pictures[0])
-            assert np.array_equal(given, Image.open(runs[0].resolve(paths[image])))
+            value = Image.open(tmp_path / "out" / "pictures" / question.images[0])
+            assert np.array_equal(value, Image.open(runs[0].resolve(paths[image])))
 
 
 def test_sides_of_pairs_are_drawn_by_lot_from_the_seed(tmp_path):
@@ -288,19 +288,19 @@ def test_sides_of_pairs_are_drawn_by_lot_from_the_seed(tmp_path):
     }
 
 
-def test_the_left_picture_is_the_one_that_left_means(runs, tmp_path):
+def test_the_left_image_is_the_one_that_left_means(runs, tmp_path):
     store = make(runs, (PREFERENCE,), per_cell=None)
     export_study(store, runs, "table", tmp_path / "out")
     rows = rows_of(tmp_path / "out" / "items.csv")
     answers = [{"item": row["item"], "rater": "Ann", "answer": "left"} for row in rows]
     import_ratings(store, write_rows(tmp_path / "a.csv", answers))
-    said = dict(store.ratings().select("item", "answer").iter_rows())
-    assert set(said.values()) == {"first", "second"}
+    labels = dict(store.ratings().select("item", "answer").iter_rows())
+    assert set(labels.values()) == {"first", "second"}
     by_key = {key: store.study.items[position].item for key, position in item_keys(store).items()}
     for row in rows:
         left = np.asarray(Image.open(tmp_path / "out" / row["pictures"].split(" | ")[0]))
-        first = left[-1, -1, 2] == 0  # pictures of the first run have no blue, of the second one level
-        assert said[by_key[row["item"]]] == ("first" if first else "second")
+        first = left[-1, -1, 2] == 0  # images of the first run have no blue, of the second one level
+        assert labels[by_key[row["item"]]] == ("first" if first else "second")
 
 
 def test_workers_ids_are_nowhere(runs, tmp_path):
@@ -515,7 +515,7 @@ def test_exports_that_cannot_be_are_refused_and_leave_nothing(runs, tmp_path):
             export_study(store, runs, kind, out, **options)
     first = runs[0].resolve(runs[0].read("images")["path"][0])
     for path in first.parent.glob("*.png"):
-        path.write_bytes(b"no picture")
+        path.write_bytes(b"no image")
     with pytest.raises(UsageError, match="cannot be given away"):
         export_study(make(runs, (SEEN,), name="all", per_cell=None), runs, "table", out)
     assert not out.exists()

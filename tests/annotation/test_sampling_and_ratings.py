@@ -1,4 +1,4 @@
-"""Which items are drawn, what tasks may be, and what people's answers say about the pictures of a run."""
+"""Which items are drawn, what tasks may be, and what people's answers say about the images of a run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_cells_are_filled_beside_the_checks(tmp_path):
     assert not known & {item.item for item in again}
 
 
-def test_only_pictures_that_are_there_and_prompts_the_task_is_about(tmp_path):
+def test_only_images_that_are_there_and_prompts_the_task_is_about(tmp_path):
     run = make_run(tmp_path / "run", limit=12, skip=2)
     assert len(draw_items([run], ANY, per_cell=None)) == 10
     counted = draw_items([run], choose_tasks(tasks_of(run), ["count"])[0], per_cell=None)
@@ -78,20 +78,20 @@ def test_only_pictures_that_are_there_and_prompts_the_task_is_about(tmp_path):
     assert all(item.item.startswith("count_") for item in counted)
 
 
-def test_a_prompts_pictures_are_shown_together(tmp_path):
+def test_a_prompts_images_are_shown_together(tmp_path):
     run = make_run(tmp_path / "run", limit=3, n_images=3)
     grid = RatingTask(name="g", question="?", kind="choice", options=("a", "b"), unit="prompt")
     items = draw_items([run], grid, per_cell=None)
     assert len(items) == 3
-    assert all([image for _, image in item.pictures] == [f"{item.item}#{i}" for i in range(3)] for item in items)
+    assert all([image for _, image in item.images] == [f"{item.item}#{i}" for i in range(3)] for item in items)
 
 
 def test_pairs_are_of_one_prompt_and_number_in_both_runs(tmp_path):
     one, two = make_run(tmp_path / "one", limit=6), make_run(tmp_path / "two", limit=6, skip=2)
     items = draw_items([one, two], PREFERENCE, per_cell=None)
     assert len(items) == 4
-    assert all(item.item == f"{item.pictures[0][1]}|{item.pictures[1][1]}" for item in items)
-    assert {run for item in items for run, _ in item.pictures} == {0, 1}
+    assert all(item.item == f"{item.images[0][1]}|{item.images[1][1]}" for item in items)
+    assert {run for item in items for run, _ in item.images} == {0, 1}
     with pytest.raises(UsageError, match="two runs"):
         draw_items([one], PREFERENCE, per_cell=None)
 
@@ -175,7 +175,7 @@ def test_tasks_of_ones_own_are_read_with_what_goes_without_saying(tmp_path):
     assert (better.unit, better.only) == ("pair", {"skill": ("count",)})
 
 
-def test_example_pictures_lie_beside_the_file(tmp_path):
+def test_example_images_lie_beside_the_file(tmp_path):
     (tmp_path / "hat.png").write_bytes(b"")
     entry = {"name": "a", "question": "?", "options": ["x", "y"], "examples": {"x": "hat.png", "y": "a bare head.png"}}
     (tmp_path / "tasks.json").write_text(json.dumps([entry]))
@@ -203,15 +203,15 @@ def test_tasks_that_cannot_be_are_refused(tmp_path, entry, message):
 
 
 # ------------------------------------------------------------------------------------------------------------- ratings
-def test_the_class_of_a_picture_is_what_most_say_without_ties_unsure_answers_and_checks(tmp_path):
+def test_the_class_of_an_image_is_what_most_say_without_ties_unsure_answers_and_checks(tmp_path):
     run = make_run(tmp_path / "run", limit=6)
     items = draw_items([run], ANY, per_cell=None)
     names = [item.item for item in items]
     table = tmp_path / "gold.csv"
     table.write_text(f"item,answer\n{names[4]},yes\n")
     store = study(run, [ANY], with_checks(items, read_checks(table, [ANY]), [run], [ANY]), overlap=3)
-    for rater, given in {"A": "yes yes ? yes yes", "B": "yes no ? ? yes", "C": "no no no no yes"}.items():
-        vote(store, rater, dict(zip(names, given.split(), strict=False)))
+    for rater, value in {"A": "yes yes ? yes yes", "B": "yes no ? ? yes", "C": "no no no no yes"}.items():
+        vote(store, rater, dict(zip(names, value.split(), strict=False)))
     # 0: yes yes no; 1: yes no no; 2: ? ? no; 3: yes ? no, a tie; 4: a check; 5: nobody
     assert human_classes(run, stored_suite(run), "any", {}) == {names[0]: "yes", names[1]: "no", names[2]: "no"}
     assert human_classes(run, stored_suite(run), "other", {}) == {}
@@ -224,8 +224,8 @@ def test_what_people_see_is_held_against_the_prompt(tmp_path):
     store = study(run, [count], items)
     wanted = {p.prompt_id: len(p.spec["labels"]) for p in run.prompts()}
     right, wrong = items[0].item, items[1].item
-    told = {right: str(wanted[right.split("#")[0]]), wrong: str(wanted[wrong.split("#")[0]] + 1)}
-    vote(store, "A", told, task="count")
+    described = {right: str(wanted[right.split("#")[0]]), wrong: str(wanted[wrong.split("#")[0]] + 1)}
+    vote(store, "A", described, task="count")
     classes = human_classes(run, stored_suite(run), "accuracy", {"skill": "count"})
     assert classes == {right: "right", wrong: "wrong"}
 
@@ -245,7 +245,7 @@ def test_careless_and_barred_raters_are_left_out(tmp_path):
         given_ratings(run, min_right=1.0001)
 
 
-def test_a_study_of_two_runs_belongs_to_both_each_with_its_own_pictures(tmp_path):
+def test_a_study_of_two_runs_belongs_to_both_each_with_its_own_images(tmp_path):
     one, two = make_run(tmp_path / "one", limit=3), make_run(tmp_path / "two", limit=3)
     items = draw_items([one, two], ANY, per_cell=None)
     both = Study(tasks=(ANY,), items=tuple(items), runs=(str(one.path), str(two.path)))
@@ -253,7 +253,7 @@ def test_a_study_of_two_runs_belongs_to_both_each_with_its_own_pictures(tmp_path
     link_study(two, store.path)
     rater = store.named_rater("A")
     for position, item in enumerate(items):
-        store.vote(rater, position, "yes" if item.pictures[0][0] == 0 else "no")
+        store.vote(rater, position, "yes" if item.images[0][0] == 0 else "no")
     assert set(human_classes(one, stored_suite(one), "any", {}).values()) == {"yes"}
     seen = human_classes(two, stored_suite(two), "any", {})
     assert set(seen.values()) == {"no"}
@@ -309,9 +309,9 @@ def test_tones_of_two_raters_a_step_apart_are_no_tie(tmp_path):
     names = [item.item for item in items]
     vote(store, "A", {names[0]: "4", names[1]: "2"}, task="tone")
     vote(store, "B", {names[0]: "5", names[1]: "cannot tell"}, task="tone")
-    found = human_classes(run, stored_suite(run), "tone", {})
-    assert found[names[0]] in ("4", "5")
-    assert found[names[1]] == "2"
+    result = human_classes(run, stored_suite(run), "tone", {})
+    assert result[names[0]] in ("4", "5")
+    assert result[names[1]] == "2"
 
 
 def test_what_to_mind_about_the_answers_is_told(tmp_path):

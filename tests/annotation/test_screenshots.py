@@ -18,10 +18,10 @@ def test_screenshots_are_made_of_every_kind_of_question(tmp_path):
     assert [path.name for path in made] == [path.name for path in sorted(IMAGES.glob("annotate-*.png"))]
     looks = set()
     for path in made:
-        with Image.open(path) as picture:
-            assert picture.size == (WIDTH, HEIGHT)
-            colours = picture.convert("RGB").getcolors(WIDTH * HEIGHT)
-        assert len(colours) > 50  # a picture is there, and not an empty page
+        with Image.open(path) as image:
+            assert image.size == (WIDTH, HEIGHT)
+            colours = image.convert("RGB").getcolors(WIDTH * HEIGHT)
+        assert len(colours) > 50  # an image is there, and not an empty page
         looks.add(len(path.read_bytes()))
     assert len(looks) == len(made)
 

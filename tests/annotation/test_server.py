@@ -167,7 +167,7 @@ def test_a_token_opens_the_study_and_leaves_the_address(tmp_path):
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "' OR 1=1 --", "%00", "%ff"])
-def test_without_a_right_token_there_is_no_picture_and_no_data(tmp_path, token):
+def test_without_a_right_token_there_is_no_image_and_no_data(tmp_path, token):
     store, runs = study(tmp_path)
     store.add_rater("Ann")
     client = browser(store, runs, tokens=True)
@@ -252,7 +252,7 @@ def test_the_host_that_is_served_is_answered_and_its_addresses_too(tmp_path):
     assert everywhere.get("/", headers={"host": "evil.example"}).status_code == 421
 
 
-def test_other_sites_cannot_show_the_pictures_or_the_page_in_a_frame(tmp_path):
+def test_other_sites_cannot_show_the_images_or_the_page_in_a_frame(tmp_path):
     client = browser(*study(tmp_path))
     join(client)
     assert client.get("/pictures/0/0").status_code == 200
@@ -273,15 +273,15 @@ def test_other_sites_cannot_show_the_pictures_or_the_page_in_a_frame(tmp_path):
         assert client.get(path).status_code == 404
 
 
-# ----------------------------------------------------------------------------------------------------------- pictures
-def test_a_picture_is_what_the_judges_are_given_without_what_its_file_tells(tmp_path):
+# ------------------------------------------------------------------------------------------------------------- images
+def test_an_image_is_what_the_judges_are_given_without_what_its_file_tells(tmp_path):
     run = make_run(tmp_path / "run", limit=2)
     path = run.resolve(run.read("images")["path"][0])
     plain = np.asarray(Image.open(path))
-    told = PngImagePlugin.PngInfo()
-    told.add_text("parameters", "secret prompt, model sd-1.4")
-    Image.fromarray(plain).save(path, pnginfo=told)
-    item = Item(item="x", task="human", pictures=((0, run.read("images")["image_id"][0]),))
+    result = PngImagePlugin.PngInfo()
+    result.add_text("parameters", "secret prompt, model sd-1.4")
+    Image.fromarray(plain).save(path, pnginfo=result)
+    item = Item(item="x", task="human", images=((0, run.read("images")["image_id"][0]),))
     client = browser(*study(tmp_path, run=run, items=[item]))
     join(client)
     reply = client.get("/pictures/0/0")
@@ -300,7 +300,7 @@ def test_a_picture_is_what_the_judges_are_given_without_what_its_file_tells(tmp_
         "/examples/0/0", "/pictures/9999999999999999999999999/0", "/app.js%00",
     ],
 )  # fmt: skip
-def test_nothing_but_the_studys_own_pictures_is_served(tmp_path, path):
+def test_nothing_but_the_studys_own_images_is_served(tmp_path, path):
     client = browser(*study(tmp_path))
     join(client)
     reply = client.get(path)
@@ -309,7 +309,7 @@ def test_nothing_but_the_studys_own_pictures_is_served(tmp_path, path):
     assert b"settings" not in reply.content
 
 
-def test_a_picture_that_is_gone_is_said_to_be_gone(tmp_path):
+def test_an_image_that_is_gone_is_said_to_be_gone(tmp_path):
     store, runs = study(tmp_path)
     for path in (tmp_path / "run" / "images").glob("*.png"):
         path.unlink()
@@ -318,7 +318,7 @@ def test_a_picture_that_is_gone_is_said_to_be_gone(tmp_path):
     assert client.get("/pictures/0/0").status_code == 404
 
 
-def test_a_picture_that_a_task_names_as_an_example_is_shown_and_no_other_file(tmp_path):
+def test_an_image_that_a_task_names_as_an_example_is_shown_and_no_other_file(tmp_path):
     Image.new("RGB", (3, 2), (9, 8, 7)).save(tmp_path / "skirt.png")
     (tmp_path / "secret.png").write_text("root:x:0:0")
     task = RatingTask(
@@ -347,8 +347,8 @@ def two_runs(tmp_path: Path) -> tuple[VoteStore, list]:
     return VoteStore.create(tmp_path / "study.sqlite", made), runs
 
 
-def test_a_pair_is_blind_and_its_answer_is_that_of_the_picture_on_that_side(tmp_path):
-    """Blue of a picture's lower half is its run's seed: 10 of the first, 200 of the second."""
+def test_a_pair_is_blind_and_its_answer_is_that_of_the_image_on_that_side(tmp_path):
+    """Blue of an image's lower half is its run's seed: 10 of the first, 200 of the second."""
     store, runs = two_runs(tmp_path)
     client = browser(store, runs)
     state = join(client)
@@ -380,11 +380,11 @@ def test_the_runs_may_be_named_in_any_order_left_out_or_moved(tmp_path):
     store, runs = two_runs(tmp_path)
     images = {}
     moved = tmp_path / "elsewhere"
-    for case, given in (("reversed", runs[::-1]), ("one", runs[:1]), ("moved", None)):
-        if given is None:
+    for case, value in (("reversed", runs[::-1]), ("one", runs[:1]), ("moved", None)):
+        if value is None:
             runs[1].path.rename(moved)
-            given = [type(runs[1]).open(moved), runs[0]]
-        client = browser(store, given)
+            value = [type(runs[1]).open(moved), runs[0]]
+        client = browser(store, value)
         join(client)
         images[case] = client.get("/pictures/0/0").content
     assert len(set(images.values())) == 1
@@ -393,8 +393,8 @@ def test_the_runs_may_be_named_in_any_order_left_out_or_moved(tmp_path):
         create_app(store, runs[:1], tokens=False)
 
 
-def test_pictures_of_another_run_are_none_of_this_study(tmp_path):
-    store, _ = study(tmp_path, items=[Item(item="x", task="human", pictures=((0, "of-another-run"),))])
+def test_images_of_another_run_are_none_of_this_study(tmp_path):
+    store, _ = study(tmp_path, items=[Item(item="x", task="human", images=((0, "of-another-run"),))])
     with pytest.raises(UsageError, match="none of the images"):
         create_app(store, [], tokens=False)
 
@@ -416,7 +416,7 @@ def test_nobody_answers_what_they_were_not_asked(tmp_path):
     store, runs = study(tmp_path)
     ann, bob = browser(store, runs), browser(store, runs)
     state, other = join(ann), join(bob, "Bob")
-    own = {"answer": "human", "seconds": 1}
+    subset = {"answer": "human", "seconds": 1}
     for position, ticket in (
         (other["item"]["position"], other["item"]["ticket"]),  # Bob's
         (state["item"]["position"] + 5, state["item"]["ticket"]),
@@ -425,7 +425,7 @@ def test_nobody_answers_what_they_were_not_asked(tmp_path):
         (-1, state["item"]["ticket"]),
         (10**30, state["item"]["ticket"]),
     ):
-        body = json.dumps(own | {"position": position, "ticket": ticket})
+        body = json.dumps(subset | {"position": position, "ticket": ticket})
         reply = ann.post("/api/vote", content=body, headers={"content-type": "application/json"})
         assert reply.status_code == 403
     assert store.ratings().height == 0
@@ -562,7 +562,7 @@ def test_placeholders_are_filled_with_the_prompts_own_words_and_nothing_else(tmp
     item = join(client)["item"]
     prompts = {p.prompt_id: p.text for p in runs[0].prompts()}
     prompt_of = dict(runs[0].read("images").select("image_id", "prompt_id").iter_rows())
-    shown = store.study.items[item["position"]].pictures[0][1]
+    shown = store.study.items[item["position"]].images[0][1]
     assert [text for text, is_filled in item["question"] if is_filled] == [prompts[prompt_of[shown]]]
 
 

@@ -22,11 +22,11 @@ BETTER = RatingTask(name="better", question="?", kind="pair", options=("first", 
 
 
 def items(n: int, **more) -> list[Item]:
-    return [Item(item=f"p{i}", task="colour", pictures=((0, f"p{i}"),), **more) for i in range(n)]
+    return [Item(item=f"p{i}", task="colour", images=((0, f"p{i}"),), **more) for i in range(n)]
 
 
 def check(name: str, kind: str, right: str = "red") -> Item:
-    return Item(item=name, task="colour", pictures=((0, name),), check=kind, right=right)
+    return Item(item=name, task="colour", images=((0, name),), check=kind, right=right)
 
 
 def make(path: Path, its, **more) -> VoteStore:
@@ -38,8 +38,8 @@ def answer_all(store: VoteStore, name: str, answer="red", most: int = 1000) -> l
     seen = []
     while len(seen) < most and (shown := store.next_item(rater)) is not None:
         seen.append(shown.position)
-        said = answer(shown) if callable(answer) else answer
-        store.vote(rater, shown.position, said, seconds=1.5)
+        response = answer(shown) if callable(answer) else answer
+        store.vote(rater, shown.position, response, seconds=1.5)
     return seen
 
 
@@ -151,7 +151,7 @@ def test_a_workers_hash_is_the_same_in_a_study_and_another_in_the_next(tmp_path)
 
 
 def test_sides_of_a_pair_are_drawn_by_lot_and_stay(tmp_path):
-    pairs = [Item(item=f"a{i}|b{i}", task="better", pictures=((0, f"a{i}"), (1, f"b{i}"))) for i in range(200)]
+    pairs = [Item(item=f"a{i}|b{i}", task="better", images=((0, f"a{i}"), (1, f"b{i}"))) for i in range(200)]
     study = Study(tasks=(BETTER,), items=tuple(pairs), runs=("/a", "/b"))
     store = VoteStore.create(tmp_path / "s.sqlite", study)
     ann, bob = store.named_rater("Ann"), store.named_rater("Bob")
@@ -186,7 +186,7 @@ def test_answers_and_items_that_are_none_are_refused(tmp_path):
         (Study(tasks=(BETTER,), items=tuple(items(1)), runs=("/r",)), "of task 'colour'"),
         (Study(tasks=(COLOUR,), items=(check("q", "gold", "green"),), runs=("/r",)), "'green'"),
         (Study(tasks=(COLOUR,), items=tuple(items(1, right="red")), runs=("/r",)), "known answer"),
-        (Study(tasks=(COLOUR,), items=(Item(item="x", task="colour", pictures=((1, "x"),)),), runs=("/r",)), "run"),
+        (Study(tasks=(COLOUR,), items=(Item(item="x", task="colour", images=((1, "x"),)),), runs=("/r",)), "run"),
     ],
 )
 def test_studies_that_cannot_be_are_refused_and_leave_no_file(tmp_path, study, message):
@@ -212,7 +212,7 @@ def test_a_study_reads_back_as_it_was_made(tmp_path):
         name="t", question="{prompt}?", kind="scale", options=("1", "2"), level="ordinal", key={"skill": "count"},
         examples={"1": "bad"}, only={"skill": ("count", "object")},
     )  # fmt: skip
-    item = Item(item="p", task="t", pictures=((0, "p"), (0, "q")), cell='{"skill": "count"}')
+    item = Item(item="p", task="t", images=((0, "p"), (0, "q")), cell='{"skill": "count"}')
     study = Study(tasks=(task,), items=(item,), runs=("/a",), overlap=3, seed=7, title="T", settings={"by": "skill"})
     assert VoteStore.create(tmp_path / "s.sqlite", study).study == study
 
@@ -248,8 +248,8 @@ def test_a_vote_that_was_told_to_be_safe_survives_a_kill(tmp_path):
         time.sleep(0.02)
     os.kill(worker.pid, signal.SIGKILL)
     worker.join()
-    told = (tmp_path / "told").read_text().splitlines()
+    text = (tmp_path / "told").read_text().splitlines()
     kept = set(VoteStore.open(store.path).ratings()["item"])
-    assert len(told) >= 25
-    assert set(told) <= kept
-    assert len(kept) <= len(told) + 1  # the one that was kept and not yet told
+    assert len(text) >= 25
+    assert set(text) <= kept
+    assert len(kept) <= len(text) + 1  # the one that was kept and not yet told

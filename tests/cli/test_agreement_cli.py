@@ -24,7 +24,7 @@ SMALL = {"extends": "released", "attributes": ["boots", {"name": "tie", "phrase"
 
 
 def boots(prompt, index):
-    """Whether a picture shows boots: of women always, of men in the first of two."""
+    """Whether an image shows boots: of women always, of men in the first of two."""
     return prompt.facets["gender"] == "woman" or index == 0
 
 
@@ -48,7 +48,7 @@ def dressed(tmp_path):
     for prompt in suite.prompts():
         for index in range(2):
             image = make_image_id(prompt.prompt_id, index)
-            path = run.write_picture(image, png)
+            path = run.write_image(image, png)
             images.append({"image_id": image, "prompt_id": prompt.prompt_id, "index": index, "state": "ok"})
             images[-1] |= {"path": path, "width": 16, "height": 16}
             for question in suite.needs()[1].questions[prompt.prompt_id]:
@@ -84,8 +84,8 @@ def ask(run, tasks, answers, *, runs=None, per_cell=None, by=(), gold=(), name=N
     for rater, answer in answers.items():
         who = store.named_rater(rater)
         for position, item in enumerate(store.study.items):
-            if (given := answer(item)) is not None:
-                store.vote(who, position, given)
+            if (value := answer(item)) is not None:
+                store.vote(who, position, value)
     return store
 
 
@@ -116,8 +116,8 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     # Boots of 32 women and 16 men; 8 of the men's are missed: found 40 of 48.
     assert "yes: found 0.83 [" in out
     assert "judge (corrected) beside annotators, 64 items: accuracy 0.88 [" in out
-    found = json.loads(in_process("agreement", dressed.path, "--by", "gender", "--resamples", 0, "--json")[1])
-    judge = found["tasks"]["attribute: boots"]["judges"]["corrected"]
+    parsed = json.loads(in_process("agreement", dressed.path, "--by", "gender", "--resamples", 0, "--json")[1])
+    judge = parsed["tasks"]["attribute: boots"]["judges"]["corrected"]
     assert judge["confusion"] == [[16, 0], [8, 40]]
     groups = judge["groups"]["gender"]
     assert groups["woman"]["classes"]["yes"]["found"]["value"] == 1.0
@@ -125,7 +125,7 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     # P(yes) 0.9 or 0.2: positives 40 of 48 at 0.9, negatives all at 0.2: (40 + 8 / 2) / 48.
     assert judge["auc"]["value"] == pytest.approx(44 / 48)
     assert judge["auc"]["positive"] == "yes"
-    tie = found["tasks"]["attribute: tie"]
+    tie = parsed["tasks"]["attribute: tie"]
     assert tie["people"]["krippendorff_alpha"]["value"] is None  # nobody could have disagreed
     assert tie["judges"]["corrected"]["accuracy"]["value"] == 1.0
 
@@ -136,11 +136,11 @@ def test_answers_are_labels_and_correct_the_judge(dressed):
     where = {"setting": "neutral", "attribute": "boots"}
 
     def value(scores, metric, adjusted="", **group):
-        (found,) = [
+        (results,) = [
             s for s in scores
             if (s.metric, s.adjusted, dict(s.group), s.protocol) == (metric, adjusted, {**where, **group}, "corrected")
         ]  # fmt: skip
-        return found.value
+        return results.value
 
     scores = api.score(dressed, rules={"labels": "annotation"}, correct="human")
     assert value(scores, "frequency", estimator="VQA", gender="man") == 0.25
@@ -168,11 +168,11 @@ def test_careless_raters_are_left_out(in_process, dressed):
     right = truth_of(dressed)
     gold = [{"item": f"woman/0#{i}", "task": task.name, "answer": "yes", "check": "gold"} for i in range(2)]
     ask(dressed, [task], {"good": right, "careless": lambda _: "no"}, gold=gold)
-    told = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--json")[1])
-    assert told["tasks"][task.name]["people"]["raters"] == 2
-    assert told["tasks"][task.name]["people"]["checks"] == 4
-    told = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--min-right", 0.5, "--json")[1])
-    people = told["tasks"][task.name]["people"]
+    result = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--json")[1])
+    assert result["tasks"][task.name]["people"]["raters"] == 2
+    assert result["tasks"][task.name]["people"]["checks"] == 4
+    result = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--min-right", 0.5, "--json")[1])
+    people = result["tasks"][task.name]["people"]
     assert (people["raters"], people["items"], people["checks"]) == (1, 62, 2)
 
 
@@ -202,10 +202,10 @@ def test_preferences_are_printed_with_names_and_a_test(in_process, dressed, tmp_
         assert "tie 0.50 [" in out
         assert "by prompts 16 to 0, 16 even" in out  # both groups share their 16 contexts, but are prompts of their own
         assert "p = 3.05e-05" in out  # 2 / 2^16
-    told = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--json")[1])
-    found = told["tasks"]["preference"]["preference"]
-    assert found["runs"] == ["run", "other"]
-    assert found["votes"] == {"first": 32, "second": 0, "tie": 32}
+    reported = json.loads(in_process("agreement", dressed.path, "--resamples", 0, "--json")[1])
+    result = reported["tasks"]["preference"]["preference"]
+    assert result["runs"] == ["run", "other"]
+    assert result["votes"] == {"first": 32, "second": 0, "tie": 32}
 
 
 def test_what_cannot_be_is_refused(in_process, dressed):

@@ -13,22 +13,22 @@ from fakes import PixelJudge
 from verism.annotation.ratings import study_path
 from verism.annotation.votes import VoteStore
 from verism.manifest import RunSettings
-from verism.pipeline.local import make_requests, run_pictures
+from verism.pipeline.local import make_requests, run_images
 from verism.pipeline.scoring import score_run
 from verism.store import Run
 
 
 @pytest.fixture
 def run_dir(tmp_path, suite, scripted) -> Path:
-    """A judged run of twelve painted pictures, three of each skill."""
-    return painted(tmp_path / "mine", suite, scripted(0.5))
+    """A judged run of twelve rendered images, three of each skill."""
+    return rendered(tmp_path / "mine", suite, scripted(0.5))
 
 
-def painted(path: Path, suite, generator) -> Path:
+def rendered(path: Path, suite, generator) -> Path:
     judge = PixelJudge(name="eye")
     run = Run.start(path, RunSettings(suite=suite.name, suite_settings=suite.settings(), seed=5))
     run.write_prompts(suite.prompts())
-    run_pictures(run, make_requests(run.prompts(), 1), generator, [(judge, need) for need in suite.needs()])
+    run_images(run, make_requests(run.prompts(), 1), generator, [(judge, need) for need in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
     return path
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_is_refused(in_process, run_dir, arguments, message, monk
 
 
 def test_a_study_of_two_runs_shows_up_in_both(in_process, run_dir, tmp_path, suite, scripted):
-    other = painted(tmp_path / "other", suite, scripted(0.0))
+    other = rendered(tmp_path / "other", suite, scripted(0.0))
     code, out, err = in_process("annotate", run_dir, other, "--task", "preference", "--status")
     assert (code, "0 of 12 answers" in out) == (0, True), err
     rows = exported(in_process, run_dir, tmp_path / "out")
@@ -151,7 +151,7 @@ def test_the_plan_says_how_many_answers_are_needed(in_process, run_dir):
         needed[half_width] = {(p["metric"], str(p["group"])): p["alone"] for p in json.loads(out)}
     assert {metric for metric, _ in needed[0.7]} == {"accuracy", "mean_accuracy"}
     # Shares of a half at worst: (1.96 x 0.5 / 0.7)^2 = 1.96 answers are enough, and (1.96 x 0.5 / 0.05)^2 = 384 more
-    # than three pictures.
+    # than three images.
     assert all(1 <= number <= 3 for (metric, _), number in needed[0.7].items() if metric == "accuracy")
     assert set(needed[0.05].values()) == {None}
     code, out, _ = in_process("annotate", run_dir, "--plan")

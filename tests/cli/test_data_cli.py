@@ -30,10 +30,10 @@ def test_data_reference_with_a_suite_writes_features(
 ) -> None:
     asked = ["quality", real_images] if suite_first else [real_images, "--suite", "quality"]
     out = tmp_path / "real.npz"
-    code, told, err = in_process("data", "reference", *asked, "--features", "builtin", "--out", out)
+    code, result, err = in_process("data", "reference", *asked, "--features", "builtin", "--out", out)
     assert code == 0, err
-    assert told.startswith(f"{out}: 3 images, ")
-    assert len(read_reference(out).pictures) == 3
+    assert result.startswith(f"{out}: 3 images, ")
+    assert len(read_reference(out).images) == 3
 
 
 def test_data_reference_without_a_suite_says_how(in_process: Verism, real_images: Path, tmp_path: Path) -> None:
@@ -62,4 +62,4 @@ def test_a_run_with_real_images_alone_still_asks_for_prompts(
     asked = ("--reference", real_images, "--model", "builtin", "--features", "builtin", "--out", tmp_path / "R")
     code, _, err = in_process("run", "quality", *asked)
     assert code == 2
-    assert "needs pictures (--images) or prompts for a model (--prompts FILE)" in err
+    assert "needs images (--images) or prompts for a model (--prompts FILE)" in err

@@ -1,4 +1,4 @@
-"""Pictures in the released layout, a CLIP of random weights: all estimators, by the command line, to the report."""
+"""Images in the released layout, a CLIP of random weights: all estimators, by the command line, to the report."""
 
 import json
 
@@ -14,26 +14,26 @@ CONTEXTS = 16
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Neutral pictures, and explicit ones of the first attribute (boots), two of each prompt; one is not there."""
+def images(tmp_path_factory):
+    """Neutral images, and explicit ones of the first attribute (boots), two of each prompt; one is not there."""
     folder = tmp_path_factory.mktemp("released")
     for number, who in enumerate(("woman", "man")):
-        place = folder / f"{who}_v1_stable_gen"
-        place.mkdir()
+        position = folder / f"{who}_v1_stable_gen"
+        position.mkdir()
         for index in range(2 * CONTEXTS):
             for repeat in range(2):
                 rng = np.random.default_rng([number, index, repeat])
                 pixels = rng.integers(0, 255, (24, 24, 3), dtype=np.uint8)
-                (place / f"{index}_{repeat}.png").write_bytes(encode_png(pixels))
+                (position / f"{index}_{repeat}.png").write_bytes(encode_png(pixels))
     (folder / "man_v1_stable_gen" / "3_1.png").unlink()
     return folder
 
 
 @pytest.fixture(scope="module")
-def finished(pictures, tmp_path_factory):
+def finished(images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("gep")
     clip = tiny_clip(folder / "clip")
-    command = ("run", "gender_presentation", "--images", pictures, "--clip", clip, "--out", folder / "run", "--json")
+    command = ("run", "gender_presentation", "--images", images, "--clip", clip, "--out", folder / "run", "--json")
     return command, verism(*command), folder / "run"
 
 

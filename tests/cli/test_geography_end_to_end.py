@@ -15,8 +15,8 @@ from tiny_models import tiny_clip, tiny_dinov2
 from verism import api
 from verism.errors import UsageError
 from verism.imaging import encode_png
-from verism.records import Painted, Scene, SceneObject
-from verism.registry import Context, make_painter
+from verism.records import Rendered, Scene, SceneObject
+from verism.registry import Context, make_renderer
 
 PLACES = {"Africa": "desert", "Europe": "old_town"}
 OBJECTS = {"dog": "dog", "chair": "chair"}
@@ -25,27 +25,27 @@ EACH = 6
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Manifests of real and generated pictures: two objects in two regions, six each; one generated file is missing."""
+    """Manifests of real and generated images: two objects in two regions, six each; one generated file is missing."""
     folder = tmp_path_factory.mktemp("world")
-    painter = make_painter(Context(size=64))
+    renderer = make_renderer(Context(size=64))
     for number, side in enumerate(("real", "made")):
         rows, scenes = [], []
-        for region, place in PLACES.items():
+        for region, position in PLACES.items():
             for label, shape in OBJECTS.items():
                 for index in range(EACH):
                     name = f"{side}_{region}_{label}_{index}"
                     seed = 1000 * number + len(scenes)
-                    thing = SceneObject(shape=shape, label=label)
+                    item = SceneObject(shape=shape, label=label)
                     scenes.append(
                         Scene(
-                            scene_id=name, skill="object", split="val", text="", background=place, objects=(thing,),
+                            scene_id=name, skill="object", split="val", text="", background=position, objects=(item,),
                             seed=seed,
                         )
                     )  # fmt: skip
                     rows.append({"file_path": f"{name}.png", "object": label, "region": region})
-        for scene, painted in zip(scenes, painter.paint_all(scenes), strict=True):
-            assert isinstance(painted, Painted)
-            (folder / f"{scene.scene_id}.png").write_bytes(encode_png(painted.pixels))
+        for scene, rendered in zip(scenes, renderer.render_all(scenes), strict=True):
+            assert isinstance(rendered, Rendered)
+            (folder / f"{scene.scene_id}.png").write_bytes(encode_png(rendered.pixels))
         with (folder / f"{side}.csv").open("w", encoding="utf-8", newline="") as file:
             table = csv.DictWriter(file, ("file_path", "object", "region"))
             table.writeheader()
@@ -68,23 +68,23 @@ def finished(world, tmp_path_factory):
 
 def test_all_three_indicators_are_there_with_intervals_and_counts(finished):
     _, done, _ = finished
-    assert done.exit_code == 1  # a picture is missing, and is listed
+    assert done.exit_code == 1  # an image is missing, and is listed
     assert "geode/region/Europe/dog#5: missing" in done.stderr
     scores = [s for s in json.loads(done.stdout) if s["protocol"] == "corrected"]
-    for region, pictures in (("Africa", 12), ("Europe", 11)):
+    for region, images in (("Africa", 12), ("Europe", 11)):
         for metric in ("precision", "recall", "density", "coverage"):
-            found = [
+            results = [
                 s for s in scores if s["metric"] == metric and s["group"] == {"family": "region", "region": region}
             ]
-            assert len(found) == 1, (metric, region)
-            assert 0 <= found[0]["ci_low"] <= found[0]["value"] <= found[0]["ci_high"]
+            assert len(results) == 1, (metric, region)
+            assert 0 <= results[0]["ci_low"] <= results[0]["value"] <= results[0]["ci_high"]
         cells = [s for s in scores if s["metric"] == "precision" and s["group"].get("object") == "dog"]
         assert {s["group"]["region"] for s in cells} == set(PLACES)
         consistency = next(
             s for s in scores if s["metric"] == "consistency" and s["group"] == {"family": "region", "region": region}
         )
         assert -1 <= consistency["ci_low"] <= consistency["value"] <= consistency["ci_high"] <= 1
-        assert consistency["n_used"] <= pictures
+        assert consistency["n_used"] <= images
     assert any(s["metric"] == "coverage_gap" for s in scores)
     lost = [s for s in scores if s["group"] == {"family": "region", "region": "Europe"} and s["metric"] == "precision"]
     assert lost[0]["n_unusable"] >= 1
@@ -118,7 +118,7 @@ def test_the_same_command_goes_on_and_looks_at_nothing_twice(finished, monkeypat
     assert json.loads(again.stdout) == json.loads(done.stdout)
 
 
-def test_the_report_shows_regions_objects_and_nearest_pictures(finished):
+def test_the_report_shows_regions_objects_and_nearest_images(finished):
     _, done, path = finished
     written = verism("report", path)
     page = (path / "report" / "index.html").read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ def test_the_report_shows_regions_objects_and_nearest_pictures(finished):
     assert f">{100 * value:.1f}<" in page
 
 
-def test_features_of_the_real_pictures_are_shared_as_a_file(finished, world, tmp_path):
+def test_features_of_the_real_images_are_shared_as_a_file(finished, world, tmp_path):
     command, done, _ = finished
     features = command[command.index("--features") + 1]
     made = verism(

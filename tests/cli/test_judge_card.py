@@ -18,7 +18,7 @@ from verism.simulator.portraits import render_portraits
 
 
 class Fixed:
-    """Two faces in each picture: the larger cannot be used, the other is of tone 6; the first picture has none."""
+    """Two faces in each image: the larger cannot be used, the other is of tone 6; the first image has none."""
 
     name = "fixed"
 
@@ -55,19 +55,19 @@ def test_a_card_holds_each_way_of_reading_tones(truth: Path, tmp_path: Path, mon
     card = read_card(tmp_path / "c" / "card.json")
     assert (card.judge, card.role, card.kind) == ("fixed", "skin_tone", "rendered")
     assert card.made["truth_command"] == "verism scenes portraits --count 3 --size 64 --seed 0"
-    said = {}
+    answers = {}
     for protocol in ("corrected", "paper", "released", "pixel_rule"):
-        found = find_measured([card], "fixed", "tone", protocol)
-        assert found is not None
-        assert found[1].labels == tuple(str(t) for t in range(1, 11))
-        said[protocol] = found[1]
+        result = find_measured([card], "fixed", "tone", protocol)
+        assert result is not None
+        assert result[1].labels == tuple(str(t) for t in range(1, 11))
+        answers[protocol] = result[1]
     # Tones 2 and 3 are the second and third row; corrected takes the face that can be used, tone 6 in column 5.
-    assert [said["corrected"].counts[t][5] for t in (1, 2)] == [1, 1]
-    assert said["corrected"].unusable[:3] == (1, 0, 0)
-    assert said["paper"].counts[1][5] == 1
-    assert sum(said["released"].counts[1]) == 1
+    assert [answers["corrected"].counts[t][5] for t in (1, 2)] == [1, 1]
+    assert answers["corrected"].unusable[:3] == (1, 0, 0)
+    assert answers["paper"].counts[1][5] == 1
+    assert sum(answers["released"].counts[1]) == 1
     # The largest face has no pixel that passes the rule.
-    assert said["pixel_rule"].unusable[:3] == (1, 1, 1)
+    assert answers["pixel_rule"].unusable[:3] == (1, 1, 1)
 
 
 def test_groups_of_light_and_turn_are_on_the_card(truth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,8 +80,8 @@ def test_tables_are_printed_and_json_is_json(truth: Path, tmp_path: Path, monkey
     text = run(truth, tmp_path / "card.json", monkeypatch)
     assert "tone, corrected: rows are true, columns predicted" in text
     assert "unusable 33.3%" in text
-    told = json.loads(run(truth, tmp_path / "card.json", monkeypatch, "--json"))
-    first = told["measured"][0]
+    result = json.loads(run(truth, tmp_path / "card.json", monkeypatch, "--json"))
+    first = result["measured"][0]
     assert (first["n"], first["group"]) == (3, {})
 
 
@@ -95,9 +95,9 @@ def test_the_default_judge_finds_rendered_faces(truth: Path) -> None:
     known = read_truth(truth, CALIBRATION)
     made = SkinToneJudge(cascade.CascadeFaces())
     card = calibrate(made, CALIBRATION, known)
-    found = find_measured([card], made.name, "tone", "corrected")
-    assert found is not None
-    assert sum(map(sum, found[1].counts)) + sum(found[1].unusable) == 3
+    result = find_measured([card], made.name, "tone", "corrected")
+    assert result is not None
+    assert sum(map(sum, result[1].counts)) + sum(result[1].unusable) == 3
 
 
 def test_other_roles_are_refused(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_the_card_that_comes_with_the_package_is_of_the_default_judge() -> None:
 
     name = make_judge("cascade", Context(), "skin_tone").name
     for protocol in ("corrected", "paper", "released"):
-        found = find_measured(shipped_cards(), name, "tone", protocol, kind="rendered")
-        assert found is not None, f"make the card anew by its command: {name} is measured by none"
-        card, measured = found
+        result = find_measured(shipped_cards(), name, "tone", protocol, kind="rendered")
+        assert result is not None, f"make the card anew by its command: {name} is measured by none"
+        card, measured = result
         assert card.made["truth_command"] == "verism scenes portraits --count 600 --size 256 --seed 1"
-        # Sixty pictures of each tone, every one accounted for.
+        # Sixty images of each tone, every one accounted for.
         each = [sum(row) + lost for row, lost in zip(measured.counts, measured.unusable, strict=True)]
         assert each == [60] * 10
     released = find_measured(shipped_cards(), name, "tone", "released")

@@ -43,7 +43,7 @@ def test_from_a_run_to_a_card_to_corrected_scores(run, tmp_path, scripted, in_pr
     judged(tmp_path / "second", scripted, error=0.2, seed=8)
     code, out, err = in_process("score", tmp_path / "second", "--correct", "rendered", "--card", tmp_path / "c.json")
     assert code == 0, err
-    assert "second, corrected by known pictures" in out
+    assert "second, corrected by known images" in out
     [row] = [
         a
         for a in Run.open(tmp_path / "second").adjustments()
@@ -79,12 +79,12 @@ def test_another_limit_than_the_cards_gives_no_corrected_number(run, tmp_path, i
 def test_json_has_the_rates_of_every_table(run, tmp_path, in_process):
     code, out, err = in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["judge"] == JUDGE
-    assert {m["protocol"] for m in told["measured"]} == {"corrected", "released", "paper"}
+    result = json.loads(out)
+    assert result["judge"] == JUDGE
+    assert {m["protocol"] for m in result["measured"]} == {"corrected", "released", "paper"}
     code, out, _ = in_process("judge", "show", tmp_path / "c.json", "--json")
     assert code == 0
-    assert json.loads(out)[0]["measured"] == told["measured"]
+    assert json.loads(out)[0]["measured"] == result["measured"]
 
 
 def test_cards_that_come_along_are_shown_by_name(tmp_path, in_process):
@@ -144,8 +144,8 @@ def test_merging_adds_up(tmp_path, scripted, in_process):
     ],
 )
 def test_what_is_missing_or_does_not_fit_is_said(run, tmp_path, in_process, arguments, words):
-    given = [run.path if a == "RUN" else a for a in arguments]
-    code, _, err = in_process("judge", "card", *given, "--out", tmp_path / "c.json")
+    values = [run.path if a == "RUN" else a for a in arguments]
+    code, _, err = in_process("judge", "card", *values, "--out", tmp_path / "c.json")
     assert code == 2
     assert words in err
     assert not (tmp_path / "c.json").exists()

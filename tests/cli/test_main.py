@@ -33,7 +33,7 @@ class Said:
 
 @pytest.fixture
 def verism(monkeypatch, capfd, data):
-    """The command line in this process, with a detector that knows the rendered pictures under the name ``builtin``."""
+    """The command line in this process, with a detector that knows the rendered images under the name ``builtin``."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setitem(registry.JUDGES["detector"], "builtin", ("fakes:scene_judge", "knows the truth"))
     monkeypatch.setenv(SCENES_VARIABLE, f"{data / 'D'}|paintskills;{data / 'D1'}|paintskills-v1")
@@ -69,7 +69,7 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(data, tmp_path_factory) -> Path:
-    """R and RS of the examples: the rendered pictures, and the same shuffled."""
+    """R and RS of the examples: the rendered images, and the same shuffled."""
     root = tmp_path_factory.mktemp("runs")
     scenes = ["--scenes", str(data / "D"), "--images", str(data / "D" / "spatial" / "images"), "--detector", "builtin"]
     with pytest.MonkeyPatch.context() as patch:
@@ -93,19 +93,19 @@ def test_rendered_sets_have_the_published_layout(data):
 
 
 def test_rendering_again_renders_nothing(verism, data):
-    pictures = {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")}
+    images = {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")}
     before = {p: p.read_bytes() for p in (data / "D").rglob("*.json")}
     same = ("--skill", "spatial", "--split", "test", "--limit", LIMIT, "--size", SIZE)
     done = verism("scenes", "render", "paintskills", *same, "--seed", 31, "--out", data / "D", "--json")
     assert (done.code, done.json) == (0, {"out": str(data / "D"), "scenes": 5, "failed": 0})
-    assert {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")} == pictures
+    assert {p: p.stat().st_mtime_ns for p in (data / "D").rglob("*.png")} == images
     assert {p: p.read_bytes() for p in (data / "D").rglob("*.json")} == before
 
 
 def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_path, monkeypatch):
-    from verism.simulator.painter import ScenePainter
+    from verism.simulator.scene_renderer import SceneRenderer
 
-    paint, left = ScenePainter.paint, iter(range(2))
+    paint, left = SceneRenderer.render, iter(range(2))
 
     def tired(self, scene):
         if next(left, None) is None:
@@ -115,7 +115,7 @@ def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_p
     command = ("scenes", "render", "paintskills-v1", "--skill", "color", "--split", "val", "--limit", LIMIT)
     command += ("--seed", 31, "--size", SIZE, "--out", tmp_path / "D1")
     with monkeypatch.context() as patch:
-        patch.setattr(ScenePainter, "paint", tired)
+        patch.setattr(SceneRenderer, "render", tired)
         done = verism(*command)
     assert done.code == 130
     assert "goes on where it was" in done.err
@@ -132,7 +132,7 @@ def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_p
         (("--seed", 31, "--size", 128), "rendered with painter 'simulator-1@64', now 'simulator-1@128'"),
     ],
 )
-def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
+def test_other_images_are_not_mixed_into_a_set(verism, data, change, message):
     before = {p: p.read_bytes() for p in (data / "D").rglob("*") if p.is_file()}
     command = ("scenes", "render", "paintskills", "--skill", "spatial", "--split", "test", "--limit", LIMIT)
     done = verism(*command, *change, "--out", data / "D")
@@ -143,8 +143,8 @@ def test_other_pictures_are_not_mixed_into_a_set(verism, data, change, message):
 
 # -------------------------------------------------------------------------------------------------------- run and score
 def accuracy(scores: list[dict], protocol: str = "corrected", **group) -> dict:
-    (found,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]
-    return found
+    (results,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]
+    return results
 
 
 def test_scores_as_json(verism, runs):
@@ -188,35 +188,35 @@ def test_a_run_says_what_matched_and_goes_on(verism, data, tmp_path):
     assert "limit: None there, 3 now" in other.err
 
 
-def test_missing_pictures_end_in_exit_code_1_and_are_listed(verism, data, tmp_path):
+def test_missing_images_end_in_exit_code_1_and_are_listed(verism, data, tmp_path):
     shutil.copytree(data / "D/spatial/images", tmp_path / "images")
-    pictures = sorted((tmp_path / "images").iterdir())
-    pictures[0].unlink()
-    pictures[1].write_bytes(pictures[1].read_bytes()[:200])
+    images = sorted((tmp_path / "images").iterdir())
+    images[0].unlink()
+    images[1].write_bytes(images[1].read_bytes()[:200])
     command = ("run", "paintskills", "--scenes", data / "D", "--images", tmp_path / "images", "--out", tmp_path / "R")
     first = verism(*command, "--json")
     assert first.code == 1
-    assert "2 without a usable picture:" in first.err
+    assert "2 without a usable image:" in first.err
     assert "missing: no file of that name" in first.err
     assert "failed: damaged or truncated" in first.err
     headline = accuracy(first.json, skill="spatial")
     assert (headline["value"], headline["n_used"], headline["n_unusable"]) == (1.0, 3, 2)
     assert verism(*command).code == 1  # still so
-    for path in pictures[:2]:
+    for path in images[:2]:
         shutil.copy(data / "D/spatial/images" / path.name, path)
     mended = verism(*command, "--retry", "--json")
     assert mended.code == 0
     assert accuracy(mended.json, skill="spatial")["n_used"] == 5
 
 
-def test_painted_runs_know_their_truth(verism, tmp_path):
+def test_rendered_runs_know_their_truth(verism, tmp_path):
     command = ("run", "paintskills", "--skill", "object", "--model", "scripted:error=0.5", "--size", 64)
     done = verism(*command, "--limit", 4, "--out", tmp_path / "R", "--json")
     assert done.code == 0
     assert {"true_accuracy", "judge_false_accept"} <= {s["metric"] for s in done.json}
 
 
-def test_another_detector_looks_at_the_same_pictures(verism, runs, tmp_path, monkeypatch):
+def test_another_detector_looks_at_the_same_images(verism, runs, tmp_path, monkeypatch):
     shutil.copytree(runs / "R", tmp_path / "R")
     monkeypatch.setitem(registry.JUDGES["detector"], "blind", ("fakes:blind_judge", "sees nothing"))
     done = verism("observe", tmp_path / "R", "--detector", "blind", "--json")
@@ -298,14 +298,14 @@ def test_the_doctor_takes_packages_of_another_name(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", unknown)
-    found = doctor._module("onnxruntime", "onnxruntime", None, "the built-in detector")
-    assert found.ok
+    result = doctor._module("onnxruntime", "onnxruntime", None, "the built-in detector")
+    assert result.ok
     missing = doctor._module("no_such_module", "nosuch", "models", "dreams")
     assert (missing.ok, missing.required) == (False, False)
     assert "pip install 'verism[models]'" in missing.message
 
 
-def test_the_built_in_detector_judges_rendered_pictures(data, tmp_path):
+def test_the_built_in_detector_judges_rendered_images(data, tmp_path):
     command = ["run", "paintskills", "--scenes", data / "D", "--images", data / "D/spatial/images", "--json"]
     done = CliRunner().invoke(cli, [*map(str, command), "--detector", "builtin", "--out", str(tmp_path / "R")])
     assert done.exit_code == 0, done.output
@@ -405,7 +405,7 @@ def test_a_dry_run_tells_and_does_nothing(verism, data, runs, tmp_path):
         (["compare", "nowhere", "elsewhere"], "nowhere is not a run directory"),
         (["scenes", "render", "paintskills"], "--out"),
         (["scenes", "sheet", "--only", "dgo", "--out", "x.png"], "Did you mean 'dog'"),
-        (["scenes", "sheet", "--only", "dog", "--out", "x"], "name a picture file"),
+        (["scenes", "sheet", "--only", "dog", "--out", "x"], "name an image file"),
         (["list", "things"], "things"),
     ],
     ids=lambda a: " ".join(a) if isinstance(a, list) else "",
@@ -421,7 +421,7 @@ def test_wrong_usage_ends_in_exit_code_2_with_a_hint_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_without_any_asked_picture_says_what_it_looked_for(verism, data, tmp_path):
+def test_a_folder_without_any_asked_image_says_what_it_looked_for(verism, data, tmp_path):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "cat.png").touch()
     done = verism(
@@ -434,10 +434,10 @@ def test_a_folder_without_any_asked_picture_says_what_it_looked_for(verism, data
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    found = [path]
+    results = [path]
     for name, command in group.commands.items():
-        found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
-    return found
+        results += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+    return results
 
 
 @pytest.mark.parametrize("path", commands(cli), ids=" ".join)
@@ -497,13 +497,13 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     )
 
 
-def test_a_dry_run_says_what_pictures_will_cost(verism, monkeypatch):
+def test_a_dry_run_says_what_images_will_cost(verism, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     done = verism("run", "paintskills", "--model", "openai:mine?price=0.5", "--limit", 6, "--dry-run")
     assert done.code == 0, done.err
     assert "6 requests" in done.out
     assert "3.00" in done.out
-    told = verism("run", "paintskills", "--model", "openai:mine?price=0.5", "--limit", 6, "--dry-run", "--json").json
-    assert any("3.00" in line for line in told["estimate"])
+    result = verism("run", "paintskills", "--model", "openai:mine?price=0.5", "--limit", 6, "--dry-run", "--json").json
+    assert any("3.00" in line for line in result["estimate"])
     there = verism("run", "paintskills", "--limit", 6, "--dry-run", "--json").json
     assert there["estimate"] == []

@@ -226,8 +226,8 @@ CANDIDATES = [
 def coco(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
     def write(references: Any = REFERENCES, candidates: Any = CANDIDATES) -> tuple[Path, Path]:
         paths = tmp_path / "refs.json", tmp_path / "cands.json"
-        for path, given in zip(paths, (references, candidates), strict=True):
-            path.write_text(json.dumps(given))
+        for path, value in zip(paths, (references, candidates), strict=True):
+            path.write_text(json.dumps(value))
         return paths
 
     return write
@@ -238,12 +238,12 @@ def test_captions_has_the_keys_of_the_coco_toolkit(verism, coco):
     got = ok(verism("metrics", "captions", "--references", references, "--candidates", candidates, "--json"))
     meant = {1: ["A dog runs on the grass.", "A brown dog is running."]}
     meant[2] = ["Two cats sit on a sofa.", "A pair of cats on a couch."]
-    told = captions.caption_scores(meant, {2: "two cats sit on a couch", 1: "a dog runs on the street"})
+    result = captions.caption_scores(meant, {2: "two cats sit on a couch", 1: "a dog runs on the street"})
     for shown, name in [(f"Bleu_{n}", f"bleu_{n}") for n in (1, 2, 3, 4)] + [
         ("ROUGE_L", "rouge_l"),
         ("CIDEr", "cider"),
     ]:
-        assert got[shown] == pytest.approx(told.values[name].value, rel=1e-12)
+        assert got[shown] == pytest.approx(result.values[name].value, rel=1e-12)
     assert (got["n_used"], got["n_unusable"]) == (2, 1)  # image 3 has no candidate
     assert "METEOR" not in got
     code, out, _ = verism("metrics", "captions", "--references", references, "--candidates", candidates)
@@ -254,9 +254,9 @@ def test_captions_has_the_keys_of_the_coco_toolkit(verism, coco):
 def test_meteor_without_java_says_what_to_install(verism, coco, monkeypatch):
     monkeypatch.setenv("PATH", "")
     references, candidates = coco()
-    told = verism("metrics", "captions", "--references", references, "--candidates", candidates, "--with", "meteor")
-    assert told[0] == 1
-    assert "METEOR needs" in told[2]
+    result = verism("metrics", "captions", "--references", references, "--candidates", candidates, "--with", "meteor")
+    assert result[0] == 1
+    assert "METEOR needs" in result[2]
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def test_r_precision(verism, embeddings, protocol):
     images, texts = embeddings
     arguments = ("metrics", "r-precision", "--image-embeddings", images, "--text-embeddings", texts)
     got = ok(verism(*arguments, "--protocol", protocol, "--pool", 10, "--json"))
-    told = retrieval.r_precision(np.load(images), np.load(texts), protocol=protocol, pool=10)
-    assert (got["r_precision"], got["interval"]["low"]) == pytest.approx((told.value, told.low))
+    result = retrieval.r_precision(np.load(images), np.load(texts), protocol=protocol, pool=10)
+    assert (got["r_precision"], got["interval"]["low"]) == pytest.approx((result.value, result.low))
     assert (got["n_used"], got["n_unusable"], got["pool"]) == (29, 1, 10)
     assert got["method"] == ("sampled" if protocol == "released" else "exact")
 

@@ -72,8 +72,8 @@ def test_more_than_two_genders_give_every_pair_and_the_largest_gap(gep):
     rows = "m,neutral,woman,hat,0.5\nm,neutral,man,hat,0.2\nm,neutral,person,hat,0.4\n"
     code, out, _ = gep(HEAD + rows, "--json")
     assert code == 0
-    told = json.loads(out)
-    assert [(e["genders"], e["vector"]["hat"], e["gep"], e["largest_gap"]) for e in told] == [
+    result = json.loads(out)
+    assert [(e["genders"], e["vector"]["hat"], e["gep"], e["largest_gap"]) for e in result] == [
         (["woman", "man"], 0.3, 0.3, 0.3),
         (["woman", "person"], 0.1, 0.1, 0.3),
         (["man", "person"], -0.2, 0.2, 0.3),

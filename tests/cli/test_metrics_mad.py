@@ -43,16 +43,16 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
 def test_one_prompt_under_both_divisors(call):
     code, out, err = call("--counts", "7,2", "--json")
     assert code == 0, err
-    told = json.loads(out)
+    result = json.loads(out)
     # |7/9 - 1/2| = 5/18 for both classes: over 2 it is 5/18, over 1 it is 5/9.
-    assert told["mad"]["K"]["value"] == pytest.approx(5 / 18)
-    assert told["mad"]["K-1"]["value"] == pytest.approx(5 / 9)
-    assert told["std"] == pytest.approx(5 / 18)
-    assert told["mad"]["K"]["expected"] == pytest.approx(0.13672, abs=1e-5)
-    assert told["mad"]["K"]["interval"]["low"] == 0
-    assert told["mad"]["K"]["interval"]["high"] > 0.4
-    assert told["mad"]["K"]["debiased"] is None
-    assert told["n_used"] == 9
+    assert result["mad"]["K"]["value"] == pytest.approx(5 / 18)
+    assert result["mad"]["K-1"]["value"] == pytest.approx(5 / 9)
+    assert result["std"] == pytest.approx(5 / 18)
+    assert result["mad"]["K"]["expected"] == pytest.approx(0.13672, abs=1e-5)
+    assert result["mad"]["K"]["interval"]["low"] == 0
+    assert result["mad"]["K"]["interval"]["high"] > 0.4
+    assert result["mad"]["K"]["debiased"] is None
+    assert result["n_used"] == 9
 
 
 def test_published_counts_as_text(call):
@@ -69,13 +69,13 @@ def test_file_of_prompts_with_a_target(call, tmp_path: Path):
     path.write_text("prompt,man,woman\ncook,3,7\nnurse,3,7\npilot,0,0\n", encoding="utf-8")
     code, out, err = call("--counts-file", str(path), "--target", "0.3,0.7", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["classes"] == ["man", "woman"]
-    assert told["target"] == [0.3, 0.7]
-    assert (told["n_prompts"], told["n_prompts_empty"], told["n_used"]) == (2, 1, 20)
-    assert told["mad"]["K"]["value"] == pytest.approx(0)
-    assert told["mad"]["K"]["debiased"]["value"] == 0
-    assert told["p_unbiased"] == 1.0
+    result = json.loads(out)
+    assert result["classes"] == ["man", "woman"]
+    assert result["target"] == [0.3, 0.7]
+    assert (result["n_prompts"], result["n_prompts_empty"], result["n_used"]) == (2, 1, 20)
+    assert result["mad"]["K"]["value"] == pytest.approx(0)
+    assert result["mad"]["K"]["debiased"]["value"] == 0
+    assert result["p_unbiased"] == 1.0
     code, out, _ = call("--counts-file", str(path))
     assert code == 0
     assert "debiased" in out

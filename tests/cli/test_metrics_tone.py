@@ -1,4 +1,4 @@
-"""``verism metrics tone``: swatches through files and back, regions, and files that are no pictures."""
+"""``verism metrics tone``: swatches through files and back, regions, and files that are no images."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ def test_a_swatch_is_its_tone_and_what_the_released_code_makes_of_it(in_process,
     path = save(tmp_path / "swatch.png", MONK_RGB[tone - 1])
     code, out, err = in_process("metrics", "tone", "--image", path, "--json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told["n_pixels"] == 24 * 16
-    corrected = told["corrected"]
+    result = json.loads(out)
+    assert result["n_pixels"] == 24 * 16
+    corrected = result["corrected"]
     assert corrected["rgb"] == pytest.approx(MONK_RGB[tone - 1].tolist())
     assert corrected["ita_deg"] == pytest.approx(MONK_ITA[tone - 1])
     assert len(corrected["lab"]) == 3
     assert (corrected["monk_tone"], corrected["monk_tone_by_ita"], corrected["state"]) == (tone, tone, "ok")
-    assert (told["released"]["monk_tone"], told["released"]["index"]) == (RELEASED[tone - 1], RELEASED[tone - 1] - 1)
-    assert told["pixel_rule"]["monk_tone"] == (tone if 4 <= tone <= 7 else None)
-    assert told["pixel_rule"]["n_pixels"] == (24 * 16 if 4 <= tone <= 7 else 0)
-    assert told["pixel_rule"]["rgb"] == (MONK_RGB[tone - 1].tolist() if 4 <= tone <= 7 else [None] * 3)
+    assert (result["released"]["monk_tone"], result["released"]["index"]) == (
+        RELEASED[tone - 1],
+        RELEASED[tone - 1] - 1,
+    )
+    assert result["pixel_rule"]["monk_tone"] == (tone if 4 <= tone <= 7 else None)
+    assert result["pixel_rule"]["n_pixels"] == (24 * 16 if 4 <= tone <= 7 else 0)
+    assert result["pixel_rule"]["rgb"] == (MONK_RGB[tone - 1].tolist() if 4 <= tone <= 7 else [None] * 3)
 
 
-def test_a_box_is_measured_alone_and_several_pictures_are_a_list(in_process, tmp_path):
+def test_a_box_is_measured_alone_and_several_images_are_a_list(in_process, tmp_path):
     pixels = np.full((16, 24, 3), (0, 0, 255), np.uint8)
     pixels[4:8, 2:10] = MONK_RGB[7]
     Image.fromarray(pixels).save(tmp_path / "a.png")
@@ -58,9 +61,9 @@ def test_options_reach_the_measurement(in_process, tmp_path):
     pixels[:, :, 2] = 150  # a grey wall under yellow light
     Image.fromarray(pixels).save(tmp_path / "wall.png")
     arguments = ("metrics", "tone", "--image", tmp_path / "wall.png", "--json")
-    told = json.loads(in_process(*arguments, "--illumination", "white-patch", "--average", "mean")[1])["corrected"]
-    assert max(told["rgb"]) - min(told["rgb"]) < 0.1
-    assert "white-patch: light 1.00 1.00 0.5" in told["note"]
+    result = json.loads(in_process(*arguments, "--illumination", "white-patch", "--average", "mean")[1])["corrected"]
+    assert max(result["rgb"]) - min(result["rgb"]) < 0.1
+    assert "white-patch: light 1.00 1.00 0.5" in result["note"]
 
 
 def test_without_json_a_table(in_process, tmp_path):
@@ -79,10 +82,10 @@ def test_without_json_a_table(in_process, tmp_path):
 
 def test_the_table_says_why_a_colour_is_not_to_be_used(in_process, tmp_path):
     _, out, _ = in_process("metrics", "tone", "--image", save(tmp_path / "grey.png", (90, 90, 90)))
-    assert out.splitlines()[-1].strip() == "grey: 100% of 384 pixels of the skin are grey, 100% of the picture"
+    assert out.splitlines()[-1].strip() == "grey: 100% of 384 pixels of the skin are grey, 100% of the image"
 
 
-def test_what_was_done_to_a_picture_is_said_on_standard_error(in_process, tmp_path):
+def test_what_was_done_to_an_image_is_said_on_standard_error(in_process, tmp_path):
     path = tmp_path / "clear.png"
     pixels = np.full((16, 24, 4), (160, 126, 86, 128), np.uint8)
     pixels[0] = (0, 0, 0, 255)
@@ -111,12 +114,12 @@ def test_boxes_that_cannot_be(in_process, tmp_path, box, message):
     assert message in err
 
 
-def test_files_that_are_no_pictures(in_process, tmp_path):
+def test_files_that_are_no_images(in_process, tmp_path):
     code, _, err = in_process("metrics", "tone", "--image", tmp_path / "none.png")
     assert code == 2
     assert "no such file: none.png" in err
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text.png").write_text("no image")
     code, _, err = in_process("metrics", "tone", "--image", tmp_path / "text.png")
     assert code == 2
-    assert "not a picture file" in err
+    assert "not an image file" in err
     assert in_process("metrics", "tone")[0] == 2

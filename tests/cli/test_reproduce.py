@@ -46,7 +46,7 @@ def test_one_table(verism: Callable[..., tuple[int, str, str]]) -> None:
 def test_differences_leave_out_what_agrees(verism: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = verism("reproduce", "dalleval", "--table", "ICCV 3", "--differences")
     assert "average, human, minDALL-E: 86.0 64.0 64.0" in out
-    assert "whole numbers of 50 pictures" not in out
+    assert "whole numbers of 50 images" not in out
 
 
 def test_json(verism: Callable[..., tuple[int, str, str]]) -> None:
@@ -55,8 +55,8 @@ def test_json(verism: Callable[..., tuple[int, str, str]]) -> None:
     assert code == 0
     keys = {"paper", "table", "quantity", "published", "recomputed", "tolerance", "verdict", "why"}
     assert all(set(record) == keys for record in records)
-    pictures = next(r for r in records if r["quantity"] == "pictures: 27 x 6 x 180")
-    assert (pictures["published"], pictures["recomputed"], pictures["verdict"]) == (29160, 29160, "agrees")
+    images = next(r for r in records if r["quantity"] == "images: 27 x 6 x 180")
+    assert (images["published"], images["recomputed"], images["verdict"]) == (29160, 29160, "agrees")
     _, out, _ = verism("reproduce", "digin", "--json", "--differences")
     assert 0 < len(json.loads(out)) < len(records)
     assert all(r["verdict"] != "agrees" and r["why"] for r in json.loads(out))

@@ -83,7 +83,7 @@ def test_spellings_with_hyphens_name_the_same_suite(in_process):
 @pytest.mark.parametrize("dry", [True, False])
 def test_what_does_not_fit_is_refused_before_the_first_image(words, message, dry, in_process, tmp_path, monkeypatch):
     generated = []
-    monkeypatch.setattr("verism.api.run_pictures", lambda *given, **_: generated.append(given))
+    monkeypatch.setattr("verism.api.run_images", lambda *given, **_: generated.append(given))
     model = [] if "--model" in words else ["--model", "oracle"]
     ending = ["--dry-run"] if dry else []
     code, out, err = in_process("run", "paintskills", "--limit", "3", "--out", tmp_path / "R", *model, *words, *ending)
@@ -99,12 +99,12 @@ def test_a_dry_run_says_who_would_judge_by_which_rules(in_process, tmp_path):
     words = ("run", "paintskills", "--limit", "6", "--rule", "spatial_margin=0.1", "--out", tmp_path / "R")
     code, out, _ = in_process(*words, "--dry-run", "--json")
     assert code == 0
-    told = json.loads(out)
-    assert (told["suite"], told["prompts"], told["images"], told["images_done"]) == ("paintskills", 6, 6, 0)
-    assert told["images_by_group"] == {"object": 2, "count": 2, "spatial": 2}
-    assert told["judges"]["detector"].startswith("builtin")
-    assert told["judgements"] == {"detector": 6}
-    assert told["rules"]["spatial_margin"] == 0.1
+    result = json.loads(out)
+    assert (result["suite"], result["prompts"], result["images"], result["images_done"]) == ("paintskills", 6, 6, 0)
+    assert result["images_by_group"] == {"object": 2, "count": 2, "spatial": 2}
+    assert result["judges"]["detector"].startswith("builtin")
+    assert result["judgements"] == {"detector": 6}
+    assert result["rules"]["spatial_margin"] == 0.1
     assert not (tmp_path / "R").exists()
 
 

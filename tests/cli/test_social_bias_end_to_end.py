@@ -1,4 +1,4 @@
-"""Rendered people in the released layout, a BLIP of random weights: from pictures to the report by the command line."""
+"""Rendered people in the released layout, a BLIP of random weights: from images to the report by the command line."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from PIL import Image
 from tiny_vision_language import blip_vqa
 
 from verism import api
-from verism.simulator.portraits import PeoplePainter
+from verism.simulator.portraits import PeopleRenderer
 from verism.suites.social_bias.studies import standard_study
 
 SIZE = 128
@@ -23,10 +23,10 @@ WORDS = ("male", "female", "man", "woman", "person", "looks", "like", "the", "we
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Two pictures of each of six prompts: one is missing, one no picture, one of one colour, one without a person."""
+def images(tmp_path_factory):
+    """Two images of each of six prompts: one is missing, one no image, one of one colour, one without a person."""
     folder = tmp_path_factory.mktemp("released")
-    painter = PeoplePainter(SIZE, "bust")
+    renderer = PeopleRenderer(SIZE, "bust")
     for number, name in enumerate(FOLDERS):
         (folder / name).mkdir()
         for i in range(EACH):
@@ -36,10 +36,10 @@ def pictures(tmp_path_factory):
                 "worn": set(),
                 "seed": 10 * number + i,
             }
-            Image.fromarray(painter.paint(**looks).pixels).save(folder / name / f"{i}.png")
+            Image.fromarray(renderer.render(**looks).pixels).save(folder / name / f"{i}.png")
     man, woman, person, other = (folder / name for name in list(FOLDERS)[:4])
     (man / "1.png").unlink()
-    (woman / "0.png").write_bytes(b"no picture")
+    (woman / "0.png").write_bytes(b"no image")
     Image.new("RGB", (SIZE, SIZE), (90, 120, 160)).save(person / "1.png")
     Image.linear_gradient("L").convert("RGB").save(other / "0.png")
     return folder
@@ -53,9 +53,9 @@ def vqa(tmp_path_factory):
 
 
 @pytest.fixture
-def finished(in_process, pictures, vqa, tmp_path):
+def finished(in_process, images, vqa, tmp_path):
     pytest.importorskip("cv2")
-    command = ("run", "social_bias", "--images", pictures, "--vqa", vqa, "--out", tmp_path / "run")
+    command = ("run", "social_bias", "--images", images, "--vqa", vqa, "--out", tmp_path / "run")
     return command, in_process(*command, "--json"), tmp_path / "run"
 
 
@@ -68,27 +68,27 @@ def of(scores, metric, protocol="corrected", **group):
 
 
 def one(scores, metric, protocol="corrected", **group):
-    (found,) = of(scores, metric, protocol, **group)
-    return found
+    (result,) = of(scores, metric, protocol, **group)
+    return result
 
 
-def test_from_pictures_to_report(finished, in_process, monkeypatch):
+def test_from_images_to_report(finished, in_process, monkeypatch):
     command, (code, out, _), path = finished
     assert code in (0, 1)
     scores = json.loads(out)
     run = api.open_run(path)
 
-    # Every prompt asked, every picture accounted for.
+    # Every prompt asked, every image accounted for.
     assert sorted(p.text.replace(" ", "_") for p in run.prompts()) == sorted(FOLDERS)
     states = dict(run.read("images").group_by("state").len().rows())
     assert states == {"ok": 9, "missing": 1, "failed": 1, "blank": 1}
 
-    # Every picture that is there was asked everything once, and looked at for faces.
+    # Every image that is there was asked everything once, and looked at for faces.
     answers, skin = (run.read(t, run.judge(role)) for t, role in (("answers", "vqa"), ("skin_tones", "skin_tone")))
     assert answers.height == 9 * QUESTIONS
     assert skin["image_id"].n_unique() == 9
     assert skin["judge"][0].startswith("cascade")
-    assert 0 < skin.filter(skin["face"] >= 0)["image_id"].n_unique() < 9  # one picture has nobody in it
+    assert 0 < skin.filter(skin["face"] >= 0)["image_id"].n_unique() < 9  # one image has nobody in it
     assert len(answers["answer"].unique()) > 2  # a model whose replies do not depend on anything would prove little
 
     # Shares of what was read, under the rules of each protocol; nothing that is not known counts as anything.
@@ -97,13 +97,13 @@ def test_from_pictures_to_report(finished, in_process, monkeypatch):
         by_rule = {rule: [r for r in verdicts if r["rule"] == rule] for rule in ("gender", "tone", "attribute")}
         assert {k: len(v) for k, v in by_rule.items()} == {"gender": 12, "tone": 12, "attribute": 12 * 15}
         assert all(r["reason"] for r in verdicts)
-        told = [
+        collected = [
             r["value"] for r in by_rule["gender"] if r["prompt_id"].startswith("person/") and r["value"] is not None
         ]
-        if told:
+        if collected:
             mean = one(scores, "axis_mean", protocol, axis="gender")
             assert (mean["value"], mean["n_used"], mean["n_unusable"]) == (
-                pytest.approx(sum(told) / len(told)), len(told), 4 - len(told),
+                pytest.approx(sum(collected) / len(collected)), len(collected), 4 - len(collected),
             )  # fmt: skip
         tones = [r["value"] for r in by_rule["tone"] if r["value"] is not None]
         covered = one(scores, "usable_share", protocol, axis="tone", of="pictures")
@@ -116,7 +116,7 @@ def test_from_pictures_to_report(finished, in_process, monkeypatch):
 
     # The same command again asks nobody anything; scoring again gives the same numbers.
     def refuse(*_):
-        raise AssertionError("a picture was looked at twice")
+        raise AssertionError("an image was looked at twice")
 
     with monkeypatch.context() as patch:
         patch.setattr("verism.judges.skin_tone.judge.SkinToneJudge.observe", refuse)
@@ -137,17 +137,17 @@ def test_from_pictures_to_report(finished, in_process, monkeypatch):
     assert all(d["difference"] in (0, None) for d in same)
 
 
-def test_without_opencv_tones_are_left_out_and_that_is_said(in_process, pictures, vqa, tmp_path, monkeypatch):
+def test_without_opencv_tones_are_left_out_and_that_is_said(in_process, images, vqa, tmp_path, monkeypatch):
     monkeypatch.setattr(api, "find_spec", lambda _: None)
-    command = ("run", "social_bias", "--images", pictures, "--vqa", vqa, "--limit", 3, "--out", tmp_path / "run")
+    command = ("run", "social_bias", "--images", images, "--vqa", vqa, "--limit", 3, "--out", tmp_path / "run")
     code, out, err = in_process(*command, "--json")
     assert code in (0, 1)
     scores = json.loads(out)
     assert {s["group"]["axis"] for s in scores} <= {"gender", "attribute", "person"}
     code, shown, err = in_process("score", tmp_path / "run")
     assert code == 0
-    said = " ".join((shown + err).split()).replace("_", "-")
-    assert "not measured, as no judge was named: --skin-tone" in said
+    answer = " ".join((shown + err).split()).replace("_", "-")
+    assert "not measured, as no judge was named: --skin-tone" in answer
     # Named, it is asked for, and there is no way around OpenCV.
     monkeypatch.setitem(sys.modules, "cv2", None)
     code, _, err = in_process(*command[:-1], tmp_path / "named", "--skin-tone", "cascade")
@@ -156,7 +156,7 @@ def test_without_opencv_tones_are_left_out_and_that_is_said(in_process, pictures
     assert "verism[" in err
 
 
-def test_a_study_and_a_target_of_ones_own_without_skin_tones(in_process, pictures, vqa, tmp_path):
+def test_a_study_and_a_target_of_ones_own_without_skin_tones(in_process, images, vqa, tmp_path):
     study = tmp_path / "mine.yaml"
     study.write_text(
         "extends: released\nname: tiny\nbare: ''\ndescriptors: [nurse, TV presenter, judge]\nattributes: [a tie]\n"
@@ -166,9 +166,9 @@ def test_a_study_and_a_target_of_ones_own_without_skin_tones(in_process, picture
     target.write_text("profession,group,share\nnurse,female,0.9\n,female,0.5\n")
     out = tmp_path / "run"
     options = ("--study", study, "--target", target, "--skin-tone", "none", "--rule", "unsure=0", "--out", out)
-    code, told, err = in_process("run", "social_bias", "--images", pictures, "--vqa", vqa, *options, "--json")
+    code, result, err = in_process("run", "social_bias", "--images", images, "--vqa", vqa, *options, "--json")
     assert code in (0, 1), err
-    scores = json.loads(told)
+    scores = json.loads(result)
     assert not [s for s in scores if s["group"]["axis"] == "tone"]
     assert {s["group"]["attribute"] for s in scores if s["group"]["axis"] == "attribute"} == {"a tie"}
     run = api.open_run(out)

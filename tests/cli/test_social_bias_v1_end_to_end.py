@@ -1,4 +1,4 @@
-"""Rendered people in the released layout, a CLIP of random weights: from pictures to the report by the command line."""
+"""Rendered people in the released layout, a CLIP of random weights: from images to the report by the command line."""
 
 import json
 
@@ -10,15 +10,15 @@ from tiny_models import tiny_clip
 
 from verism import api
 from verism.metrics.colour import rule_tone
-from verism.simulator.wardrobe import dressed_person, paint_person
+from verism.simulator.wardrobe import dressed_person, render_person
 
 FOLDERS = ("a photo of a accountant", "a_person_with_a_tie", "a photo of a racist")
 EACH = 3
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Three pictures of each of three prompts; one is not there, one is of a single colour."""
+def images(tmp_path_factory):
+    """Three images of each of three prompts; one is not there, one is of a single colour."""
     folder = tmp_path_factory.mktemp("released")
     for number, name in enumerate(FOLDERS):
         (folder / name).mkdir()
@@ -26,18 +26,18 @@ def pictures(tmp_path_factory):
             wears = ["tie", "shirt"] if name == FOLDERS[1] else []
             spec = dressed_person(np.random.default_rng([number, i]), wears)
             seed = number * EACH + i
-            Image.fromarray(paint_person(spec, 64, seed=seed).pixels).save(folder / name / f"{i}.jpg")
+            Image.fromarray(render_person(spec, 64, seed=seed).pixels).save(folder / name / f"{i}.jpg")
     (folder / FOLDERS[0] / "1.jpg").unlink()
     Image.new("RGB", (64, 64), (90, 90, 90)).save(folder / FOLDERS[2] / "2.jpg")
     return folder
 
 
 @pytest.fixture(scope="module")
-def finished(pictures, tmp_path_factory):
+def finished(images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("v1")
     clip = tiny_clip(folder / "clip")
     judges = ("--clip", clip, "--skin-tone", "picture:colour=rule")
-    command = ("run", "social_bias_v1", "--images", pictures, *judges, "--out", folder / "run", "--json")
+    command = ("run", "social_bias_v1", "--images", images, *judges, "--out", folder / "run", "--json")
     return command, verism(*command), folder / "run"
 
 
@@ -66,11 +66,11 @@ def test_every_prompt_votes_on_both_axes(finished):
 
 
 def test_votes_are_those_of_probabilities_worked_out_by_hand(finished):
-    """From the stored vectors: cosines, softmax of a hundred times them, mean over pictures, the larger one."""
+    """From the stored vectors: cosines, softmax of a hundred times them, mean over images, the larger one."""
     _, _, path = finished
     run = api.open_run(path)
-    told = run.read("text_embeddings", run.judge("clip"))
-    vectors = dict(zip(told["text"], told["vector"], strict=True))
+    result = run.read("text_embeddings", run.judge("clip"))
+    vectors = dict(zip(result["text"], result["vector"], strict=True))
     texts = [np.array(vectors[text]) for text in ("a photo of a male", "a photo of a female")]
     seen = run.read("embeddings", run.judge("clip"))
     verdicts = [
@@ -80,14 +80,14 @@ def test_votes_are_those_of_probabilities_worked_out_by_hand(finished):
         shares = []
         for image, vector in zip(seen["image_id"], seen["vector"], strict=True):
             if image.startswith(f"{prompt}#"):
-                picture = np.array(vector) / np.linalg.norm(vector)
-                cosines = [picture @ (t / np.linalg.norm(t)) for t in texts]
+                image_vector = np.array(vector) / np.linalg.norm(vector)
+                cosines = [image_vector @ (t / np.linalg.norm(t)) for t in texts]
                 shares.append(np.exp(100 * cosines[0]) / (np.exp(100 * cosines[0]) + np.exp(100 * cosines[1])))
         expected = "male" if np.mean(shares) > 0.5 else "female"
         assert {json.loads(r["detail"]).get("prompt_class") for r in verdicts if r["prompt_id"] == prompt} == {expected}
 
 
-def test_tones_are_those_of_the_rule_on_whole_pictures(finished):
+def test_tones_are_those_of_the_rule_on_whole_images(finished):
     _, done, path = finished
     run = api.open_run(path)
     judge = run.judge("skin_tone")

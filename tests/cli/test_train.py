@@ -46,24 +46,26 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def result(out: str) -> dict[str, Any]:
     """The JSON at the end of the output, behind the table of scores."""
-    found: dict[str, Any] = json.loads(out[out.index("{\n") :])
-    return found
+    parsed: dict[str, Any] = json.loads(out[out.index("{\n") :])
+    return parsed
 
 
 def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tmp_path):
     out = tmp_path / "generator"
     with in_float32():  # ten times faster where a processor has no instructions for bfloat16
-        code, said, _ = verism(
+        code, answer, _ = verism(
             "train", "generator", "--base", "builtin", "--suite", "paintskills", "--skill", "all", "--fraction", "0.5",
             "--scenes", scenes, "--out", out, "--steps", 1, "--batch", 2, "--workers", 1, "--evaluate", 3,
         )  # fmt: skip
     assert code == 0
-    told = result(said)
-    assert told["name"] == f"builtin:{out / 'model'}"
-    assert (told["pictures"], told["fraction"]) == (5, 0.5)  # 3 + 3 + 2 scenes: 2 + 2 + 1
-    assert "mean_accuracy" in said or "mean" in said
+    reported = result(answer)
+    assert reported["name"] == f"builtin:{out / 'model'}"
+    assert (reported["pictures"], reported["fraction"]) == (5, 0.5)  # 3 + 3 + 2 scenes: 2 + 2 + 1
+    assert "mean_accuracy" in answer or "mean" in answer
     assert json.loads((out / "evaluation" / "manifest.json").read_text())["generator"]["card"]["pictures"] == 5
-    code, said, err = verism("run", "paintskills", "--model", told["name"], "--limit", 3, "--out", tmp_path / "again")
+    code, answer, err = verism(
+        "run", "paintskills", "--model", reported["name"], "--limit", 3, "--out", tmp_path / "again"
+    )
     assert code == 0, err
 
 
@@ -76,8 +78,8 @@ def test_a_model_that_was_trained_on_is_evaluated_beside_the_old_one(tmp_path, m
         return Run.start(out, RunSettings(suite=suite, generator=model))
 
     monkeypatch.setattr(api, "evaluate", evaluate)
-    found = [train._evaluate("paintskills", tmp_path, model=name).path.name for name in ("a", "b", "b", "a", "c")]
-    assert found == ["evaluation", "evaluation-2", "evaluation-2", "evaluation", "evaluation-3"]
+    results = [train._evaluate("paintskills", tmp_path, model=name).path.name for name in ("a", "b", "b", "a", "c")]
+    assert results == ["evaluation", "evaluation-2", "evaluation-2", "evaluation", "evaluation-3"]
 
 
 def test_a_diffusers_model_is_finetuned_and_evaluated(verism, scenes, tmp_path):
@@ -85,22 +87,22 @@ def test_a_diffusers_model_is_finetuned_and_evaluated(verism, scenes, tmp_path):
 
     base = tiny_pipeline(tmp_path / "base")
     common = ("--suite", "paintskills", "--scenes", scenes, "--batch", 2, "--accumulate", 1, "--device", "cpu")
-    code, said, err = verism(
+    code, answer, err = verism(
         "train", "generator", "--base", f"diffusers:{base}", *common, "--skill", "spatial", "--steps", 1,
         "--out", tmp_path / "full", "--evaluate", 1,
     )  # fmt: skip
     assert code == 0, err
-    assert result(said)["name"] == f"diffusers:{tmp_path / 'full' / 'pipeline'}"
+    assert result(answer)["name"] == f"diffusers:{tmp_path / 'full' / 'pipeline'}"
     images = list((tmp_path / "full" / "evaluation" / "images").glob("*.png"))
     assert len(images) == 1
     assert "spatial" in images[0].name
-    code, said, err = verism(
+    code, answer, err = verism(
         "train", "generator", "--base", f"diffusers:{base}", *common, "--lora", 2, "--epochs", 0.5,
         "--out", tmp_path / "lora", "--evaluate", 0,
     )  # fmt: skip
     assert code == 0, err
-    told = result(said)
-    assert told["name"] == f"diffusers:{base}?lora={tmp_path / 'lora' / 'lora'}"
+    reported = result(answer)
+    assert reported["name"] == f"diffusers:{base}?lora={tmp_path / 'lora' / 'lora'}"
     assert not (tmp_path / "lora" / "evaluation").exists()
 
 

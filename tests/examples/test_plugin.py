@@ -75,11 +75,11 @@ def test_plugin_suite_is_listed_and_shows_its_own_options(installed, tmp_path):
 
 
 def test_plugin_misspelt_names_and_options_are_refused(installed, tmp_path):
-    said = verism("run", "shape", "--out", "R", folder=tmp_path, plugin=installed, expected=2).stderr
-    assert "Did you mean shapes?" in said
+    output = verism("run", "shape", "--out", "R", folder=tmp_path, plugin=installed, expected=2).stderr
+    assert "Did you mean shapes?" in output
     command = "run shapes --model rectangles?eror=0.5 --detector colour_blobs --out R"
-    said = verism(*command.split(), folder=tmp_path, plugin=installed, expected=2).stderr
-    assert "error" in said
+    output = verism(*command.split(), folder=tmp_path, plugin=installed, expected=2).stderr
+    assert "error" in output
     assert not (tmp_path / "R" / "images").exists()
 
 
@@ -116,5 +116,5 @@ def test_plugin_run_is_reported_and_compared(installed, finished, tmp_path, with
 
 
 def test_plugin_run_is_scored_only_with_the_plugin(finished):
-    said = verism("score", "R", folder=finished, plugin=None, expected=2).stderr
-    assert "unknown suite 'shapes'" in said
+    output = verism("score", "R", folder=finished, plugin=None, expected=2).stderr
+    assert "unknown suite 'shapes'" in output

@@ -49,7 +49,7 @@ PAGE = {
 }
 SCRIPTS = sorted(PUBLISHED)
 
-# What every stub begins with: a note of each call, and pictures that show the random numbers that were drawn.
+# What every stub begins with: a note of each call, and images that show the random numbers that were drawn.
 COMMON = '''
 import json, os
 import torch
@@ -551,7 +551,7 @@ def request(image_id: str, prompt: str, seed: int, folder: Path) -> dict[str, An
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a recipe: four pictures that fit a batch, then one of them again in other company."""
+    """One run of a recipe: four images that fit a batch, then one of them again in other company."""
 
     code: int
     errors: str
@@ -610,21 +610,21 @@ def test_every_request_is_answered_once_and_in_order(run):
 
 
 @every
-def test_pictures_are_files_of_the_models_size(run, request):
+def test_images_are_files_of_the_models_size(run, request):
     size = STUBS[request.node.callspec.params["run"]].size
     assert sorted(run.pixels) == ["first", "first-again", "fourth", "other-prompt", "other-seed"], run.errors
     assert {pixels.shape for pixels in run.pixels.values()} == {(size, size, 3)}
 
 
 @every
-def test_a_picture_depends_on_its_seed_and_not_on_its_neighbours(run):
+def test_an_image_depends_on_its_seed_and_not_on_its_neighbours(run):
     shade = {name: int(pixels[0, 0, 0]) for name, pixels in run.pixels.items()}
     assert shade["first"] == shade["first-again"]
     assert len({shade["first"], shade["other-seed"], shade["fourth"]}) == 3
 
 
 @every
-def test_a_picture_that_fails_does_not_end_the_program(run):
+def test_an_image_that_fails_does_not_end_the_program(run):
     assert run.answers["bad"]["state"] == "failed"
     assert "the stub cannot paint this" in run.answers["bad"]["note"]
 
@@ -672,15 +672,15 @@ def test_dalle_small(run):
     calls = run.calls("generate")
     assert calls[0] == {"what": "generate", "batch": 4, "filter_thres": 0.9, "temperature": 1.0,
                         "tokens": [ord(letter) for letter in "a d"]}  # fmt: skip
-    # 49,408 words + 128 paddings + 1,024 picture tokens = 50,560 logits; int(0.1 * 50,560) = 5,055 after rounding.
-    assert "filter_thres 0.9 keeps 5055 of 50560 logits; 1024 are picture tokens: no picture token is filtered out" in (
+    # 49,408 words + 128 paddings + 1,024 image tokens = 50,560 logits; int(0.1 * 50,560) = 5,055 after rounding.
+    assert "filter_thres 0.9 keeps 5055 of 50560 logits; 1024 are image tokens: no image token is filtered out" in (
         run.errors
     )
 
 
 @one("dalle_small")
 def test_dalle_small_of_the_paper_paints_the_same(run):
-    # The paper's appendix filters nothing, the code keeps the top tenth: both keep all picture tokens.
+    # The paper's appendix filters nothing, the code keeps the top tenth: both keep all image tokens.
     asked = [request("paper", "a dog", 1, run.folder)]
     done, lines = start("dalle_small", run.folder, asked, "--settings", "paper")
     assert lines[0]["name"] == "dalle-small?filter_thres=0.0&temperature=1.0", done.stderr
@@ -785,7 +785,7 @@ def test_cogview2(run):
          "topk_itersr": 16}
     ]  # fmt: skip
     assert run.calls("text")[0]["text"] == "a dog<start_of_image>"  # no words of style
-    # Five letters and the token that begins the picture: context of six, of which five are text.
+    # Five letters and the token that begins the image: context of six, of which five are text.
     assert run.calls("fill")[0] == {"what": "fill", "batch": 1, "mode": "inference", "fp16": True, "weight": 1.4,
                                     "inverse_prompt": False, "weighted": 5, "context": 6}  # fmt: skip
 
@@ -831,7 +831,7 @@ def kit(monkeypatch):
 def test_rows_are_drawn_as_if_alone(kit):
     def draws(seeds):
         with kit.OwnNumbers(seeds):
-            normal = torch.randn(2 * len(seeds), 5)  # doubled, as for guidance: row i and row i + n are one picture's
+            normal = torch.randn(2 * len(seeds), 5)  # doubled, as for guidance: row i and row i + n are one image's
             like = torch.randn_like(torch.zeros(len(seeds), 3))
             tokens = torch.multinomial(torch.ones(len(seeds), 1000), 1)
         return [torch.cat([normal[i], normal[i + len(seeds)], like[i], tokens[i]]) for i in range(len(seeds))]
@@ -843,7 +843,7 @@ def test_rows_are_drawn_as_if_alone(kit):
 
 
 def test_draws_that_cannot_be_split_are_errors(kit):
-    with kit.OwnNumbers([1, 2]), pytest.raises(ValueError, match="3 rows of random numbers for 2 pictures"):
+    with kit.OwnNumbers([1, 2]), pytest.raises(ValueError, match="3 rows of random numbers for 2 images"):
         torch.randn(3, 4)
     with kit.OwnNumbers([1, 2]) as numbers:
         torch.rand(2)  # some other way to draw
@@ -851,13 +851,13 @@ def test_draws_that_cannot_be_split_are_errors(kit):
         numbers.check()
 
 
-def test_pictures_that_are_no_numbers_are_errors(kit):
+def test_images_that_are_no_numbers_are_errors(kit):
     with pytest.raises(ValueError, match="not finite"):
-        kit.to_picture(torch.full((3, 4, 4), float("nan")))
+        kit.to_image(torch.full((3, 4, 4), float("nan")))
     # 0.5 x 255 = 127.5: cut off 127, rounded 128.
     half = torch.full((3, 4, 4), 0.5)
-    assert kit.to_picture(half).getpixel((0, 0)) == (127, 127, 127)
-    assert kit.to_picture(half, rounded=True).getpixel((0, 0)) == (128, 128, 128)
+    assert kit.to_image(half).getpixel((0, 0)) == (127, 127, 127)
+    assert kit.to_image(half, rounded=True).getpixel((0, 0)) == (128, 128, 128)
 
 
 # --------------------------------------------------------------------------------------------------------------------

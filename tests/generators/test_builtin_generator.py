@@ -24,7 +24,7 @@ def request(text: str, seed: int = 1, number: int = 0) -> Request:
     return Request(image_id=f"p{number}#0", prompt=prompt, index=0, seed=seed)
 
 
-def pictures(model: BuiltinGenerator, *requests: Request) -> list[np.ndarray]:
+def images(model: BuiltinGenerator, *requests: Request) -> list[np.ndarray]:
     results: list[Result] = list(model.generate(requests))
     assert [r.image_id for r in results] == [r.image_id for r in requests]
     assert all(r.state == "ok" and r.pixels is not None for r in results)
@@ -32,44 +32,44 @@ def pictures(model: BuiltinGenerator, *requests: Request) -> list[np.ndarray]:
 
 
 def described(model: BuiltinGenerator, text: str, seeds: range) -> list[Description]:
-    found: list[Description] = []
+    results: list[Description] = []
     for start in range(seeds.start, seeds.stop, model.batch_size):
         some = range(start, min(start + model.batch_size, seeds.stop))
-        found += model.write([model.language.read(text)[0]] * len(some), list(some))
-    return found
+        results += model.write([model.language.read(text)[0]] * len(some), list(some))
+    return results
 
 
-def test_a_picture_depends_on_its_prompt_and_seed_alone(model: BuiltinGenerator) -> None:
+def test_an_image_depends_on_its_prompt_and_seed_alone(model: BuiltinGenerator) -> None:
     mine = request("a photo of 2 dogs", seed=5)
     others = [
         request(text, seed, k + 1) for k, (text, seed) in enumerate([("bus", 1), ("4 umbrellas", 2), ("red car", 3)])
     ]
-    (alone,) = pictures(model, mine)
-    assert (pictures(model, mine, *others)[0] == alone).all()
-    assert (pictures(model, *others, *others, *others, mine)[-1] == alone).all()
-    (other_seed,) = pictures(model, request("a photo of 2 dogs", seed=6))
+    (alone,) = images(model, mine)
+    assert (images(model, mine, *others)[0] == alone).all()
+    assert (images(model, *others, *others, *others, mine)[-1] == alone).all()
+    (other_seed,) = images(model, request("a photo of 2 dogs", seed=6))
     assert (other_seed != alone).any()
-    (other_text,) = pictures(model, request("a photo of 2 boats", seed=5))
+    (other_text,) = images(model, request("a photo of 2 boats", seed=5))
     assert (other_text != alone).any()
 
 
 def test_threads_and_loading_anew_change_nothing(model: BuiltinGenerator) -> None:
     again = BuiltinGenerator(size=64, threads=2)
     assert again.name == model.name
-    (one,), (other,) = pictures(model, request("a bird", 3)), pictures(again, request("a bird", 3))
+    (one,), (other,) = images(model, request("a bird", 3)), images(again, request("a bird", 3))
     assert abs(one.astype(int) - other).max() <= 1
 
 
 def test_temperature_zero_leaves_nothing_to_chance() -> None:
     cold = BuiltinGenerator(size=64, temperature=0, structure_temperature=0, threads=1)
-    one, other = pictures(cold, request("a chair", 1), request("a chair", 2))
+    one, other = images(cold, request("a chair", 1), request("a chair", 2))
     assert (one == other).all()
 
 
 def test_sizes() -> None:
     for size in (65, 200):
-        (picture,) = pictures(BuiltinGenerator(size=size, threads=1), request("a dog"))
-        assert picture.shape == (size, size, 3)
+        (image,) = images(BuiltinGenerator(size=size, threads=1), request("a dog"))
+        assert image.shape == (size, size, 3)
 
 
 # These hold by a wide margin for the model that is shipped; one that fails them should not be.
@@ -78,8 +78,8 @@ def test_sizes() -> None:
     [("3 dogs", "dog", 3), ("a photo of 2 chairs", "chair", 2), ("an umbrella", "umbrella", 1)],
 )
 def test_it_writes_as_many_objects_as_asked(model: BuiltinGenerator, text: str, label: str, count: int) -> None:
-    told = Counter(tuple(sorted(o.label for o in d.objects)) for d in described(model, text, range(8)))
-    assert told[(label,) * count] >= 6, told
+    result = Counter(tuple(sorted(o.label for o in d.objects)) for d in described(model, text, range(8)))
+    assert result[(label,) * count] >= 6, result
 
 
 @pytest.mark.parametrize("relation", ["left to", "right to", "above", "below"])
@@ -101,7 +101,7 @@ def test_unknown_words_are_named_in_the_note(model: BuiltinGenerator) -> None:
     assert empty.state == "ok"
 
 
-def test_the_name_holds_what_changes_pictures(model: BuiltinGenerator) -> None:
+def test_the_name_holds_what_changes_images(model: BuiltinGenerator) -> None:
     assert model.name.startswith("builtin:paintskills-generator@")
     assert model.name.endswith("?size=64")
     warm = BuiltinGenerator(temperature=0.7, top_p=0.5)
@@ -154,8 +154,8 @@ def test_the_model_is_small() -> None:
 def drawn(logits: np.ndarray, temperature: float, top_p: float) -> np.ndarray:
     """Shares of each number over evenly spread chances."""
     chances = (np.arange(2000) + 0.5) / 2000
-    found = [_draw(logits, chance, temperature, top_p) for chance in chances]
-    return np.bincount(found, minlength=len(logits)) / len(found)
+    results = [_draw(logits, chance, temperature, top_p) for chance in chances]
+    return np.bincount(results, minlength=len(logits)) / len(results)
 
 
 def test_numbers_are_drawn_by_their_probability() -> None:

@@ -119,7 +119,7 @@ def program(tmp_path):
 
 
 def check(requests, results, *, but=()) -> None:
-    """Every picture is there, in order, and the right one; but for the numbers in ``but``, which failed."""
+    """Every image is there, in order, and the right one; but for the numbers in ``but``, which failed."""
     assert [r.image_id for r in results] == [r.image_id for r in requests]
     for number, (request, result) in enumerate(zip(requests, results, strict=True)):
         if number in but:
@@ -136,7 +136,7 @@ def lives(tmp_path) -> int:
 # --------------------------------------------------------------------------------------------------------------------
 # Programs that behave
 # --------------------------------------------------------------------------------------------------------------------
-def test_pictures_come_in_order_and_nothing_is_left(program, tmp_path):
+def test_images_come_in_order_and_nothing_is_left(program, tmp_path):
     generator = program(
         """
 say(name="painter", version="2", steps=30)
@@ -155,10 +155,10 @@ log("end of input")
     assert end == "end of input"
     assert not os.listdir(generator.out)
     for request, row in zip(requests, rows, strict=True):
-        told, version, out = json.loads(row)
-        path = Path(told.pop("path"))
+        result, version, out = json.loads(row)
+        path = Path(result.pop("path"))
         assert (path.parent, path.suffix, version) == (Path(out), ".png", "1")
-        assert told == {
+        assert result == {
             "image_id": request.image_id,
             "prompt_id": request.prompt.prompt_id,
             "prompt": request.prompt.text,
@@ -258,8 +258,8 @@ say(image_id=first["image_id"])
     check(requests, list(generator.generate(requests)))
 
 
-def test_a_slow_first_picture_holds_the_others_up(program, tmp_path):
-    # Else all pictures of a run might lie in the temporary directory at once. 4 * ahead = 8, the first included.
+def test_a_slow_first_image_holds_the_others_up(program, tmp_path):
+    # Else all images of a run might lie in the temporary directory at once. 4 * ahead = 8, the first included.
     generator = program(
         """
 import select
@@ -285,7 +285,7 @@ for r in rest:
     assert int((tmp_path / "log").read_text()) == 8
 
 
-def test_a_program_of_one_picture_is_started_for_each(program, tmp_path):
+def test_a_program_of_one_image_is_started_for_each(program, tmp_path):
     generator = program('r = next(requests()); paint(r); say(image_id=r["image_id"])', ahead=1, restarts=0)
     check(numbered(4), list(generator.generate(numbered(4))))
     assert lives(tmp_path) == 4
@@ -381,7 +381,7 @@ sys.stdout.buffer.write(b"\\xff\\xfe latin\\n")
     assert err.count("program.py prints to standard output, where answers belong") == 1
 
 
-def test_a_broken_answer_fails_its_picture(program):
+def test_a_broken_answer_fails_its_image(program):
     generator = program(
         """
 for r in requests():
@@ -400,7 +400,7 @@ for r in requests():
 
 
 def test_a_broken_answer_of_nobody_knows_whom(program, capsys):
-    # Half an id: said aloud; when the program has ended the picture is asked for again.
+    # Half an id: said aloud; when the program has ended the image is asked for again.
     generator = program(
         """
 for r in requests():
@@ -451,19 +451,19 @@ def test_silence_is_explained(program, capsys, monkeypatch):
     monkeypatch.setattr(command, "SILENCE_S", 0.3)
     generator = program("hands = [next(requests()) for _ in range(3)]", ahead=2)
     threading.Timer(1.0, generator.close).start()
-    with pytest.raises(VerismError, match="was closed while pictures were waited for"):
+    with pytest.raises(VerismError, match="was closed while images were waited for"):
         list(generator.generate(numbered(3)))
-    said = capsys.readouterr().err
-    assert said.count("no answer from program.py in 0 s.") == 1
-    assert "starting it again" not in said
-    assert "flush its standard output" in said
-    assert "more than ahead=2 requests" in said
+    answer = capsys.readouterr().err
+    assert answer.count("no answer from program.py in 0 s.") == 1
+    assert "starting it again" not in answer
+    assert "flush its standard output" in answer
+    assert "more than ahead=2 requests" in answer
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Files
 # --------------------------------------------------------------------------------------------------------------------
-def test_files_that_are_no_pictures_fail(program, tmp_path):
+def test_files_that_are_no_images_fail(program, tmp_path):
     generator = program(
         """
 answers = {
@@ -483,7 +483,7 @@ for r in requests():
     assert [r.state for r in results] == ["failed"] * len(texts)
     notes = dict(zip(texts, (r.note for r in results), strict=True))
     assert notes["missing"].startswith("no such file: 000001.png (")
-    assert "not a picture file" in notes["text"]
+    assert "not an image file" in notes["text"]
     assert notes["empty"] == "empty file (0 bytes)"
     assert notes["folder"] == f"{tmp_path}: not a file"
     assert notes["pipe"] == f"{tmp_path / 'pipe'}: not a file"
@@ -491,7 +491,7 @@ for r in requests():
     assert "cannot be opened" in notes["long"]
 
 
-def test_a_flat_picture_is_left_to_the_run(program):
+def test_a_flat_image_is_left_to_the_run(program):
     # The run files it as blank, as it does for every other model.
     generator = program(
         """
@@ -507,7 +507,7 @@ for r in requests():
     assert result.pixels.shape == (2, 2, 3)
 
 
-def test_paths_count_from_the_directory_of_pictures(program, tmp_path):
+def test_paths_count_from_the_directory_of_images(program, tmp_path):
     # Relative ones; ones elsewhere are read and left alone, also behind a link.
     generator = program(
         """
@@ -534,12 +534,12 @@ for r in requests():
 """
 
 
-def test_one_file_for_all_pictures_is_refused(program):
+def test_one_file_for_all_images_is_refused(program):
     with pytest.raises(VerismError, match=r"one file, .*out.ppm, for 'p_0#0' and for 'p_1#0'.* add \?ahead=1"):
         list(program(ONE_FILE).generate(numbered(3)))
 
 
-def test_one_file_for_all_pictures_one_at_a_time(program):
+def test_one_file_for_all_images_one_at_a_time(program):
     check(numbered(6), list(program(ONE_FILE, ahead=1).generate(numbered(6))))
 
 
@@ -572,12 +572,12 @@ for n, r in enumerate(requests()):
     # Lives: 0-3 and death at 4; 4-7 and death at 8; 8-11. Each has answered, so no restart is in vain.
     check(numbered(12), list(generator.generate(numbered(12))))
     assert lives(tmp_path) == 3
-    painted = (tmp_path / "log").read_text().split()
-    assert len(painted) == 12 + 2  # only what it died over was begun twice
+    rendered = (tmp_path / "log").read_text().split()
+    assert len(rendered) == 12 + 2  # only what it died over was begun twice
 
 
 @pytest.mark.parametrize("position", [0, 1, 5, 11])
-def test_it_dies_over_one_picture(program, position):
+def test_it_dies_over_one_image(program, position):
     # In batches of four, so that the culprit is seldom the first in its hands: the others must not suffer.
     generator = program(
         f"""
@@ -598,15 +598,15 @@ for r in requests():
     results = list(generator.generate(numbered(12)))
     check(numbered(12), results, but={position})
     note = results[position].note
-    assert note.startswith("the program ended (killed by SIGSEGV) over this picture; last on its standard error: ")
+    assert note.startswith("the program ended (killed by SIGSEGV) over this image; last on its standard error: ")
     assert note.endswith("about to fall | segmentation")
-    # Ended over a batch, over the picture alone, and over it alone again; the very first is first in its hands already
+    # Ended over a batch, over the image alone, and over it alone again; the very first is first in its hands already
     # in the batch. After the last one there is nothing to start the program for.
     assert generator.starts == (3 if position in (0, 11) else 4)
-    assert generator.summary()[1] == "1 pictures were given up because program.py died or hung over them"
+    assert generator.summary()[1] == "1 images were given up because program.py died or hung over them"
 
 
-def test_it_dies_over_the_only_picture(program):
+def test_it_dies_over_the_only_image(program):
     (result,) = program("next(requests()); sys.exit(5)").generate(numbered(1))
     assert result.state == "failed"
     assert "exit status 5" in result.note
@@ -628,7 +628,7 @@ def test_it_never_answers(program, tmp_path, restarts):
 
 
 def test_it_breaks_for_good_half_way(program):
-    # From the third picture on every process dies. Those given up meanwhile are not reported as failed.
+    # From the third image on every process dies. Those given up meanwhile are not reported as failed.
     generator = program(
         """
 n = life()
@@ -641,12 +641,12 @@ for r in requests():
     )
     results = generator.generate(numbered(20))
     check(numbered(2), [next(results), next(results)])
-    with pytest.raises(VerismError, match="5 pictures in a row could not be had"):
+    with pytest.raises(VerismError, match="5 images in a row could not be had"):
         next(results)
 
 
 def test_restarts_count_only_in_a_row(program, tmp_path):
-    # Nothing in lives 1 and 3, two pictures in life 2. The third picture was first in two ends in a row.
+    # Nothing in lives 1 and 3, two images in life 2. The third image was first in two ends in a row.
     body = GOOD.replace(
         "paint(r)", "if life() in (1, 3) or (life() == 2 and r['seed'] == 1002): sys.exit(1)\n    paint(r)"
     )
@@ -670,7 +670,7 @@ while hands := [r for _, r in zip(range(3), rest)]:
 
 
 def test_it_ends_well_without_having_answered_all(program, tmp_path):
-    # As after a crash that was caught: exit status 0, and a picture forgotten.
+    # As after a crash that was caught: exit status 0, and an image forgotten.
     generator = program(
         GOOD.replace("    paint(r)", '    if r["prompt"] == "prompt 2" and life() == 1: continue\n    paint(r)')
     )
@@ -707,7 +707,7 @@ remember(child.pid)
 # --------------------------------------------------------------------------------------------------------------------
 # Programs that hang, and ends from outside
 # --------------------------------------------------------------------------------------------------------------------
-def test_it_hangs_over_one_picture(program, tmp_path, monkeypatch):
+def test_it_hangs_over_one_image(program, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "TERMINATE_S", 0.3)
     generator = program(
         """
@@ -725,15 +725,15 @@ for r in requests():
     )
     results = list(generator.generate(numbered(5)))
     check(numbered(5), results, but={1})
-    assert results[1].note.startswith("the program gave no answer in 1 s and was killed over this picture")
+    assert results[1].note.startswith("the program gave no answer in 1 s and was killed over this image")
     # Once with others in its hands, once alone: only then is it known.
     assert (tmp_path / "log").read_text().split() == ["hangs"] * 2
 
 
-def test_it_hangs_over_the_only_picture(program):
+def test_it_hangs_over_the_only_image(program):
     generator = program("time.sleep(60)", timeout=0.4)
     (result,) = generator.generate(numbered(1))
-    assert result.note.startswith("the program gave no answer in 0.4 s and was killed over this picture")
+    assert result.note.startswith("the program gave no answer in 0.4 s and was killed over this image")
     assert generator.starts == 1
 
 
@@ -890,7 +890,7 @@ def test_it_starts_where_it_is_told(script, tmp_path):
     assert generator.name.startswith("command:./paint {out}?cwd=models@")
     (result,) = generator.generate(numbered(1))
     assert result.note.endswith(
-        f"exit status 7) over this picture; last on its standard error: {tmp_path}/models | {generator.out}"
+        f"exit status 7) over this image; last on its standard error: {tmp_path}/models | {generator.out}"
     )
     generator.close()
 
@@ -899,7 +899,7 @@ def test_a_huge_file_is_hashed_by_size_and_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "WHOLE_FILE", 3 << 20)
     path = tmp_path / "weights"
     hashes = set()
-    for size, place in [
+    for size, position in [
         (4 << 20, None),
         ((4 << 20) + 1, None),
         (4 << 20, 0),
@@ -907,8 +907,8 @@ def test_a_huge_file_is_hashed_by_size_and_ends(tmp_path, monkeypatch):
         (4 << 20, 2 << 20),
     ]:
         data = bytearray(size)
-        if place is not None:
-            data[place] = 1
+        if position is not None:
+            data[position] = 1
         path.write_bytes(data)
         hashes.add(command._content_of(path))
     assert len(hashes) == 4  # not seen: a change in the middle
@@ -969,7 +969,7 @@ def test_a_program_is_evaluated(program, tmp_path):
     images = run.read("images")
     assert sorted(images["state"].to_list()) == ["failed"] + ["ok"] * 14
     (note,) = images.filter(images["state"] == "failed")["note"].to_list()
-    assert note.startswith("the program ended (exit status 4) over this picture")
+    assert note.startswith("the program ended (exit status 4) over this image")
     for row in images.filter(images["state"] == "ok").iter_rows(named=True):
         text = next(p.text for p in run.prompts() if p.prompt_id == row["prompt_id"])
         np.testing.assert_array_equal(np.asarray(PilImage.open(run.resolve(row["path"]))), pixels_of(text, row["seed"]))

@@ -85,7 +85,7 @@ def vae(latent_channels: int = 4, **changes: Any) -> Any:
 
 
 def stable_diffusion(*, checker: bool = False, prudish: bool = False) -> Any:
-    """``prudish``: the safety checker takes every picture for unsafe."""
+    """``prudish``: the safety checker takes every image for unsafe."""
     from diffusers.pipelines.stable_diffusion import StableDiffusionSafetyChecker
     from transformers import CLIPConfig, CLIPImageProcessorPil
 
@@ -94,7 +94,7 @@ def stable_diffusion(*, checker: bool = False, prudish: bool = False) -> Any:
         tower = {"hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 1, "num_attention_heads": 4}
         eye = {**tower, "image_size": 30, "patch_size": 10, "projection_dim": 32}
         safety = StableDiffusionSafetyChecker(CLIPConfig(vision_config=eye, text_config=tower, projection_dim=32))
-        # A picture is unsafe if its cosine with a concept exceeds the concept's weight.
+        # An image is unsafe if its cosine with a concept exceeds the concept's weight.
         safety.concept_embeds_weights.data.fill_(-2.0 if prudish else 2.0)
         safety.special_care_embeds_weights.data.fill_(2.0)
         extractor = CLIPImageProcessorPil(size={"shortest_edge": 30}, crop_size={"height": 30, "width": 30})
@@ -258,7 +258,7 @@ def requests(*texts: str, seed: int = 100) -> list[Request]:
     ]
 
 
-def pictures(generator: DiffusersGenerator, asked: Sequence[Request] | None = None) -> list[np.ndarray]:
+def images(generator: DiffusersGenerator, asked: Sequence[Request] | None = None) -> list[np.ndarray]:
     asked = requests() if asked is None else asked
     results = list(generator.generate(asked))
     assert [r.image_id for r in results] == [r.image_id for r in asked]
@@ -281,7 +281,7 @@ def sd(folder, **options: Any) -> DiffusersGenerator:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A picture depends on its request alone
+# An image depends on its request alone
 # --------------------------------------------------------------------------------------------------------------------
 # Largest difference of 8-bit levels that rounding made between batches of 1, 3 and 4, on the processor in float32.
 # UnCLIP's random weights amplify it through three stages; in float64 it is 0 (next test).
@@ -289,16 +289,16 @@ TOLERANCE = {"unclip": 8}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_batches_do_not_change_a_picture(folder, family):
+def test_batches_do_not_change_an_image(folder, family):
     made = {
-        size: pictures(generator_of(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
+        size: images(generator_of(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
         for size in (1, 3, 4)
     }
     assert made[1][0].shape == (32, 32, 3)
     assert made[1][0].dtype == np.uint8
     assert largest_difference(made[1], made[3]) <= TOLERANCE.get(family, 1)
     assert largest_difference(made[1], made[4]) <= TOLERANCE.get(family, 1)
-    # Of other prompts and seeds the pictures are other ones, by far.
+    # Of other prompts and seeds the images are other ones, by far.
     assert min(largest_difference(made[1][:1], [other]) for other in made[1][1:]) > 50
 
 
@@ -307,18 +307,18 @@ def test_what_batches_change_is_rounding(folder):
     for size in (1, 4):
         generator = generator_of(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
         generator._dtype = torch.float64
-        made.append(pictures(generator))
+        made.append(images(generator))
     assert largest_difference(*made) == 0
 
 
 @pytest.mark.parametrize("scheduler", ["ddpm", "euler_a", "dpm++_sde", "lcm"])
-def test_noise_added_on_the_way_is_the_pictures_own(folder, scheduler):
-    made = [pictures(sd(folder, steps=4, scheduler=scheduler, batch_size=size)) for size in (1, 3)]
+def test_noise_added_on_the_way_is_the_images_own(folder, scheduler):
+    made = [images(sd(folder, steps=4, scheduler=scheduler, batch_size=size)) for size in (1, 3)]
     assert largest_difference(*made) <= 1
 
 
 def first_noise(generator: DiffusersGenerator, component: str, argument: str, asked: Sequence[Request]) -> Any:
-    """What the denoiser saw first, for each picture."""
+    """What the denoiser saw first, for each image."""
     generator._load()
     seen: list[Any] = []
     calls = []
@@ -359,11 +359,11 @@ def test_sixteen_bits_round_the_noise_of_thirty_two(folder):
     assert float((half.float() - full).abs().max()) < 0.02
 
 
-def test_the_picture_is_the_one_the_bare_pipeline_makes(folder):
+def test_the_image_is_the_one_the_bare_pipeline_makes(folder):
     with overheard():
         bare = diffusers.DiffusionPipeline.from_pretrained(folder("sd"))
     bare.set_progress_bar_config(disable=True)
-    for request, ours in zip(requests(), pictures(sd(folder, batch_size=1, negative="ugly", guidance=4.0))):
+    for request, ours in zip(requests(), images(sd(folder, batch_size=1, negative="ugly", guidance=4.0))):
         random = torch.Generator().manual_seed(request.seed)
         answer = bare(
             request.prompt.text,
@@ -384,22 +384,22 @@ class Careless(diffusers.DDIMScheduler):
         return (answer[0] + 0.3 * torch.randn_like(answer[0]), *answer[1:])
 
 
-def test_noise_nobody_controls_is_noticed_and_made_the_pictures_own(folder):
+def test_noise_nobody_controls_is_noticed_and_made_the_images_own(folder):
     made = []
     for size in (1, 4):
         generator = sd(folder, batch_size=size, scheduler="ddim")
         generator._load()
         generator._pipeline.scheduler = Careless.from_config(generator._pipeline.scheduler.config)
         before = torch.random.get_rng_state()
-        made.append(pictures(generator))
+        made.append(images(generator))
         assert torch.equal(torch.random.get_rng_state(), before)  # the caller's own random numbers are left alone
     assert np.array_equal(made[0], made[1])
     assert generator.batch_size == 1
     assert generator.describe()["batch_size_lowered"] == [
-        "4 to 1: the pipeline or its scheduler draws noise that no generator of a picture controls"
+        "4 to 1: the pipeline or its scheduler draws noise that no generator of an image controls"
     ]
-    # Seeded per picture, not the same for all: other seeds, other noise.
-    assert not np.array_equal(made[0][0], pictures(generator, requests("a dog", seed=7))[0])
+    # Seeded per image, not the same for all: other seeds, other noise.
+    assert not np.array_equal(made[0][0], images(generator, requests("a dog", seed=7))[0])
 
 
 class Idle(diffusers.DDIMScheduler):
@@ -412,15 +412,15 @@ class Idle(diffusers.DDIMScheduler):
 
 def test_global_noise_that_shows_nowhere_costs_one_batch(folder):
     generator = sd(folder, batch_size=4, scheduler="ddim")
-    expected = pictures(generator)
+    expected = images(generator)
     generator._pipeline.scheduler = Idle.from_config(generator._pipeline.scheduler.config)
     pipeline = stubborn(generator, lambda _: None)
-    assert largest_difference(pictures(generator), expected) == 0
+    assert largest_difference(images(generator), expected) == 0
     assert generator.batch_size == 4
     assert pipeline.tried == [4, 4, 1]  # the first batch twice, with other global seeds
 
 
-def test_pictures_are_made_when_they_are_asked_for(folder):
+def test_images_are_made_when_they_are_asked_for(folder):
     generator = sd(folder, batch_size=2)
     results = generator.generate(requests())
     next(results)
@@ -433,7 +433,7 @@ def test_pictures_are_made_when_they_are_asked_for(folder):
 def test_nothing_is_printed_and_logging_is_put_back(folder, capfd):
     logger = logging.getLogger("diffusers")
     before = (logger.handlers, logger.level, logger.propagate)
-    pictures(sd(folder, safety="off"))
+    images(sd(folder, safety="off"))
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
     assert (logger.handlers, logger.level, logger.propagate) == before
@@ -444,7 +444,7 @@ def test_nothing_is_printed_and_logging_is_put_back(folder, capfd):
 # --------------------------------------------------------------------------------------------------------------------
 # Options
 # --------------------------------------------------------------------------------------------------------------------
-def test_the_name_tells_what_changes_pictures_and_nothing_else(folder):
+def test_the_name_tells_what_changes_images_and_nothing_else(folder):
     name = sd(folder).name
     digest = name.partition("@")[2][:12]
     assert name == (
@@ -543,14 +543,14 @@ def test_options_a_pipeline_does_not_take_are_refused(folder, family, options, m
 
 
 @pytest.mark.parametrize("short", SCHEDULERS)
-def test_short_names_of_schedulers_make_pictures(folder, short):
+def test_short_names_of_schedulers_make_images(folder, short):
     generator = sd(folder, scheduler=short, steps=3)
     # "+" is a space in the options of a command line.
     assert sd(folder, scheduler=short.replace("+", " "), steps=3).name == generator.name
-    pictures(generator, requests("a dog", "a cat"))
-    own = generator._pipeline.scheduler
-    assert type(own).__name__ == SCHEDULERS[short][0]
-    assert own.config.beta_end == 0.012  # the model's own
+    images(generator, requests("a dog", "a cat"))
+    subset = generator._pipeline.scheduler
+    assert type(subset).__name__ == SCHEDULERS[short][0]
+    assert subset.config.beta_end == 0.012  # the model's own
     assert generator.describe()["schedulers"]["scheduler"]["beta_end"] == 0.012
 
 
@@ -576,7 +576,7 @@ def test_sixteen_bits_by_themselves_only_where_they_fit(monkeypatch):
 
 def test_the_model_is_loaded_in_the_numbers_asked_for(folder, monkeypatch):
     generator = sd(folder, dtype="bfloat16")
-    pictures(generator)
+    images(generator)
     assert generator._pipeline.unet.dtype == generator._pipeline.text_encoder.dtype == torch.bfloat16
     for version, word in (
         ("0.35.2", "torch_dtype"),
@@ -589,17 +589,17 @@ def test_the_model_is_loaded_in_the_numbers_asked_for(folder, monkeypatch):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Pictures that do not come
+# Images that do not come
 # --------------------------------------------------------------------------------------------------------------------
-def test_a_picture_the_safety_checker_withholds_is_refused(folder):
+def test_an_image_the_safety_checker_withholds_is_refused(folder):
     generator = generator_of(str(folder("prudish")), steps=2, **SIZE)
     results = list(generator.generate(requests()))
     assert [(r.state, r.pixels) for r in results] == [("refused", None)] * 5
-    assert "safety checker took the picture for unsafe" in results[0].note
+    assert "safety checker took the image for unsafe" in results[0].note
     assert generator.name.endswith("safety=on")
 
 
-def test_only_the_pictures_it_flags_are_refused(folder):
+def test_only_the_images_it_flags_are_refused(folder):
     generator = generator_of(str(folder("checked")), steps=2, **SIZE)
     assert {r.state for r in generator.generate(requests())} == {"ok"}
     checker = generator._pipeline.safety_checker
@@ -613,9 +613,9 @@ def test_only_the_pictures_it_flags_are_refused(folder):
     assert [r.state for r in generator.generate(requests()[:4])] == ["ok", "refused", "ok", "ok"]
 
 
-def test_without_the_checker_the_picture_is_there(folder):
+def test_without_the_checker_the_image_is_there(folder):
     generator = generator_of(str(folder("prudish")), steps=2, safety="off", **SIZE)
-    pictures(generator)
+    images(generator)
     assert generator._pipeline.safety_checker is None
     assert generator.name.endswith("safety=off")
     assert generator.describe()["safety_checker"] == "off"
@@ -652,29 +652,29 @@ MEMORY = [
 
 @pytest.mark.parametrize("failure", MEMORY, ids=lambda f: str(f)[:12])
 def test_out_of_memory_halves_the_batch_for_good(folder, failure):
-    expected = pictures(sd(folder, batch_size=2))
+    expected = images(sd(folder, batch_size=2))
     generator = sd(folder, batch_size=8)
     name = generator.name
     pipeline = stubborn(generator, lambda prompts: failure if len(prompts) > 2 else None)
-    made = pictures(generator)
+    made = images(generator)
     assert pipeline.tried == [5, 2, 2, 1]  # five were asked for; 5 // 2 fit
     assert largest_difference(made, expected) <= 1
     assert generator.batch_size == 2
     assert generator.name == name
     pipeline.tried.clear()
-    pictures(generator)
+    images(generator)
     assert pipeline.tried == [2, 2, 1]
     (line,) = generator.describe()["batch_size_lowered"]
     assert line.startswith("8 to 2: ")
-    assert any(line in told for told in generator.summary())
+    assert any(line in result for result in generator.summary())
 
 
-def test_out_of_memory_for_one_picture_is_its_failure(folder):
+def test_out_of_memory_for_one_image_is_its_failure(folder):
     generator = sd(folder, batch_size=4)
     pipeline = stubborn(generator, lambda prompts: MEMORY[0] if "cat" in prompts else None)
     results = list(generator.generate(requests()))
     assert [r.state for r in results] == ["ok", "ok", "failed", "ok", "ok"]
-    assert "out of memory, even for a single picture" in results[2].note
+    assert "out of memory, even for a single image" in results[2].note
     assert "Tried to allocate 20.00 GiB" in results[2].note
     assert pipeline.tried == [4, 2, 2, 1, 1, 1]
 
@@ -691,7 +691,7 @@ def test_a_prompt_the_pipeline_fails_at_does_not_cost_its_neighbours(folder):
 
 def test_settings_that_never_work_stop_the_run(folder):
     generator = sd(folder, width=33)
-    with pytest.raises(UsageError, match=r"makes no picture with these settings .*divisible by 8"):
+    with pytest.raises(UsageError, match=r"makes no image with these settings .*divisible by 8"):
         list(generator.generate(requests()))
     generator = sd(folder)
     stubborn(generator, lambda _: RuntimeError("device-side assert"))
@@ -706,7 +706,7 @@ def test_a_pipeline_that_makes_something_else_stops_the_run(folder):
         list(generator.generate(requests()))
 
 
-def test_a_picture_of_no_numbers_is_a_failure_with_advice(folder):
+def test_an_image_of_no_numbers_is_a_failure_with_advice(folder):
     generator = sd(folder, batch_size=3)
     generator._load()
     decoder = generator._pipeline.vae
@@ -736,13 +736,13 @@ def notes(generator: DiffusersGenerator, *texts: str) -> list[str]:
 
 def test_what_the_tokenizer_cuts_off_is_noted(folder):
     # 75 letters and two special tokens are 77; 90 letters are 92, of which 15 are cut.
-    whole, long = "a" * 75, "a" * 75 + "b" * 15
-    assert notes(sd(folder), whole, long) == [
+    full, long = "a" * 75, "a" * 75 + "b" * 15
+    assert notes(sd(folder), full, long) == [
         "",
         "prompt not read to its end: tokenizer cut the last 15 of 92 tokens (limit 77)",
     ]
-    # And so it is: what stands behind does not change the picture.
-    (first,), (second,) = (pictures(sd(folder), requests("a" * 75 + end)) for end in ("b" * 15, "c" * 40))
+    # And so it is: what stands behind does not change the image.
+    (first,), (second,) = (images(sd(folder), requests("a" * 75 + end)) for end in ("b" * 15, "c" * 40))
     assert np.array_equal(first, second)
 
 
@@ -825,10 +825,10 @@ def hub_cache(folder, tmp_path, monkeypatch) -> Path:
 def test_a_model_of_the_hub_is_named_by_its_commit(folder, options):
     generator = generator_of("someone/tiny", steps=2, **SIZE, **options)
     assert generator.name.startswith(f"diffusers:someone/tiny@{COMMIT[:12]} num_inference_steps=2 ")
-    told = generator.describe()
-    assert (told["from"], told["commit"], told["licence"]) == ("hub", COMMIT, "openrail++")
-    assert told["asked_revision"] == options.get("revision")
-    assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
+    result = generator.describe()
+    assert (result["from"], result["commit"], result["licence"]) == ("hub", COMMIT, "openrail++")
+    assert result["asked_revision"] == options.get("revision")
+    assert largest_difference(images(generator), images(sd(folder))) == 0
 
 
 @pytest.mark.usefixtures("hub_cache")
@@ -889,7 +889,7 @@ def test_a_variant_in_a_folder(folder, tmp_path):
         generator_of(str(tmp_path / "half"), variant="bf16")
     generator = generator_of(str(tmp_path / "half"), variant="fp16", steps=2, **SIZE)
     assert "variant=fp16" in generator.name
-    assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
+    assert largest_difference(images(generator), images(sd(folder))) == 0
 
 
 def test_a_folder_is_named_by_its_content(folder, tmp_path):
@@ -917,7 +917,7 @@ def test_a_folder_is_named_by_its_content(folder, tmp_path):
         ({"_class_name": ["pipeline", "Mine"]}, "brings a pipeline of its own"),
         ({"_class_name": "NoSuchPipeline"}, "is a NoSuchPipeline, which diffusers .* does not have"),
         ({"_class_name": "AutoencoderKL"}, "takes no prompt"),
-        ({"_class_name": "StableVideoDiffusionPipeline"}, "which needs image; expected a pipeline that makes pictures"),
+        ({"_class_name": "StableVideoDiffusionPipeline"}, "which needs image; expected a pipeline that makes images"),
         ({"_class_name": "DDPMPipeline"}, "which takes no prompt"),
         ({"_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", "NoScheduler"]}, "has a NoScheduler"),
         (
@@ -952,7 +952,7 @@ def test_parts_saved_for_a_sibling_task_serve(folder, tmp_path):
     path.write_text(path.read_text().replace('"StableDiffusionPipeline"', '"StableDiffusionImg2ImgPipeline"'))
     generator = generator_of(str(tmp_path / "sd"), steps=2, **SIZE)
     assert generator.describe()["pipeline"] == "StableDiffusionPipeline"
-    assert largest_difference(pictures(generator), pictures(sd(folder))) == 0
+    assert largest_difference(images(generator), images(sd(folder))) == 0
 
 
 def test_unclip_as_save_pretrained_writes_it(folder, tmp_path):
@@ -962,7 +962,7 @@ def test_unclip_as_save_pretrained_writes_it(folder, tmp_path):
     assert index["text_proj"][0] == "unclip"
     path.write_text(json.dumps(index | {"text_proj": ["diffusers", "UnCLIPTextProjModel"]}))
     options: dict[str, Any] = {"steps": 2, **FEW}
-    made = [pictures(generator_of(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
+    made = [images(generator_of(str(p), **options)) for p in (tmp_path / "unclip", folder("unclip"))]
     assert largest_difference(*made) == 0
 
 
@@ -1016,18 +1016,18 @@ def lora(folder, tmp_path_factory) -> Path:
     return target
 
 
-def test_lora_weights_change_the_picture_by_their_scale(folder, lora):
-    plain = pictures(sd(folder))
+def test_lora_weights_change_the_image_by_their_scale(folder, lora):
+    plain = images(sd(folder))
     full, none, half = (sd(folder, lora=lora, lora_scale=scale) for scale in (1.0, 0.0, 0.5))
-    made = pictures(full)
+    made = images(full)
     assert largest_difference(made, plain) > 2
-    assert largest_difference(pictures(none), plain) == 0
-    assert largest_difference(pictures(half), plain) > 0
-    assert largest_difference(pictures(half), made) > 0
+    assert largest_difference(images(none), plain) == 0
+    assert largest_difference(images(half), plain) > 0
+    assert largest_difference(images(half), made) > 0
     assert "lora=style.safetensors@" in full.name
     assert half.name.replace("*0.5", "*1") == full.name
     assert full.describe()["lora"]["scale"] == 1.0
-    assert largest_difference(pictures(sd(folder, lora=lora.parent)), made) == 0  # a folder serves as well
+    assert largest_difference(images(sd(folder, lora=lora.parent)), made) == 0  # a folder serves as well
 
 
 def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
@@ -1047,18 +1047,18 @@ def test_lora_weights_that_do_not_fit(folder, lora, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_descriptions_are_json(folder, family):
     generator = generator_of(str(folder(family)), **FAMILIES[family])
-    told = json.loads(json.dumps(generator.describe(), allow_nan=False))
-    assert len(told["content_sha256"]) == 64
-    assert told["content_sha256"].startswith(generator.name.partition("@")[2][:12])
-    assert told["versions"]["diffusers"] == diffusers.__version__
-    assert told["schedulers"]
+    result = json.loads(json.dumps(generator.describe(), allow_nan=False))
+    assert len(result["content_sha256"]) == 64
+    assert result["content_sha256"].startswith(generator.name.partition("@")[2][:12])
+    assert result["versions"]["diffusers"] == diffusers.__version__
+    assert result["schedulers"]
     assert generator.summary() == []
 
 
 def test_estimates_load_nothing(folder):
     generator = sd(folder, steps=7, batch_size=4)
     assert generator.estimate(requests()) == [
-        "5 pictures from sd (StableDiffusionPipeline, float32 on cpu)",
+        "5 images from sd (StableDiffusionPipeline, float32 on cpu)",
         "2 batches of up to 4, 7 steps each; no fee",
     ]
     assert generator._pipeline is None
@@ -1066,12 +1066,12 @@ def test_estimates_load_nothing(folder):
 
 def test_the_summary_counts_and_closing_lets_go(folder):
     generator = sd(folder)
-    pictures(generator)
-    assert generator.summary()[0].startswith("5 pictures in 2 batches on cpu, ")
+    images(generator)
+    assert generator.summary()[0].startswith("5 images in 2 batches on cpu, ")
     generator.close()
     assert generator._pipeline is None
     generator.close()
-    assert len(pictures(generator)) == 5  # loaded again when asked again
+    assert len(images(generator)) == 5  # loaded again when asked again
 
 
 def test_results_are_of_the_shape_the_contract_asks(folder):

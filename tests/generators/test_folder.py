@@ -1,4 +1,4 @@
-"""Pictures that exist already: matched by name or manifest, and nothing guessed."""
+"""Images that exist already: matched by name or manifest, and nothing guessed."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from verism.errors import UsageError
-from verism.generators.folder import FolderGenerator, match_pictures
+from verism.generators.folder import FolderGenerator, match_images
 from verism.pipeline.local import make_requests
 from verism.records import Prompt
 
@@ -44,7 +44,7 @@ def test_a_folder_is_matched_by_name(put):
         "object_val_00001.txt",
         "readme.md",
     )
-    matching = match_pictures(folder, [A, B, C])
+    matching = match_images(folder, [A, B, C])
     assert names(matching) == {
         (A.prompt_id, 0): "image_object_val_00001.png",
         (B.prompt_id, 0): "object_val_00002.JPG",
@@ -60,24 +60,24 @@ def test_a_folder_is_matched_by_name(put):
 
 
 def test_the_first_of_several_may_carry_its_number(put):
-    assert names(match_pictures(put("spatial_val_00003_0.png"), [C])) == {(C.prompt_id, 0): "spatial_val_00003_0.png"}
+    assert names(match_images(put("spatial_val_00003_0.png"), [C])) == {(C.prompt_id, 0): "spatial_val_00003_0.png"}
 
 
 def test_the_published_layout_is_searched(put):
     root = put("object/images/image_object_val_00001.png", "spatial/val_images/image_spatial_val_00003.png")
-    assert set(match_pictures(root, [A, C]).files) == {(A.prompt_id, 0), (C.prompt_id, 0)}
-    assert set(match_pictures(root / "object" / "images", [A, C]).files) == {(A.prompt_id, 0)}
+    assert set(match_images(root, [A, C]).files) == {(A.prompt_id, 0), (C.prompt_id, 0)}
+    assert set(match_images(root / "object" / "images", [A, C]).files) == {(A.prompt_id, 0)}
 
 
 @pytest.mark.parametrize("second", ["object_val_00001.jpg", "object_val_00001.png", "image_object_val_00001_0.png"])
-def test_two_files_for_one_picture_are_refused(put, second):
+def test_two_files_for_one_image_are_refused(put, second):
     with pytest.raises(UsageError, match=r"both .* and .* are image 0 of prompt 'object_val_00001'"):
-        match_pictures(put("image_object_val_00001.png", second), [A])
+        match_images(put("image_object_val_00001.png", second), [A])
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="no such folder or manifest"):
-        match_pictures(tmp_path / "nowhere", [A])
+        match_images(tmp_path / "nowhere", [A])
 
 
 # ------------------------------------------------------------------------------------------------------------ manifests
@@ -89,27 +89,27 @@ def test_a_csv_by_id_counts_from_its_own_folder(put, tmp_path):
         f"\ufeffprompt_id,path\nobject_val_00001,pics/x.png\nobject_val_00002,{folder}/y.png\nunknown,z.png\n",
         encoding="utf-8",
     )
-    matching = match_pictures(manifest, [A, B])
+    matching = match_images(manifest, [A, B])
     assert matching.files == {(A.prompt_id, 0): tmp_path / "pics/x.png", (B.prompt_id, 0): tmp_path / "y.png"}
     assert [p.name for p in matching.ignored] == ["z.png"]
 
 
-def test_rows_of_one_prompt_are_its_pictures_in_order(tmp_path):
+def test_rows_of_one_prompt_are_its_images_in_order(tmp_path):
     manifest = tmp_path / "list.csv"
     manifest.write_text("prompt_id,path\n" + "".join(f"{C.prompt_id},{k}.png\n" for k in "abcd"))
-    matching = match_pictures(manifest, [C])
+    matching = match_images(manifest, [C])
     assert names(matching) == {(C.prompt_id, 0): "a.png", (C.prompt_id, 1): "b.png", (C.prompt_id, 2): "c.png"}
     assert [p.name for p in matching.ignored] == ["d.png"]
     manifest.write_text(f"prompt_id,path,index\n{C.prompt_id},two.png,2\n{C.prompt_id},zero.png,0\n")
-    assert names(match_pictures(manifest, [C])) == {(C.prompt_id, 0): "zero.png", (C.prompt_id, 2): "two.png"}
+    assert names(match_images(manifest, [C])) == {(C.prompt_id, 0): "zero.png", (C.prompt_id, 2): "two.png"}
 
 
-def test_pictures_of_one_text_are_dealt_out_in_order(tmp_path):
+def test_images_of_one_text_are_dealt_out_in_order(tmp_path):
     twins = [prompt("p1", "a dog"), prompt("p2", "a dog", n_images=2), prompt("p3", "a cat")]
     manifest = tmp_path / "list.jsonl"
     rows = [("a dog", "1"), ("a cat", "c"), (" a dog ", "2"), ("a dog", "3"), ("a dog", "4"), ("a bird", "b")]
     manifest.write_text("\n".join(json.dumps({"prompt": t, "path": f"{k}.png"}) for t, k in rows) + "\n\n")
-    matching = match_pictures(manifest, twins)
+    matching = match_images(manifest, twins)
     assert names(matching) == {("p1", 0): "1.png", ("p2", 0): "2.png", ("p2", 1): "3.png", ("p3", 0): "c.png"}
     assert sorted(p.name for p in matching.ignored) == ["4.png", "b.png"]
 
@@ -123,7 +123,7 @@ def test_prompts_may_hold_any_character(tmp_path, text):
         json.dumps({"prompt": text, "path": "a.png"}, ensure_ascii=False) + "\n", encoding="utf-8"
     )
     for name in ("a.csv", "a.jsonl"):
-        assert names(match_pictures(tmp_path / name, [odd])) == {("odd", 0): "a.png"}
+        assert names(match_images(tmp_path / name, [odd])) == {("odd", 0): "a.png"}
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ def test_prompts_may_hold_any_character(tmp_path, text):
 def test_manifests_that_are_wrong_say_where(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError) as err:
-        match_pictures(tmp_path / name, [A, B])
+        match_images(tmp_path / name, [A, B])
     assert message in str(err.value)
 
 
 def test_a_manifest_that_is_no_text(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x01path")
     with pytest.raises(UsageError, match="cannot be read as UTF-8 text"):
-        match_pictures(tmp_path / "a.csv", [A])
+        match_images(tmp_path / "a.csv", [A])
 
 
 # ------------------------------------------------------------------------------------------------------------ generator
 def test_the_generator_answers_with_the_file_or_says_it_is_missing(put):
-    matching = match_pictures(put("object_val_00001.png"), [A, B])
+    matching = match_images(put("object_val_00001.png"), [A, B])
     generator = FolderGenerator(matching)
     first, second = generator.generate(make_requests([A, B], 0))
     assert (first.state, first.path, first.pixels) == ("ok", str(matching.files[A.prompt_id, 0]), None)
@@ -180,6 +180,6 @@ def test_the_generator_answers_with_the_file_or_says_it_is_missing(put):
     assert generator.name.startswith("images:/")
 
 
-def test_prompts_with_several_pictures_leave_the_missing_open(put):
-    matching = match_pictures(put("spatial_val_00003_2.png"), [C, replace(A, n_images=2)])
+def test_prompts_with_several_images_leave_the_missing_open(put):
+    matching = match_images(put("spatial_val_00003_2.png"), [C, replace(A, n_images=2)])
     assert len(matching.missing) == 4

@@ -25,14 +25,14 @@ def asked(*texts: str) -> list[Request]:
     ]
 
 
-def picture(prompt: str, seed: int) -> np.ndarray:
+def image(prompt: str, seed: int) -> np.ndarray:
     return np.random.default_rng([seed, len(prompt)]).integers(0, 256, (4, 6, 3), dtype=np.uint8)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # What it returns
 # --------------------------------------------------------------------------------------------------------------------
-RGB = picture("dog", 1)
+RGB = image("dog", 1)
 
 
 def through(made) -> tuple[np.ndarray | None, str]:
@@ -53,7 +53,7 @@ def through(made) -> tuple[np.ndarray | None, str]:
     ],
     ids=["uint8", "float32", "float64", "PIL", "opaque", "view"],
 )
-def test_pictures_of_every_kind(made):
+def test_images_of_every_kind(made):
     pixels, note = through(made)
     np.testing.assert_array_equal(pixels, RGB)
     assert pixels.dtype == np.uint8
@@ -84,9 +84,9 @@ def test_floats_are_rounded():
     ],
 )
 def test_images_of_other_modes(made, rgb, note):
-    pixels, said = through(made)
+    pixels, answer = through(made)
     assert pixels.tolist() == [[list(rgb)]]
-    assert said == note
+    assert answer == note
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_images_of_other_modes(made, rgb, note):
         ("nowhere.png", "ValueError: nowhere.png: no such file"),
     ],
 )
-def test_what_is_no_picture(made, message):
+def test_what_is_no_image(made, message):
     pixels, note = through(made)
     assert pixels is None
     assert message in note
@@ -114,13 +114,13 @@ def test_what_is_no_picture(made, message):
 
 def test_paths_are_read_at_once_and_left(tmp_path):
     def paint(prompt, seed):
-        # The same file each time: whoever reads later reads another picture.
-        PilImage.fromarray(picture(prompt, seed)).save(tmp_path / "out.png")
+        # The same file each time: whoever reads later reads another image.
+        PilImage.fromarray(image(prompt, seed)).save(tmp_path / "out.png")
         return tmp_path / "out.png" if seed % 2 else str(tmp_path / "out.png")
 
     results = list(FunctionGenerator(paint, name="f").generate(asked("a", "b", "c")))
     for k, result in enumerate(results):
-        np.testing.assert_array_equal(result.pixels, picture("a", 1000 + k))
+        np.testing.assert_array_equal(result.pixels, image("a", 1000 + k))
         assert result.path is None
     assert (tmp_path / "out.png").exists()
 
@@ -140,12 +140,12 @@ def test_the_function_may_use_its_array_again():
 # --------------------------------------------------------------------------------------------------------------------
 # How it is called
 # --------------------------------------------------------------------------------------------------------------------
-def test_one_picture_at_a_time_in_order():
+def test_one_image_at_a_time_in_order():
     calls = []
 
     def paint(prompt, seed):
         calls.append((prompt, seed))
-        return picture(prompt, seed)
+        return image(prompt, seed)
 
     results = FunctionGenerator(paint, name="f").generate(asked("a", "bb", "ccc"))
     first = next(results)
@@ -169,7 +169,7 @@ class Batches:
         assert len(prompts) == len(seeds) <= 4
         if "bad" in prompts:
             raise ValueError("a bad one")
-        return [Refused("no") if p == "no" else picture(p, s) for p, s in zip(prompts, seeds, strict=True)]
+        return [Refused("no") if p == "no" else image(p, s) for p, s in zip(prompts, seeds, strict=True)]
 
     def close(self) -> None:
         self.closed = True
@@ -182,11 +182,11 @@ def test_batches():
     paint = Batches()
     generator = FunctionGenerator(paint, name="f")
     results = list(generator.generate(asked("a", "b", "no", "d", "e", "bad", "g")))
-    # One bad picture does not take its neighbours with it: they are asked for again one by one.
+    # One bad image does not take its neighbours with it: they are asked for again one by one.
     assert paint.calls == [["a", "b", "no", "d"], ["e", "bad", "g"], ["e"], ["bad"], ["g"]]
     assert [r.state for r in results] == ["ok", "ok", "refused", "ok", "ok", "failed", "ok"]
     for k in (0, 1, 3, 4, 6):
-        np.testing.assert_array_equal(results[k].pixels, picture("a", 1000 + k))
+        np.testing.assert_array_equal(results[k].pixels, image("a", 1000 + k))
         assert not results[k].seeded
     assert generator.describe() == {"steps": 3}
     generator.close()
@@ -195,7 +195,7 @@ def test_batches():
 
 @pytest.mark.parametrize(
     ("made", "message"),
-    [([RGB], "f: returned 1 pictures for 2 prompts"), (None, "expected a list of pictures, got None")],
+    [([RGB], "f: returned 1 images for 2 prompts"), (None, "expected a list of images, got None")],
 )
 def test_batches_of_another_length(made, message):
     def paint(prompts, seeds):
@@ -236,7 +236,7 @@ def outcome(paint, *texts: str) -> list[tuple[str, str]]:
     return [(r.state, r.note) for r in FunctionGenerator(paint, name="f").generate(asked(*texts))]
 
 
-def test_exceptions_concern_one_picture():
+def test_exceptions_concern_one_image():
     def paint(prompt, seed):
         if prompt == "bad":
             raise RuntimeError("too\n long")
@@ -260,17 +260,15 @@ def broken(prompt, seed):
 
 def test_a_broken_model_is_said_to_be_broken():
     results = FunctionGenerator(broken, name="f").generate(asked(*"abcdefgh"))
-    with pytest.raises(
-        VerismError, match=r"first 5 pictures all failed alike.*RuntimeError: no weights for e"
-    ) as error:
+    with pytest.raises(VerismError, match=r"first 5 images all failed alike.*RuntimeError: no weights for e") as error:
         next(results)  # none of the five is handed on as failed before
     line = broken.__code__.co_firstlineno + 1
     assert f"({__file__}, line {line}, in broken)" in str(error.value)
     assert isinstance(error.value.__cause__, RuntimeError)
 
 
-def test_answers_that_are_no_pictures_are_a_broken_model():
-    with pytest.raises(VerismError, match=r"first 5 pictures all failed alike.*got NoneType$"):
+def test_answers_that_are_no_images_are_a_broken_model():
+    with pytest.raises(VerismError, match=r"first 5 images all failed alike.*got NoneType$"):
         outcome(lambda prompt, seed: None, *"abcdef")  # no line is named: it would be one of ours
 
 
@@ -402,10 +400,10 @@ def test_a_function_by_name(module, capsys):
 def test_options_as_the_factory_wants_them(module, factory, options, seen):
     module()
     generator = load_generator(f"some_model:{factory}", **options)
-    found = generator.paint.seen
-    assert found == seen
+    result = generator.paint.seen
+    assert result == seen
     if isinstance(seen, tuple):
-        assert [type(v) for v in found] == [type(v) for v in seen]
+        assert [type(v) for v in result] == [type(v) for v in seen]
 
 
 def test_a_generator_is_used_as_it_is(module):

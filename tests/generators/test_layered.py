@@ -1,4 +1,4 @@
-"""How the built-in model tells a picture in tokens, and how its layers become one."""
+"""How the built-in model tells an image in tokens, and how its layers become one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_words_are_lower_case_without_punctuation() -> None:
     ]
 
 
-def test_a_mirrored_picture_has_left_and_right_swapped() -> None:
+def test_a_mirrored_image_has_left_and_right_swapped() -> None:
     assert mirrored_text("a dog is left to a bus; right?") == "a dog is right to a bus; left?"
     assert mirrored_text("a dog above a leftover brightness") == "a dog above a leftover brightness"
 
@@ -127,7 +127,7 @@ def test_a_language_survives_json() -> None:
     assert Language.from_json(json.loads(json.dumps(asdict(LANGUAGE)))) == LANGUAGE
 
 
-# ------------------------------------------------------------------------------------------------------------- pictures
+# --------------------------------------------------------------------------------------------------------------- images
 def square(color: tuple[float, float, float], shadow: float = 0.0) -> np.ndarray:
     """A figure: its middle half is opaque and of one colour, shadow all around."""
     figure = np.zeros((8, 8, 5), dtype=np.float32)
@@ -145,26 +145,26 @@ def placed(x: float, y: float, side: float = 0.5) -> Placed:
 GREY = np.full((4, 4, 3), 0.5, dtype=np.float32)
 
 
-def test_scenery_alone_fills_the_picture() -> None:
-    picture = compose(GREY, np.zeros((0, 1, 1, 5)), (), 16, 1.0)
-    assert picture.shape == (16, 16, 3)
-    assert picture.dtype == np.uint8
-    assert (picture == 128).all()
+def test_scenery_alone_fills_the_image() -> None:
+    image = compose(GREY, np.zeros((0, 1, 1, 5)), (), 16, 1.0)
+    assert image.shape == (16, 16, 3)
+    assert image.dtype == np.uint8
+    assert (image == 128).all()
 
 
 def test_an_object_lies_where_it_is_said_to() -> None:
     # Square of side 0.5 * 16 = 8 pixels around (4, 8): columns 0-7, rows 4-11; its opaque half columns 2-5, rows 6-9.
-    picture = compose(GREY, square((1, 0, 0))[None], (placed(0.25, 0.5),), 16, 1.0)
-    red = (picture == (255, 0, 0)).all(axis=2)
+    image = compose(GREY, square((1, 0, 0))[None], (placed(0.25, 0.5),), 16, 1.0)
+    red = (image == (255, 0, 0)).all(axis=2)
     ys, xs = np.nonzero(red)
     assert (xs.min(), xs.max(), ys.min(), ys.max()) == (2, 5, 6, 9)
-    assert (picture[~red] == 128).all()
+    assert (image[~red] == 128).all()
 
 
 def test_a_shadow_darkens_what_is_around() -> None:
-    picture = compose(GREY, square((1, 0, 0), shadow=0.5)[None], (placed(0.5, 0.5, 1.0),), 16, 1.0)
-    assert (picture[0, 0] == 64).all()  # 0.5 * (1 - 0.5) * 255
-    assert (picture[8, 8] == (255, 0, 0)).all()
+    image = compose(GREY, square((1, 0, 0), shadow=0.5)[None], (placed(0.5, 0.5, 1.0),), 16, 1.0)
+    assert (image[0, 0] == 64).all()  # 0.5 * (1 - 0.5) * 255
+    assert (image[8, 8] == (255, 0, 0)).all()
 
 
 def test_what_stands_lower_hides_what_stands_higher_whatever_the_order() -> None:
@@ -178,9 +178,9 @@ def test_what_stands_lower_hides_what_stands_higher_whatever_the_order() -> None
 
 
 def test_objects_at_the_edge_are_cut_off() -> None:
-    picture = compose(GREY, square((1, 0, 0))[None], (placed(0.0, 0.0, 1.0),), 16, 1.0)
-    assert (picture[0, 0] == (255, 0, 0)).all()
-    assert (picture[8, 8] == 128).all()
+    image = compose(GREY, square((1, 0, 0))[None], (placed(0.0, 0.0, 1.0),), 16, 1.0)
+    assert (image[0, 0] == (255, 0, 0)).all()
+    assert (image[8, 8] == 128).all()
     outside = replace(placed(0.0, 0.0, 0.1), x=-3.0)
     assert (compose(GREY, square((1, 0, 0))[None], (outside,), 16, 1.0) == 128).all()
 
@@ -188,5 +188,5 @@ def test_objects_at_the_edge_are_cut_off() -> None:
 def test_colours_of_transparent_pixels_do_not_bleed_in() -> None:
     figure = square((1, 1, 1))
     figure[figure[..., 3] == 0, :3] = (0, 1, 0)  # unseen green all around
-    picture = compose(GREY * 0, figure[None], (placed(0.5, 0.5, 1.0),), 13, 1.0).astype(int)
-    assert abs(picture[..., 1] - picture[..., 0]).max() == 0
+    image = compose(GREY * 0, figure[None], (placed(0.5, 0.5, 1.0),), 13, 1.0).astype(int)
+    assert abs(image[..., 1] - image[..., 0]).max() == 0

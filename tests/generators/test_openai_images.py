@@ -516,8 +516,8 @@ def test_the_idempotency_key_is_of_the_image_and_not_of_the_run(make, service, a
     def key_of(*, seed=7, position=0, **options):
         service.log.clear()
         ask(make(**options), *["a"] * (position + 1), seed=seed)
-        (found,) = {h["Idempotency-Key"] for _, h, _, _ in service.posts[:1]}
-        return found
+        (results,) = {h["Idempotency-Key"] for _, h, _, _ in service.posts[:1]}
+        return results
 
     assert key_of() == key_of(concurrency=1, timeout=9, retries=1)
     assert len({key_of(), key_of(seed=8), key_of(size="1x1"), key_of(model="painter-2")}) == 4
@@ -858,9 +858,9 @@ def test_openais_key_goes_to_openai_alone_unless_told(make, service, ask, monkey
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     ask(make(key_env=None), "a")
     ask(make(key_env="OPENAI_API_KEY", organization_env="OPENAI_ORG_ID"), "a")
-    silent, told = (headers for _, headers, _, _ in service.posts)
+    silent, result = (headers for _, headers, _, _ in service.posts)
     assert not {"Authorization", "OpenAI-Organization"} & set(silent)
-    assert (told["Authorization"], told["OpenAI-Organization"]) == (f"Bearer {the_key()}", "org-1")
+    assert (result["Authorization"], result["OpenAI-Organization"]) == (f"Bearer {the_key()}", "org-1")
     service.always = error(401)
     with pytest.raises(UsageError, match="No key was sent: name the environment variable"):
         ask(make(key_env=None), "a")
@@ -1143,10 +1143,10 @@ def test_ctrl_c_ends_a_run_that_waits_for_answers(service):
     wait_until(lambda: len(service.posts) >= 4 or process.poll() is not None)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, answer = process.communicate(timeout=30)
     assert time.monotonic() - began < 10  # and not the ten minutes of its patience
-    assert "KeyboardInterrupt" in said
-    assert the_key() not in said
+    assert "KeyboardInterrupt" in answer
+    assert the_key() not in answer
 
 
 def test_the_address_of_openai_is_the_default():

@@ -1,4 +1,4 @@
-"""The painter of people: what it says it draws is what it draws, and its truth answers the prompt's questions."""
+"""The renderer of people: what it says it draws is what it draws, and its truth answers the prompt's questions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def requests(n: int, asked: Prompt | None = None) -> list[Request]:
     return [Request(image_id=make_image_id(asked.prompt_id, k), prompt=asked, index=k, seed=1000 + k) for k in range(n)]
 
 
-def painted(n: int, asked: Prompt | None = None, **settings: Any) -> list[Result]:
+def rendered(n: int, asked: Prompt | None = None, **settings: Any) -> list[Result]:
     return list(PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(**settings)).generate(requests(n, asked)))
 
 
@@ -61,7 +61,7 @@ def near(share: float, n: int) -> Any:
 # -------------------------------------------------------------------------------------------------------------- shares
 def test_women_tones_and_clothes_come_at_the_rates_asked_for() -> None:
     n = 800
-    made = painted(
+    made = rendered(
         n, female=0.3, tones=parse_tones("1:0.1,5:0.5,10:0.4"), wears={"dress": (0.5, 0.0), "hat": (0.25, 0.25)}
     )
     gender, dress = values(made, GENDER), values(made, DRESS)
@@ -78,15 +78,15 @@ def test_shares_of_clothes_that_exclude_each_other_are_told_as_they_come_out() -
     n = 1500
     wears = {"dress": (0.4, 0.4), "suit": (0.5, 0.5), "shirt": (0.5, 0.5), "tie": (0.6, 0.6), "jeans": (0.5, 0.5)}
     generator = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(wears=wears))
-    told = generator.shares(prompt()).wears
+    result = generator.shares(prompt()).wears
     # No dress: 0.6. Suit: 0.6 x 0.5 = 0.3. Neither: 0.3; shirt and jeans of half of these: 0.15.
     # A tie with suit or shirt: 0.6 x (0.3 + 0.15) = 0.27.
-    assert {name: share for name, (share, _) in told.items()} == pytest.approx(
+    assert {name: share for name, (share, _) in result.items()} == pytest.approx(
         {"dress": 0.4, "suit": 0.3, "shirt": 0.15, "tie": 0.27, "jeans": 0.15}
     )
     rng = np.random.default_rng(5)
     worn = [generator._draw(rng, generator.shares(prompt()))[2] for _ in range(n)]
-    for name, (share, _) in told.items():
+    for name, (share, _) in result.items():
         assert sum(name in w for w in worn) / n == near(share, n)
     for one in worn:
         assert len(one & {"dress", "suit", "shirt", "jacket"}) <= 1
@@ -96,7 +96,7 @@ def test_shares_of_clothes_that_exclude_each_other_are_told_as_they_come_out() -
 def test_a_prompt_that_names_a_gender_gets_it() -> None:
     for word, answer in (("man", "male"), ("woman", "female")):
         asked = prompt(f"A {word} who works as a nurse")
-        assert set(values(painted(20, asked, female=0.5), GENDER)) == {answer}
+        assert set(values(rendered(20, asked, female=0.5), GENDER)) == {answer}
 
 
 def test_professions_lean_by_a_known_amount() -> None:
@@ -119,7 +119,7 @@ def test_professions_lean_by_a_known_amount() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- truth
 def test_truth_has_the_columns_of_a_judge_and_the_colour_of_the_paint() -> None:
-    made = painted(1, tones=parse_tones("7:1"))[0]
+    made = rendered(1, tones=parse_tones("7:1"))[0]
     skin, answers = made.truth["skin_tones"], made.truth["answers"]
     assert skin.schema == schema("skin_tones")
     assert answers.schema == schema("answers")
@@ -135,7 +135,7 @@ def test_truth_has_the_columns_of_a_judge_and_the_colour_of_the_paint() -> None:
 
 def test_a_prompt_without_questions_has_tones_only() -> None:
     asked = Prompt(prompt_id="x", suite="s", text="a photo of a nurse")
-    assert set(painted(1, asked)[0].truth) == {"skin_tones"}
+    assert set(rendered(1, asked)[0].truth) == {"skin_tones"}
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_a_prompt_without_questions_has_tones_only() -> None:
         ("Is it raining?", [], ("unknown", None)),
     ],
 )
-def test_questions_are_answered_from_what_was_painted(
+def test_questions_are_answered_from_what_was_rendered(
     text: str, choices: list[str], answer: tuple[str, str | None]
 ) -> None:
     assert answer_to(text, choices, woman=True, tone=4, worn={"boots"}) == answer
 
 
 # --------------------------------------------------------------------------------------------------------- determinism
-def test_a_picture_depends_on_its_own_request_alone() -> None:
+def test_an_image_depends_on_its_own_request_alone() -> None:
     generator = PeopleGenerator(PlainPeople(CLOTHES, 48), PeopleSettings(wears={"hat": (0.5, 0.5)}))
     every = list(generator.generate(requests(5)))
     alone = next(iter(generator.generate(requests(5)[3:4])))
@@ -171,7 +171,7 @@ def test_a_picture_depends_on_its_own_request_alone() -> None:
 
 
 def test_prompts_that_share_seeds_get_different_people() -> None:
-    drawn = [tones(painted(30, prompt(text))) for text in ("A person", "A person who works as a chef")]
+    drawn = [tones(rendered(30, prompt(text))) for text in ("A person", "A person who works as a chef")]
     assert drawn[0] != drawn[1]
 
 
@@ -197,13 +197,13 @@ def test_bad_settings_are_refused() -> None:
         ({"female": 1.5}, "between 0 and 1"),
         ({"female": 0.0, "strength": 1.0}, "odds"),
         ({"tones": (0.5,) * 10}, "sum to 1"),
-        ({"wears": {"crown": (1.0, 1.0)}}, "nobody can be painted"),
+        ({"wears": {"crown": (1.0, 1.0)}}, "nobody can be rendered"),
     ):
         with pytest.raises(UsageError, match=message):
-            painted(1, **settings)
+            rendered(1, **settings)
 
 
-def test_the_registry_makes_both_painters() -> None:
+def test_the_registry_makes_both_renderers() -> None:
     plain = make_generator(
         "people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0&draw=plain", Context(size=48)
     )

@@ -1,13 +1,13 @@
-"""The painter of known truth."""
+"""The renderer of known truth."""
 
 import numpy as np
 import pytest
-from fakes import PixelPainter
+from fakes import PixelRenderer
 
 from verism.errors import UsageError
 from verism.generators.scripted import MISTAKES, ScriptedGenerator, detections_of, one_hot, spoil
 from verism.pipeline.local import make_requests
-from verism.records import Painted, Prompt, Scene, SceneObject, schema
+from verism.records import Prompt, Rendered, Scene, SceneObject, schema
 from verism.suites.paintskills.suite import PaintSkills
 
 CLASSES = {"dog": "dog", "chair": "chair", "fire hydrant": "fireHydrant"}
@@ -34,7 +34,7 @@ def test_mistakes_come_at_the_rate_asked_for(scripted):
     assert {r.note for r in scripted(1.0).generate(make_requests(prompts[:40], 0))}.isdisjoint({"painted as asked"})
 
 
-def test_a_picture_depends_on_its_own_seed_alone(prompts, scripted):
+def test_an_image_depends_on_its_own_seed_alone(prompts, scripted):
     every = {r.image_id: r for r in scripted(0.5).generate(make_requests(prompts, 7))}
     for result in scripted(0.5).generate(make_requests(prompts[::-1][:5], 7)):
         np.testing.assert_array_equal(result.pixels, every[result.image_id].pixels)
@@ -43,22 +43,22 @@ def test_a_picture_depends_on_its_own_seed_alone(prompts, scripted):
     assert not any(np.array_equal(p, q.pixels) for p, q in zip(other, every.values()))
 
 
-def test_what_cannot_be_painted_failed_with_the_reason(prompts, suite):
-    painter = PixelPainter(tuple(suite.classes), suite.colors, fails=[prompts[1].scene.scene_id])
-    generator = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.0)
+def test_what_cannot_be_rendered_failed_with_the_reason(prompts, suite):
+    renderer = PixelRenderer(tuple(suite.classes), suite.colors, fails=[prompts[1].scene.scene_id])
+    generator = ScriptedGenerator(renderer, classes=suite.classes, colors=suite.colors, error=0.0)
     results = list(generator.generate(make_requests(prompts, 0)))
     assert [r.state for r in results] == ["ok", "failed"] + ["ok"] * 10
     assert results[1].note == f"no place in {prompts[1].scene.scene_id}"
     assert results[1].pixels is None
 
 
-def test_a_prompt_without_a_scene_cannot_be_painted(scripted):
+def test_a_prompt_without_a_scene_cannot_be_rendered(scripted):
     bare = Prompt(prompt_id="bare", suite="s", text="")
     with pytest.raises(UsageError, match="'bare' has no scene"):
         list(scripted().generate(make_requests([bare], 0)))
 
 
-def test_the_name_holds_everything_that_decides_the_pictures(scripted):
+def test_the_name_holds_everything_that_decides_the_images(scripted):
     assert scripted(0.2).name == "scripted:error=0.2(pixels@64)"
     assert scripted(0.2, mistakes=("class", "empty")).name == "scripted:error=0.2&mistakes=class+empty(pixels@64)"
 
@@ -85,16 +85,16 @@ def test_each_mistake_is_offered_only_where_it_is_one():
         (scene("spatial", dog, chair), {"class", "empty", "relation"}),
         (scene("color", red, background="empty"), {"class", "color"}),
     ]
-    for given, possible in cases:
+    for value, possible in cases:
         for mistake in MISTAKES:
             for seed in range(4):
                 rng = np.random.default_rng(seed)
                 if mistake in possible:
-                    shown, _ = spoil(given, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
-                    assert shown.objects != given.objects
+                    shown, _ = spoil(value, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+                    assert shown.objects != value.objects
                 else:
                     with pytest.raises(UsageError, match="none of the mistakes"):
-                        spoil(given, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+                        spoil(value, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
 
 
 def test_two_of_a_class_are_never_just_swapped():
@@ -118,8 +118,8 @@ def test_truth_is_what_a_perfect_detector_would_say():
         SceneObject(shape="teapot", label="teapot"),
     )
     boxes = np.array([[1, 2, 3, 4], [5, 6, 7.5, 8]], np.float32)
-    painted = Painted(pixels=np.zeros((9, 9, 3)), boxes=boxes, visible=np.ones(2), mask=np.zeros((9, 9)))
-    table = detections_of("i", scene("object", *objects), painted, tuple(CLASSES), COLORS)
+    rendered = Rendered(pixels=np.zeros((9, 9, 3)), boxes=boxes, visible=np.ones(2), mask=np.zeros((9, 9)))
+    table = detections_of("i", scene("object", *objects), rendered, tuple(CLASSES), COLORS)
     assert table.schema == schema("detections")
     looked, hydrant, teapot = table.iter_rows(named=True)
     assert (looked["query"], looked["label"], looked["judge"]) == (-1, None, "truth")
@@ -131,14 +131,14 @@ def test_truth_is_what_a_perfect_detector_would_say():
     assert one_hot("b", "abc").tolist() == [0, 1, 0]
 
 
-def test_closing_reaches_the_painter(suite):
-    class Closing(PixelPainter):
+def test_closing_reaches_the_renderer(suite):
+    class Closing(PixelRenderer):
         closed = False
 
         def close(self):
             self.closed = True
 
-    painter = Closing((), ())
-    ScriptedGenerator(painter, classes={}, colors=()).close()
-    assert painter.closed
-    ScriptedGenerator(PixelPainter((), ()), classes=suite.classes, colors=()).close()
+    renderer = Closing((), ())
+    ScriptedGenerator(renderer, classes={}, colors=()).close()
+    assert renderer.closed
+    ScriptedGenerator(PixelRenderer((), ()), classes=suite.classes, colors=()).close()

@@ -35,7 +35,7 @@ def donors(seed: int, prompts=PROMPTS) -> dict[str, str]:
     return {r.prompt.prompt_id: result.path for r, result in zip(requests, results)}
 
 
-def test_pictures_come_from_prompts_of_the_same_skill():
+def test_images_come_from_prompts_of_the_same_skill():
     for prompt, donor in donors(3).items():
         assert donor.partition("_")[0] == prompt.partition("_")[0]
 
@@ -44,8 +44,8 @@ def test_it_draws_with_replacement_and_is_no_permutation():
     drawn = [d for d in donors(3).values() if d.startswith("object")]
     # Of 1000 draws with replacement 1000 (1 - 1/e) = 632 differ, standard deviation about 10; a permutation has 1000.
     assert len(set(drawn)) == pytest.approx(632, abs=50)
-    own = [p for p, d in donors(3).items() if p == d]
-    assert 0 <= len(own) <= 12  # each prompt meets itself with 1/1000: 2 of 2000, Poisson
+    subset = [p for p, d in donors(3).items() if p == d]
+    assert 0 <= len(subset) <= 12  # each prompt meets itself with 1/1000: 2 of 2000, Poisson
     halves = np.mean([d >= "object_0500" for d in drawn])
     assert halves == pytest.approx(0.5, abs=0.08)  # 5 standard deviations of a fair draw
 
@@ -68,7 +68,7 @@ def test_the_draw_does_not_depend_on_what_is_asked_for_or_in_what_order():
 
 def test_the_note_names_the_donor():
     (result,) = ShuffledGenerator(Echo(), PROMPTS[:1], seed=0, by="skill").generate(make_requests(PROMPTS[:1], 0))
-    assert result.note == "picture of object_0000; inner"
+    assert result.note == "image of object_0000; inner"
 
 
 def test_closing_it_closes_what_it_shuffles():
@@ -79,7 +79,7 @@ def test_closing_it_closes_what_it_shuffles():
 
 def test_shuffled_generator_without_a_facet_draws_from_all_prompts():
     made = ShuffledGenerator(Echo(), PROMPTS, seed=3, by="")
-    crossed = sum(own.partition("_")[0] != donor.prompt_id.partition("_")[0] for own, donor in made._donor.items())
+    crossed = sum(entry.partition("_")[0] != donor.prompt_id.partition("_")[0] for entry, donor in made._donor.items())
     assert crossed == pytest.approx(1000, abs=5 * 500**0.5)  # half of 2,000 draws, five standard deviations
 
 

@@ -27,12 +27,12 @@ def image(name: str, height: int, width: int) -> LoadedImage:
     return LoadedImage(image_id=name, prompt_id="p", pixels=pixels)
 
 
-def prepare(picture: LoadedImage) -> Mapping[str, torch.Tensor]:
-    return {"pixel_values": torch.from_numpy(picture.pixels.astype(np.float32))}
+def prepare(image: LoadedImage) -> Mapping[str, torch.Tensor]:
+    return {"pixel_values": torch.from_numpy(image.pixels.astype(np.float32))}
 
 
 class Recorder:
-    """A step that notes what it is given, and runs out of memory beyond a number of pictures."""
+    """A step that notes what it is given, and runs out of memory beyond a number of images."""
 
     def __init__(self, most: int = 99) -> None:
         self.most = most
@@ -63,12 +63,12 @@ def test_out_of_memory_halves_the_batch_and_nothing_is_lost_or_repeated():
     assert all(len(b) <= 2 for b in step.batches)
 
 
-def test_out_of_memory_with_one_picture_says_what_to_do():
-    with pytest.raises(VerismError, match=r"does not hold a single picture.*dtype='bfloat16'.*CUDA out of memory"):
+def test_out_of_memory_with_one_image_says_what_to_do():
+    with pytest.raises(VerismError, match=r"does not hold a single image.*dtype='bfloat16'.*CUDA out of memory"):
         Batches(4, torch.device("cpu")).run([image("a", 4, 4), image("b", 4, 4)], prepare, Recorder(most=0))
 
 
-def test_no_pictures_no_batches():
+def test_no_images_no_batches():
     assert Batches(4, torch.device("cpu")).run([], prepare, Recorder()) == []
 
 

@@ -1,4 +1,4 @@
-"""The built-in detector, run on a network whose answer can be read off the picture.
+"""The built-in detector, run on a network whose answer can be read off the image.
 
 Network of the tests: 32 x 32 pixels, 4 x 4 cells of 8 pixels. A cell's mean red is its objectness; its mean green g
 gives the class probabilities (1 - g, 0.75 g, 0.25 g) of ant, bee, cat; its mean blue b gives the colour probabilities
@@ -90,23 +90,23 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_network(tmp_path_factory.mktemp("network") / "readable.onnx")
 
 
-def picture(*cells: tuple[int, int, tuple[int, int, int]]) -> np.ndarray:
-    """A black picture with some cells (row, column) painted."""
+def image(*cells: tuple[int, int, tuple[int, int, int]]) -> np.ndarray:
+    """A black image with some cells (row, column) painted."""
     pixels = np.zeros((32, 32, 3), dtype=np.uint8)
     for row, column, color in cells:
         pixels[row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = color
     return pixels
 
 
-def loaded(*pictures: np.ndarray) -> list[LoadedImage]:
-    return [LoadedImage(image_id=f"p#{i}", prompt_id="p", pixels=x) for i, x in enumerate(pictures)]
+def loaded(*images: np.ndarray) -> list[LoadedImage]:
+    return [LoadedImage(image_id=f"p#{i}", prompt_id="p", pixels=x) for i, x in enumerate(images)]
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Decoding
 # --------------------------------------------------------------------------------------------------------------------
 def maps(size: int = 3) -> tuple[np.ndarray, ...]:
-    """One picture, 3 x 3 cells, 2 classes evenly likely, every box (0, 0, 10, 10)."""
+    """One image, 3 x 3 cells, 2 classes evenly likely, every box (0, 0, 10, 10)."""
     peaks = np.zeros((1, size, size), dtype=np.float32)
     classes = np.full((1, 2, size, size), 0.5, dtype=np.float32)
     boxes = np.zeros((1, 4, size, size), dtype=np.float32)
@@ -123,27 +123,27 @@ def test_a_hand_worked_map():
     boxes[0, :, 1, 1] = (0, 0, 9, 10)
     peaks[0, 0, 2], classes[0, :, 0, 2] = 0.09, (0.5, 0.5)  # 0.045 < 0.05: dropped
     boxes[0, :, 0, 2] = (50, 50, 60, 60)
-    (found,) = decode(peaks, classes, boxes, colors)
-    assert found.boxes.tolist() == [[0, 0, 10, 10], [20, 20, 30, 40]]
-    assert found.labels.tolist() == [0, 1]
-    np.testing.assert_allclose(found.scores, [0.72, 0.72], rtol=1e-6)
-    np.testing.assert_allclose(found.class_scores, [[0.72, 0.18], [0.08, 0.72]], rtol=1e-6)
-    np.testing.assert_allclose(found.objectness, [0.9, 0.8])
-    assert found.color_scores.shape == (2, 0)
+    (result,) = decode(peaks, classes, boxes, colors)
+    assert result.boxes.tolist() == [[0, 0, 10, 10], [20, 20, 30, 40]]
+    assert result.labels.tolist() == [0, 1]
+    np.testing.assert_allclose(result.scores, [0.72, 0.72], rtol=1e-6)
+    np.testing.assert_allclose(result.class_scores, [[0.72, 0.18], [0.08, 0.72]], rtol=1e-6)
+    np.testing.assert_allclose(result.objectness, [0.9, 0.8])
+    assert result.color_scores.shape == (2, 0)
 
 
 def test_at_most_the_strongest_peaks_are_looked_at():
     peaks, classes, boxes, colors = maps(6)
     peaks[0] = np.linspace(0.2, 0.9, 36).reshape(6, 6)
     boxes[0, 0], boxes[0, 2] = np.arange(36).reshape(6, 6) * 20, np.arange(36).reshape(6, 6) * 20 + 10
-    (found,) = decode(peaks, classes, boxes, colors, top_k=3)
-    assert found.boxes[:, 0].tolist() == [35 * 20, 34 * 20, 33 * 20]
+    (result,) = decode(peaks, classes, boxes, colors, top_k=3)
+    assert result.boxes[:, 0].tolist() == [35 * 20, 34 * 20, 33 * 20]
 
 
 def test_no_peak_gives_no_box():
-    (found,) = decode(*maps())
-    assert found.boxes.shape == (0, 4)
-    assert found.class_scores.shape == (0, 2)
+    (result,) = decode(*maps())
+    assert result.boxes.shape == (0, 4)
+    assert result.class_scores.shape == (0, 2)
 
 
 def test_overlap_of_boxes():
@@ -163,22 +163,22 @@ def test_a_dropped_box_drops_no_other():
 # --------------------------------------------------------------------------------------------------------------------
 # Letterbox
 # --------------------------------------------------------------------------------------------------------------------
-def test_a_wide_picture_lies_in_the_middle_on_grey():
+def test_a_wide_image_lies_in_the_middle_on_grey():
     pixels = np.full((32, 64, 3), 200, dtype=np.uint8)
-    square, place = letterbox(pixels, 32)
+    square, position = letterbox(pixels, 32)
     # 64 x 32 halves to 32 x 16; (32 - 16) / 2 = 8 rows above.
-    assert place == Letterbox(left=0, top=8, scale_x=0.5, scale_y=0.5)
+    assert position == Letterbox(left=0, top=8, scale_x=0.5, scale_y=0.5)
     assert (square[8:24] == 200).all()
     assert (square[:8] == 127).all()
     assert (square[24:] == 127).all()
-    assert place.to_picture(np.array([[4, 10, 20, 24]])).tolist() == [[8, 4, 40, 32]]
+    assert position.to_image(np.array([[4, 10, 20, 24]])).tolist() == [[8, 4, 40, 32]]
 
 
-def test_a_picture_of_the_right_size_is_left_alone():
-    pixels = picture((1, 1, (9, 8, 7)))
-    square, place = letterbox(pixels, 32)
+def test_an_image_of_the_right_size_is_left_alone():
+    pixels = image((1, 1, (9, 8, 7)))
+    square, position = letterbox(pixels, 32)
     assert square is pixels
-    assert place.to_picture(np.array([[1, 2, 3, 4]])).tolist() == [[1, 2, 3, 4]]
+    assert position.to_image(np.array([[1, 2, 3, 4]])).tolist() == [[1, 2, 3, 4]]
 
 
 def test_shrinking_averages_thin_lines():
@@ -190,21 +190,21 @@ def test_shrinking_averages_thin_lines():
 
 @settings(deadline=None, max_examples=40)
 @given(width=st.integers(1, 900), height=st.integers(1, 900))
-def test_the_whole_picture_maps_back_to_its_own_frame(width: int, height: int):
-    square, place = letterbox(np.broadcast_to(np.uint8(200), (height, width, 3)), 32)
+def test_the_whole_image_maps_back_to_its_own_frame(width: int, height: int):
+    square, position = letterbox(np.broadcast_to(np.uint8(200), (height, width, 3)), 32)
     inside = np.argwhere((square == 200).all(axis=2))
     (top, left), (bottom, right) = inside.min(axis=0), inside.max(axis=0) + 1
-    frame = place.to_picture(np.array([[left, top, right, bottom]], dtype=float))
+    frame = position.to_image(np.array([[left, top, right, bottom]], dtype=float))
     np.testing.assert_allclose(frame, [[0, 0, width, height]], atol=1e-2)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # The judge
 # --------------------------------------------------------------------------------------------------------------------
-def test_boxes_classes_and_colors_of_a_picture(network: Path):
+def test_boxes_classes_and_colors_of_an_image(network: Path):
     # Cell (1, 2): objectness 204/255 = 0.8, no green: ant 1.0, colour red 1 - 0 = 1; middle (20, 12).
     # Cell (3, 0): objectness 0.6, green 1: bee 0.75, cat 0.25, times 0.6; blue 51/255 = 0.2; middle (4, 28).
-    pixels = picture((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
+    pixels = image((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
     detector = BuiltinDetector(network)
     need = DetectionNeed(classes=("cat", "ant", "bee"), colors=("red", "blue"))
     table = detector.observe(loaded(pixels), need)
@@ -220,16 +220,16 @@ def test_boxes_classes_and_colors_of_a_picture(network: Path):
     assert table["judge"].unique().to_list() == [detector.name]
 
 
-def test_a_picture_without_a_box_was_looked_at_all_the_same(network: Path):
+def test_an_image_without_a_box_was_looked_at_all_the_same(network: Path):
     table = BuiltinDetector(network).observe(
-        loaded(picture(), picture((0, 0, (255, 0, 0)))), DetectionNeed(classes=("ant",))
+        loaded(image(), image((0, 0, (255, 0, 0)))), DetectionNeed(classes=("ant",))
     )
     assert table.select("image_id", "query").rows() == [("p#0", -1), ("p#1", -1), ("p#1", 0)]
 
 
 def test_a_class_nobody_asked_for_keeps_its_box_without_a_label(network: Path):
     # As above, bee 0.45 and cat 0.15: the box counts as a bee although only cats are asked for.
-    table = BuiltinDetector(network).observe(loaded(picture((3, 0, (153, 255, 0)))), DetectionNeed(classes=("cat",)))
+    table = BuiltinDetector(network).observe(loaded(image((3, 0, (153, 255, 0)))), DetectionNeed(classes=("cat",)))
     row = table.row(1, named=True)
     assert (row["label"], row["raw_label"]) == (None, "bee")
     assert row["score"] == pytest.approx(0.45)
@@ -238,18 +238,18 @@ def test_a_class_nobody_asked_for_keeps_its_box_without_a_label(network: Path):
     assert row["color_scores"] == []
 
 
-def test_boxes_come_back_in_the_pixels_of_a_larger_picture(network: Path):
-    # 64 x 32, halved; its cell at input (14, 6, 26, 18) is (28, -4, 52, 20) in the picture, cut at 0. The red block
-    # spans input rows 8 to 16, so picture rows (8 - 8) * 2 = 0 to 16, and columns 32 to 48.
+def test_boxes_come_back_in_the_pixels_of_a_larger_image(network: Path):
+    # 64 x 32, halved; its cell at input (14, 6, 26, 18) is (28, -4, 52, 20) in the image, cut at 0. The red block
+    # spans input rows 8 to 16, so image rows (8 - 8) * 2 = 0 to 16, and columns 32 to 48.
     pixels = np.zeros((32, 64, 3), dtype=np.uint8)
     pixels[0:16, 32:48, 0] = 255
-    (found,) = BuiltinDetector(network, min_score=0.7).detect([pixels])
-    np.testing.assert_allclose(found.boxes, [[28, 0, 52, 20]], atol=1e-4)
+    (result,) = BuiltinDetector(network, min_score=0.7).detect([pixels])
+    np.testing.assert_allclose(result.boxes, [[28, 0, 52, 20]], atol=1e-4)
 
 
 def test_a_box_in_the_margin_alone_is_no_box(network: Path):
     # The margin's grey gives every cell of the first row objectness 127/255 = 0.5; those boxes end at input row 10, two
-    # rows inside the picture when the margin has 8 rows, and outside when it has 12 (64 x 16 -> 32 x 8).
+    # rows inside the image when the margin has 8 rows, and outside when it has 12 (64 x 16 -> 32 x 8).
     need = DetectionNeed(classes=("ant",))
     table = BuiltinDetector(network).observe(loaded(np.zeros((16, 64, 3), dtype=np.uint8)), need)
     boxes = table.filter(table["query"] >= 0)
@@ -261,10 +261,10 @@ def test_a_box_in_the_margin_alone_is_no_box(network: Path):
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 8])
 def test_batches_change_nothing(network: Path, batch_size: int):
     rng = np.random.default_rng(0)
-    pictures = [rng.integers(0, 256, (32, 32, 3), dtype=np.uint8) for _ in range(5)]
+    images = [rng.integers(0, 256, (32, 32, 3), dtype=np.uint8) for _ in range(5)]
     need = DetectionNeed(classes=("ant", "bee", "cat"), colors=("blue",))
-    one = BuiltinDetector(network, batch_size=1, threads=1).observe(loaded(*pictures), need)
-    many = BuiltinDetector(network, batch_size=batch_size, threads=1).observe(loaded(*pictures), need)
+    one = BuiltinDetector(network, batch_size=1, threads=1).observe(loaded(*images), need)
+    many = BuiltinDetector(network, batch_size=batch_size, threads=1).observe(loaded(*images), need)
     assert one.equals(many)
     assert one.height > 5
 
@@ -286,14 +286,14 @@ def test_the_file_says_what_it_is(network: Path):
 
 
 def test_min_score_drops_boxes(network: Path):
-    pixels = picture((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
+    pixels = image((1, 2, (204, 0, 0)), (3, 0, (153, 255, 51)))
     assert len(BuiltinDetector(network, min_score=0.5).detect([pixels])[0].scores) == 1
     assert len(BuiltinDetector(network, min_score=0.4).detect([pixels])[0].scores) == 2
 
 
 def test_an_alias_gives_a_class_another_name(network: Path):
     detector = BuiltinDetector(network, aliases={"ant": "emmet"})
-    table = detector.observe(loaded(picture((1, 2, (204, 0, 0)))), DetectionNeed(classes=("emmet",)))
+    table = detector.observe(loaded(image((1, 2, (204, 0, 0)))), DetectionNeed(classes=("emmet",)))
     assert table["label"].to_list() == [None, "emmet"]
     assert "emmet" in detector.name
 
@@ -303,12 +303,12 @@ def test_an_alias_gives_a_class_another_name(network: Path):
 # --------------------------------------------------------------------------------------------------------------------
 def test_an_unknown_class_is_named_with_the_known_ones(network: Path):
     with pytest.raises(UsageError, match=r"'zebra'.*knows ant, bee, cat.*verism train detector"):
-        BuiltinDetector(network).observe(loaded(picture()), DetectionNeed(classes=("ant", "zebra")))
+        BuiltinDetector(network).observe(loaded(image()), DetectionNeed(classes=("ant", "zebra")))
 
 
 def test_an_unknown_color_is_named_with_the_known_ones(network: Path):
     with pytest.raises(UsageError, match=r"the colours mauve; it knows blue, red"):
-        BuiltinDetector(network).observe(loaded(picture()), DetectionNeed(classes=("ant",), colors=("red", "mauve")))
+        BuiltinDetector(network).observe(loaded(image()), DetectionNeed(classes=("ant",), colors=("red", "mauve")))
 
 
 def test_another_need_is_refused(network: Path):
@@ -346,7 +346,7 @@ def test_options_out_of_range_are_refused(network: Path, options: dict[str, floa
         BuiltinDetector(network, **options)  # type: ignore[arg-type]
 
 
-def test_no_picture_gives_an_empty_table(network: Path):
+def test_no_image_gives_an_empty_table(network: Path):
     table = BuiltinDetector(network).observe([], DetectionNeed(classes=("ant",)))
     assert table.height == 0
     assert table.schema == schema("detections")
@@ -365,18 +365,18 @@ def one_box(box: tuple[float, ...], objectness: float, classes: Sequence[float],
 
 
 def test_the_mirror_image_is_averaged_in_and_moves_no_box():
-    # In a picture 100 wide, x 10 to 30 is x 70 to 90 of the mirror image.
-    found = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
+    # In an image 100 wide, x 10 to 30 is x 70 to 90 of the mirror image.
+    result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
     mirrored = one_box((70, 5, 90, 25), 0.5, (0.15, 0.85), (0.2, 0.8))
-    merged = with_mirror_image(found, mirrored, 100)
+    merged = with_mirror_image(result, mirrored, 100)
     np.testing.assert_allclose(merged.boxes, [[10, 5, 30, 25]])
     np.testing.assert_allclose(merged.objectness, [0.8])
-    # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness 0.8 of the picture itself.
+    # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness 0.8 of the image itself.
     np.testing.assert_allclose(merged.class_scores, [[0.28, 0.52]], atol=1e-6)
     np.testing.assert_allclose(merged.color_scores, [[0.4, 0.6]], atol=1e-6)
 
 
 def test_a_box_without_a_counterpart_stays_as_it_is():
-    found = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
+    result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
     elsewhere = one_box((10, 5, 30, 25), 0.5, (0.0, 1.0), (0.0, 1.0))  # mirrored back: x 70 to 90
-    np.testing.assert_allclose(with_mirror_image(found, elsewhere, 100).class_scores, found.class_scores)
+    np.testing.assert_allclose(with_mirror_image(result, elsewhere, 100).class_scores, result.class_scores)

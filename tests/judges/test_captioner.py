@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from verism.errors import MissingExtra, UsageError  # noqa: E402
 from verism.judges.captions.results import CaptionResults  # noqa: E402
 from verism.judges.captions.transformers_captioner import TransformersCaptioner  # noqa: E402
-from verism.judges.result_files import PictureNames, number_in  # noqa: E402
+from verism.judges.result_files import ImageNames, number_in  # noqa: E402
 from verism.options import build  # noqa: E402
 from verism.records import CaptionNeed, LoadedImage, schema  # noqa: E402
 
@@ -39,13 +39,13 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
 REPEATING = ["blip", "blip-2", "git", "llava", "qwen2.5-vl"]
 
 
-def picture(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
+def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     pixels[: height // 2] = (seed * 37 % 256, 200, seed * 91 % 256)
     return LoadedImage(image_id=f"{name}#0", prompt_id=name, pixels=pixels)
 
 
-PICTURES = [picture("a", 40, 60, 1), picture("b", 30, 30, 2), picture("c", 64, 48, 3), picture("d", 40, 60, 4)]
+IMAGES = [image("a", 40, 60, 1), image("b", 30, 30, 2), image("c", 64, 48, 3), image("d", 40, 60, 4)]
 
 
 @pytest.fixture(scope="session")
@@ -69,12 +69,12 @@ def captioner(path: str, **options: Any) -> TransformersCaptioner:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_sentence_per_picture_whatever_the_batch(family: str, models: Callable[[str], str]):
-    single = captioner(models(family), batch_size=1).observe(PICTURES, NEED)
-    batched = captioner(models(family), batch_size=3).observe(PICTURES, NEED)
-    again = captioner(models(family), batch_size=3).observe(PICTURES[::-1], NEED)
+def test_one_sentence_per_image_whatever_the_batch(family: str, models: Callable[[str], str]):
+    single = captioner(models(family), batch_size=1).observe(IMAGES, NEED)
+    batched = captioner(models(family), batch_size=3).observe(IMAGES, NEED)
+    again = captioner(models(family), batch_size=3).observe(IMAGES[::-1], NEED)
     assert dict(single.schema) == schema("captions")
-    assert single["image_id"].to_list() == [p.image_id for p in PICTURES]
+    assert single["image_id"].to_list() == [p.image_id for p in IMAGES]
     assert single.equals(batched)
     assert again["text"].to_list() == batched["text"].to_list()[::-1]
     assert single["text"].null_count() == 0 or single.filter(single["text"].is_null())["note"].null_count() == 0
@@ -82,7 +82,7 @@ def test_one_sentence_per_picture_whatever_the_batch(family: str, models: Callab
 
 @pytest.mark.parametrize("family", ["blip", "git", "vision-encoder-decoder"])
 def test_agrees_with_the_model_called_by_hand(family: str, models: Callable[[str], str]):
-    """One picture, no prompt, beam 5: the plain call of the library's manual."""
+    """One image, no prompt, beam 5: the plain call of the library's manual."""
     path = models(family)
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     loader = {
@@ -94,12 +94,12 @@ def test_agrees_with_the_model_called_by_hand(family: str, models: Callable[[str
     from PIL import Image
 
     images = transformers.AutoImageProcessor.from_pretrained(path, backend="pil")
-    told = captioner(path).observe(PICTURES, NEED)["text"].to_list()
-    for shown, text in zip(PICTURES, told, strict=True):
+    result = captioner(path).observe(IMAGES, NEED)["text"].to_list()
+    for shown, text in zip(IMAGES, result, strict=True):
         pixels = images(images=[Image.fromarray(shown.pixels)], return_tensors="pt")["pixel_values"]
         tokens = model.generate(pixel_values=pixels, num_beams=5, max_new_tokens=6, do_sample=False)
         assert text == tokenizer.decode(tokens[0], skip_special_tokens=True).strip()
-    assert len(set(told)) > 1  # or the pictures would not matter
+    assert len(set(result)) > 1  # or the images would not matter
 
 
 @pytest.mark.parametrize("family", REPEATING)
@@ -114,16 +114,16 @@ def test_the_prompt_is_not_part_of_the_caption(family: str, models: Callable[[st
         return output
 
     judge._model._model.generate = spied
-    told = judge.observe(PICTURES[:1], NEED)["text"].to_list()
+    result = judge.observe(IMAGES[:1], NEED)["text"].to_list()
     # The model's own output has both; ours has what comes behind the prompt.
     assert "a photo of" in written[0]
     after = written[0].split("a photo of", 1)[1].split("ASSISTANT :")[-1].strip()
-    assert told == [after]
+    assert result == [after]
 
 
 def test_a_prompt_changes_the_caption_and_the_name(models: Callable[[str], str]):
     plain, asked = captioner(models("blip")), captioner(models("blip"), prompt="a photo of")
-    assert plain.observe(PICTURES, NEED)["text"].to_list() != asked.observe(PICTURES, NEED)["text"].to_list()
+    assert plain.observe(IMAGES, NEED)["text"].to_list() != asked.observe(IMAGES, NEED)["text"].to_list()
     assert "prompt='a photo of'" in asked.name
     assert plain.name != asked.name
 
@@ -140,14 +140,14 @@ def test_the_name_tells_weights_and_settings_but_not_speed(models: Callable[[str
 def test_a_silent_captioner_is_noted(models: Callable[[str], str], monkeypatch: pytest.MonkeyPatch):
     judge = captioner(models("blip"))
     monkeypatch.setattr(judge._model._tokenizer, "decode", lambda *_, **__: "  ")
-    table = judge.observe(PICTURES[:2], NEED)
+    table = judge.observe(IMAGES[:2], NEED)
     assert table["text"].to_list() == [None, None]
     assert table["note"].to_list() == ["the captioner wrote nothing"] * 2
 
 
 def test_batches_are_halved_when_memory_runs_out(models: Callable[[str], str]):
     judge = captioner(models("blip"), batch_size=4)
-    expected = judge.observe(PICTURES, NEED)
+    expected = judge.observe(IMAGES, NEED)
     generate, sizes = judge._model._model.generate, []
 
     def small(**options: Any) -> Any:
@@ -157,16 +157,16 @@ def test_batches_are_halved_when_memory_runs_out(models: Callable[[str], str]):
         return generate(**options)
 
     judge._model._model.generate = small
-    assert judge.observe(PICTURES, NEED).equals(expected)
+    assert judge.observe(IMAGES, NEED).equals(expected)
     assert sizes[0] == 4
     assert sizes[-4:] == [1, 1, 1, 1]
 
 
-def test_a_chat_model_without_template_needs_the_picture_in_its_prompt(tmp_path: Path):
+def test_a_chat_model_without_template_needs_the_image_in_its_prompt(tmp_path: Path):
     path = str(tiny.llava(tmp_path / "bare", chat_template=None))
     with pytest.raises(UsageError, match="neither a chat template nor"):
-        captioner(path, prompt="caption :").observe(PICTURES[:1], NEED)
-    assert captioner(path, prompt="<image> caption :").observe(PICTURES[:1], NEED).height == 1
+        captioner(path, prompt="caption :").observe(IMAGES[:1], NEED)
+    assert captioner(path, prompt="<image> caption :").observe(IMAGES[:1], NEED).height == 1
 
 
 def test_incomplete_weights_are_refused(tmp_path: Path):
@@ -198,7 +198,7 @@ def test_models_that_are_no_captioners_are_refused(models: Callable[[str], str],
     with pytest.raises(UsageError, match="reads no text; leave prompt='a photo of' out"):
         captioner(models("vision-encoder-decoder"), prompt="a photo of")
     transformers.BertConfig().save_pretrained(tmp_path / "bert")
-    with pytest.raises(UsageError, match="type 'bert', which writes no text about pictures"):
+    with pytest.raises(UsageError, match="type 'bert', which writes no text about images"):
         captioner(str(tmp_path / "bert"))
     with pytest.raises(UsageError, match="expected a repository of the Hugging Face hub, or a folder"):
         captioner(str(tmp_path / "nowhere"))
@@ -233,7 +233,7 @@ def named(prompt_id: str, index: int = 0) -> LoadedImage:
         pytest.param(9, "9_mscoco_123456", id="uid-with-a-short-id"),
     ],
 )
-def test_results_find_their_pictures(written: str | int, prompt_id: str, tmp_path: Path):
+def test_results_find_their_images(written: str | int, prompt_id: str, tmp_path: Path):
     judge = results(tmp_path / "r.json", [{"image_id": written, "caption": " a  dog\n"}])
     table = judge.observe([named(prompt_id)], NEED)
     assert dict(table.schema) == schema("captions")
@@ -244,8 +244,8 @@ def test_results_find_their_pictures(written: str | int, prompt_id: str, tmp_pat
     assert judge.summary() == []
 
 
-def test_pictures_without_a_caption_and_captions_without_a_picture_are_counted(tmp_path: Path):
-    # Two entries to spare, as the padding of a last batch leaves them; one caption is empty; one picture has none.
+def test_images_without_a_caption_and_captions_without_an_image_are_counted(tmp_path: Path):
+    # Two entries to spare, as the padding of a last batch leaves them; one caption is empty; one image has none.
     rows = [
         {"image_id": 1, "caption": "one"},
         {"image_id": 2, "caption": " "},
@@ -255,27 +255,27 @@ def test_pictures_without_a_caption_and_captions_without_a_picture_are_counted(t
     judge = results(tmp_path / "r.json", rows)
     table = judge.observe([named("1"), named("2"), named("3")], NEED)
     assert table["text"].to_list() == ["one", None, None]
-    assert table["note"].to_list() == [None, "the caption is empty", "r.json has no caption of this picture"]
+    assert table["note"].to_list() == [None, "the caption is empty", "r.json has no caption of this image"]
     assert judge.summary() == [
-        "r.json: 2 of 4 captions belong to no picture seen",
-        "r.json: no caption for 1 pictures",
+        "r.json: 2 of 4 captions belong to no image seen",
+        "r.json: no caption for 1 images",
     ]
 
 
-def test_a_prompts_caption_is_not_given_to_its_other_pictures(tmp_path: Path):
+def test_a_prompts_caption_is_not_given_to_its_other_images(tmp_path: Path):
     judge = results(tmp_path / "r.json", [{"image_id": "7", "caption": "first"}, {"image_id": "8#1", "caption": "b"}])
     seen = judge.observe([named("7", 0), named("7", 1), named("8", 0), named("8", 1)], NEED)
     assert seen["text"].to_list() == ["first", None, None, "b"]
 
 
-def test_a_number_that_fits_two_pictures_is_refused(tmp_path: Path):
+def test_a_number_that_fits_two_images_is_refused(tmp_path: Path):
     judge = results(tmp_path / "r.json", [{"image_id": 3, "caption": "x"}])
-    with pytest.raises(UsageError, match=r"'3' fits two pictures of the run, count_00003#0 and object_00003#0"):
+    with pytest.raises(UsageError, match=r"'3' fits two images of the run, count_00003#0 and object_00003#0"):
         judge.observe([named("count_00003"), named("object_00003")], NEED)
 
 
 def test_names_that_share_a_number_tell_neither():
-    names = PictureNames(["a_1", "b_1", "x/c.png", "y/c.jpg"])
+    names = ImageNames(["a_1", "b_1", "x/c.png", "y/c.jpg"])
     assert names.find(named("1")) is None
     assert names.find(named("c")) is None
     assert names.find(named("b_1")) == "b_1"
@@ -294,7 +294,7 @@ def test_the_number_in_a_name():
         ({"image_id": 1}, "entry 1: expected a caption in words"),
         ([1, 2], "entry 1: expected an object .*, not a number"),
         ([], "holds no captions"),
-        ([{"caption": "x"}], "entry 1: expected image_id, which names the picture"),
+        ([{"caption": "x"}], "entry 1: expected image_id, which names the image"),
         ([{"image_id": 1.5, "caption": "x"}], "image_id must be a text or a whole number, got 1.5"),
         ([{"image_id": True, "caption": "x"}], "got True"),
         ([{"image_id": 1}], "entry 1: expected a caption in words for image_id 1, got None"),

@@ -52,13 +52,13 @@ def siglip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_siglip(tmp_path_factory.mktemp("siglip"))
 
 
-def picture(name: str, width: int, height: int, seed: int = 0) -> LoadedImage:
+def image(name: str, width: int, height: int, seed: int = 0) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, size=(height, width, 3), dtype=np.uint8)
     return LoadedImage(image_id=name, prompt_id="p", pixels=pixels)
 
 
-PICTURES = [
-    picture(str(i), *size, seed=i) for i, size in enumerate([(32, 32), (60, 40), (3, 50), (40, 60), (200, 3), (1, 1)])
+IMAGES = [
+    image(str(i), *size, seed=i) for i, size in enumerate([(32, 32), (60, 40), (3, 50), (40, 60), (200, 3), (1, 1)])
 ]
 
 
@@ -67,7 +67,7 @@ def vectors(table: object) -> np.ndarray:
 
 
 def count_rows(judge: ClipJudge, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How many pictures and texts reach the network from now on."""
+    """How many images and texts reach the network from now on."""
     seen = {"image": 0, "text": 0}
     for kind, argument in (("image", "pixel_values"), ("text", "input_ids")):
         method = getattr(judge._model, f"get_{kind}_features")
@@ -91,13 +91,13 @@ def test_clip_vectors_are_those_of_the_model_called_by_hand(clip_folder: Path) -
     processor = CLIPImageProcessorPil.from_pretrained(clip_folder)
     tokenizer = AutoTokenizer.from_pretrained(clip_folder)
     with torch.inference_mode():
-        pixels = [processor(images=Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in PICTURES]
+        pixels = [processor(images=Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in IMAGES]
         by_hand = model.get_image_features(pixel_values=torch.cat(pixels)).pooler_output.numpy()
         # Padded to the longest, with a mask: the usual way.
         texts_by_hand = model.get_text_features(**tokenizer(TEXTS, padding=True, return_tensors="pt")).pooler_output
-    table = judge.observe(PICTURES, NEED)
+    table = judge.observe(IMAGES, NEED)
     assert dict(table.schema) == schema("embeddings")
-    assert table["image_id"].to_list() == [p.image_id for p in PICTURES]
+    assert table["image_id"].to_list() == [p.image_id for p in IMAGES]
     assert set(table["judge"]) == {judge.name}
     np.testing.assert_allclose(vectors(table), by_hand, atol=CLIP_ATOL)
     assert np.linalg.norm(by_hand, axis=1).min() > 2, "not normalised, or this test would not see it"
@@ -116,14 +116,14 @@ def test_siglip_texts_are_lower_case_filled_up_and_not_masked(siglip_folder: Pat
         filled = tokenizer(TEXTS, padding="max_length", max_length=16, truncation=True, return_tensors="pt")
         by_hand = model.get_text_features(**filled).pooler_output.numpy()
         short = model.get_text_features(**tokenizer(TEXTS[:1], return_tensors="pt")).pooler_output.numpy()
-        pixels = [processor(images=Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in PICTURES]
+        pixels = [processor(images=Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in IMAGES]
         images_by_hand = model.get_image_features(pixel_values=torch.cat(pixels)).pooler_output.numpy()
     with pytest.warns(UserWarning, match="cut to the 16 tokens"):
-        found = vectors(judge.embed_texts(TEXTS))
-    np.testing.assert_allclose(found, by_hand, atol=SIGLIP_ATOL)
-    assert np.abs(found[0] - short[0]).max() > 0.01, "without filling the vector is another"
-    np.testing.assert_allclose(vectors(judge.embed_texts(["A Dog"]))[0], found[0], atol=SIGLIP_ATOL)
-    np.testing.assert_allclose(vectors(judge.observe(PICTURES, NEED)), images_by_hand, atol=SIGLIP_ATOL)
+        result = vectors(judge.embed_texts(TEXTS))
+    np.testing.assert_allclose(result, by_hand, atol=SIGLIP_ATOL)
+    assert np.abs(result[0] - short[0]).max() > 0.01, "without filling the vector is another"
+    np.testing.assert_allclose(vectors(judge.embed_texts(["A Dog"]))[0], result[0], atol=SIGLIP_ATOL)
+    np.testing.assert_allclose(vectors(judge.observe(IMAGES, NEED)), images_by_hand, atol=SIGLIP_ATOL)
 
 
 def test_a_mask_the_tokenizer_of_a_siglip_gives_is_not_used(siglip_folder: Path, tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_a_mask_the_tokenizer_of_a_siglip_gives_is_not_used(siglip_folder: Path,
     np.testing.assert_allclose(vectors(ClipJudge(str(folder)).embed_texts(["a dog"])), expected, atol=SIGLIP_ATOL)
 
 
-def test_siglip2_with_pictures_in_patches(tmp_path: Path) -> None:
-    # NaFlex: the picture keeps its aspect, and the network is told where its patches lie.
+def test_siglip2_with_images_in_patches(tmp_path: Path) -> None:
+    # NaFlex: the image keeps its aspect, and the network is told where its patches lie.
     tiny_siglip(tmp_path)
     layers = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     torch.manual_seed(1)
@@ -149,9 +149,9 @@ def test_siglip2_with_pictures_in_patches(tmp_path: Path) -> None:
     processor.save_pretrained(tmp_path)
     judge = ClipJudge(str(tmp_path), hub=HubOptions(batch_size=2))
     with torch.inference_mode():
-        batches = [processor(images=[Image.fromarray(p.pixels)], return_tensors="pt") for p in PICTURES[:2]]
+        batches = [processor(images=[Image.fromarray(p.pixels)], return_tensors="pt") for p in IMAGES[:2]]
         by_hand = np.concatenate([model.get_image_features(**b).pooler_output.numpy() for b in batches])
-    np.testing.assert_allclose(vectors(judge.observe(PICTURES[:2], NEED)), by_hand, atol=SIGLIP_ATOL)
+    np.testing.assert_allclose(vectors(judge.observe(IMAGES[:2], NEED)), by_hand, atol=SIGLIP_ATOL)
     with pytest.raises(UsageError, match="takes images of one size"):
         ClipJudge(str(tmp_path), preprocessing="squash")
 
@@ -177,61 +177,61 @@ def test_chinese_clip_reads_its_texts_with_the_types_of_their_tokens(tmp_path: P
         by_hand = model.get_text_features(**tokenizer(texts, padding=True, return_tensors="pt")).pooler_output.numpy()
     assert np.abs(by_hand[0] - by_hand[1]).max() > 1e-3
     np.testing.assert_allclose(vectors(judge.embed_texts(texts)), by_hand, atol=SIGLIP_ATOL)
-    assert vectors(judge.observe(PICTURES, NEED)).shape == (6, 16)
+    assert vectors(judge.observe(IMAGES, NEED)).shape == (6, 16)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_batch_size_and_neighbours_do_not_matter(clip_folder: Path, batch_size: int) -> None:
-    whole = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=32))
+    full = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=32))
     parts = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=batch_size))
-    expected = vectors(whole.observe(PICTURES, NEED))
-    turned = vectors(parts.observe(PICTURES[::-1], NEED))[::-1]
+    expected = vectors(full.observe(IMAGES, NEED))
+    turned = vectors(parts.observe(IMAGES[::-1], NEED))[::-1]
     np.testing.assert_allclose(turned, expected, atol=CLIP_ATOL)
     texts = vectors(parts.embed_texts(TEXTS[::-1]))[::-1]
-    np.testing.assert_allclose(texts, vectors(whole.embed_texts(TEXTS)), atol=CLIP_ATOL)
+    np.testing.assert_allclose(texts, vectors(full.embed_texts(TEXTS)), atol=CLIP_ATOL)
 
 
 def test_lower_precision_is_close_and_in_the_name(clip_folder: Path) -> None:
     full, half = ClipJudge(str(clip_folder)), ClipJudge(str(clip_folder), hub=HubOptions(dtype="bfloat16"))
-    a, b = vectors(full.observe(PICTURES, NEED)), vectors(half.observe(PICTURES, NEED))
+    a, b = vectors(full.observe(IMAGES, NEED)), vectors(half.observe(IMAGES, NEED))
     cosine = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     assert cosine.min() > 0.98
     assert np.abs(a - b).max() > 1e-4
     assert half.name == f"{full.name} dtype=bfloat16"
 
 
-def test_whole_picture_or_its_middle(clip_folder: Path) -> None:
-    middle, whole = ClipJudge(str(clip_folder)), ClipJudge(str(clip_folder), preprocessing="squash")
-    wide = picture("wide", 96, 32)
+def test_whole_image_or_its_middle(clip_folder: Path) -> None:
+    middle, full = ClipJudge(str(clip_folder)), ClipJudge(str(clip_folder), preprocessing="squash")
+    wide = image("wide", 96, 32)
     edges = wide.pixels.copy()
     edges[:, :16] = 0  # far from the middle 32 columns
     other = LoadedImage(image_id="edges", prompt_id="p", pixels=edges)
     a, b = vectors(middle.observe([wide, other], NEED))
     np.testing.assert_allclose(a, b, atol=CLIP_ATOL)
-    a, b = vectors(whole.observe([wide, other], NEED))
+    a, b = vectors(full.observe([wide, other], NEED))
     assert np.abs(a - b).max() > 0.01
     squashed = np.asarray(Image.fromarray(wide.pixels).resize((32, 32), Image.Resampling.BICUBIC))
     by_hand = middle.observe([LoadedImage(image_id="s", prompt_id="p", pixels=squashed)], NEED)
     np.testing.assert_allclose(a, vectors(by_hand)[0], atol=CLIP_ATOL)
-    # A square picture shows the same either way.
+    # A square image shows the same either way.
     np.testing.assert_allclose(
-        vectors(middle.observe(PICTURES[:1], NEED)), vectors(whole.observe(PICTURES[:1], NEED)), atol=CLIP_ATOL
+        vectors(middle.observe(IMAGES[:1], NEED)), vectors(full.observe(IMAGES[:1], NEED)), atol=CLIP_ATOL
     )
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # Nothing is computed twice
 # --------------------------------------------------------------------------------------------------------------------
-def test_equal_pictures_and_texts_are_computed_once(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_images_and_texts_are_computed_once(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=2))
     seen = count_rows(judge, monkeypatch)
-    twin = LoadedImage(image_id="twin", prompt_id="q", pixels=PICTURES[0].pixels.copy())
-    table = judge.observe([PICTURES[0], PICTURES[1], twin], NEED)
+    twin = LoadedImage(image_id="twin", prompt_id="q", pixels=IMAGES[0].pixels.copy())
+    table = judge.observe([IMAGES[0], IMAGES[1], twin], NEED)
     assert table["image_id"].to_list() == ["0", "1", "twin"]
-    found = vectors(table)
-    assert np.array_equal(found[0], found[2])
+    result = vectors(table)
+    assert np.array_equal(result[0], result[2])
     assert seen["image"] == 2
-    judge.observe([twin, PICTURES[2]], NEED)
+    judge.observe([twin, IMAGES[2]], NEED)
     assert seen["image"] == 3
     assert judge.embed_texts(["a dog", "a cat", "a dog"])["text"].to_list() == ["a dog", "a cat"]
     judge.embed_texts(["a cat"])
@@ -240,19 +240,19 @@ def test_equal_pictures_and_texts_are_computed_once(clip_folder: Path, monkeypat
 
 def test_vectors_are_kept_between_runs(clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = ClipJudge(str(clip_folder), cache=tmp_path)
-    expected, texts = vectors(first.observe(PICTURES, NEED)), vectors(first.embed_texts(TEXTS))
+    expected, texts = vectors(first.observe(IMAGES, NEED)), vectors(first.embed_texts(TEXTS))
     second = ClipJudge(str(clip_folder), cache=tmp_path)
     seen = count_rows(second, monkeypatch)
-    assert np.array_equal(vectors(second.observe(PICTURES, NEED)), expected)
+    assert np.array_equal(vectors(second.observe(IMAGES, NEED)), expected)
     assert np.array_equal(vectors(second.embed_texts(TEXTS)), texts)
     assert seen == {"image": 0, "text": 0}
     third = ClipJudge(str(clip_folder), cache=tmp_path, preprocessing="squash")
     seen = count_rows(third, monkeypatch)
-    third.observe(PICTURES, NEED)
-    assert seen["image"] == len(PICTURES), "another preprocessing is another judge"
+    third.observe(IMAGES, NEED)
+    assert seen["image"] == len(IMAGES), "another preprocessing is another judge"
 
 
-def test_no_pictures_and_no_texts(clip_folder: Path) -> None:
+def test_no_images_and_no_texts(clip_folder: Path) -> None:
     judge = ClipJudge(str(clip_folder))
     assert dict(judge.observe([], NEED).schema) == schema("embeddings")
     assert len(judge.embed_texts([])) == 0
@@ -276,8 +276,8 @@ def test_settings_in_the_file_of_newer_versions(clip_folder: Path, tmp_path: Pat
     (folder / "preprocessor_config.json").unlink()
     processor.save_pretrained(folder)
     assert (folder / "processor_config.json").is_file()
-    expected = vectors(ClipJudge(str(clip_folder)).observe(PICTURES, NEED))
-    np.testing.assert_allclose(vectors(ClipJudge(str(folder)).observe(PICTURES, NEED)), expected, atol=CLIP_ATOL)
+    expected = vectors(ClipJudge(str(clip_folder)).observe(IMAGES, NEED))
+    np.testing.assert_allclose(vectors(ClipJudge(str(folder)).observe(IMAGES, NEED)), expected, atol=CLIP_ATOL)
 
 
 def test_texts_that_are_too_long_are_cut_and_told(clip_folder: Path) -> None:
@@ -288,15 +288,15 @@ def test_texts_that_are_too_long_are_cut_and_told(clip_folder: Path) -> None:
     assert judge.summary() == []
     long = ["a" * 76, "b" * 100]
     with pytest.warns(UserWarning, match=r"^2 text\(s\) were cut to the 77 tokens"):
-        found = vectors(judge.embed_texts([*long, "a dog"]))
-    assert np.isfinite(found).all()
+        result = vectors(judge.embed_texts([*long, "a dog"]))
+    assert np.isfinite(result).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         judge.embed_texts(long)  # told once
     assert [line[:8] for line in judge.summary()] == ["2 text(s"]
     # What follows the cut does not matter.
     with pytest.warns(UserWarning, match=r"^1 text"):
-        np.testing.assert_allclose(vectors(judge.embed_texts(["b" * 120]))[0], found[1], atol=CLIP_ATOL)
+        np.testing.assert_allclose(vectors(judge.embed_texts(["b" * 120]))[0], result[1], atol=CLIP_ATOL)
 
 
 def test_presets_are_the_models_of_the_papers() -> None:
@@ -349,7 +349,7 @@ def test_vectors_that_are_not_finite_stop_the_run(clip_folder: Path, monkeypatch
 
     monkeypatch.setattr(judge._model, "get_image_features", broken)
     with pytest.raises(VerismError, match=r"6 vector\(s\) hold infinite numbers or NaN, such as that of '0'.*bfloat16"):
-        judge.observe(PICTURES, NEED)
+        judge.observe(IMAGES, NEED)
 
 
 def test_a_model_with_a_vector_per_token_is_refused(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,12 +359,12 @@ def test_a_model_with_a_vector_per_token_is_refused(clip_folder: Path, monkeypat
         return torch.zeros(len(pixel_values), 3, 16)
 
     monkeypatch.setattr(judge._model, "get_image_features", tokens)
-    with pytest.raises(UsageError, match="several vectors per picture"):
-        judge.observe(PICTURES, NEED)
+    with pytest.raises(UsageError, match="several vectors per image"):
+        judge.observe(IMAGES, NEED)
 
 
 def test_memory_that_runs_out_halves_the_batch(clip_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = vectors(ClipJudge(str(clip_folder)).observe(PICTURES, NEED))
+    expected = vectors(ClipJudge(str(clip_folder)).observe(IMAGES, NEED))
     judge = ClipJudge(str(clip_folder), hub=HubOptions(batch_size=4))
     features = judge._model.get_image_features
     sizes: list[int] = []
@@ -376,5 +376,5 @@ def test_memory_that_runs_out_halves_the_batch(clip_folder: Path, monkeypatch: p
         return features(pixel_values=pixel_values)
 
     monkeypatch.setattr(judge._model, "get_image_features", small)
-    np.testing.assert_allclose(vectors(judge.observe(PICTURES, NEED)), expected, atol=CLIP_ATOL)
+    np.testing.assert_allclose(vectors(judge.observe(IMAGES, NEED)), expected, atol=CLIP_ATOL)
     assert sizes == [4, 2, 2, 2]

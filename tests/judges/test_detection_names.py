@@ -96,11 +96,11 @@ def test_a_van_of_its_own_comes_before_the_car():
 
 
 def test_several_model_classes_for_one_suite_class_take_the_largest_score():
-    found = map_labels(numbered("Man", "Dog", "Woman"), ["dog", "person"])
-    assert found.members == ((1,), (0, 2))
+    result = map_labels(numbered("Man", "Dog", "Woman"), ["dog", "person"])
+    assert result.members == ((1,), (0, 2))
     scores = np.array([[0.2, 0.1, 0.7], [0.5, 0.3, 0.2]])
-    np.testing.assert_allclose(found.class_scores(scores), [[0.1, 0.7], [0.3, 0.5]])
-    np.testing.assert_array_equal(found.suite_index(np.array([0, 1, 2, 9])), [1, 0, 1, -1])
+    np.testing.assert_allclose(result.class_scores(scores), [[0.1, 0.7], [0.3, 0.5]])
+    np.testing.assert_array_equal(result.suite_index(np.array([0, 1, 2, 9])), [1, 0, 1, -1])
 
 
 def test_kinds_count_as_the_whole_and_never_the_other_way_round():

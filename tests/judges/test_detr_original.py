@@ -50,12 +50,12 @@ def save(path: Path, shape: DetrShape = TINY, **wrapped: Any) -> Path:
     return path
 
 
-def picture(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
+def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     return LoadedImage(image_id=name, prompt_id="p", pixels=pixels)
 
 
-PICTURES = [picture("a", 40, 80, 1), picture("b", 60, 30, 2)]
+IMAGES = [image("a", 40, 80, 1), image("b", 60, 30, 2)]
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -69,12 +69,12 @@ def trunk_to_transformers(name: str) -> str:
     if head == "bn1":
         return f"embedder.embedder.normalization.{rest}"
     block, part, rest = rest.split(".", 2)
-    place = f"encoder.stages.{int(head[-1]) - 1}.layers.{block}"
+    position = f"encoder.stages.{int(head[-1]) - 1}.layers.{block}"
     if part == "downsample":
         index, leaf = rest.split(".")
-        return f"{place}.shortcut.{('convolution', 'normalization')[int(index)]}.{leaf}"
+        return f"{position}.shortcut.{('convolution', 'normalization')[int(index)]}.{leaf}"
     kind = "convolution" if part.startswith("conv") else "normalization"
-    return f"{place}.layer.{int(part[-1]) - 1}.{kind}.{rest}"
+    return f"{position}.layer.{int(part[-1]) - 1}.{kind}.{rest}"
 
 
 def resnet_config(shape: DetrShape, **options: Any) -> Any:
@@ -93,15 +93,15 @@ def test_trunk_equals_transformers_resnet():
     ours = network(TINY).backbone[0].body
     theirs = transformers.ResNetModel(resnet_config(TINY)).eval()
     state = {trunk_to_transformers(name): value for name, value in ours.state_dict().items()}
-    told = theirs.load_state_dict(state, strict=False)
-    assert told.unexpected_keys == []
-    assert all(key.endswith("num_batches_tracked") for key in told.missing_keys)
+    reported = theirs.load_state_dict(state, strict=False)
+    assert reported.unexpected_keys == []
+    assert all(key.endswith("num_batches_tracked") for key in reported.missing_keys)
     pixels = torch.randn(2, 3, 64, 96, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = theirs(pixels).last_hidden_state
-        found = ours(pixels)
-    assert found.shape == (2, 4 * 32, 2, 3)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+        result = ours(pixels)
+    assert result.shape == (2, 4 * 32, 2, 3)
+    torch.testing.assert_close(result, expected, atol=1e-4, rtol=1e-4)
 
 
 ATTENTION = {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}
@@ -109,7 +109,7 @@ ATTENTION = {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}
 
 def to_transformers(weights: dict[str, Any], known: set[str]) -> dict[str, Any]:
     """The weights under the names of transformers' DETR; attention's joint input projection is cut into three."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, value in weights.items():
         if name.startswith("backbone.0.body."):
             new = "model.backbone.model." + trunk_to_transformers(name.removeprefix("backbone.0.body."))
@@ -131,7 +131,7 @@ def to_transformers(weights: dict[str, Any], known: set[str]) -> dict[str, Any]:
             if part in ATTENTION and leaf.startswith("in_proj_"):
                 kind = leaf.removeprefix("in_proj_")
                 for which, third in zip("qkv", value.chunk(3), strict=True):
-                    found[f"{layer}.{ATTENTION[part]}.{which}_proj.{kind}"] = third
+                    results[f"{layer}.{ATTENTION[part]}.{which}_proj.{kind}"] = third
                 continue
             if part in ATTENTION:
                 kind = leaf.removeprefix("out_proj.")
@@ -149,8 +149,8 @@ def to_transformers(weights: dict[str, Any], known: set[str]) -> dict[str, Any]:
                 )
             else:
                 new = f"{layer}.{norms.get(part, last)}.{leaf}"
-        found[new] = value
-    return found
+        results[new] = value
+    return results
 
 
 @pytest.mark.parametrize("size", [(64, 96), (96, 64)])
@@ -165,9 +165,9 @@ def test_detr_equals_transformers_detr(size: tuple[int, int]):
     theirs = transformers.DetrForObjectDetection(config).eval()
     ours = network(TINY)
     state = to_transformers(ours.state_dict(), set(theirs.state_dict()))
-    told = theirs.load_state_dict(state, strict=False)
-    assert told.unexpected_keys == []
-    assert [key for key in told.missing_keys if not key.endswith("num_batches_tracked")] == []
+    result = theirs.load_state_dict(state, strict=False)
+    assert result.unexpected_keys == []
+    assert [key for key in result.missing_keys if not key.endswith("num_batches_tracked")] == []
     pixels = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = theirs(pixel_values=pixels)
@@ -180,11 +180,11 @@ def test_detr_equals_transformers_detr(size: tuple[int, int]):
 
 def test_positions_by_hand():
     # 2 rows, 3 columns, 8 features: 4 for the row, 4 for the column; frequencies 1, 1, 100, 100.
-    found = sine_positions(2, 3, 8)
-    assert found.shape == (6, 8)
+    result = sine_positions(2, 3, 8)
+    assert result.shape == (6, 8)
     y, x = 2 * np.pi * 2 / 2, 2 * np.pi * 1 / 3  # second row, first column
     expected = [f(v / s) for v in (y, x) for s in (1, 100) for f in (np.sin, np.cos)]
-    np.testing.assert_allclose(found[3], expected, atol=1e-5)
+    np.testing.assert_allclose(result[3], expected, atol=1e-5)
 
 
 def test_dilation_doubles_the_resolution_of_the_last_stage():
@@ -308,22 +308,22 @@ def test_no_code_of_the_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_coco_detector_on_800_square(tmp_path: Path):
     path = save(tmp_path / "detr.pth")
     judge = OriginalDetr(path, execution=Execution(device="cpu"))
-    table = judge.observe(PICTURES, NEED)
+    table = judge.observe(IMAGES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b"]
     assert len(table) == 2 * (1 + TINY.queries)
     with torch.no_grad():
-        logits, boxes, _ = network(TINY)(torch.from_numpy(released_input(PICTURES[1].pixels))[None])
+        logits, boxes, _ = network(TINY)(torch.from_numpy(released_input(IMAGES[1].pixels))[None])
     probabilities = logits.softmax(-1)[0].numpy()
-    found = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
+    result = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
     # COCO's ids: dog 18, fire hydrant 11, person 1. The 92nd column, no object, is dropped and not shared out.
-    np.testing.assert_allclose(found["class_scores"].to_list(), probabilities[:, [18, 11, 1]], atol=1e-5)
-    assert found["raw_label"].to_list() == [COCO91[i] for i in probabilities[:, :-1].argmax(axis=1)]
-    np.testing.assert_allclose(found["score"].to_numpy(), probabilities[:, :-1].max(axis=1), atol=1e-5)
-    # Boxes in pixels of the 30 x 60 picture, although the network saw a square.
+    np.testing.assert_allclose(result["class_scores"].to_list(), probabilities[:, [18, 11, 1]], atol=1e-5)
+    assert result["raw_label"].to_list() == [COCO91[i] for i in probabilities[:, :-1].argmax(axis=1)]
+    np.testing.assert_allclose(result["score"].to_numpy(), probabilities[:, :-1].max(axis=1), atol=1e-5)
+    # Boxes in pixels of the 30 x 60 image, although the network saw a square.
     x, y, w, h = boxes[0].numpy().T
-    np.testing.assert_allclose(found["x0"].to_numpy(), (x - w / 2) * 30, atol=1e-3)
-    np.testing.assert_allclose(found["y1"].to_numpy(), (y + h / 2) * 60, atol=1e-3)
-    assert found["color"].null_count() == len(found)
+    np.testing.assert_allclose(result["x0"].to_numpy(), (x - w / 2) * 30, atol=1e-3)
+    np.testing.assert_allclose(result["y1"].to_numpy(), (y + h / 2) * 60, atol=1e-3)
+    assert result["color"].null_count() == len(result)
     assert "preprocessing=released dilation=none" in judge.name
 
 
@@ -335,9 +335,9 @@ def test_first_paintskills_detector_tells_colours(tmp_path: Path):
     torch.save(weights, tmp_path / "v1.pth")
     judge = OriginalDetr(tmp_path / "v1.pth", classes="paintskills-v1", execution=Execution(device="cpu"))
     need = DetectionNeed(classes=("car", "human"), colors=("white", "red"))
-    table = judge.observe(PICTURES[:1], need).filter(pl.col("query") >= 0)
+    table = judge.observe(IMAGES[:1], need).filter(pl.col("query") >= 0)
     with torch.no_grad():
-        logits, _, colors = network(shape)(torch.from_numpy(released_input(PICTURES[0].pixels))[None])
+        logits, _, colors = network(shape)(torch.from_numpy(released_input(IMAGES[0].pixels))[None])
     classes = logits.softmax(-1)[0].numpy()
     tints = colors.softmax(-1)[0].numpy()
     assert PAINTSKILLS_V1.index("van") == 6
@@ -345,15 +345,15 @@ def test_first_paintskills_detector_tells_colours(tmp_path: Path):
     assert PAINTSKILLS_V1_COLORS.index("white") == 3
     np.testing.assert_allclose(table["color_scores"].to_list(), tints[:, [3, 0]], atol=1e-5)
     assert table["color"].to_list() == [("white", "red")[i] for i in tints[:, [3, 0]].argmax(axis=1)]
-    plain = judge.observe(PICTURES[:1], DetectionNeed(classes=("car",))).filter(pl.col("query") >= 0)
+    plain = judge.observe(IMAGES[:1], DetectionNeed(classes=("car",))).filter(pl.col("query") >= 0)
     assert plain["color_scores"].to_list() == [[]] * len(plain)
     with pytest.raises(UsageError, match="tells red, blue, yellow, white, purple, green, but not maroon"):
-        judge.observe(PICTURES[:1], DetectionNeed(classes=("car",), colors=("maroon",)))
+        judge.observe(IMAGES[:1], DetectionNeed(classes=("car",), colors=("maroon",)))
 
 
 def test_model_preprocessing_keeps_the_aspect(tmp_path: Path):
     judge = OriginalDetr(save(tmp_path / "detr.pth"), preprocessing="model", execution=Execution(device="cpu"))
-    inputs = judge._inputs(PICTURES[0])["pixel_values"]
+    inputs = judge._inputs(IMAGES[0])["pixel_values"]
     assert inputs.shape == (3, 666, 1332)  # 80 x 40: the longer side would be 1600, so 1333 * 40 / 80 = 666.5 -> 666
     assert "preprocessing=model" in judge.name
     flat = LoadedImage(image_id="f", prompt_id="p", pixels=np.full((50, 50, 3), 128, dtype=np.uint8))
@@ -363,7 +363,7 @@ def test_model_preprocessing_keeps_the_aspect(tmp_path: Path):
 def test_half_precision_is_near_single(tmp_path: Path):
     path = save(tmp_path / "detr.pth")
     single, half = (
-        OriginalDetr(path, execution=Execution(device="cpu", dtype=d)).observe(PICTURES, NEED)
+        OriginalDetr(path, execution=Execution(device="cpu", dtype=d)).observe(IMAGES, NEED)
         for d in ("float32", "bfloat16")
     )
     np.testing.assert_allclose(
@@ -371,10 +371,10 @@ def test_half_precision_is_near_single(tmp_path: Path):
     )
 
 
-def test_a_picture_does_not_depend_on_its_batch(tmp_path: Path):
+def test_an_image_does_not_depend_on_its_batch(tmp_path: Path):
     judge = OriginalDetr(save(tmp_path / "detr.pth"), execution=Execution(device="cpu"))
-    together = judge.observe(PICTURES, NEED)
-    alone = pl.concat([judge.observe([image], NEED) for image in PICTURES])
+    together = judge.observe(IMAGES, NEED)
+    alone = pl.concat([judge.observe([image], NEED) for image in IMAGES])
     for column in ("score", "x0", "y0", "x1", "y1"):
         np.testing.assert_allclose(
             together[column].drop_nulls().to_numpy(), alone[column].drop_nulls().to_numpy(), atol=1e-4, rtol=1e-5
@@ -384,10 +384,10 @@ def test_a_picture_does_not_depend_on_its_batch(tmp_path: Path):
 def test_dilation_follows_the_file_name_and_enters_the_judges(tmp_path: Path):
     plain = OriginalDetr(save(tmp_path / "detr.pth"), execution=Execution(device="cpu"))
     dilated = OriginalDetr(save(tmp_path / "detr_R50_DC5.pth"), execution=Execution(device="cpu"))
-    told = OriginalDetr(tmp_path / "detr_R50_DC5.pth", dilation=False, execution=Execution(device="cpu"))
-    assert [j._model.shape.dilation for j in (plain, dilated, told)] == [False, True, False]
+    result = OriginalDetr(tmp_path / "detr_R50_DC5.pth", dilation=False, execution=Execution(device="cpu"))
+    assert [j._model.shape.dilation for j in (plain, dilated, result)] == [False, True, False]
     assert "dilation=dc5" in dilated.name
-    assert "dilation=none" in told.name
+    assert "dilation=none" in result.name
 
 
 def test_the_wrong_set_of_classes_is_refused(tmp_path: Path):
@@ -402,4 +402,4 @@ def test_the_wrong_set_of_classes_is_refused(tmp_path: Path):
     judge = OriginalDetr(
         path, classes=names, colors=["dark", "light"], aliases={"c3": "dog"}, execution=Execution(device="cpu")
     )
-    assert set(judge.observe(PICTURES[:1], DetectionNeed(classes=("dog",)))["raw_label"].drop_nulls()) <= set(names)
+    assert set(judge.observe(IMAGES[:1], DetectionNeed(classes=("dog",)))["raw_label"].drop_nulls()) <= set(names)

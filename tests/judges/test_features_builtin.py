@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from verism.errors import UsageError
 from verism.inference import onnx_session
 from verism.judges.features.builtin import BuiltinFeatures, _fields, _read_by, _varint, with_output
-from verism.judges.features.preparing import centre_square, pillow
+from verism.judges.features.preprocessing import centre_square, pillow
 from verism.records import FeatureNeed, LoadedImage
 
 DETECTOR = Path(str(resources.files("verism.judges.detection"))) / "data" / "paintskills_detector.onnx"
@@ -77,14 +77,14 @@ def test_features_are_mean_and_deviation_of_the_last_map(judge: BuiltinFeatures)
     model = onnx.load(DETECTOR)
     lateral = next(node for node in model.graph.node if "network.lateral.2.weight" in node.input)
     cut = onnx.utils.Extractor(model).extract_model(["pixels"], [lateral.input[0]])
-    picture = image("a", 300, 211)
+    sample = image("a", 300, 211)
     size = next(int(p.value) for p in model.metadata_props if p.key == "input_size")
-    square = pillow(centre_square(picture.pixels), size, size)
+    square = pillow(centre_square(sample.pixels), size, size)
     (maps,) = onnx_session(cut.SerializeToString(), 1).run(None, {"pixels": square[None]})
     assert maps.shape == (1, 208, 8, 8)
     expected = np.concatenate([maps[0].mean(axis=(1, 2)), maps[0].std(axis=(1, 2))])
     assert judge.dim == 416
-    assert judge.features([picture])[0] == pytest.approx(expected, abs=1e-4)
+    assert judge.features([sample])[0] == pytest.approx(expected, abs=1e-4)
 
 
 def test_vectors_do_not_depend_on_neighbours(judge: BuiltinFeatures):

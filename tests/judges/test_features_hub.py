@@ -42,11 +42,11 @@ def dinov2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_dinov2(tmp_path_factory.mktemp("models") / "dinov2")
 
 
-def inputs(folder: Path, pictures: list[LoadedImage]) -> torch.Tensor:
+def inputs(folder: Path, images: list[LoadedImage]) -> torch.Tensor:
     from transformers import AutoImageProcessor
 
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-    return torch.cat([processor(Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in pictures])
+    return torch.cat([processor(Image.fromarray(p.pixels), return_tensors="pt")["pixel_values"] for p in images])
 
 
 def test_clip_layers_are_the_models_own(clip: Path):
@@ -81,18 +81,18 @@ def test_dinov2_layers_are_the_models_own(dinov2: Path):
 
 
 @pytest.mark.parametrize("kind", ["clip", "dinov2"])
-def test_squash_sees_the_whole_picture(kind: str, clip: Path, dinov2: Path):
+def test_squash_sees_the_whole_image(kind: str, clip: Path, dinov2: Path):
     make, folder = {"clip": (clip_features, clip), "dinov2": (dinov2_features, dinov2)}[kind]
-    whole = make(str(folder), preprocessing="squash", **LOCAL)
+    full = make(str(folder), preprocessing="squash", **LOCAL)
     usual = make(str(folder), **LOCAL)
     wide = image("a", 32, 320)
     other = LoadedImage(image_id="b", prompt_id="p", pixels=wide.pixels.copy())
     other.pixels[:, :60] = 0
-    near, far = usual.features([wide, other]), whole.features([wide, other])
+    near, far = usual.features([wide, other]), full.features([wide, other])
     # The rows of one batch, and so the order of their sums, may be treated differently.
     np.testing.assert_allclose(near[0], near[1], atol=ATOL[kind])
     assert np.abs(far[0] - far[1]).max() > 100 * ATOL[kind]
-    assert "preprocessing=squash" in whole.name
+    assert "preprocessing=squash" in full.name
     assert "preprocessing=model" in usual.name
 
 
@@ -105,8 +105,8 @@ def test_squash_is_one_resize_and_the_normalisation(dinov2: Path):
     pixels = np.stack([((np.asarray(p) / 255 - mean) / std).transpose(2, 0, 1) for p in resized])
     with torch.inference_mode():
         expected = Dinov2Model.from_pretrained(dinov2).eval()(pixel_values=torch.from_numpy(pixels).float())
-    found = dinov2_features(str(dinov2), preprocessing="squash", **LOCAL).features(IMAGES)
-    assert found == pytest.approx(expected.pooler_output.numpy(), abs=ATOL["dinov2"])
+    result = dinov2_features(str(dinov2), preprocessing="squash", **LOCAL).features(IMAGES)
+    assert result == pytest.approx(expected.pooler_output.numpy(), abs=ATOL["dinov2"])
 
 
 @pytest.mark.parametrize("kind", ["clip", "dinov2"])
@@ -126,7 +126,7 @@ def test_name_is_kind_model_content_and_options(clip: Path):
 
 
 def test_wrong_kind_and_options(clip: Path, dinov2: Path):
-    with pytest.raises(UsageError, match="is a model of type 'dinov2', which has no vectors of pictures in a space"):
+    with pytest.raises(UsageError, match="is a model of type 'dinov2', which has no vectors of images in a space"):
         clip_features(str(dinov2), **LOCAL)
     with pytest.raises(UsageError, match="is a model of type 'clip', not a DINOv2; CLIP-like models are named clip:"):
         dinov2_features(str(clip), **LOCAL)

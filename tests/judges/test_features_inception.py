@@ -1,4 +1,4 @@
-"""Inception features. Weights and pictures follow from formulas; what is expected, reference libraries computed."""
+"""Inception features. Weights and images follow from formulas; what is expected, reference libraries computed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny_inception import formula_picture, formula_weights, random_inception
+from tiny_inception import formula_image, formula_weights, random_inception
 
 from verism.errors import UsageError, VerismError
 from verism.judges.batching import Execution
@@ -23,7 +23,7 @@ LOGITS_AT = [0, 100, 500, 900, 999]
 
 
 def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
-    return LoadedImage(image_id=name, prompt_id="p", pixels=formula_picture(height, width, seed))
+    return LoadedImage(image_id=name, prompt_id="p", pixels=formula_image(height, width, seed))
 
 
 TALL = image("tall", 200, 77, seed=4)
@@ -102,8 +102,8 @@ def test_last_block_of_the_fid_pools_by_maximum(maximum: bool, expected: list[fl
     x = torch.zeros(1, 4, 3, 4)
     x[0, 0, 1, 0] = 5
     with torch.no_grad():
-        found = block(x)[0, 2048 - 192]  # the branch's first channel; the others hold nothing
-    assert found[1].tolist() == pytest.approx(expected, abs=1e-5)
+        result = block(x)[0, 2048 - 192]  # the branch's first channel; the others hold nothing
+    assert result[1].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 # Computed with torch-fidelity 0.4.0, pytorch-fid 0.3.0 and torchvision 0.28.0 on TALL, with these weights and the
@@ -118,9 +118,9 @@ def test_last_block_of_the_fid_pools_by_maximum(maximum: bool, expected: list[fl
     ],
 )  # fmt: skip
 def test_fid_features_are_the_reference_libraries(fid_file: Path, way: str, expected: list[float]):
-    found = fid_features(fid_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
-    assert found.shape == (2048,)
-    assert found[AT].tolist() == pytest.approx(expected, abs=1e-4)
+    estimate = fid_features(fid_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
+    assert estimate.shape == (2048,)
+    assert estimate[AT].tolist() == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_fid_features_are_the_reference_libraries(fid_file: Path, way: str, expe
     ],
 )  # fmt: skip
 def test_imagenet_features_are_torchvisions(imagenet_file: Path, way: str, expected: list[float]):
-    found = inception_features(imagenet_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
-    assert found[AT].tolist() == pytest.approx(expected, abs=1e-4)
+    result = inception_features(imagenet_file, preprocessing=way, execution=Execution(device="cpu")).features([TALL])[0]
+    assert result[AT].tolist() == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_vector_does_not_depend_on_neighbours_or_batch_size(fid_file: Path, fi
     assert np.abs(alone[0] - alone[1]).max() > 0.1
 
 
-def test_table_has_one_row_per_picture_in_order(fid: FeatureJudge):
+def test_table_has_one_row_per_image_in_order(fid: FeatureJudge):
     again = LoadedImage(image_id="again", prompt_id="q", pixels=TALL.pixels)
     table = fid.observe([TALL, again], FeatureNeed())
     assert table.schema == schema("features")
@@ -207,7 +207,7 @@ def test_another_need_is_refused(fid: FeatureJudge):
 
 def test_vectors_that_are_no_numbers_are_an_error():
     judge = FeatureJudge(name="broken", dim=2, compute=lambda images: np.full((len(images), 2), np.nan, np.float32))
-    with pytest.raises(VerismError, match=r"broken gave 1 picture\(s\) features that are not finite, such as 'tall'"):
+    with pytest.raises(VerismError, match=r"broken gave 1 image\(s\) features that are not finite, such as 'tall'"):
         judge.features([TALL])
 
 
@@ -248,10 +248,10 @@ def test_missing_and_foreign_weights_are_named(tmp_path: Path):
     save_file(weights, path)
     with pytest.raises(UsageError) as caught:
         load_inception(path, "fid")
-    told = str(caught.value)
-    assert "1 missing: Mixed_7c.branch_pool.bn.bias" in told
-    assert "1 unexpected: Mixed_8a.weight" in told
-    assert "fc.bias (7,) instead of (1008,)" in told
+    text = str(caught.value)
+    assert "1 missing: Mixed_7c.branch_pool.bn.bias" in text
+    assert "1 unexpected: Mixed_8a.weight" in text
+    assert "fc.bias (7,) instead of (1008,)" in text
 
 
 @pytest.mark.parametrize("edition", ["fid"])

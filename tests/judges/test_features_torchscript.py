@@ -32,12 +32,12 @@ def saved(path: Path, network: torch.nn.Module) -> tuple[Path, str]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_pictures_reach_the_network_untouched(tmp_path: Path):
+def test_images_reach_the_network_untouched(tmp_path: Path):
     path, digest = saved(tmp_path / "net.pt", MeanColor())
     judge = TorchScriptFeatures(path, sha256=digest, device="cpu", batch_size=2)
     assert (judge.name, judge.dim) == (f"torchscript@{digest[:12]}", 3)
     red = np.zeros((4, 6, 3), dtype=np.uint8)
-    red[:, :3, 0] = 200  # half of the picture: a mean of 100
+    red[:, :3, 0] = 200  # half of the image: a mean of 100
     images = [
         LoadedImage(image_id="red", prompt_id="", pixels=red),
         LoadedImage(image_id="grey", prompt_id="", pixels=np.full((9, 2, 3), 7, dtype=np.uint8)),

@@ -23,7 +23,7 @@ WORDS = ("dog", "fire", "hydrant", "traffic", "light", "cat", "a", "photo", "of"
 
 
 def enliven(model: Any, seed: int = 0) -> Any:
-    """Give a model weights so large that its queries and pictures differ: fresh ones hardly do."""
+    """Give a model weights so large that its queries and images differ: fresh ones hardly do."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -96,13 +96,13 @@ def grounding_dino(folder: Path, *, max_text_len: int = 32) -> tuple[str, Any, A
     return str(folder), model, processor
 
 
-def picture(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
+def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     pixels[: height // 2, : width // 2] = (200, 30, 30)
     return LoadedImage(image_id=name, prompt_id="p", pixels=pixels)
 
 
-PICTURES = [picture("a", 40, 80, 1), picture("b", 60, 30, 2), picture("c", 40, 80, 3)]
+IMAGES = [image("a", 40, 80, 1), image("b", 60, 30, 2), image("c", 40, 80, 3)]
 
 
 def pil(image: LoadedImage) -> Any:
@@ -122,26 +122,26 @@ def edges(table: pl.DataFrame) -> np.ndarray:
 def test_owl_agrees_with_its_own_post_processing(version: int, tmp_path: Path):
     path, model, processor = owl(tmp_path / "owl", version=version)
     judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
-    table = judge.observe(PICTURES, NEED)
+    table = judge.observe(IMAGES, NEED)
     assert dict(table.schema) == schema("detections")
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     texts = ["a photo of a dog", "a photo of a fire hydrant", "a photo of a traffic light"]
     tokens = transformers.AutoTokenizer.from_pretrained(path)(
         texts, padding="max_length", max_length=32, return_tensors="pt"
     )
-    for image in PICTURES[:2]:
+    for image in IMAGES[:2]:
         height, width = image.pixels.shape[:2]
         with torch.no_grad():
             output = model(**tokens, **processor(images=[pil(image)], return_tensors="pt"))
         theirs = processor.post_process_object_detection(output, threshold=-1.0, target_sizes=[(height, width)])[0]
-        found = table.filter(pl.col("image_id") == image.image_id, pl.col("query") >= 0)
-        queries = found["query"].to_numpy()
-        assert len(found) > 3
-        np.testing.assert_allclose(edges(found), theirs["boxes"].numpy()[queries], atol=1e-3)
-        np.testing.assert_allclose(found["score"].to_numpy(), theirs["scores"].numpy()[queries], atol=1e-5)
-        assert found["label"].to_list() == [NEED.classes[int(k)] for k in theirs["labels"].numpy()[queries]]
+        result = table.filter(pl.col("image_id") == image.image_id, pl.col("query") >= 0)
+        queries = result["query"].to_numpy()
+        assert len(result) > 3
+        np.testing.assert_allclose(edges(result), theirs["boxes"].numpy()[queries], atol=1e-3)
+        np.testing.assert_allclose(result["score"].to_numpy(), theirs["scores"].numpy()[queries], atol=1e-5)
+        assert result["label"].to_list() == [NEED.classes[int(k)] for k in theirs["labels"].numpy()[queries]]
         np.testing.assert_allclose(
-            found["class_scores"].to_list(), output.logits.sigmoid()[0].numpy()[queries], atol=1e-5
+            result["class_scores"].to_list(), output.logits.sigmoid()[0].numpy()[queries], atol=1e-5
         )
 
 
@@ -149,21 +149,21 @@ def test_owl_agrees_with_its_own_post_processing(version: int, tmp_path: Path):
     ("version", "expected"),
     [
         # A 4 x 4 grid whose boxes are a quarter of the side and whose centres are at k / 4 of it. OWL-ViT stretches the
-        # 80 x 40 picture: steps of 20 and 10. Query 5 has its centre at (2, 2) / 4 = (40, 20), size 20 x 10.
+        # 80 x 40 image: steps of 20 and 10. Query 5 has its centre at (2, 2) / 4 = (40, 20), size 20 x 10.
         pytest.param(1, {5: [30, 15, 50, 25], 12: [10, 35, 30, 45]}, id="stretched"),
-        # OWLv2 pads it to 80 x 80: centre (40, 40), size 20 x 20, over the picture's lower edge, 40. Query 12, the
-        # first of the last row, has its centre at (20, 80): in the padding, so it is no box of this picture.
+        # OWLv2 pads it to 80 x 80: centre (40, 40), size 20 x 20, over the image's lower edge, 40. Query 12, the
+        # first of the last row, has its centre at (20, 80): in the padding, so it is no box of this image.
         pytest.param(2, {5: [30, 30, 50, 50], 12: None}, id="padded"),
     ],
 )
-def test_boxes_of_pictures_that_are_not_square(version: int, expected: dict[int, Any], tmp_path: Path):
+def test_boxes_of_images_that_are_not_square(version: int, expected: dict[int, Any], tmp_path: Path):
     path, model, _ = owl(tmp_path / "owl", version=version)
     with torch.no_grad():  # leaves the boxes at the model's own grid
         model.box_head.dense2.weight.zero_()
         model.box_head.dense2.bias.zero_()
     model.save_pretrained(path)
     judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
-    table = judge.observe(PICTURES[:1], NEED)
+    table = judge.observe(IMAGES[:1], NEED)
     for query, box in expected.items():
         row = table.filter(pl.col("query") == query)
         if box is None:
@@ -175,15 +175,15 @@ def test_boxes_of_pictures_that_are_not_square(version: int, expected: dict[int,
 def test_owl_leaves_out_low_scores_and_keeps_the_looked_at_row(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl")
     full = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES, NEED
+        IMAGES, NEED
     )
     middle = float(full["score"].median())  # type: ignore[arg-type]
     some = OpenVocabularyDetector(path, min_score=middle, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES, NEED
+        IMAGES, NEED
     )
     assert some.drop("judge").equals(full.filter((pl.col("query") < 0) | (pl.col("score") >= middle)).drop("judge"))
     none = OpenVocabularyDetector(path, min_score=1.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES, NEED
+        IMAGES, NEED
     )
     assert none["query"].to_list() == [-1, -1, -1]
 
@@ -195,7 +195,7 @@ def test_wording_changes_scores_and_name(tmp_path: Path):
         OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True), **more)
         for more in options
     ]
-    tables = [judge.observe(PICTURES[:1], NEED) for judge in judges]
+    tables = [judge.observe(IMAGES[:1], NEED) for judge in judges]
     scores = [np.array(t["class_scores"].drop_nulls().to_list()) for t in tables]
     assert not np.allclose(scores[0], scores[1])
     assert not np.allclose(scores[0][:, 0], scores[2][:, 0])
@@ -209,7 +209,7 @@ def test_owl_refuses_texts_it_cannot_read_to_the_end(tmp_path: Path):
     judge = OpenVocabularyDetector(path, template="{}", hub=HubOptions(device="cpu", local_files_only=True))
     need = DetectionNeed(classes=("dog", "a very long class name"))
     with pytest.raises(UsageError, match=r"reads 16 tokens; these texts are longer: \['a very long class name'\]"):
-        judge.observe(PICTURES[:1], need)
+        judge.observe(IMAGES[:1], need)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -217,25 +217,25 @@ def test_owl_refuses_texts_it_cannot_read_to_the_end(tmp_path: Path):
 # --------------------------------------------------------------------------------------------------------------------
 def test_sentences_are_what_the_tokenizer_makes_of_the_whole_text(tmp_path: Path):
     tokenizer = bert_tokenizer(tmp_path)
-    (whole,) = sentences(["dog", "fire hydrant", "cats"], "{}", tokenizer, max_tokens=32)
-    assert list(whole.ids) == tokenizer("dog. fire hydrant. cats.")["input_ids"]
+    (full,) = sentences(["dog", "fire hydrant", "cats"], "{}", tokenizer, max_tokens=32)
+    assert list(full.ids) == tokenizer("dog. fire hydrant. cats.")["input_ids"]
     # [CLS] dog . fire hydrant . cat ##s . [SEP]
-    assert whole.spans == {0: range(1, 2), 1: range(3, 5), 2: range(6, 8)}
+    assert full.spans == {0: range(1, 2), 1: range(3, 5), 2: range(6, 8)}
 
 
 def test_only_the_name_counts_in_a_template(tmp_path: Path):
     tokenizer = bert_tokenizer(tmp_path)
-    (whole,) = sentences(["Dog", "Light"], "a red {}", tokenizer, max_tokens=32)
-    assert list(whole.ids) == tokenizer("a red dog. a red light.")["input_ids"]
-    assert whole.spans == {0: range(3, 4), 1: range(7, 8)}
+    (full,) = sentences(["Dog", "Light"], "a red {}", tokenizer, max_tokens=32)
+    assert list(full.ids) == tokenizer("a red dog. a red light.")["input_ids"]
+    assert full.spans == {0: range(3, 4), 1: range(7, 8)}
 
 
 def test_long_lists_are_spread_over_sentences(tmp_path: Path):
     tokenizer = bert_tokenizer(tmp_path)
     # With opening and closing: "dog." 4 tokens, "dog. fire hydrant." 7, "dog. fire hydrant. cat." 9.
-    found = sentences(["dog", "fire hydrant", "cat"], "{}", tokenizer, max_tokens=8)
-    assert [len(s.ids) for s in found] == [7, 4]
-    assert [dict(s.spans) for s in found] == [{0: range(1, 2), 1: range(3, 5)}, {2: range(1, 2)}]
+    result = sentences(["dog", "fire hydrant", "cat"], "{}", tokenizer, max_tokens=8)
+    assert [len(s.ids) for s in result] == [7, 4]
+    assert [dict(s.spans) for s in result] == [{0: range(1, 2), 1: range(3, 5)}, {2: range(1, 2)}]
     with pytest.raises(UsageError, match="cannot ask for 'fire hydrant': it takes 5 tokens"):
         sentences(["dog", "fire hydrant"], "{}", tokenizer, max_tokens=4)
 
@@ -243,37 +243,37 @@ def test_long_lists_are_spread_over_sentences(tmp_path: Path):
 def test_grounding_dino_scores_a_class_by_its_best_token(tmp_path: Path):
     path, model, processor = grounding_dino(tmp_path / "gd")
     judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
-    table = judge.observe(PICTURES, NEED)
+    table = judge.observe(IMAGES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     tokens = transformers.AutoTokenizer.from_pretrained(path)("dog. fire hydrant. traffic light.", return_tensors="pt")
-    image = PICTURES[1]
+    image = IMAGES[1]
     with torch.no_grad():
         output = model(**tokens, **processor(images=[pil(image)], return_tensors="pt"))
     probabilities = output.logits.sigmoid()[0].numpy()  # [CLS] dog . fire hydrant . traffic light . [SEP]
     expected = np.stack(
         [probabilities[:, 1], probabilities[:, 3:5].max(axis=1), probabilities[:, 6:8].max(axis=1)], axis=1
     )
-    found = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
-    queries = found["query"].to_numpy()
+    result = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
+    queries = result["query"].to_numpy()
     assert len(queries) >= 3
-    np.testing.assert_allclose(found["class_scores"].to_list(), expected[queries], atol=1e-5)
-    # Boxes in pixels of the 30 x 60 picture.
+    np.testing.assert_allclose(result["class_scores"].to_list(), expected[queries], atol=1e-5)
+    # Boxes in pixels of the 30 x 60 image.
     x, y, w, h = output.pred_boxes[0].numpy()[queries].T
-    np.testing.assert_allclose(found["x0"].to_numpy(), (x - w / 2) * 30, atol=1e-3)
-    np.testing.assert_allclose(found["y1"].to_numpy(), (y + h / 2) * 60, atol=1e-3)
+    np.testing.assert_allclose(result["x0"].to_numpy(), (x - w / 2) * 30, atol=1e-3)
+    np.testing.assert_allclose(result["y1"].to_numpy(), (y + h / 2) * 60, atol=1e-3)
 
 
 def test_grounding_dino_with_several_sentences(tmp_path: Path):
     path, _, _ = grounding_dino(tmp_path / "gd", max_text_len=8)
     judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
-    table = judge.observe(PICTURES[:1], NEED).filter(pl.col("query") >= 0)
+    table = judge.observe(IMAGES[:1], NEED).filter(pl.col("query") >= 0)
     scores = np.array(table["class_scores"].to_list())
     queries = table["query"].to_numpy()
     # "dog. fire hydrant." has 6 queries and the first two classes, "traffic light." 6 more and the third.
     assert queries.max() >= 6
     assert np.all(scores[queries < 6, 2] == 0)
     assert np.all(scores[queries >= 6, :2] == 0)
-    alone = judge.observe(PICTURES[:1], DetectionNeed(classes=("traffic light",))).filter(pl.col("query") >= 0)
+    alone = judge.observe(IMAGES[:1], DetectionNeed(classes=("traffic light",))).filter(pl.col("query") >= 0)
     np.testing.assert_allclose(
         scores[queries >= 6, 2], np.array(alone["class_scores"].to_list())[:, 0], atol=1e-5
     )  # as if asked for alone
@@ -283,11 +283,11 @@ def test_grounding_dino_with_several_sentences(tmp_path: Path):
 # Both
 # --------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("make", [owl, grounding_dino])
-def test_a_picture_does_not_depend_on_its_batch(make: Any, tmp_path: Path):
+def test_an_image_does_not_depend_on_its_batch(make: Any, tmp_path: Path):
     path, _, _ = make(tmp_path / "m")
     judge = OpenVocabularyDetector(path, min_score=0.0, hub=HubOptions(device="cpu", local_files_only=True))
-    together = judge.observe(PICTURES, NEED)
-    alone = pl.concat([judge.observe([image], NEED) for image in PICTURES])
+    together = judge.observe(IMAGES, NEED)
+    alone = pl.concat([judge.observe([image], NEED) for image in IMAGES])
     assert together.select("image_id", "query", "label").equals(alone.select("image_id", "query", "label"))
     np.testing.assert_allclose(edges(together.drop_nulls("x0")), edges(alone.drop_nulls("x0")), atol=1e-3)
     np.testing.assert_allclose(
@@ -301,7 +301,7 @@ def test_half_precision_works(make: Any, tmp_path: Path):
     judge = OpenVocabularyDetector(
         path, min_score=0.0, hub=HubOptions(device="cpu", dtype="bfloat16", local_files_only=True)
     )
-    table = judge.observe(PICTURES, NEED)
+    table = judge.observe(IMAGES, NEED)
     assert table.filter(pl.col("query") >= 0).height > 3
     assert judge.name.endswith("dtype=bfloat16 min_score=0.0")
 
@@ -310,9 +310,9 @@ def test_what_cannot_be_asked(tmp_path: Path):
     path, _, _ = owl(tmp_path / "owl")
     judge = OpenVocabularyDetector(path, phrases={"cat": "dog"}, hub=HubOptions(device="cpu", local_files_only=True))
     with pytest.raises(UsageError, match=r"same words: \['dog'\]"):
-        judge.observe(PICTURES, DetectionNeed(classes=("dog", "cat")))
+        judge.observe(IMAGES, DetectionNeed(classes=("dog", "cat")))
     with pytest.raises(UsageError, match="at least one class"):
-        judge.observe(PICTURES, DetectionNeed(classes=()))
+        judge.observe(IMAGES, DetectionNeed(classes=()))
     with pytest.raises(UsageError, match=r"template must contain \{\} once"):
         OpenVocabularyDetector(path, template="a photo", hub=HubOptions(device="cpu", local_files_only=True))
     transformers.YolosConfig().save_pretrained(tmp_path / "yolos")

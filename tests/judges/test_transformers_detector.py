@@ -28,7 +28,7 @@ SMALL = {"shortest_edge": 48, "longest_edge": 96}
 
 
 def enliven(model: Any, seed: int = 0) -> Any:
-    """Give a model weights so large that its queries and pictures differ: fresh ones hardly do."""
+    """Give a model weights so large that its queries and images differ: fresh ones hardly do."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -119,13 +119,13 @@ def save(folder: Path, made: tuple[Any, Any]) -> str:
     return str(folder)
 
 
-def picture(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
+def image(name: str, height: int, width: int, seed: int = 0) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     pixels[: height // 2, : width // 2] = (200, 30, 30)
     return LoadedImage(image_id=name, prompt_id="p", pixels=pixels)
 
 
-PICTURES = [picture("a", 40, 80, 1), picture("b", 60, 30, 2), picture("c", 40, 80, 3)]
+IMAGES = [image("a", 40, 80, 1), image("b", 60, 30, 2), image("c", 40, 80, 3)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -133,24 +133,24 @@ def test_agrees_with_the_models_own_post_processing(family: str, tmp_path: Path)
     make, n_queries = FAMILIES[family]
     model, processor = make()
     path = save(tmp_path / family, (model, processor))
-    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
+    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(IMAGES, NEED)
     assert dict(table.schema) == schema("detections")
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
     assert len(table) == 3 * (1 + n_queries)
-    for image in PICTURES:
+    for image in IMAGES:
         height, width = image.pixels.shape[:2]
         with torch.no_grad():
             output = model(**processor(images=[image.pixels], input_data_format="channels_last", return_tensors="pt"))
         expected = processor.post_process_object_detection(output, threshold=0.0, target_sizes=[(height, width)])[0]
-        found = table.filter(pl.col("image_id") == image.image_id, pl.col("query") >= 0)
+        result = table.filter(pl.col("image_id") == image.image_id, pl.col("query") >= 0)
         # Sigmoid models hand out (query, class) pairs by score: the best of each class is what both must agree upon.
         for k, name in enumerate(LABELS.values()):
             if (of_class := expected["scores"][expected["labels"] == k]).numel() and name in ("dog", "traffic_light"):
                 column = NEED.classes.index(name.replace("_", " "))
-                ours = found["class_scores"].list.get(column).max()
+                ours = result["class_scores"].list.get(column).max()
                 assert ours >= float(of_class.max()) - 1e-5
         top = int(expected["scores"].argmax())
-        best = found.sort("score", descending=True).row(0, named=True)
+        best = result.sort("score", descending=True).row(0, named=True)
         assert best["score"] == pytest.approx(float(expected["scores"][top]), abs=1e-5)
         assert best["raw_label"] == LABELS[int(expected["labels"][top])]
         box = expected["boxes"][top].numpy()
@@ -158,18 +158,18 @@ def test_agrees_with_the_models_own_post_processing(family: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "mask2former"])
-def test_a_picture_does_not_depend_on_its_batch(family: str, tmp_path: Path):
+def test_an_image_does_not_depend_on_its_batch(family: str, tmp_path: Path):
     make = mask2former if family == "mask2former" else FAMILIES[family][0]
     path = save(tmp_path / family, make())
     detector = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
-    together = detector.observe(PICTURES, NEED)
-    alone = pl.concat([detector.observe([image], NEED) for image in PICTURES])
+    together = detector.observe(IMAGES, NEED)
+    alone = pl.concat([detector.observe([image], NEED) for image in IMAGES])
     assert together.select("image_id", "query", "label").equals(alone.select("image_id", "query", "label"))
     for column in ("score", "x0", "y0", "x1", "y1"):
         np.testing.assert_allclose(
             together[column].drop_nulls().to_numpy(), alone[column].drop_nulls().to_numpy(), atol=1e-4, rtol=1e-5
         )
-    # Seen to be able to fail: different pictures do differ.
+    # Seen to be able to fail: different images do differ.
     first = [t.filter(pl.col("query") >= 0)["score"].to_list() for _, t in together.group_by("image_id")]
     assert first[0] != first[1]
 
@@ -194,7 +194,7 @@ def test_detr_scores_keep_the_share_of_no_object(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     everything = DetectionNeed(classes=("person", "dog", "traffic light"))
     table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES[:1], everything
+        IMAGES[:1], everything
     )
     sums = table["class_scores"].list.sum().drop_nulls().to_numpy()
     assert np.all(sums < 0.999)
@@ -208,12 +208,12 @@ def test_released_preprocessing_is_800_square(tmp_path: Path):
     model, processor = detr()
     path = save(tmp_path / "detr", (model, processor))
     detector = TransformersDetector(path, preprocessing="released", hub=HubOptions(device="cpu", local_files_only=True))
-    table = detector.observe(PICTURES[:1], NEED)
+    table = detector.observe(IMAGES[:1], NEED)
     with torch.no_grad():
-        output = model(pixel_values=torch.from_numpy(released_input(PICTURES[0].pixels))[None])
+        output = model(pixel_values=torch.from_numpy(released_input(IMAGES[0].pixels))[None])
     expected = output.logits.softmax(-1)[0, :, 1].numpy()
     np.testing.assert_allclose(table["class_scores"].list.get(1).drop_nulls().to_numpy(), expected, atol=1e-5)
-    box = output.pred_boxes[0, 0].numpy()  # centre and size in shares of the 80 x 40 picture
+    box = output.pred_boxes[0, 0].numpy()  # centre and size in shares of the 80 x 40 image
     assert table["x0"][1] == pytest.approx(max(0.0, (box[0] - box[2] / 2) * 80), abs=1e-3)
     assert table["y1"][1] == pytest.approx(min(40.0, (box[1] + box[3] / 2) * 40), abs=1e-3)
     assert "preprocessing=released" in detector.name
@@ -236,26 +236,26 @@ def test_unmapped_classes_and_aliases(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     need = DetectionNeed(classes=("umbrella",))
     with pytest.raises(UsageError, match=r"no class for 1 of the suite's classes: 'umbrella'.*aliases="):
-        TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, need)
+        TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(IMAGES, need)
     detector = TransformersDetector(
         path, aliases={"zebra": "umbrella"}, hub=HubOptions(device="cpu", local_files_only=True)
     )
-    table = detector.observe(PICTURES[:1], need)
+    table = detector.observe(IMAGES[:1], need)
     assert set(table["label"].drop_nulls()) <= {"umbrella"}
 
 
 def test_low_scores_can_be_left_out(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
-    full = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
+    full = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(IMAGES, NEED)
     middle = float(full["score"].median())  # type: ignore[arg-type]
     some = TransformersDetector(path, min_score=middle, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES, NEED
+        IMAGES, NEED
     )
     kept = full.filter((pl.col("score") >= middle) | (pl.col("query") == -1))
     assert some.drop("judge").equals(kept.drop("judge"))
     assert len(some) < len(full)
     none = TransformersDetector(path, min_score=1.0, hub=HubOptions(device="cpu", local_files_only=True)).observe(
-        PICTURES, NEED
+        IMAGES, NEED
     )
     assert none["query"].to_list() == [-1, -1, -1]
 
@@ -264,7 +264,7 @@ def test_half_precision_is_near_single(tmp_path: Path):
     path = save(tmp_path / "detr", detr())
     single, half = (
         TransformersDetector(path, hub=HubOptions(device="cpu", dtype=dtype, local_files_only=True)).observe(
-            PICTURES, NEED
+            IMAGES, NEED
         )
         for dtype in ("float32", "bfloat16")
     )
@@ -277,7 +277,7 @@ def test_out_of_memory_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     detector = TransformersDetector(
         save(tmp_path / "detr", detr()), hub=HubOptions(device="cpu", local_files_only=True)
     )
-    images = [picture(f"p{i}", 40, 80, i) for i in range(5)]
+    images = [image(f"p{i}", 40, 80, i) for i in range(5)]
     expected = detector.observe(images, NEED)
     forward = detector._model.forward
 
@@ -287,10 +287,10 @@ def test_out_of_memory_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return forward(*args, **inputs)
 
     monkeypatch.setattr(detector._model, "forward", small_memory)
-    found = detector.observe(images, NEED)
-    assert found.select("image_id", "query").equals(expected.select("image_id", "query"))
+    result = detector.observe(images, NEED)
+    assert result.select("image_id", "query").equals(expected.select("image_id", "query"))
     np.testing.assert_allclose(
-        found["score"].drop_nulls().to_numpy(), expected["score"].drop_nulls().to_numpy(), atol=1e-5
+        result["score"].drop_nulls().to_numpy(), expected["score"].drop_nulls().to_numpy(), atol=1e-5
     )
 
 
@@ -298,11 +298,11 @@ def test_out_of_memory_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # Masks
 # --------------------------------------------------------------------------------------------------------------------
 def test_boxes_around_masks():
-    # Network input 8 x 16, of which the upper left 8 x 12 is the picture, 24 wide and 16 high: scale 2 both ways.
+    # Network input 8 x 16, of which the upper left 8 x 12 is the image, 24 wide and 16 high: scale 2 both ways.
     logits = torch.full((3, 8, 16), -1.0)
     logits[0, 2:5, 3:7] = 1.0  # rows 2..4, columns 3..6 -> y 4..10, x 6..14
     logits[2, 0, 0] = 1.0
-    logits[2, 7, 15] = 1.0  # in the padding: not part of the picture
+    logits[2, 7, 15] = 1.0  # in the padding: not part of the image
     boxes, queries = mask_boxes(logits, padded=(8, 16), valid=(8, 12), width=24, height=16)
     assert queries.tolist() == [0, 2]  # an empty mask has no box
     assert boxes.tolist() == [[6, 4, 14, 10], [0, 0, 2, 2]]
@@ -320,26 +320,26 @@ def test_masks_are_enlarged_before_they_are_cut():
 def test_mask_model(tmp_path: Path):
     model, processor = mask2former()
     path = save(tmp_path / "m2f", (model, processor))
-    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(PICTURES, NEED)
+    table = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True)).observe(IMAGES, NEED)
     assert table.filter(pl.col("query") == -1)["image_id"].to_list() == ["a", "b", "c"]
-    image = PICTURES[1]  # 30 wide, 60 high
+    image = IMAGES[1]  # 30 wide, 60 high
     with torch.no_grad():
         inputs = processor(images=[image.pixels], input_data_format="channels_last", return_tensors="pt")
         output = model(**inputs)
-    found = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
-    assert len(found) > 0
-    expected = output.class_queries_logits.softmax(-1)[0, :, 1].numpy()[found["query"].to_numpy()]
-    np.testing.assert_allclose(found["class_scores"].list.get(1).to_numpy(), expected, atol=1e-5)
-    assert found["x1"].max() <= 30
-    assert found["y1"].max() <= 60
-    assert (found["x1"] > found["x0"]).all()
+    result = table.filter(pl.col("image_id") == "b", pl.col("query") >= 0)
+    assert len(result) > 0
+    expected = output.class_queries_logits.softmax(-1)[0, :, 1].numpy()[result["query"].to_numpy()]
+    np.testing.assert_allclose(result["class_scores"].list.get(1).to_numpy(), expected, atol=1e-5)
+    assert result["x1"].max() <= 30
+    assert result["y1"].max() <= 60
+    assert (result["x1"] > result["x0"]).all()
 
 
 def test_queries_with_an_empty_mask_have_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     detector = TransformersDetector(
         save(tmp_path / "m2f", mask2former()), hub=HubOptions(device="cpu", local_files_only=True)
     )
-    full = detector.observe(PICTURES, NEED)
+    full = detector.observe(IMAGES, NEED)
     forward = detector._model.forward
 
     def without_the_first(*args: Any, **inputs: Any) -> Any:
@@ -348,7 +348,7 @@ def test_queries_with_an_empty_mask_have_no_row(tmp_path: Path, monkeypatch: pyt
         return output
 
     monkeypatch.setattr(detector._model, "forward", without_the_first)
-    some = detector.observe(PICTURES, NEED)
+    some = detector.observe(IMAGES, NEED)
     assert len(some) < len(full)
     assert some.equals(full.filter((pl.col("query") < 0) | (pl.col("query") > 1)))
 
@@ -369,8 +369,8 @@ def test_a_checkpoint_whose_processor_needs_torchvision_is_resized_by_us(tmp_pat
     (tmp_path / "rf" / "preprocessor_config.json").write_text(json.dumps(settings))
     detector = TransformersDetector(path, hub=HubOptions(device="cpu", local_files_only=True))
     assert isinstance(detector._prepare_pixels._processor, SimpleProcessor)
-    assert detector._prepare_pixels(PICTURES[0].pixels)["pixel_values"].shape == (3, 48, 64)
-    assert len(detector.observe(PICTURES, NEED)) == 3 * 8
+    assert detector._prepare_pixels(IMAGES[0].pixels)["pixel_values"].shape == (3, 48, 64)
+    assert len(detector.observe(IMAGES, NEED)) == 3 * 8
 
 
 def test_our_processor_against_arithmetic():
@@ -389,11 +389,11 @@ def test_our_processor_against_the_pillow_edition():
     theirs = transformers.DetrImageProcessorPil(
         size=SMALL, image_mean=ours["image_mean"], image_std=ours["image_std"], do_pad=False
     )
-    for image in PICTURES:
+    for image in IMAGES:
         expected = theirs(images=[image.pixels], input_data_format="channels_last", return_tensors="pt")["pixel_values"]
-        found = SimpleProcessor(ours, source="m")(images=[image.pixels])["pixel_values"]
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        result = SimpleProcessor(ours, source="m")(images=[image.pixels])["pixel_values"]
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("change", [{"do_center_crop": True}, {"size": {"max_height": 5}}, {"size": None}])

@@ -21,12 +21,12 @@ def parts(folder: Path) -> list[Path]:
 # --------------------------------------------------------------------------------------------------------------------
 # Keys
 # --------------------------------------------------------------------------------------------------------------------
-def test_a_picture_is_known_by_shape_and_bytes() -> None:
+def test_an_image_is_known_by_shape_and_bytes() -> None:
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
     assert pixels_key(pixels) == pixels_key(pixels.copy())
     assert pixels_key(pixels) != pixels_key(pixels.reshape(4, 2, 3)), "the same bytes in another shape"
     assert pixels_key(pixels) != pixels_key(pixels[::-1])
-    turned = np.asfortranarray(pixels)  # the same picture, laid out otherwise in memory
+    turned = np.asfortranarray(pixels)  # the same image, laid out otherwise in memory
     assert pixels_key(turned) == pixels_key(pixels)
     assert pixels_key(pixels[:, ::2]) == pixels_key(pixels[:, ::2].copy())
     with pytest.raises(ValueError, match=r"must be uint8.*got float64 of shape \(2, 2, 3\)"):
@@ -47,12 +47,12 @@ def test_what_is_put_can_be_got_and_not_changed() -> None:
     cache.put(KEYS, rows)
     rows[:] = -1  # the caller goes on with its array
     assert len(cache) == 6
-    found = cache.get(KEYS[2])
-    assert found is not None
-    assert found.tolist() == [6, 7, 8]
-    assert found.dtype == np.float32
+    result = cache.get(KEYS[2])
+    assert result is not None
+    assert result.tolist() == [6, 7, 8]
+    assert result.dtype == np.float32
     with pytest.raises(ValueError, match="read-only"):
-        found[0] = 1
+        result[0] = 1
     assert cache.get(text_key("other")) is None
     with pytest.raises(ValueError, match=r"one row for each of the 2 keys; got shape \(6, 3\)"):
         cache.put(KEYS[:2], ROWS)
@@ -68,11 +68,11 @@ def test_only_missing_distinct_keys_are_computed_in_order() -> None:
         return np.array([[100.0 + p] * 3 for p in positions])
 
     keys = [KEYS[3], KEYS[1], KEYS[0], KEYS[3], KEYS[0]]
-    found = cached_rows(cache, keys, compute)
+    result = cached_rows(cache, keys, compute)
     assert asked == [[0, 2]]
-    assert found[:, 0].tolist() == [100, 3, 102, 100, 102]
-    assert found.dtype == np.float32
-    assert np.array_equal(cached_rows(cache, keys, compute), found)
+    assert result[:, 0].tolist() == [100, 3, 102, 100, 102]
+    assert result.dtype == np.float32
+    assert np.array_equal(cached_rows(cache, keys, compute), result)
     assert len(asked) == 1
     assert cached_rows(None, [KEYS[0], KEYS[0]], compute).tolist() == [[100] * 3] * 2
     assert asked[1:] == [[0]]
@@ -100,9 +100,9 @@ def test_a_folder_is_shared_by_runs_and_judges_do_not_mix(tmp_path: Path) -> Non
 def test_vectors_survive_to_the_bit(tmp_path: Path) -> None:
     rows = np.array([[np.nan, -0.0, np.inf, 1e-45, np.float32(1) / 3]], dtype=np.float32)
     VectorCache("judge", tmp_path).put(KEYS[:1], rows)
-    found = VectorCache("judge", tmp_path).get(KEYS[0])
-    assert found is not None
-    assert found.tobytes() == rows.tobytes()
+    result = VectorCache("judge", tmp_path).get(KEYS[0])
+    assert result is not None
+    assert result.tobytes() == rows.tobytes()
 
 
 def test_what_another_process_adds_is_found(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def _holds(part: Path, key: str) -> bool:
 def test_no_damage_stops_a_run_or_gives_a_wrong_vector(tmp_path: Path) -> None:
     VectorCache("judge", tmp_path).put(KEYS, ROWS)
     (part,) = parts(tmp_path)
-    whole = part.read_bytes()
+    full = part.read_bytes()
     rng = np.random.default_rng(0)
     for trial in range(300):
-        data = bytearray(whole)
+        data = bytearray(full)
         if trial % 3 == 0:
             data = data[: rng.integers(0, len(data))]
         elif trial % 3 == 1:
@@ -150,8 +150,8 @@ def test_no_damage_stops_a_run_or_gives_a_wrong_vector(tmp_path: Path) -> None:
             warnings.simplefilter("ignore")
             cache = VectorCache("judge", tmp_path)
         for key, row in zip(KEYS, ROWS, strict=True):
-            found = cache.get(key)
-            assert found is None or np.array_equal(found, row), trial
+            result = cache.get(key)
+            assert result is None or np.array_equal(result, row), trial
 
 
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:

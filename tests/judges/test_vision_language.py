@@ -98,8 +98,8 @@ def model(table: Table, *, batch_size: int = 8) -> VisionLanguageModel:
     made._words = {word: _tokens_of_word(made._tokenizer, word) for word in ("yes", "no")}
     made._end = _end_tokens(table, made._tokenizer)
 
-    def images(pictures: Any, **_: Any) -> dict[str, Any]:
-        return {"pixel_values": torch.from_numpy(np.stack([np.asarray(p, dtype=np.float32) for p in pictures]))}
+    def images(images: Any, **_: Any) -> dict[str, Any]:
+        return {"pixel_values": torch.from_numpy(np.stack([np.asarray(p, dtype=np.float32) for p in images]))}
 
     made._images = _ImageProcessor(images)
 
@@ -143,7 +143,7 @@ def test_replies_of_texts_of_several_lengths_come_in_the_order_asked() -> None:
     replies = model(table, batch_size=2).replies(
         [image(1), image(2, "b")], lambda i: [Ask(text) for text in asks[i.image_id]], max_new_tokens=1
     )
-    assert [len(found) for found in replies] == [3, 2]
+    assert [len(result) for result in replies] == [3, 2]
     assert [reply.yes for reply in replies[0]] == pytest.approx([0.5] * 3)
     assert [reply.yes for reply in replies[1]] == pytest.approx([17 / 24] * 2)
     assert sorted(table.rows) == [1, 2, 2]  # three of one word, two of two words, at most two at once
@@ -151,8 +151,8 @@ def test_replies_of_texts_of_several_lengths_come_in_the_order_asked() -> None:
 
 def test_replies_without_a_question_are_none_and_the_image_is_not_looked_at() -> None:
     table = Table()
-    found = model(table).replies([image(), image(2, "b")], lambda i: [Ask("?")] if i.image_id == "b" else [])
-    assert [len(replies) for replies in found] == [0, 1]
+    result = model(table).replies([image(), image(2, "b")], lambda i: [Ask("?")] if i.image_id == "b" else [])
+    assert [len(replies) for replies in result] == [0, 1]
     assert table.rows == [1]
 
 
@@ -163,7 +163,7 @@ def test_replies_out_of_memory_ask_fewer_texts_at_once_for_good() -> None:
     assert [reply.yes for reply in replies] == pytest.approx([0.5] * 3)
     assert judge._texts_at_once == 1
     assert table.rows == [1, 1, 1]
-    with pytest.raises(VerismError, match="does not hold a single picture"):
+    with pytest.raises(VerismError, match="does not hold a single image"):
         model(Table(most=0)).replies([image()], lambda _: [Ask("?")])
 
 
@@ -177,7 +177,7 @@ def test_replies_of_a_vocabulary_without_yes_have_no_probability_of_it() -> None
 def test_a_text_without_the_image_token_is_refused() -> None:
     judge = model(Table())
     judge._image_token = VOCABULARY["<image>"]
-    with pytest.raises(UsageError, match="marks the picture's place in a text by a token"):
+    with pytest.raises(UsageError, match="marks the image's place in a text by a token"):
         judge.replies([image()], lambda _: [Ask("red ?")])
     [[reply]] = judge.replies([image()], lambda _: [Ask("<image> red ?")], max_new_tokens=1)
     assert reply.text == "yes"
@@ -198,18 +198,20 @@ def test_words_are_found_in_any_case_and_behind_any_mark_of_a_space() -> None:
 
 
 def test_end_tokens_are_those_of_the_language_model_then_the_model_then_the_tokenizer() -> None:
-    def of(ends: Any) -> Any:
+    def owner(ends: Any) -> Any:
         return SimpleNamespace(eos_token_id=ends)
 
     def built(**parts: Any) -> Any:
         return SimpleNamespace(config=SimpleNamespace(model_type="llava"), **parts)
 
-    assert _end_tokens(built(generation_config=of([7, 8])), of(9)) == [7, 8]
-    assert _end_tokens(built(generation_config=of(7), language_model=built(generation_config=of(5))), of(9)) == [5]
-    assert _end_tokens(built(generation_config=of(None)), of(9)) == [9]
+    assert _end_tokens(built(generation_config=owner([7, 8])), owner(9)) == [7, 8]
+    assert _end_tokens(
+        built(generation_config=owner(7), language_model=built(generation_config=owner(5))), owner(9)
+    ) == [5]
+    assert _end_tokens(built(generation_config=owner(None)), owner(9)) == [9]
     text = SimpleNamespace(sep_token_id=102)
-    blip = SimpleNamespace(config=SimpleNamespace(model_type="blip", text_config=text), generation_config=of(2))
-    assert _end_tokens(blip, of(9)) == [102]
+    blip = SimpleNamespace(config=SimpleNamespace(model_type="blip", text_config=text), generation_config=owner(2))
+    assert _end_tokens(blip, owner(9)) == [102]
 
 
 def test_check_count_zero_is_refused() -> None:
@@ -224,11 +226,11 @@ def test_check_count_zero_is_refused() -> None:
 def test_an_image_is_prepared_once_until_forgotten() -> None:
     calls: list[Any] = []
 
-    def own(images: Any, **_: Any) -> dict[str, Any]:
+    def subset(images: Any, **_: Any) -> dict[str, Any]:
         calls.append(images)
         return {"pixel_values": torch.tensor([float(len(calls))])}
 
-    processor = _ImageProcessor(own)
+    processor = _ImageProcessor(subset)
     assert processor("a")["pixel_values"] == processor("b")["pixel_values"] == 1
     processor.forget()
     assert processor("c")["pixel_values"] == 2
@@ -237,11 +239,11 @@ def test_an_image_is_prepared_once_until_forgotten() -> None:
 
 
 def counting(calls: list[int]) -> Any:
-    def own(values: Any, **_: Any) -> Any:
+    def subset(values: Any, **_: Any) -> Any:
         calls.append(len(values))
         return (values.flatten(1).sum(1, keepdim=True), {"kept": values * 10}, "text")
 
-    return own
+    return subset
 
 
 def test_tower_is_computed_once_and_hands_out_the_rows_asked_for() -> None:
@@ -249,10 +251,10 @@ def test_tower_is_computed_once_and_hands_out_the_rows_asked_for() -> None:
     rows: list[Any] = [torch.tensor([1, 0, 1])]
     calls: list[int] = []
     forward = _tower_once(counting(calls), {"pixel_values": pixels}, rows)
-    found = forward(pixels[rows[0]].flatten(0, 1))
-    assert found[0].flatten().tolist() == [7, 3, 7]
-    assert found[1]["kept"].tolist() == [[30, 40], [10, 20], [30, 40]]
-    assert found[2] == "text"
+    result = forward(pixels[rows[0]].flatten(0, 1))
+    assert result[0].flatten().tolist() == [7, 3, 7]
+    assert result[1]["kept"].tolist() == [[30, 40], [10, 20], [30, 40]]
+    assert result[2] == "text"
     rows[:] = [torch.tensor([0])]
     # A search with two beams repeats the rows of each text.
     assert forward(pixels[[0, 0]].flatten(0, 1))[0].flatten().tolist() == [3, 3]
@@ -297,8 +299,8 @@ def test_vision_once_gives_the_parts_back_even_after_an_error() -> None:
 
 def test_take_rows_of_images_of_several_rows_keeps_them_together() -> None:
     values = torch.arange(6).reshape(6, 1)  # three images of two rows
-    assert _take_rows(values, torch.tensor([2, 0]), pictures=3).flatten().tolist() == [4, 5, 0, 1]
-    assert _take_rows([values[:3]], torch.tensor([1, 1]), pictures=3)[0].flatten().tolist() == [1, 1]
+    assert _take_rows(values, torch.tensor([2, 0]), images=3).flatten().tolist() == [4, 5, 0, 1]
+    assert _take_rows([values[:3]], torch.tensor([1, 1]), images=3)[0].flatten().tolist() == [1, 1]
     assert _take_rows(None, torch.tensor([1])) is None
 
 
@@ -317,7 +319,7 @@ def test_joined_outputs_follow_row_after_row() -> None:
         ("blip", "BlipForQuestionAnswering", "captions", "writes answers only: name it as --vqa"),
         ("blip", "BlipForConditionalGeneration", "answers", "writes captions only: name it as --captioner"),
         ("vision-encoder-decoder", "VisionEncoderDecoderModel", "answers", "a captioner that reads no questions"),
-        ("bert", "BertModel", "answers", "of type 'bert', which writes no text about pictures"),
+        ("bert", "BertModel", "answers", "of type 'bert', which writes no text about images"),
     ],
 )
 def test_loader_of_a_model_that_cannot_do_the_task_says_so(

@@ -41,13 +41,13 @@ RED = Question(text="is there red ?")  # one word shorter
 COLOR = Question(text="what color", choices=("red", "green dog", "blue"))
 
 
-def picture(name: str, height: int, width: int, seed: int) -> LoadedImage:
+def image(name: str, height: int, width: int, seed: int) -> LoadedImage:
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     pixels[: height // 2] = (seed * 37 % 256, 200, seed * 91 % 256)
     return LoadedImage(image_id=f"{name}#0", prompt_id=name, pixels=pixels)
 
 
-PICTURES = [picture("a", 40, 60, 1), picture("b", 30, 30, 2), picture("c", 64, 48, 3), picture("d", 40, 60, 4)]
+IMAGES = [image("a", 40, 60, 1), image("b", 30, 30, 2), image("c", 64, 48, 3), image("d", 40, 60, 4)]
 NEED = AnswerNeed(questions={"a": (DOG, COLOR, RED), "b": (DOG,), "d": (COLOR, RED), "elsewhere": (DOG,)})
 
 
@@ -72,9 +72,9 @@ def vqa(path: str, **options: Any) -> TransformersVqa:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_row_per_picture_and_question_whatever_the_batch(family: str, models: Callable[[str], str]):
-    single = vqa(models(family), batch_size=1, choose="likelihood").observe(PICTURES, NEED)
-    batched = vqa(models(family), batch_size=5, choose="likelihood").observe(PICTURES, NEED)
+def test_one_row_per_image_and_question_whatever_the_batch(family: str, models: Callable[[str], str]):
+    single = vqa(models(family), batch_size=1, choose="likelihood").observe(IMAGES, NEED)
+    batched = vqa(models(family), batch_size=5, choose="likelihood").observe(IMAGES, NEED)
     assert dict(single.schema) == schema("answers")
     assert list(zip(single["image_id"], single["question"], strict=True)) == [
         ("a#0", DOG.text),
@@ -118,8 +118,8 @@ def by_hand(family: str, path: str, text: str, pixels: np.ndarray, answer: tuple
         ids = words(text.replace("<|image_pad|>", "<|image_pad|>" * places), return_tensors="pt")["input_ids"]
         ids = torch.cat([ids, torch.tensor([answer], dtype=torch.long)], dim=1)
         kinds = (ids == words.convert_tokens_to_ids("<|image_pad|>")).int()
-        told = model(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, **shown)
-        return told.logits[0][ids.shape[1] - len(answer) - 1 :]
+        result = model(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, **shown)
+        return result.logits[0][ids.shape[1] - len(answer) - 1 :]
     processor = transformers.AutoProcessor.from_pretrained(path)
     inputs = processor(images=image, text=text, return_tensors="pt")
     if family == "git":
@@ -130,7 +130,7 @@ def by_hand(family: str, path: str, text: str, pixels: np.ndarray, answer: tuple
     inputs["input_ids"] = torch.cat([inputs["input_ids"], torch.tensor([answer], dtype=torch.long)], dim=1)
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     logits = model(**inputs).logits[0]
-    # GIT puts the picture in front of the text.
+    # GIT puts the image in front of the text.
     first = len(logits) - len(answer) - 1 if family == "git" else n - 1
     return logits[first:]
 
@@ -151,9 +151,9 @@ WORDINGS = {
 @pytest.mark.parametrize("family", WORDINGS)
 @torch.inference_mode()
 def test_probability_of_yes_is_that_of_the_first_token(family: str, models: Callable[[str], str]):
-    told = vqa(models(family)).observe(PICTURES[:2], NEED)["probability"].to_list()
+    result = vqa(models(family)).observe(IMAGES[:2], NEED)["probability"].to_list()
     words = transformers.AutoTokenizer.from_pretrained(models(family)).get_vocab()
-    for shown, probability in zip(PICTURES[:2], (told[0], told[3]), strict=True):
+    for shown, probability in zip(IMAGES[:2], (result[0], result[3]), strict=True):
         logits = by_hand(family, models(family), WORDINGS[family].format(DOG.text), shown.pixels)
         shares = logits[0].double().softmax(-1)
         # Full softmax over the vocabulary, both spellings, nothing normalised over yes and no.
@@ -169,7 +169,7 @@ def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: 
     if family in ("llava", "qwen3-vl"):
         wording = WORDINGS[family].replace("{} Answer with yes or no only.", wording)
     judge = vqa(path, choose="likelihood", choice_prompt=prompt)
-    row = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (COLOR,)})).row(0, named=True)
+    row = judge.observe(IMAGES[:1], AnswerNeed(questions={"a": (COLOR,)})).row(0, named=True)
     words = transformers.AutoTokenizer.from_pretrained(path).get_vocab()
     sums = {}
     for choice in COLOR.choices:
@@ -177,7 +177,7 @@ def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: 
         # As given and with a capital; words the vocabulary lacks are its unknown word, so their spelling counts too.
         for spelling in (choice, choice.capitalize()):
             tokens = tuple(words.get(word, words["[UNK]"]) for word in spelling.split())
-            logs = by_hand(family, path, wording, PICTURES[0].pixels, tokens).double().log_softmax(-1)
+            logs = by_hand(family, path, wording, IMAGES[0].pixels, tokens).double().log_softmax(-1)
             value = sum(float(logs[t, token]) for t, token in enumerate((*tokens, 2)))  # 2 ends a reply
             sums[choice] += float(np.exp(value))
     best = max(sums, key=sums.__getitem__)
@@ -189,18 +189,18 @@ def test_likelihood_is_that_of_the_whole_reply_and_its_end(family: str, models: 
 @torch.inference_mode()
 def test_weighed_yes_and_no_share_one_between_them(family: str, models: Callable[[str], str]):
     need = AnswerNeed(questions={"a": (DOG, COLOR)}, weighed=True)
-    row, of_choice = vqa(models(family)).observe(PICTURES[:1], need).rows(named=True)
+    row, of_choice = vqa(models(family)).observe(IMAGES[:1], need).rows(named=True)
     words = transformers.AutoTokenizer.from_pretrained(models(family)).get_vocab()
-    logits = by_hand(family, models(family), WORDINGS[family].format(DOG.text), PICTURES[0].pixels)
+    logits = by_hand(family, models(family), WORDINGS[family].format(DOG.text), IMAGES[0].pixels)
     shares = logits[0].double().softmax(-1)
     yes, no = (float(shares[words[word]] + shares[words[word.capitalize()]]) for word in ("yes", "no"))
     assert row["probability"] == pytest.approx(yes / (yes + no), rel=1e-5)
     assert row["value"] == ("yes" if yes > no else "no")
     # As with choose=likelihood, which needs no weighing; and the free reply stays beside it.
-    forced = vqa(models(family), choose="likelihood").observe(PICTURES[:1], AnswerNeed(questions={"a": (COLOR,)}))
+    forced = vqa(models(family), choose="likelihood").observe(IMAGES[:1], AnswerNeed(questions={"a": (COLOR,)}))
     assert of_choice["value"] == forced["value"][0]
     assert of_choice["probability"] == pytest.approx(forced["probability"][0], rel=1e-5)
-    free = vqa(models(family), choose="reply").observe(PICTURES[:1], need)
+    free = vqa(models(family), choose="reply").observe(IMAGES[:1], need)
     assert free["answer"].to_list() == [row["answer"], of_choice["answer"]]
     assert free["value"].to_list() == [None, None]  # random words, weighed or not
     assert free["probability"][0] == pytest.approx(yes, rel=1e-5)
@@ -212,11 +212,13 @@ def test_words_that_are_no_tokens_are_weighed_whole(models: Callable[[str], str]
     need = AnswerNeed(questions={"a": (DOG,)}, weighed=True)
     judge._model._words = {"yes": judge._model._words["yes"], "no": []}  # as where "no" is spelled in pieces
     judge._model.says_yes_and_no = False
-    row = judge.observe(PICTURES[:1], need).row(0, named=True)
+    row = judge.observe(IMAGES[:1], need).row(0, named=True)
     as_choice = Question(text=DOG.text, choices=("yes", "no", "two"))  # the same likelihoods, shared among three
-    three = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (as_choice,)}, weighed=True))
-    told = judge._model.replies(PICTURES[:1], lambda _: [judge._ask(as_choice, AnswerNeed(questions={}, weighed=True))])
-    yes, no, _ = told[0][0].candidates
+    three = judge.observe(IMAGES[:1], AnswerNeed(questions={"a": (as_choice,)}, weighed=True))
+    replies = judge._model.replies(
+        IMAGES[:1], lambda _: [judge._ask(as_choice, AnswerNeed(questions={}, weighed=True))]
+    )
+    yes, no, _ = replies[0][0].candidates
     assert row["probability"] == pytest.approx(yes / (yes + no), rel=1e-6)
     assert row["value"] == ("yes" if yes > no else "no")
     assert three["value"][0] in as_choice.choices
@@ -234,7 +236,7 @@ def test_released_settings_are_those_of_lavis(models: Callable[[str], str]):
     model.generate = lambda **options: asked.append(options) or inner(**options)
     judge._model._encode = lambda pixels, texts: wording.extend(texts) or encode(pixels, texts)
     gender = Question(text="the person looks like a male or a female?", choices=("male", "female"))
-    told = judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (gender,)}))
+    result = judge.observe(IMAGES[:1], AnswerNeed(questions={"a": (gender,)}))
     assert wording == ["Question: the person looks like a male or a female? Answer:"]
     wanted = {"num_beams": 5, "max_new_tokens": 30, "min_length": 1, "length_penalty": 1.0, "repetition_penalty": 1.0,
               "do_sample": False}  # fmt: skip
@@ -242,25 +244,25 @@ def test_released_settings_are_those_of_lavis(models: Callable[[str], str]):
     # By hand, in one plain call of the model.
     del model.generate
     processor = transformers.AutoProcessor.from_pretrained(models("blip-2-t5"))
-    inputs = processor(images=Image.fromarray(PICTURES[0].pixels), text=wording[0], return_tensors="pt")
+    inputs = processor(images=Image.fromarray(IMAGES[0].pixels), text=wording[0], return_tensors="pt")
     tokens = model.generate(**inputs, **wanted)
-    assert told["answer"].to_list() == [processor.decode(tokens[0], skip_special_tokens=True).strip()]
+    assert result["answer"].to_list() == [processor.decode(tokens[0], skip_special_tokens=True).strip()]
 
 
 def test_free_replies_are_those_of_the_model_called_by_hand(models: Callable[[str], str]):
     path = models("blip")
-    told = vqa(path).observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, COLOR)}))
+    result = vqa(path).observe(IMAGES[:1], AnswerNeed(questions={"a": (DOG, COLOR)}))
     model = transformers.BlipForQuestionAnswering.from_pretrained(path).eval()
     processor = transformers.AutoProcessor.from_pretrained(path)
-    for question, answer in zip((DOG, COLOR), told["answer"], strict=True):
-        inputs = processor(images=Image.fromarray(PICTURES[0].pixels), text=question.text, return_tensors="pt")
+    for question, answer in zip((DOG, COLOR), result["answer"], strict=True):
+        inputs = processor(images=Image.fromarray(IMAGES[0].pixels), text=question.text, return_tensors="pt")
         tokens = model.generate(**inputs, max_new_tokens=4, do_sample=False)
         assert answer == processor.decode(tokens[0], skip_special_tokens=True).strip()
-    assert told["value"].to_list() == [None, None]  # random words answer nothing, and are kept
-    assert told["probability"].null_count() == 1  # a free reply has none for a choice
+    assert result["value"].to_list() == [None, None]  # random words answer nothing, and are kept
+    assert result["probability"].null_count() == 1  # a free reply has none for a choice
 
 
-# Per family, the part in which pictures are counted and how many rows one takes there.
+# Per family, the part in which images are counted and how many rows one takes there.
 COUNTED = {
     "blip": ("vision_model.embeddings", 1),
     "blip-2": ("vision_model.embeddings", 1),
@@ -275,7 +277,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_picture_is_looked_at_once_for_all_its_questions(family: str, models: Callable[[str], str]):
+def test_an_image_is_looked_at_once_for_all_its_questions(family: str, models: Callable[[str], str]):
     judge = vqa(models(family), batch_size=2, beams=3)
     need = AnswerNeed(questions=NEED.questions, weighed=True)
     path, rows = COUNTED[family]
@@ -284,14 +286,14 @@ def test_a_picture_is_looked_at_once_for_all_its_questions(family: str, models: 
     part.register_forward_pre_hook(lambda _, args, options: seen.append(len((*args, *options.values())[0])),
                                    with_kwargs=True)  # fmt: skip
     judge._model.shares_vision = False
-    repeated = judge.observe(PICTURES, need)
+    repeated = judge.observe(IMAGES, need)
     without, seen[:] = sum(seen), []
     judge._model.shares_vision = True
-    shared = judge.observe(PICTURES, need)
-    if rows is None:  # patches of 8 pixels, pictures in multiples of 16: 40 x 60 twice (32 x 64), 30 x 30 (32 x 32)
+    shared = judge.observe(IMAGES, need)
+    if rows is None:  # patches of 8 pixels, images in multiples of 16: 40 x 60 twice (32 x 64), 30 x 30 (32 x 32)
         assert sum(seen) == 2 * 4 * 8 + 4 * 4
     else:
-        assert sum(seen) == 3  # of four pictures, one is not asked about
+        assert sum(seen) == 3  # of four images, one is not asked about
     assert without > 2 * sum(seen)
     assert not [module for module in judge._model._model.modules() if "forward" in vars(module)]  # left as it was
     assert shared.drop("probability").equals(repeated.drop("probability"))
@@ -301,8 +303,8 @@ def test_a_picture_is_looked_at_once_for_all_its_questions(family: str, models: 
 def test_texts_are_fewer_at_once_when_memory_runs_out(models: Callable[[str], str]):
     judge = vqa(models("blip-2"), batch_size=4)
     questions = (DOG, Question(text="is there a cat ?"), Question(text="is there the dog ?"))  # equal lengths
-    need = AnswerNeed(questions={p.prompt_id: questions for p in PICTURES})
-    expected = judge.observe(PICTURES, need)
+    need = AnswerNeed(questions={p.prompt_id: questions for p in IMAGES})
+    expected = judge.observe(IMAGES, need)
     generate, sizes = judge._model._model.generate, []
 
     def small(**options: Any) -> Any:
@@ -312,7 +314,7 @@ def test_texts_are_fewer_at_once_when_memory_runs_out(models: Callable[[str], st
         return generate(**options)
 
     judge._model._model.generate = small
-    halved = judge.observe(PICTURES, need)
+    halved = judge.observe(IMAGES, need)
     assert halved.drop("probability").equals(expected.drop("probability"))
     assert sizes[0] == 4
     assert sizes[-12:] == [1] * 12
@@ -329,7 +331,7 @@ def test_the_wording_of_a_question(models: Callable[[str], str]):
 
     judge._model._processor.apply_chat_template = spied
     braces = Question(text="is {choices} or {x} there ?")  # braces of a question are not the template's
-    judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, COLOR, braces)}))
+    judge.observe(IMAGES[:1], AnswerNeed(questions={"a": (DOG, COLOR, braces)}))
     assert asked == [
         "is there a dog ? yes or no ?",
         "what color choices : red, green dog, blue .",
@@ -341,11 +343,11 @@ def test_a_chat_model_is_asked_for_yes_or_no_once(models: Callable[[str], str]):
     asked = []
     judge = vqa(models("llava"))
     judge._model._processor.apply_chat_template = lambda messages, **_: asked.append(messages) or "<image> red"
-    own = Question(text='Does this figure show "a dog"? Please answer yes or no.')
-    judge.observe(PICTURES[:1], AnswerNeed(questions={"a": (DOG, own, COLOR)}))
+    subset = Question(text='Does this figure show "a dog"? Please answer yes or no.')
+    judge.observe(IMAGES[:1], AnswerNeed(questions={"a": (DOG, subset, COLOR)}))
     assert [messages[0]["content"][1]["text"] for messages in asked] == [
         "is there a dog ? Answer with yes or no only.",
-        own.text,
+        subset.text,
         "what color Answer with one of these, and nothing else: red, green dog, blue.",
     ]
 
@@ -359,13 +361,13 @@ def test_the_chat_template_is_part_of_the_name(tmp_path: Path):
 
 def test_beams_and_sixteen_bits(models: Callable[[str], str]):
     for family in ("blip", "blip-2", "llava"):
-        greedy = vqa(models(family)).observe(PICTURES, NEED)
-        beams = vqa(models(family), beams=3).observe(PICTURES, NEED)
+        greedy = vqa(models(family)).observe(IMAGES, NEED)
+        beams = vqa(models(family), beams=3).observe(IMAGES, NEED)
         # The first token's probability does not depend on the search.
         np.testing.assert_allclose(
             beams["probability"].drop_nulls(), greedy["probability"].drop_nulls(), rtol=1e-5, atol=1e-9
         )
-    half = vqa(models("blip-2"), dtype="bfloat16").observe(PICTURES, NEED)["probability"].drop_nulls()
+    half = vqa(models("blip-2"), dtype="bfloat16").observe(IMAGES, NEED)["probability"].drop_nulls()
     assert ((half > 0) & (half < 1)).all()
 
 
@@ -405,7 +407,7 @@ def test_models_that_read_no_questions_are_refused(tmp_path: Path):
 
 def test_missing_libraries_name_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"answers questions about pictures .* needs 'torch'.*verism\[models\]"):
+    with pytest.raises(MissingExtra, match=r"answers questions about images .* needs 'torch'.*verism\[models\]"):
         TransformersVqa("any")
 
 
@@ -499,7 +501,7 @@ def test_answers_made_elsewhere(tmp_path: Path):
         {"image_id": "z", "question": RED.text, "answer": "no"},
     ]
     judge = answers(tmp_path / "r.json", rows[:1] + rows[2:])
-    table = judge.observe(PICTURES[:3], NEED)
+    table = judge.observe(IMAGES[:3], NEED)
     assert dict(table.schema) == schema("answers")
     assert table.select("image_id", "question", "answer", "value", "probability").rows() == [
         ("a#0", DOG.text, "Yes.", "yes", 0.75),
@@ -510,12 +512,12 @@ def test_answers_made_elsewhere(tmp_path: Path):
     ]
     assert judge.name.startswith("results:r.json@")
     assert judge.summary() == [
-        "r.json: 1 of 3 answers belong to no picture and question seen",
+        "r.json: 1 of 3 answers belong to no image and question seen",
         "r.json: no answer to 2 questions",
     ]
     weighed = AnswerNeed(questions=NEED.questions, weighed=True)  # a file knows what it knows
-    assert judge.observe(PICTURES[:3], weighed).equals(table)
-    by_prompt = answers(tmp_path / "p.json", rows[1:2]).observe(PICTURES[:1], NEED)
+    assert judge.observe(IMAGES[:3], weighed).equals(table)
+    by_prompt = answers(tmp_path / "p.json", rows[1:2]).observe(IMAGES[:1], NEED)
     assert by_prompt["answer"].to_list() == [None, "Scarlet", None]  # kept, though it is none of the choices
     assert by_prompt["value"].to_list() == [None, None, None]
 
@@ -525,7 +527,7 @@ def test_answers_in_a_csv(tmp_path: Path):
         "prompt_id,question,answer,probability\na,is there a dog ?,no,0.25\na,what color,Blue,\nd,what color,,\n"
     )
     judge = AnswerResults(tmp_path / "r.csv")
-    table = judge.observe([PICTURES[0], PICTURES[3]], NEED)
+    table = judge.observe([IMAGES[0], IMAGES[3]], NEED)
     assert table["value"].to_list() == ["no", "blue", None, None, None]
     assert table["probability"].to_list() == [0.25, None, None, None, None]
 
@@ -533,7 +535,7 @@ def test_answers_in_a_csv(tmp_path: Path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "q", "answer": "yes"}, "entry 1: expected image_id or prompt_id, which names the picture"),
+        ({"question": "q", "answer": "yes"}, "entry 1: expected image_id or prompt_id, which names the image"),
         ({"image_id": "a", "answer": "yes"}, "expected a question in words, got None"),
         ({"image_id": "a", "question": "q"}, "expected an answer; it has"),
         ({"image_id": "a", "question": "q", "answer": ["yes"]}, "expected an answer in words"),

@@ -94,10 +94,10 @@ class Handler(BaseHTTPRequestHandler):
             server.keys.append(self.headers.get("Authorization"))
             server.active += 1
             server.most_active = max(server.most_active, server.active)
-        told = server.reply(body)
+        result = server.reply(body)
         with server.lock:
             server.active -= 1
-        status, content, *headers = told if isinstance(told, tuple) else (200, told)
+        status, content, *headers = result if isinstance(result, tuple) else (200, result)
         data = json.dumps(content).encode()
         self.send_response(status)
         for name, value in {"Content-Length": str(len(data)), **(headers[0] if headers else {})}.items():
@@ -148,14 +148,14 @@ def text_of(body: dict[str, Any]) -> str:
     return body["messages"][-1]["content"][1]["text"]
 
 
-def sent_picture(body: dict[str, Any]) -> tuple[str, np.ndarray]:
-    """Media type and pixels of the picture in a request."""
+def sent_image(body: dict[str, Any]) -> tuple[str, np.ndarray]:
+    """Media type and pixels of the image in a request."""
     head, data = body["messages"][-1]["content"][0]["image_url"]["url"].split(";base64,")
     return head, np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
 # ---------------------------------------------------------------------------------------------------------- asking
-def test_one_request_per_question_with_the_picture_in_it(service: Service, make: Any):
+def test_one_request_per_question_with_the_image_in_it(service: Service, make: Any):
     replies = {"dog": "Yes.", "female": "A male", "sky": "blue, I think"}
     service.reply = lambda body: chat(next(v for k, v in replies.items() if k in text_of(body)))
     sky = Question(text="color of the sky?", choices=("blue", "grey"))
@@ -177,7 +177,7 @@ def test_one_request_per_question_with_the_picture_in_it(service: Service, make:
         "color of the sky? Answer with one of these, and nothing else: blue, grey.",
     }
     for text, body in bodies.items():
-        kind, pixels = sent_picture(body)
+        kind, pixels = sent_image(body)
         assert kind == "data:image/png"
         np.testing.assert_array_equal(pixels, (C if "sky" in text else A).pixels)  # PNG loses nothing
         assert {k: v for k, v in body.items() if k != "messages"} == {
@@ -185,10 +185,10 @@ def test_one_request_per_question_with_the_picture_in_it(service: Service, make:
         }  # fmt: skip
 
 
-def test_pictures_may_be_sent_smaller(service: Service, make: Any):
+def test_images_may_be_sent_smaller(service: Service, make: Any):
     large = picture("a", 5, height=40, width=100)
     make(picture="jpeg", max_side=50, detail="low").observe([large], AnswerNeed(questions={"a": (DOG,)}))
-    kind, pixels = sent_picture(service.bodies[0])
+    kind, pixels = sent_image(service.bodies[0])
     assert (kind, pixels.shape) == ("data:image/jpeg", (20, 50, 3))
     assert service.bodies[0]["messages"][0]["content"][0]["image_url"]["detail"] == "low"
 
@@ -229,18 +229,18 @@ def test_no_more_than_so_many_a_minute(make: Any):
 
 
 def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, make: Any):
-    told = {
+    described = {
         "0": chat(None, refusal="I can't judge people."),
         "1": chat("", ended="content_filter"),
         "2": (400, {"error": {"message": "flagged", "code": "content_policy_violation"}}),
         "3": chat("", ended="length"),
-        "4": (400, {"error": {"message": "bad picture"}}),
+        "4": (400, {"error": {"message": "bad image"}}),
         "5": chat("I'm sorry, I can't help with that."),
         "6": chat([{"type": "text", "text": "yes"}]),
         "7": chat("<think>a dog? no, yes</think>\nYes"),
         "8": {"choices": []},
     }
-    service.reply = lambda body: told[text_of(body)[0]]
+    service.reply = lambda body: described[text_of(body)[0]]
     questions = tuple(Question(text=f"{i} ?") for i in range(9))
     judge = make(retries=1, concurrency=1)
     table = judge.observe([A], AnswerNeed(questions={"a": questions}))
@@ -255,7 +255,7 @@ def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, 
     assert "no answer, 1 times: refused: finish_reason 'content_filter'" in lines
     assert "no answer, 1 times: refused: HTTP 400: flagged (content_policy_violation)" in lines
     assert "no answer, 1 times: failed: cut off at 30 tokens before it said anything; raise max_tokens" in lines
-    assert "no answer, 1 times: failed: HTTP 400: bad picture" in lines
+    assert "no answer, 1 times: failed: HTTP 400: bad image" in lines
     assert "and 1 other reasons" in lines  # "the answer holds no reply"
 
 
@@ -346,14 +346,14 @@ def test_without_probabilities_the_reply_decides(service: Service, make: Any):
     ],
 )
 def test_likelihoods_by_hand(answers: Any, tokens: Any, expected: Any):
-    told = likelihoods(answers, [Token(text, tuple(top.items())) for text, top in tokens])
-    assert told == (None if expected is None else pytest.approx(expected))
+    result = likelihoods(answers, [Token(text, tuple(top.items())) for text, top in tokens])
+    assert result == (None if expected is None else pytest.approx(expected))
 
 
 # --------------------------------------------------------------------------------------------------- asked together
-def test_all_questions_about_a_picture_in_one_request(service: Service, make: Any):
-    found = {"q1": "yes", "q2": "cannot tell"}
-    service.reply = lambda body: chat(json.dumps(found) if "male" in text_of(body) else '```json\n{"q1": false}\n```')
+def test_all_questions_about_an_image_in_one_request(service: Service, make: Any):
+    results = {"q1": "yes", "q2": "cannot tell"}
+    service.reply = lambda body: chat(json.dumps(results) if "male" in text_of(body) else '```json\n{"q1": false}\n```')
     judge = make(ask="together")
     table = judge.observe([A, B, C], AnswerNeed(questions={"a": (DOG, GENDER, DOG), "c": (DOG,)}))
     assert table.select("answer", "value").rows() == [

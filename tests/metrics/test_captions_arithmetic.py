@@ -96,14 +96,14 @@ def test_cider_by_hand():
     # Two images, so each n-gram of one weighs log 2. First: cosines of orders 1 to 4: 2 / sqrt(2 * 3),
     # 1 / sqrt(1 * 2), 0, 0; one bigram fewer than the reference: exp(-1 / 72). Second: 1, 1, 0, 0, same length.
     expected = [10 * (2 / math.sqrt(6) + 1 / math.sqrt(2)) / 4 * math.exp(-1 / 72), 5.0]
-    found = cider(count_ngrams(words("a b", "c d"), [words("a b e"), words("c d")]))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    result = cider(count_ngrams(words("a b", "c d"), [words("a b e"), words("c d")]))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_cider_counts_a_repeated_word_as_often_as_the_reference():
     # Order 1: min(3, 1) * 1 / (3 * sqrt(2)); bigrams differ; 2 bigrams against 1. The other image shares nothing.
-    found = cider(count_ngrams(words("a a a", "c"), [words("a b"), words("d")]))
-    np.testing.assert_allclose(found, [10 / 4 / (3 * math.sqrt(2)) * math.exp(-1 / 72), 0.0], rtol=1e-12)
+    result = cider(count_ngrams(words("a a a", "c"), [words("a b"), words("d")]))
+    np.testing.assert_allclose(result, [10 / 4 / (3 * math.sqrt(2)) * math.exp(-1 / 72), 0.0], rtol=1e-12)
 
 
 def test_cider_of_words_that_every_image_has_is_zero():
@@ -138,10 +138,10 @@ def toolkit(candidates: list[str], references: list[list[str]]) -> dict[str, tup
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
 
-    meant, said = dict(enumerate(references)), {number: [caption] for number, caption in enumerate(candidates)}
-    corpus, single = Bleu(4).compute_score(meant, said, verbose=0)
-    found = {f"bleu_{order + 1}": (corpus[order], np.array(single[order])) for order in range(4)}
-    return found | {"rouge_l": Rouge().compute_score(meant, said), "cider": Cider().compute_score(meant, said)}
+    meant, answer = dict(enumerate(references)), {number: [caption] for number, caption in enumerate(candidates)}
+    corpus, single = Bleu(4).compute_score(meant, answer, verbose=0)
+    result = {f"bleu_{order + 1}": (corpus[order], np.array(single[order])) for order in range(4)}
+    return result | {"rouge_l": Rouge().compute_score(meant, answer), "cider": Cider().compute_score(meant, answer)}
 
 
 def made_up(seed: int) -> tuple[list[str], list[list[str]]]:

@@ -61,8 +61,8 @@ def test_statistics_of_meteor_give_its_values():
 
 def test_a_perfect_caption_is_not_punished_for_its_one_chunk():
     # 4 words, 2 of them function words, all matched in one chunk.
-    whole = np.array([4, 4, 2, 2, 2, 2, 2, 2, *[0] * 12, 1, 4, 4], dtype=np.float64)
-    assert meteor_value(whole) == 1.0
+    full_value = np.array([4, 4, 2, 2, 2, 2, 2, 2, *[0] * 12, 1, 4, 4], dtype=np.float64)
+    assert meteor_value(full_value) == 1.0
 
 
 @pytest.mark.parametrize(("program", "name"), [(meteor, "METEOR"), (spice, "SPICE")])
@@ -94,9 +94,9 @@ def test_answers_of_spice(monkeypatch, toolkit, tmp_path):
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     script = f'echo "$@" > {tmp_path}/asked\ncp "$4" {tmp_path}/captions.json\ncp {tmp_path}/answers.json "$6"'
     fake_java(monkeypatch, tmp_path, script)
-    found = spice(CANDIDATES, REFERENCES, memory="2G")
-    assert found[:2].tolist() == [0.25, 1.0]
-    assert math.isnan(found[2])
+    result = spice(CANDIDATES, REFERENCES, memory="2G")
+    assert result[:2].tolist() == [0.25, 1.0]
+    assert math.isnan(result[2])
     asked = (tmp_path / "asked").read_text().split()
     assert asked[:3] == ["-Xmx2G", "-jar", "spice-1.0.jar"]
     assert asked[4] == "-out"

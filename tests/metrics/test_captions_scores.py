@@ -137,8 +137,8 @@ def test_order_of_images_and_references_and_names_do_not_matter():
     )
     same(scores.values, mixed.values)
     assert mixed.ids == tuple(keys)
-    place = [scores.ids.index(key) for key in keys]
-    same({n: v[place] for n, v in scores.per_caption.items()}, mixed.per_caption)
+    index = [scores.ids.index(key) for key in keys]
+    same({n: v[index] for n, v in scores.per_caption.items()}, mixed.per_caption)
     renamed = caption_scores(
         {hash(key): references[key] for key in references},
         {hash(key): candidates[key] for key in keys},
@@ -237,10 +237,10 @@ def test_meteor_is_resampled_only_if_its_sums_give_its_value(monkeypatch):
     captions = {1: "a man is riding horses", 2: "a dog"}
     references = {1: ["the man is riding a brown horse"], 2: ["a cat on the mat"]}
     corpus = float(module.meteor_value(table.sum(axis=0)))
-    for told, defined in ((corpus, True), (corpus + 0.01, False)):
-        monkeypatch.setattr(module, "meteor", lambda *_, told=told: (told, module.meteor_value(table), table))
+    for result, defined in ((corpus, True), (corpus + 0.01, False)):
+        monkeypatch.setattr(module, "meteor", lambda *_, told=result: (told, module.meteor_value(table), table))
         interval = caption_scores(references, captions, metrics=["meteor"]).values["meteor"]
-        assert interval.value == told
+        assert interval.value == result
         assert math.isfinite(interval.low) is defined
     assert interval.value != np.mean(module.meteor_value(table))
 

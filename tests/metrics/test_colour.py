@@ -76,8 +76,8 @@ def random_rgb(n: int, seed: int = 0) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------- sRGB and CIELAB
 def test_srgb_by_hand():
     # IEC 61966-2-1: 0.04 / 12.92; ((0.5 + 0.055) / 1.055)^2.4 = 0.526066^2.4 = 0.214041
-    found = colour.srgb_to_linear([0.0, 0.04, 0.5, 1.0])
-    assert found == pytest.approx([0, 0.04 / 12.92, 0.2140411, 1.0], abs=1e-7)
+    result = colour.srgb_to_linear([0.0, 0.04, 0.5, 1.0])
+    assert result == pytest.approx([0, 0.04 / 12.92, 0.2140411, 1.0], abs=1e-7)
 
 
 @given(arrays.arrays(np.float64, 10, elements=st.floats(0, 1)))
@@ -104,10 +104,10 @@ def test_lab_is_that_of_skimage_but_for_the_digits_of_matrix_and_white():
 
 def test_lab_keeps_shape_and_is_that_of_linear_light():
     pixels = random_rgb(24).reshape(2, 3, 4, 3)
-    found = colour.lab(pixels)
-    assert found.shape == (2, 3, 4, 3)
-    assert found.dtype == np.float64
-    assert found == pytest.approx(colour.lab_of_linear(colour.srgb_to_linear(pixels / 255)))
+    result = colour.lab(pixels)
+    assert result.shape == (2, 3, 4, 3)
+    assert result.dtype == np.float64
+    assert result == pytest.approx(colour.lab_of_linear(colour.srgb_to_linear(pixels / 255)))
     assert colour.luminance(np.ones(3)) == pytest.approx(1)
 
 

@@ -135,9 +135,9 @@ def test_float32_features_give_the_value_of_the_same_numbers_in_float64():
 
 
 def test_the_bias_is_warned_of_with_the_numbers():
-    told = frechet_from_features(features(30, 40, 1), features(500, 40, 2))
-    assert (told.n_real, told.n_generated, told.dim) == (30, 500, 40)
-    assert "Only 30 real images for 40 features" in told.warning
+    result = frechet_from_features(features(30, 40, 1), features(500, 40, 2))
+    assert (result.n_real, result.n_generated, result.dim) == (30, 500, 40)
+    assert "Only 30 real images for 40 features" in result.warning
     assert frechet_from_features(features(41, 40, 1), features(500, 40, 2)).warning == ""
     both = frechet_from_features(features(30, 40, 1), features(7, 40, 2))
     assert "30 real images and 7 generated images" in both.warning
@@ -195,15 +195,15 @@ def test_a_large_offset_costs_no_digits():
 def test_shards_merge_in_any_order():
     x = features(600, 16, 2, shift=10.0)
     parts = np.array_split(x, [3, 50, 51, 400])
-    whole = FeatureMoments.of(x)
+    full_value = FeatureMoments.of(x)
     for seed in range(6):
         merged = FeatureMoments(16)
         for i in np.random.default_rng(seed).permutation(len(parts)):
             merged.merge(FeatureMoments.of(parts[i]))
         merged.merge(FeatureMoments(16))  # an empty shard
         assert merged.n == 600
-        np.testing.assert_allclose(merged.mean, whole.mean, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(merged.covariance, whole.covariance, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(merged.mean, full_value.mean, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(merged.covariance, full_value.covariance, rtol=0, atol=1e-10)
 
 
 def test_a_shard_merged_with_itself_counts_twice():
@@ -240,9 +240,9 @@ def test_published_statistics_files_are_read(tmp_path):
     np.savez(tmp_path / "adm.npz", arr_0=np.zeros((2, 4, 4, 3), np.uint8), mu=np.ones(3), sigma=cov, mu_s=1, sigma_s=2)
     old, adm = read_statistics(tmp_path / "old.npz"), read_statistics(tmp_path / "adm.npz")
     assert (old.n, old.mean.dtype) == (None, np.float64)
-    told = frechet_from_features(old, adm)
-    assert told.value == pytest.approx(3.0)
-    assert (told.n_real, told.n_generated, told.warning) == (None, None, "")
+    result = frechet_from_features(old, adm)
+    assert result.value == pytest.approx(3.0)
+    assert (result.n_real, result.n_generated, result.warning) == (None, None, "")
     with pytest.raises(ValueError, match="does not say of how many images"):
         FeatureMoments.load(tmp_path / "old.npz")
 
@@ -287,8 +287,8 @@ def test_too_few_images_are_not_saved(tmp_path):
 def test_leaving_out_groups_equals_computing_again(n):
     x, other = features(n, 15, 1), features(60, 15, 2)
     groups = np.array_split(np.random.default_rng(0).permutation(n), 4)
-    whole, without = frechet._Projection(x, frechet._spread(other, "real")).leave_out(groups)
-    assert whole == pytest.approx(frechet_from_features(other, x).value, rel=1e-9)
+    full_value, without = frechet._Projection(x, frechet._spread(other, "real")).leave_out(groups)
+    assert full_value == pytest.approx(frechet_from_features(other, x).value, rel=1e-9)
     for group, value in zip(groups, without, strict=True):
         assert value == pytest.approx(frechet_from_features(other, np.delete(x, group, axis=0)).value, rel=1e-9)
 

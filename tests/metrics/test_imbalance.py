@@ -83,34 +83,34 @@ def test_published_means_over_84_prompts_of_nine_images(ninths):
     odd = ninths % 2
     parts = np.ones(84 - odd, dtype=int)
     left = ninths - len(parts)
-    for place in range(len(parts)):
+    for position in range(len(parts)):
         raised = min(8, left)
-        parts[place] += raised
+        parts[position] += raised
         left -= raised
     assert left == 0
     assert np.all(parts % 2 == 1)
     counts = [*zip((9 + parts) // 2, (9 - parts) // 2, strict=True), *[(4, 4)] * odd]
-    told = prompt_mad(counts, n_resamples=50)
-    assert (told.n_prompts, told.n_used) == (84, 756 - odd)
-    assert told.value == pytest.approx(ninths / 1512)
+    result = prompt_mad(counts, n_resamples=50)
+    assert (result.n_prompts, result.n_used) == (84, 756 - odd)
+    assert result.value == pytest.approx(ninths / 1512)
 
 
 def test_target_moves_the_zero_and_may_differ_by_prompt():
     assert mad([3, 7], [0.3, 0.7]) == pytest.approx(0.0)
     # |0.5 - 0.3| + |0.5 - 0.7| = 0.4, over 2
     assert mad([[5, 5], [3, 7]], [[0.3, 0.7], [0.5, 0.5]]).tolist() == pytest.approx([0.2, 0.2])
-    told = prompt_mad([[3, 7], [5, 5]], [[0.3, 0.7], [0.5, 0.5]])
-    assert (told.value, told.debiased, told.debiased_low) == (pytest.approx(0.0), 0.0, 0.0)
+    result = prompt_mad([[3, 7], [5, 5]], [[0.3, 0.7], [0.5, 0.5]])
+    assert (result.value, result.debiased, result.debiased_low) == (pytest.approx(0.0), 0.0, 0.0)
 
 
 def test_nothing_to_measure_is_nan():
     assert math.isnan(mad([0, 0]))
     assert math.isnan(std([0, 0]))
     assert math.isnan(expected_mad(0, COIN))
-    told = prompt_mad([[0, 0], [0, 0]])
-    assert math.isnan(told.value)
-    assert math.isnan(told.debiased)
-    assert told.n_prompts == told.n_used == 0
+    result = prompt_mad([[0, 0], [0, 0]])
+    assert math.isnan(result.value)
+    assert math.isnan(result.debiased)
+    assert result.n_prompts == result.n_used == 0
     assert math.isnan(pooled_mad([[0, 0]]).value)
     assert math.isnan(unbiased_test([[0, 0]]))
 
@@ -154,10 +154,10 @@ def test_expected_mad_is_the_sum_over_all_outcomes(n, target):
 
 
 def test_expected_mad_of_many_numbers_at_once():
-    told = expected_mad([1, 0, 9], np.full(10, 0.1), divisor="K-1")
-    assert told[0] == pytest.approx(0.2)
-    assert math.isnan(told[1])
-    assert told[2] == pytest.approx(expected_mad(9, np.full(10, 0.1)) * 10 / 9)
+    result = expected_mad([1, 0, 9], np.full(10, 0.1), divisor="K-1")
+    assert result[0] == pytest.approx(0.2)
+    assert math.isnan(result[1])
+    assert result[2] == pytest.approx(expected_mad(9, np.full(10, 0.1)) * 10 / 9)
     assert expected_mad(10**6, COIN) == pytest.approx(math.sqrt(2 / math.pi) * 0.5e-3, rel=1e-3)
 
 
@@ -166,12 +166,12 @@ def test_expected_mad_of_many_numbers_at_once():
 def test_unbiased_model_has_a_plain_mad_above_zero_and_a_debiased_one_near_it(prompts, classes, near):
     runs = [prompt_mad(fair_run(seed, prompts, classes), n_resamples=500) for seed in range(16)]
     expected = expected_mad(9, np.full(classes, 1 / classes))
-    assert all(told.expected == pytest.approx(expected) for told in runs)
-    assert np.mean([told.value for told in runs]) == pytest.approx(expected, rel=0.03)
-    assert all(told.low > 0.5 * expected for told in runs)  # the plain interval misses 0 by far
-    assert np.mean([told.debiased for told in runs]) < near
-    assert np.median([told.debiased for told in runs]) < near / 4
-    assert np.mean([told.debiased_low == 0.0 for told in runs]) >= 0.9
+    assert all(result.expected == pytest.approx(expected) for result in runs)
+    assert np.mean([result.value for result in runs]) == pytest.approx(expected, rel=0.03)
+    assert all(result.low > 0.5 * expected for result in runs)  # the plain interval misses 0 by far
+    assert np.mean([result.debiased for result in runs]) < near
+    assert np.median([result.debiased for result in runs]) < near / 4
+    assert np.mean([result.debiased_low == 0.0 for result in runs]) >= 0.9
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_unbiased_model_has_a_plain_mad_above_zero_and_a_debiased_one_near_it(pr
     [("one-hot", 0.5), ("half", 0.25), ("uniform on p", 0.25), ("tilted", 0.2)],
 )
 def test_debiased_estimate_and_interval_where_there_is_imbalance(name, truth):
-    found = []
+    results = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         coin = rng.integers(0, 2, 84)
@@ -190,20 +190,20 @@ def test_debiased_estimate_and_interval_where_there_is_imbalance(name, truth):
             "tilted": np.where(coin == 1, 0.7, 0.3),
         }[name]
         x = rng.binomial(9, share)
-        found.append(prompt_mad(np.stack([x, 9 - x], axis=1), n_resamples=50))
-    assert np.mean([told.debiased for told in found]) == pytest.approx(truth, abs=0.025)
-    assert np.mean([told.debiased_low - 1e-6 <= truth <= told.debiased_high + 1e-6 for told in found]) >= 0.9
-    assert all(told.debiased_low <= told.debiased <= told.debiased_high for told in found)
+        results.append(prompt_mad(np.stack([x, 9 - x], axis=1), n_resamples=50))
+    assert np.mean([result.debiased for result in results]) == pytest.approx(truth, abs=0.025)
+    assert np.mean([result.debiased_low - 1e-6 <= truth <= result.debiased_high + 1e-6 for result in results]) >= 0.9
+    assert all(result.debiased_low <= result.debiased <= result.debiased_high for result in results)
     if name in ("half", "uniform on p"):
-        assert np.mean([told.value for told in found]) > truth + 0.02  # what the plain mean says
+        assert np.mean([result.value for result in results]) > truth + 0.02  # what the plain mean says
 
 
 def test_one_hot_prompts_are_not_called_anything_less():
-    told = prompt_mad([[9, 0]] * 84)
-    assert told.value == 0.5
-    assert told.debiased == pytest.approx(0.5, abs=0.002)
-    assert 0.47 < told.low < told.high == pytest.approx(0.5)
-    assert 0.47 < told.debiased_low < 0.5
+    result = prompt_mad([[9, 0]] * 84)
+    assert result.value == 0.5
+    assert result.debiased == pytest.approx(0.5, abs=0.002)
+    assert 0.47 < result.low < result.high == pytest.approx(0.5)
+    assert 0.47 < result.debiased_low < 0.5
 
 
 def test_two_classes_mirror_and_order_of_prompts_does_not_matter():
@@ -221,18 +221,18 @@ def test_divisor_scales_everything_but_the_counts():
 
 
 def test_numbers_of_images_may_differ_and_empty_prompts_are_left_out():
-    told = prompt_mad([[4, 0], [0, 0], [1, 2]])
-    assert (told.n_prompts, told.n_used) == (2, 7)
-    assert told.value == pytest.approx((0.5 + 1 / 6) / 2)
-    assert told.expected == pytest.approx((expected_mad(4, COIN) + expected_mad(3, COIN)) / 2)
+    result = prompt_mad([[4, 0], [0, 0], [1, 2]])
+    assert (result.n_prompts, result.n_used) == (2, 7)
+    assert result.value == pytest.approx((0.5 + 1 / 6) / 2)
+    assert result.expected == pytest.approx((expected_mad(4, COIN) + expected_mad(3, COIN)) / 2)
 
 
 def test_targets_of_their_own_that_the_model_follows():
     rng = np.random.default_rng(5)
     share = rng.uniform(0.1, 0.9, 84)
     x = rng.binomial(9, share)
-    counts, own = np.stack([x, 9 - x], axis=1), np.stack([share, 1 - share], axis=1)
-    followed, uniform = prompt_mad(counts, own), prompt_mad(counts)
+    counts, subset = np.stack([x, 9 - x], axis=1), np.stack([share, 1 - share], axis=1)
+    followed, uniform = prompt_mad(counts, subset), prompt_mad(counts)
     assert followed.debiased < 0.03
     assert followed.debiased_low == 0
     assert uniform.debiased_low > 0.05
@@ -248,9 +248,9 @@ def test_single_prompt_of_many_classes_covers():
     rng, shares, inside = np.random.default_rng(6), np.array([0.4, 0.3, 0.2, 0.1]), []
     truth = mad([4, 3, 2, 1])
     for _ in range(60):
-        told = prompt_mad(rng.multinomial(30, shares)[None])
-        inside.append(told.low <= truth <= told.high)
-        assert told.low <= told.debiased <= told.value <= told.high
+        result = prompt_mad(rng.multinomial(30, shares)[None])
+        inside.append(result.low <= truth <= result.high)
+        assert result.low <= result.debiased <= result.value <= result.high
     assert np.mean(inside) >= 0.93
     zero = [prompt_mad(rng.multinomial(9, np.full(10, 0.1))[None]).low == 0 for _ in range(60)]
     assert np.mean(zero) >= 0.9
@@ -289,12 +289,12 @@ def test_profile_ends_hold_the_likelihood_they_promise():
 
 # ------------------------------------------------------------------------------------------------- pooled, and the test
 def test_pooled_mad_is_that_of_the_sums():
-    told = pooled_mad([[9, 0], [0, 9], [6, 3]])
-    assert told.value == pytest.approx(mad([15, 12]))
-    assert told.n_used == 27
+    result = pooled_mad([[9, 0], [0, 9], [6, 3]])
+    assert result.value == pytest.approx(mad([15, 12]))
+    assert result.n_used == 27
     # 2 x 0.6 + 1 x 0.1 over 3 images: target (1.3 / 3, 1.7 / 3); shares (2 / 3, 1 / 3).
-    own = pooled_mad([[1, 1], [1, 0]], [[0.6, 0.4], [0.1, 0.9]])
-    assert own.value == pytest.approx(0.7 / 3)
+    subset = pooled_mad([[1, 1], [1, 0]], [[0.6, 0.4], [0.1, 0.9]])
+    assert subset.value == pytest.approx(0.7 / 3)
 
 
 @pytest.mark.parametrize("classes", [2, 10])
@@ -303,8 +303,8 @@ def test_pooled_interval_covers_with_prompts_that_differ(classes):
         rng, truth, inside = np.random.default_rng(9), float(np.abs(mean - 1 / classes).mean()), []
         for _ in range(100):
             counts = rng.multinomial(9, rng.dirichlet(2 * mean, 84))
-            told = pooled_mad(counts, n_resamples=300)
-            inside.append(told.low - 1e-9 <= truth <= told.high + 1e-9)
+            result = pooled_mad(counts, n_resamples=300)
+            inside.append(result.low - 1e-9 <= truth <= result.high + 1e-9)
         assert np.mean(inside) >= 0.91
 
 
@@ -321,8 +321,8 @@ def test_adjusted_prompt_mad_with_a_perfect_judge_is_the_debiased_value():
     counts = np.random.default_rng(10).integers(0, 10, 40)
     counts = np.stack([counts, 9 - counts], axis=1)
     exact = prompt_mad(counts)
-    told = adjusted_prompt_mad(counts, [[10**6, 0], [0, 10**6]])
-    assert told == pytest.approx((exact.debiased, exact.debiased_low, exact.debiased_high), abs=2e-3)
+    result = adjusted_prompt_mad(counts, [[10**6, 0], [0, 10**6]])
+    assert result == pytest.approx((exact.debiased, exact.debiased_low, exact.debiased_high), abs=2e-3)
 
 
 @pytest.mark.parametrize(("spread", "truth"), [(None, 0.0), (1.0, 0.5)])
@@ -333,9 +333,9 @@ def test_adjusted_prompt_mad_undoes_a_judge_that_hides_imbalance(spread, truth):
         share = np.full(84, 0.5) if spread is None else rng.integers(0, 2, 84).astype(float)
         x = rng.binomial(9, share * table[0, 0] + (1 - share) * table[1, 0])
         seen = np.stack([rng.multinomial(200, row) for row in table])
-        told = adjusted_prompt_mad(np.stack([x, 9 - x], axis=1), seen)
-        inside.append(told.low - 1e-6 <= truth <= told.high + 1e-6)
-        values.append(told.value)
+        result = adjusted_prompt_mad(np.stack([x, 9 - x], axis=1), seen)
+        inside.append(result.low - 1e-6 <= truth <= result.high + 1e-6)
+        values.append(result.value)
     assert np.mean(values) == pytest.approx(truth, abs=0.04)
     assert np.mean(inside) >= 0.8
 

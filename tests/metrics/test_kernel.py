@@ -44,9 +44,9 @@ def test_equals_the_definition_with_scikit_learns_kernel(n, m, dim):
 @pytest.mark.parametrize("tile", [1, 7, 64])
 def test_tiles_do_not_change_the_result(monkeypatch, tile):
     x, y = sets(50, 33, 6)
-    whole = kid(x, y)
+    full_value = kid(x, y)
     monkeypatch.setattr(kernel, "TILE", tile)
-    np.testing.assert_allclose(kid(x, y), whole, rtol=1e-11)
+    np.testing.assert_allclose(kid(x, y), full_value, rtol=1e-11)
 
 
 @pytest.mark.parametrize(("degree", "gamma", "coef0"), [(1, None, 0.0), (2, 0.3, 1.0), (3, 2.0, 0.5)])

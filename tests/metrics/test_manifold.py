@@ -97,13 +97,13 @@ def test_one_case_by_hand():
     # Radii of 0, 1, 3, 6 to the nearest other: 1, 1, 2, 3. 0.5 lies in the balls of 0 and 1; 2 only in that of 3,
     # since |2 - 1| = 1 is on the sphere; 9 on the sphere of 6, so in none. Precision 2/3, density 3/3; 0, 1, 3 covered.
     real, generated = [[0.0], [1.0], [3.0], [6.0]], [[0.5], [2.0], [9.0]]
-    found = memberships(real, generated, k=1)
-    assert found.n_real_balls.tolist() == [2, 1, 0]
-    assert found.n_generated_inside.tolist() == [1, 1, 1, 0]
+    result = memberships(real, generated, k=1)
+    assert result.n_real_balls.tolist() == [2, 1, 0]
+    assert result.n_generated_inside.tolist() == [1, 1, 1, 0]
     # 2 is 1 away from both 1 and 3: the first counts.
-    assert found.nearest_real.tolist() == [0, 1, 3]
-    assert found.nearest_distance.tolist() == [0.5, 1.0, 3.0]
-    assert (found.precision, found.density, found.coverage) == (2 / 3, 1.0, 0.75)
+    assert result.nearest_real.tolist() == [0, 1, 3]
+    assert result.nearest_distance.tolist() == [0.5, 1.0, 3.0]
+    assert (result.precision, result.density, result.coverage) == (2 / 3, 1.0, 0.75)
     # With <=: 2 gains the balls of 1 and of 6 is 4 away, no; 9 gains 6.
     assert memberships(real, generated, k=1, strict=False).n_real_balls.tolist() == [2, 2, 1]
 
@@ -127,11 +127,11 @@ def test_everything_equals_the_obvious_implementation(clouds, strict):
         assert precision_coverage(real, generated, k, strict=strict) == pytest.approx(
             (expected.precision, expected.coverage)
         )
-        found = memberships(real, generated, k, strict=strict)
-        assert found.n_real_balls.tolist() == inside.sum(axis=0).tolist()
-        assert found.n_generated_inside.tolist() == inside.sum(axis=1).tolist()
-        assert found.nearest_real.tolist() == between.argmin(axis=0).tolist()
-        np.testing.assert_array_equal(found.nearest_distance, between.min(axis=0))
+        result = memberships(real, generated, k, strict=strict)
+        assert result.n_real_balls.tolist() == inside.sum(axis=0).tolist()
+        assert result.n_generated_inside.tolist() == inside.sum(axis=1).tolist()
+        assert result.nearest_real.tolist() == between.argmin(axis=0).tolist()
+        np.testing.assert_array_equal(result.nearest_distance, between.min(axis=0))
         np.testing.assert_array_equal(knn_radii(real, k), radii)
 
 
@@ -160,8 +160,8 @@ def test_ties_and_duplicates_are_decided_exactly(real, generated, k, strict, off
         patch.setattr(_neighbours, "CROWD", 2)
         expected, _, between, radii = obvious(x, y, k, strict)
         assert prdc(x, y, k, strict=strict) == pytest.approx(expected, abs=1e-12)
-        found = memberships(x, y, k, strict=strict)
-        assert found.nearest_real.tolist() == between.argmin(axis=0).tolist()
+        result = memberships(x, y, k, strict=strict)
+        assert result.nearest_real.tolist() == between.argmin(axis=0).tolist()
         np.testing.assert_array_equal(knn_radii(x, k), radii)
 
 
@@ -194,9 +194,9 @@ def test_many_copies_of_one_image():
     # 300 black images among 400, on both sides: their radius is 0, so they are outside although equal.
     rng = np.random.default_rng(3)
     real = np.concatenate([np.full((300, 8), 0.37), rng.standard_normal((100, 8)) + 50]).astype(np.float32)
-    found = memberships(real, real, 3)
-    assert not found.inside[:300].any()
-    assert found.inside[300:].all()
+    result = memberships(real, real, 3)
+    assert not result.inside[:300].any()
+    assert result.inside[300:].all()
     assert (memberships(real, real, 3, strict=False).n_real_balls[:300] == 300).all()
 
 
@@ -217,14 +217,14 @@ def test_the_bound_of_the_error_holds():
 # ------------------------------------------------------------ properties
 def test_order_of_rows_and_size_of_tiles_do_not_matter(clouds, monkeypatch):
     real, generated = clouds
-    whole = prdc(real, generated, 3)
+    full_value = prdc(real, generated, 3)
     rng = np.random.default_rng(0)
-    assert prdc(rng.permutation(real), rng.permutation(generated), 3) == whole
+    assert prdc(rng.permutation(real), rng.permutation(generated), 3) == full_value
     for size in (1, 3, 59, 60):
         monkeypatch.setattr(_prdc, "TILE_ROWS", size)
         monkeypatch.setattr(_prdc, "TILE_COLUMNS", size + 1)
         monkeypatch.setattr(_neighbours, "SELF_TILE", max(2, size))
-        assert prdc(real, generated, 3) == whole
+        assert prdc(real, generated, 3) == full_value
 
 
 def test_sets_swap_precision_and_recall(clouds):
@@ -235,10 +235,10 @@ def test_sets_swap_precision_and_recall(clouds):
 def test_shards_of_the_generated_set_add_up(clouds):
     real, generated = clouds
     radii = knn_radii(real, 3)
-    whole = memberships(real, generated, 3, real_radii=radii)
+    full_value = memberships(real, generated, 3, real_radii=radii)
     parts = [memberships(real, part, 3, real_radii=radii) for part in (generated[:20], generated[20:])]
-    assert np.concatenate([p.n_real_balls for p in parts]).tolist() == whole.n_real_balls.tolist()
-    assert sum(p.n_generated_inside for p in parts).tolist() == whole.n_generated_inside.tolist()
+    assert np.concatenate([p.n_real_balls for p in parts]).tolist() == full_value.n_real_balls.tolist()
+    assert sum(p.n_generated_inside for p in parts).tolist() == full_value.n_generated_inside.tolist()
 
 
 def test_balls_grow_with_k(clouds):
@@ -252,9 +252,9 @@ def test_balls_grow_with_k(clouds):
 
 def test_identical_sets(clouds):
     real, _ = clouds
-    found = prdc(real, real, 3)
+    result = prdc(real, real, 3)
     # Each ball holds its middle and the two points nearer than the third: exactly k.
-    assert found == PRDC(1.0, 1.0, 1.0, 1.0)
+    assert result == PRDC(1.0, 1.0, 1.0, 1.0)
 
 
 def test_given_radii_change_nothing(clouds):
@@ -280,11 +280,11 @@ def test_nothing_is_changed_or_kept_in_place(clouds):
 @pytest.mark.usefixtures("small_tiles")
 def test_neighbours_are_the_nearest_other_points(clouds):
     real, _ = clouds
-    found = nearest_neighbours(real, 4)
+    result = nearest_neighbours(real, 4)
     distance = np.linalg.norm(real[:, None] - real[None], axis=2)
     np.fill_diagonal(distance, np.inf)
-    assert found.indices.tolist() == np.argsort(distance, axis=1)[:, :4].tolist()
-    np.testing.assert_allclose(found.distances, np.sort(distance, axis=1)[:, :4], rtol=1e-12)
+    assert result.indices.tolist() == np.argsort(distance, axis=1)[:, :4].tolist()
+    np.testing.assert_allclose(result.distances, np.sort(distance, axis=1)[:, :4], rtol=1e-12)
 
 
 # ------------------------------------------------------------ groups
@@ -292,18 +292,18 @@ def test_groups_equal_separate_calls_whatever_their_names_and_order(clouds):
     real, generated = clouds
     real_groups = np.array(["north", "south", "east"])[np.arange(60) % 3]
     generated_groups = np.array(["north", "south", "east"])[np.arange(50) // 17]
-    found = grouped_prdc(real, generated, real_groups, generated_groups, 3)
+    result = grouped_prdc(real, generated, real_groups, generated_groups, 3)
     for name in ("north", "south", "east"):
         x, y = real[real_groups == name], generated[generated_groups == name]
-        assert found[name] == (prdc(x, y, 3), len(x), len(y))
+        assert result[name] == (prdc(x, y, 3), len(x), len(y))
     order = np.random.default_rng(0).permutation(60)
     again = grouped_prdc(
         real[order], generated, [("o", n) for n in real_groups[order]], [("o", n) for n in generated_groups], 3
     )
-    assert {name: again["o", name] for name in found} == found
+    assert {name: again["o", name] for name in result} == result
     radii = knn_radii(real, 3, groups=real_groups)
     np.testing.assert_array_equal(radii[real_groups == "south"], knn_radii(real[real_groups == "south"], 3))
-    assert grouped_prdc(real, generated, real_groups, generated_groups, 3, real_radii=radii) == found
+    assert grouped_prdc(real, generated, real_groups, generated_groups, 3, real_radii=radii) == result
 
 
 def test_one_generated_set_against_several_groups(clouds, monkeypatch):
@@ -312,8 +312,8 @@ def test_one_generated_set_against_several_groups(clouds, monkeypatch):
     calls = []
     original = manifold._groups.radii_of
     monkeypatch.setattr(manifold._groups, "radii_of", lambda *a: calls.append(a) or original(*a))
-    found = grouped_prdc(real, generated, regions, None, 3)
-    assert [found[r].values for r in (0, 1)] == [prdc(real[regions == r], generated, 3) for r in (0, 1)]
+    result = grouped_prdc(real, generated, regions, None, 3)
+    assert [result[r].values for r in (0, 1)] == [prdc(real[regions == r], generated, 3) for r in (0, 1)]
     assert len(calls) == 1  # the radii of the generated set, once
 
 
@@ -322,29 +322,29 @@ def test_pairs_share_generated_groups(clouds):
     real, generated = clouds
     cells = [(obj, region) for obj in "ab" for region in "xy" for _ in range(15)]
     objects = ["a"] * 25 + ["b"] * 25
-    found = grouped_prdc(real, generated, cells, objects, 3, pairs={cell: cell[0] for cell in set(cells)})
-    assert found["b", "x"].values == prdc(real[30:45], generated[25:], 3)
+    result = grouped_prdc(real, generated, cells, objects, 3, pairs={cell: cell[0] for cell in set(cells)})
+    assert result["b", "x"].values == prdc(real[30:45], generated[25:], 3)
     with pytest.raises(ValueError, match="lacks"):
         grouped_prdc(real, generated, cells, objects, 3, pairs={("a", "x"): "a"})
 
 
 def test_small_and_empty_groups_stay_in_the_table(clouds):
     real, generated = clouds
-    found = grouped_prdc(real, generated, ["a"] * 56 + ["b"] * 4, ["a"] * 40 + ["c"] * 10, 3)
-    assert (found["b"].n_real, found["b"].n_generated) == (4, 0)
-    assert (found["c"].n_real, found["c"].n_generated) == (0, 10)
-    assert all(math.isnan(value) for value in found["b"].values + found["c"].values)
-    assert not math.isnan(found["a"].values.precision)
+    result = grouped_prdc(real, generated, ["a"] * 56 + ["b"] * 4, ["a"] * 40 + ["c"] * 10, 3)
+    assert (result["b"].n_real, result["b"].n_generated) == (4, 0)
+    assert (result["c"].n_real, result["c"].n_generated) == (0, 10)
+    assert all(math.isnan(value) for value in result["b"].values + result["c"].values)
+    assert not math.isnan(result["a"].values.precision)
 
 
 def test_memberships_by_group_count_rows_of_the_whole_set(clouds):
     real, generated = clouds
     groups, others = np.arange(60) % 2, np.arange(50) % 2
-    found = grouped_memberships(real, generated, groups, others, 3)
+    result = grouped_memberships(real, generated, groups, others, 3)
     part = memberships(real[1::2], generated[1::2], 3)
-    assert found[1].evidence.n_real_balls.tolist() == part.n_real_balls.tolist()
-    assert found[1].evidence.nearest_real.tolist() == (2 * part.nearest_real + 1).tolist()
-    assert found[1].generated_rows.tolist() == list(range(1, 50, 2))
+    assert result[1].evidence.n_real_balls.tolist() == part.n_real_balls.tolist()
+    assert result[1].evidence.nearest_real.tolist() == (2 * part.nearest_real + 1).tolist()
+    assert result[1].generated_rows.tolist() == list(range(1, 50, 2))
 
 
 # ------------------------------------------------------------ expected coverage
@@ -360,12 +360,12 @@ def test_expected_coverage(n_real, n_generated, expected):
 @pytest.mark.parametrize(("n_real", "n_generated", "k"), [(40, 40, 3), (30, 90, 1), (90, 30, 5)])
 def test_expected_coverage_against_simulation(n_real, n_generated, k):
     rng = np.random.default_rng(12)
-    found = [
+    results = [
         precision_coverage(rng.standard_normal((n_real, 3)), rng.standard_normal((n_generated, 3)), k).coverage
         for _ in range(200)
     ]
-    error = np.std(found, ddof=1) / math.sqrt(len(found))
-    assert abs(np.mean(found) - expected_coverage(n_real, n_generated, k)) < 3 * error
+    error = np.std(results, ddof=1) / math.sqrt(len(results))
+    assert abs(np.mean(results) - expected_coverage(n_real, n_generated, k)) < 3 * error
 
 
 # ------------------------------------------------------------ bad input
@@ -399,5 +399,5 @@ def test_radii_are_scikit_learns():
 
     points = np.random.default_rng(5).normal(size=(200, 16))
     # Its nearest neighbour of a point is the point itself, so that the k-th other one is the last of k + 1.
-    found, _ = NearestNeighbors(n_neighbors=4).fit(points).kneighbors(points)
-    np.testing.assert_allclose(knn_radii(points, 3), found[:, -1], rtol=1e-12)
+    result, _ = NearestNeighbors(n_neighbors=4).fit(points).kneighbors(points)
+    np.testing.assert_allclose(knn_radii(points, 3), result[:, -1], rtol=1e-12)

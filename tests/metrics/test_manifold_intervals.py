@@ -44,34 +44,34 @@ def test_the_bootstrap_that_is_not_used_is_biased():
 def test_intervals_do_not_collapse_at_the_ends(shift, precision):
     rng = np.random.default_rng(3)
     real = rng.standard_normal((60, 16))
-    found = half_samples(real, real[::2] * 0.01 + shift, 3, seed=0)
-    value, low, high = found.interval("precision")
+    result = half_samples(real, real[::2] * 0.01 + shift, 3, seed=0)
+    value, low, high = result.interval("precision")
     assert value == precision
     assert high - low > 0.1
-    assert found.standard_error("precision") > 0.01
+    assert result.standard_error("precision") > 0.01
     # All 30 as one would be 0.1; with a design effect of 3 of 10 independent ones: Wilson's z^2 / (n + z^2) = 0.28.
     assert high - low == pytest.approx(1.96**2 / (10 + 1.96**2), abs=0.01)
-    value, low, high = found.interval("density")
+    value, low, high = result.interval("density")
     assert low <= value < high
 
 
 def test_higher_levels_are_wider():
     rng = np.random.default_rng(4)
-    found = half_samples(rng.standard_normal((80, 8)), rng.standard_normal((70, 8)), 3, seed=0)
+    result = half_samples(rng.standard_normal((80, 8)), rng.standard_normal((70, 8)), 3, seed=0)
     for metric in PRDC._fields:
-        value, low, high = found.interval(metric)
-        _, lower, higher = found.interval(metric, confidence=0.99)
+        value, low, high = result.interval(metric)
+        _, lower, higher = result.interval(metric, confidence=0.99)
         assert lower < low <= value <= high < higher
 
 
 def test_halves_are_the_metrics_of_disjoint_halves():
     rng = np.random.default_rng(5)
     real, generated = rng.standard_normal((40, 8)), rng.standard_normal((31, 8))
-    found = half_samples(real, generated, 3, seed=9, n_splits=4)
-    assert found.values == prdc(real, generated, 3)
-    assert found.halves.shape == (8, 4)
-    assert np.array_equal(found.halves, half_samples(real, generated, 3, seed=9, n_splits=4).halves)
-    assert not np.array_equal(found.halves, half_samples(real, generated, 3, seed=10, n_splits=4).halves)
+    result = half_samples(real, generated, 3, seed=9, n_splits=4)
+    assert result.values == prdc(real, generated, 3)
+    assert result.halves.shape == (8, 4)
+    assert np.array_equal(result.halves, half_samples(real, generated, 3, seed=9, n_splits=4).halves)
+    assert not np.array_equal(result.halves, half_samples(real, generated, 3, seed=10, n_splits=4).halves)
 
 
 def test_strata_are_halved_each():
@@ -89,25 +89,25 @@ def test_strata_are_halved_each():
 
 def test_sets_too_small_for_halves_have_a_value_without_ends():
     rng = np.random.default_rng(7)
-    found = half_samples(rng.standard_normal((9, 4)), rng.standard_normal((30, 4)), 3, seed=0)
-    value, low, high = found.interval("coverage")
+    result = half_samples(rng.standard_normal((9, 4)), rng.standard_normal((30, 4)), 3, seed=0)
+    value, low, high = result.interval("coverage")
     assert not math.isnan(value)
     assert math.isnan(low)
     assert math.isnan(high)
-    assert math.isnan(found.standard_error("density"))
+    assert math.isnan(result.standard_error("density"))
 
 
 def test_groups_equal_separate_calls_and_keep_small_ones():
     rng = np.random.default_rng(8)
     real, generated = rng.standard_normal((80, 6)), rng.standard_normal((60, 6))
     groups, others = ["a"] * 40 + ["b"] * 36 + ["c"] * 4, ["a"] * 30 + ["b"] * 30
-    found = grouped_half_samples(real, generated, groups, others, 3, seed=1, n_splits=3)
+    result = grouped_half_samples(real, generated, groups, others, 3, seed=1, n_splits=3)
     alone = half_samples(real[40:76], generated[30:], 3, seed=1, n_splits=3)
-    assert found["b"].values == alone.values
-    np.testing.assert_array_equal(found["b"].halves, alone.halves)
-    assert math.isnan(found["c"].values.precision)
-    assert (found["c"].n_real, found["c"].n_generated) == (4, 0)
-    assert math.isnan(found["c"].interval("precision").low)
+    assert result["b"].values == alone.values
+    np.testing.assert_array_equal(result["b"].halves, alone.halves)
+    assert math.isnan(result["c"].values.precision)
+    assert (result["c"].n_real, result["c"].n_generated) == (4, 0)
+    assert math.isnan(result["c"].interval("precision").low)
 
 
 def test_groups_that_share_their_generated_set_move_together():
@@ -115,9 +115,9 @@ def test_groups_that_share_their_generated_set_move_together():
     rng = np.random.default_rng(9)
     real = np.concatenate([rng.standard_normal((100, 2))] * 2) + rng.standard_normal((200, 2)) * 0.01
     generated = rng.standard_normal((60, 2)) * 2
-    found = grouped_half_samples(real, generated, [0] * 100 + [1] * 100, None, 3, seed=0)
-    covariance = shared_covariance([found[0], found[1]], "precision")
-    errors = [found[g].standard_error("precision") for g in (0, 1)]
+    result = grouped_half_samples(real, generated, [0] * 100 + [1] * 100, None, 3, seed=0)
+    covariance = shared_covariance([result[0], result[1]], "precision")
+    errors = [result[g].standard_error("precision") for g in (0, 1)]
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), errors)
     assert covariance[0, 1] == covariance[1, 0]
     assert covariance[0, 1] / (errors[0] * errors[1]) > 0.4

@@ -113,15 +113,15 @@ def test_a_perfect_judge_is_perfect_and_a_blind_one_is_not():
     rng = np.random.default_rng(1)
     blind = {name: tuple(rng.random(160) for _ in pair) for name, pair in HALF.items()}
     noisy = {name: tuple(side + rng.normal(0, 0.5, 160) for side in pair) for name, pair in HALF.items()}
-    found = evaluate_estimators(sets, {"perfect": HALF, "noisy": noisy, "blind": blind})
-    assert found["perfect"].n_sets == 600
-    assert found["perfect"].overall.tau.value == pytest.approx(1.0)
-    assert found["perfect"].overall.mcc.value == pytest.approx(1.0)
-    assert 0.6 < found["noisy"].overall.tau.value < 1
-    assert found["noisy"].overall.tau.low < found["noisy"].overall.tau.value < found["noisy"].overall.tau.high
-    assert abs(found["blind"].overall.tau.value) < 0.15
+    result = evaluate_estimators(sets, {"perfect": HALF, "noisy": noisy, "blind": blind})
+    assert result["perfect"].n_sets == 600
+    assert result["perfect"].overall.tau.value == pytest.approx(1.0)
+    assert result["perfect"].overall.mcc.value == pytest.approx(1.0)
+    assert 0.6 < result["noisy"].overall.tau.value < 1
+    assert result["noisy"].overall.tau.low < result["noisy"].overall.tau.value < result["noisy"].overall.tau.high
+    assert abs(result["blind"].overall.tau.value) < 0.15
     # Small differences are harder to order.
-    by_scale = found["noisy"].by_scale
+    by_scale = result["noisy"].by_scale
     assert list(by_scale) == list(SCALES)
     assert by_scale[1.0].tau.value > by_scale[0.125].tau.value
 
@@ -150,8 +150,8 @@ def test_estimates_that_are_missing_are_counted():
     sets = artificial_sets(HALF, scales=(0.5,), repetitions=1)
     holes = {name: (np.asarray(a, dtype=float), b) for name, (a, b) in HALF.items()}
     holes["a3"][0][:] = math.nan
-    found = evaluate_estimators(sets, {"holes": holes})["holes"].overall
-    assert (found.n_used, found.n_unusable) == (14, 1)
+    result = evaluate_estimators(sets, {"holes": holes})["holes"].overall
+    assert (result.n_used, result.n_unusable) == (14, 1)
 
 
 def test_bad_input_is_named():

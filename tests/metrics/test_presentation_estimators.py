@@ -95,8 +95,8 @@ def test_released_is_scikit_learn_with_the_released_settings():
         ).fit(np.concatenate([negatives, positives]), [0] * 48 + [1] * 48)
         np.testing.assert_array_equal(fitted.weights[member, 2], peer.coef_[0])
         np.testing.assert_array_equal(fitted.intercepts[member, 2], peer.intercept_[0].astype(np.float32))
-        told = fitted.member_probabilities(made.images)[member, :, 2]
-        np.testing.assert_allclose(told, peer.predict_proba(images)[:, 1], atol=1e-6)
+        result = fitted.member_probabilities(made.images)[member, :, 2]
+        np.testing.assert_allclose(result, peer.predict_proba(images)[:, 1], atol=1e-6)
 
 
 def test_released_ensemble_is_the_mean_of_ten_seeds():
@@ -202,10 +202,10 @@ def test_corrected_is_not_at_its_ends_for_images_that_show_many_things():
     positives = np.stack([vectors(np.tile(np.eye(kinds)[a], (48, 1))) for a in range(kinds)])
     share = 0.5 + np.array([1, -1])[:, None] * np.linspace(-0.25, 0.25, kinds)
     shown = (rng.random((2, 400, kinds)) < share[:, None]).astype(float)
-    told = fit_corrected(positives, negatives).probabilities(vectors(shown.reshape(-1, kinds))).reshape(shown.shape)
-    assert np.quantile(told[shown == 1], 0.5) - np.quantile(told[shown == 0], 0.5) > 0.05
+    result = fit_corrected(positives, negatives).probabilities(vectors(shown.reshape(-1, kinds))).reshape(shown.shape)
+    assert np.quantile(result[shown == 1], 0.5) - np.quantile(result[shown == 0], 0.5) > 0.05
     truth = shown[0].mean(axis=0) - shown[1].mean(axis=0)
-    vector = told[0].mean(axis=0) - told[1].mean(axis=0)
+    vector = result[0].mean(axis=0) - result[1].mean(axis=0)
     assert kendalltau(vector, truth).statistic > 0.9
     assert np.corrcoef(vector, truth)[0, 1] > 0.98
 
@@ -221,8 +221,8 @@ def test_corrected_is_the_same_every_time_and_fits_each_attribute_alike():
 def test_corrected_takes_negatives_of_another_number():
     made = planted()
     fitted = fit_corrected(made.positives, np.concatenate([made.negatives, made.negatives[:12] + 0.01]))
-    told = fitted.probabilities(made.images)
-    assert min(auc(told[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
+    result = fitted.probabilities(made.images)
+    assert min(auc(result[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
 
 
 # ----------------------------------------------------------------------------------------------------------------- both
@@ -232,11 +232,11 @@ def test_planted_attributes_are_found(fit):
         pytest.importorskip("sklearn")
     for seed in range(3):
         made = planted(seed)
-        told = fit(made.positives, made.negatives).probabilities(made.images)
-        assert min(auc(told[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
-        found = vector(told)
+        reported = fit(made.positives, made.negatives).probabilities(made.images)
+        assert min(auc(reported[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
+        result = vector(reported)
         truth = vector(made.labels.astype(float))
-        np.testing.assert_array_equal(np.sign(found[[0, 1]]), np.sign(truth[[0, 1]]))
+        np.testing.assert_array_equal(np.sign(result[[0, 1]]), np.sign(truth[[0, 1]]))
 
 
 @pytest.mark.parametrize("fit", [fit_released, fit_corrected])
@@ -245,15 +245,15 @@ def test_batches_lengths_and_groups_do_not_matter(fit):
         pytest.importorskip("sklearn")
     made = planted()
     fitted: ClothesClassifiers = fit(made.positives, made.negatives)
-    whole = fitted.probabilities(made.images)
-    assert whole.shape == (160, ATTRIBUTES)
-    assert whole.min() >= 0
-    assert whole.max() <= 1
+    full_value = fitted.probabilities(made.images)
+    assert full_value.shape == (160, ATTRIBUTES)
+    assert full_value.min() >= 0
+    assert full_value.max() <= 1
     parts = [fitted.probabilities(part) for part in np.array_split(3.0 * made.images, 7)]
-    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(parts), full_value, atol=1e-12)
     swapped = fitted.probabilities(np.roll(made.images, 80, axis=0))  # the other gender first
-    np.testing.assert_allclose(vector(swapped), -vector(whole), atol=1e-12)
-    assert gep_score(vector(swapped)) == pytest.approx(gep_score(vector(whole)), abs=1e-12)
+    np.testing.assert_allclose(vector(swapped), -vector(full_value), atol=1e-12)
+    assert gep_score(vector(swapped)) == pytest.approx(gep_score(vector(full_value)), abs=1e-12)
 
 
 def test_more_images_than_fit_at_once(monkeypatch):
@@ -261,9 +261,9 @@ def test_more_images_than_fit_at_once(monkeypatch):
 
     made = planted()
     fitted = fit_corrected(made.positives, made.negatives)
-    whole = fitted.probabilities(made.images)
+    full_value = fitted.probabilities(made.images)
     monkeypatch.setattr(estimators, "ROWS_AT_ONCE", 33)
-    np.testing.assert_allclose(fitted.probabilities(made.images), whole, atol=1e-12)
+    np.testing.assert_allclose(fitted.probabilities(made.images), full_value, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

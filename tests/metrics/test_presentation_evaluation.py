@@ -74,10 +74,10 @@ TABLE_6 = {  # arXiv:2302.03675, Table 6: CogView2, DALL-E 2, Stable Diffusion, 
     [("C", 7 / 15, [3, 2, 1, 6, 5, 4]), ("CC", 11 / 15, [1, 3, 2, 6, 5, 4]), ("CLS", 1, [1, 2, 3, 6, 4, 5])],
 )
 def test_ranks_and_tau_of_table_6(method, tau, ranks):
-    found = score_agreement(TABLE_6[method], TABLE_6["human"])
-    assert found.tau == pytest.approx(tau)  # the paper truncates 7/15 to 0.466
-    assert found.ranks_automatic.tolist() == ranks
-    assert found.ranks_reference.tolist() == [1, 2, 3, 6, 4, 5]
+    result = score_agreement(TABLE_6[method], TABLE_6["human"])
+    assert result.tau == pytest.approx(tau)  # the paper truncates 7/15 to 0.466
+    assert result.ranks_automatic.tolist() == ranks
+    assert result.ranks_reference.tolist() == [1, 2, 3, 6, 4, 5]
 
 
 def test_pair_types_are_as_many_as_in_table_21():
@@ -86,8 +86,8 @@ def test_pair_types_are_as_many_as_in_table_21():
     models = np.repeat(["CogView2", "DALLE-2", "Stable Diffusion"], [450, 600, 600])
     rng = np.random.default_rng(0)
     x = rng.normal(size=1650)
-    found = tau_by_pair_type(x, x + rng.normal(size=1650), attributes=attributes, models=models)
-    assert [found[name].pairs for name in PAIR_TYPES] == [29_925, 430_500, 60_000, 840_000]
+    result = tau_by_pair_type(x, x + rng.normal(size=1650), attributes=attributes, models=models)
+    assert [result[name].pairs for name in PAIR_TYPES] == [29_925, 430_500, 60_000, 840_000]
 
 
 # ------------------------------------------------------------------------------------------------------------------ tau
@@ -126,7 +126,7 @@ def test_tau_by_hand_and_of_many():
 )  # fmt: skip
 def test_tau_by_pair_type_is_that_over_the_pairs_one_by_one(rows):
     x, y = np.array([r[:2] for r in rows], dtype=float).T
-    found = tau_by_pair_type(x, y, attributes=[r[2] for r in rows], models=[r[3] for r in rows])
+    result = tau_by_pair_type(x, y, attributes=[r[2] for r in rows], models=[r[3] for r in rows])
     sums = {name: np.zeros(4) for name in PAIR_TYPES}
     for i in range(len(rows)):
         for j in range(i):
@@ -135,9 +135,9 @@ def test_tau_by_pair_type_is_that_over_the_pairs_one_by_one(rows):
             dx, dy = np.sign(x[i] - x[j]), np.sign(y[i] - y[j])
             sums[f"{a}_attribute_{m}_model"] += (1, dx * dy, dx != 0, dy != 0)
     for name, (pairs, balance, free_x, free_y) in sums.items():
-        assert found[name].pairs == pairs
+        assert result[name].pairs == pairs
         expected = balance / math.sqrt(free_x * free_y) if free_x * free_y else math.nan
-        assert found[name].tau == pytest.approx(expected, nan_ok=True)
+        assert result[name].tau == pytest.approx(expected, nan_ok=True)
 
 
 def test_ties_of_counts_are_ties_and_those_of_floats_may_not_be():
@@ -163,13 +163,13 @@ def test_mcc_is_scikit_learns_wherever_it_is_defined(pairs):
         "left_out": (a[kept], b[kept]),
     }
     for zeros, (x, y) in sides.items():
-        found = sign_mcc(a * 0.1, b * 7.0, zeros=zeros)
-        assert found.n_zero == np.count_nonzero(~kept)
-        assert found.n_used == len(x)
+        result = sign_mcc(a * 0.1, b * 7.0, zeros=zeros)
+        assert result.n_zero == np.count_nonzero(~kept)
+        assert result.n_used == len(x)
         if len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
-            assert math.isnan(found.mcc)  # scikit-learn: 0
+            assert math.isnan(result.mcc)  # scikit-learn: 0
         else:
-            assert found.mcc == pytest.approx(matthews_corrcoef(x, y))
+            assert result.mcc == pytest.approx(matthews_corrcoef(x, y))
 
 
 def test_conventions_for_zeros_differ_by_name():
@@ -188,20 +188,20 @@ def test_intervals_of_vector_agreement_cover():
     r, inside = 0.7, np.zeros(2)
     for _ in range(200):
         x = rng.normal(size=15)
-        found = vector_agreement(x, r * x + math.sqrt(1 - r * r) * rng.normal(size=15))
+        result = vector_agreement(x, r * x + math.sqrt(1 - r * r) * rng.normal(size=15))
         inside += [
-            found.tau.low <= 2 / math.pi * math.asin(r) <= found.tau.high,
-            found.pearson.low <= r <= found.pearson.high,
+            result.tau.low <= 2 / math.pi * math.asin(r) <= result.tau.high,
+            result.pearson.low <= r <= result.pearson.high,
         ]
     assert (inside >= 178).all()  # 190 of 200 expected; few attributes make the jackknife a little short
     assert (inside <= 199).all()
 
 
 def test_unknown_entries_are_left_out_and_counted():
-    found = vector_agreement([0.1, math.nan, 0.3, -0.2], [0.2, 0.1, math.nan, -0.1])
-    assert (found.n_used, found.n_unusable) == (2, 2)
-    assert found.tau.value == 1
-    assert math.isnan(found.tau.low)
+    result = vector_agreement([0.1, math.nan, 0.3, -0.2], [0.2, 0.1, math.nan, -0.1])
+    assert (result.n_used, result.n_unusable) == (2, 2)
+    assert result.tau.value == 1
+    assert math.isnan(result.tau.low)
     nothing = vector_agreement([math.nan], [0.0])
     assert math.isnan(nothing.tau.value)
     assert math.isnan(nothing.mcc.value)
@@ -229,22 +229,22 @@ def test_auc_is_scikit_learns_and_its_interval_delongs():
     rng = np.random.default_rng(4)
     labels = rng.integers(0, 2, 200)
     estimates = np.round(labels + rng.normal(size=200), 1)
-    found = roc_auc(labels, estimates)
-    assert found.value == pytest.approx(roc_auc_score(labels, estimates))
-    half = stats.t.ppf(0.975, 199) * delong_error(labels, estimates) / (found.value * (1 - found.value))
-    middle = math.log(found.value / (1 - found.value))
-    assert found.low == pytest.approx(1 / (1 + math.exp(half - middle)))
-    assert found.high == pytest.approx(1 / (1 + math.exp(-half - middle)))
-    assert found[3:] == (labels.sum(), 200 - labels.sum())
+    estimate = roc_auc(labels, estimates)
+    assert estimate.value == pytest.approx(roc_auc_score(labels, estimates))
+    half = stats.t.ppf(0.975, 199) * delong_error(labels, estimates) / (estimate.value * (1 - estimate.value))
+    middle = math.log(estimate.value / (1 - estimate.value))
+    assert estimate.low == pytest.approx(1 / (1 + math.exp(half - middle)))
+    assert estimate.high == pytest.approx(1 / (1 + math.exp(-half - middle)))
+    assert estimate[3:] == (labels.sum(), 200 - labels.sum())
 
 
 def test_auc_of_one_has_a_width_and_of_one_kind_none():
-    found = roc_auc([0] * 20 + [1] * 10, np.arange(30))
-    assert (found.value, found.high) == (1, 1)
-    assert 0.8 < found.low < 0.95
+    estimate = roc_auc([0] * 20 + [1] * 10, np.arange(30))
+    assert (estimate.value, estimate.high) == (1, 1)
+    assert 0.8 < estimate.low < 0.95
     turned = roc_auc([1] * 20 + [0] * 10, np.arange(30))
     assert (turned.value, turned.low) == (0, 0)
-    assert turned.high == pytest.approx(1 - found.low)
+    assert turned.high == pytest.approx(1 - estimate.low)
     assert math.isnan(roc_auc([1, 1], [0.1, 0.2]).value)
     assert math.isnan(roc_auc([], []).value)
     assert roc_auc([0, 1], [0.5, 0.5]).value == 0.5
@@ -259,10 +259,10 @@ def test_auc_intervals_cover_with_images_of_prompts():
         prompts = np.repeat(np.arange(32), 5)
         labels = np.repeat(rng.integers(0, 2, 32), 5)
         estimates = labels + np.repeat(rng.normal(size=32), 5) + 0.5 * rng.normal(size=160)
-        found = roc_auc(labels, estimates, clusters=prompts)
-        together += found.low <= truth <= found.high
-        found = roc_auc(labels, estimates)
-        alone += found.low <= truth <= found.high
+        estimate = roc_auc(labels, estimates, clusters=prompts)
+        together += estimate.low <= truth <= estimate.high
+        estimate = roc_auc(labels, estimates)
+        alone += estimate.low <= truth <= estimate.high
     assert 135 <= together <= 149  # 142.5 expected
     assert alone < 110
 
@@ -291,13 +291,13 @@ def test_released_pooling_gives_aucs_of_one_gender_each():
     rng = np.random.default_rng(7)
     labels = rng.integers(0, 2, (2, 160))
     probabilities = rng.random((2, 10, 160)) + 0.3 * labels[:, None]
-    found = released_classifier_auc(labels, probabilities)
-    assert len(found) == 10
+    estimate = released_classifier_auc(labels, probabilities)
+    assert len(estimate) == 10
     # The first piece: men, seeds 0 and 1; the last: women, seeds 8 and 9.
     men = roc_auc_score(np.tile(labels[1], 2), probabilities[1, :2].ravel())
     women = roc_auc_score(np.tile(labels[0], 2), probabilities[0, 8:].ravel())
-    assert found[0] == pytest.approx(men)
-    assert found[-1] == pytest.approx(women)
+    assert estimate[0] == pytest.approx(men)
+    assert estimate[-1] == pytest.approx(women)
     with pytest.raises(ValueError, match=r"shape \(2, S, N\)"):
         released_classifier_auc(labels, probabilities[:, :, :9])
 
@@ -307,11 +307,11 @@ def test_ratio_by_hand():
     labels = [1, 1, 1, 1, 0, 0]
     estimates = [0.30, 0.32, 0.29, 0.31, 0.20, 0.20]
     # Shown: women 0.31, men 0.30: 0.01. With 0.305, without 0.20: 0.105.
-    found = presentation_ratio(labels, estimates, [1, 1, 0, 0, 1, 0])
-    assert found.by_gender == pytest.approx(0.01)
-    assert found.by_label == pytest.approx(0.105)
-    assert found.ratio.value == pytest.approx(0.01 / 0.105)
-    assert found.ratio.low < found.ratio.value < found.ratio.high
+    result = presentation_ratio(labels, estimates, [1, 1, 0, 0, 1, 0])
+    assert result.by_gender == pytest.approx(0.01)
+    assert result.by_label == pytest.approx(0.105)
+    assert result.ratio.value == pytest.approx(0.01 / 0.105)
+    assert result.ratio.low < result.ratio.value < result.ratio.high
     assert math.isnan(presentation_ratio([1, 0], [0.3, 0.2], [1, 1]).ratio.value)
 
 

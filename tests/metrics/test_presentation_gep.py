@@ -45,10 +45,10 @@ def test_vector_and_score_by_hand():
     # dress: 2/4 - 1/4 = 0.25; tie: 0/4 - 3/4 = -0.75; mean of 0.25 and 0.75 is 0.5.
     values = [1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]
     groups = ["woman"] * 4 + ["man"] * 4 + ["woman"] * 4 + ["man"] * 4
-    found = frequencies(values, groups, ["dress"] * 8 + ["tie"] * 8)
-    assert (found.groups, found.attributes) == (("woman", "man"), ("dress", "tie"))
-    np.testing.assert_array_equal(found.values, [[0.5, 0.0], [0.25, 0.75]])
-    vector = gep_vector(*found.values)
+    result = frequencies(values, groups, ["dress"] * 8 + ["tie"] * 8)
+    assert (result.groups, result.attributes) == (("woman", "man"), ("dress", "tie"))
+    np.testing.assert_array_equal(result.values, [[0.5, 0.0], [0.25, 0.75]])
+    vector = gep_vector(*result.values)
     np.testing.assert_array_equal(vector, [0.25, -0.75])
     assert gep_score(vector) == 0.5
 
@@ -80,16 +80,16 @@ def test_largest_gap_of_two_groups_is_the_absolute_vector():
 
 
 def test_a_image_made_for_one_attribute_does_not_count_for_another():
-    found = frequencies([1, 1, 0], ["w", "w", "w"], ["hat", "hat", "tie"])
-    np.testing.assert_array_equal(found.values, [[1.0, 0.0]])
-    np.testing.assert_array_equal(found.n_used, [[2, 1]])
+    result = frequencies([1, 1, 0], ["w", "w", "w"], ["hat", "hat", "tie"])
+    np.testing.assert_array_equal(result.values, [[1.0, 0.0]])
+    np.testing.assert_array_equal(result.n_used, [[2, 1]])
 
 
 def test_what_cannot_be_judged_is_counted_and_left_out():
-    found = frequencies([1, np.nan, 0, np.nan], ["w", "w", "m", "m"], ["hat", "hat", "hat", "tie"])
-    np.testing.assert_array_equal(found.values, [[1.0, np.nan], [0.0, np.nan]])
-    np.testing.assert_array_equal(found.n_used, [[1, 0], [1, 0]])
-    np.testing.assert_array_equal(found.n_unusable, [[1, 0], [0, 1]])
+    result = frequencies([1, np.nan, 0, np.nan], ["w", "w", "m", "m"], ["hat", "hat", "hat", "tie"])
+    np.testing.assert_array_equal(result.values, [[1.0, np.nan], [0.0, np.nan]])
+    np.testing.assert_array_equal(result.n_used, [[1, 0], [1, 0]])
+    np.testing.assert_array_equal(result.n_unusable, [[1, 0], [0, 1]])
     assert exact_frequencies([1, np.nan], ["w", "w"], ["hat", "tie"]) == {"w": {"hat": Fraction(1), "tie": None}}
     assert np.isnan(gep_score([0.5, np.nan]))
 
@@ -110,12 +110,12 @@ def test_score_of_a_context_by_hand():
     rows += [("a", "w", "tie", 0), ("a", "w", "tie", 0), ("a", "m", "tie", 1), ("a", "m", "tie", 0)]
     rows += [("b", g, a, 1) for g in "wm" for a in ("hat", "tie")]
     contexts, groups, attributes, values = zip(*rows)
-    found = context_scores(values, groups, attributes, contexts, seed=1, n_resamples=3_000)
-    assert found.contexts == ("a", "b")
-    np.testing.assert_array_equal(found.values, [0.75, 0.0])
-    np.testing.assert_array_equal(found.n_used, [8, 4])
+    result = context_scores(values, groups, attributes, contexts, seed=1, n_resamples=3_000)
+    assert result.contexts == ("a", "b")
+    np.testing.assert_array_equal(result.values, [0.75, 0.0])
+    np.testing.assert_array_equal(result.n_used, [8, 4])
     # By chance, hat: 6 deals of 1 1 0 0 to two and two, of which 2 differ by 1 and 4 by 0: 1/3; tie: always by 0.5.
-    np.testing.assert_allclose(found.by_chance, [(1 / 3 + 1 / 2) / 2, 0.0], atol=0.01)
+    np.testing.assert_allclose(result.by_chance, [(1 / 3 + 1 / 2) / 2, 0.0], atol=0.01)
 
 
 def test_mean_over_contexts_is_at_least_the_score_of_all():
@@ -126,9 +126,9 @@ def test_mean_over_contexts_is_at_least_the_score_of_all():
 
 
 def test_a_context_without_a_usable_image_of_a_group_has_no_score():
-    found = context_scores([1, np.nan, 1, 0], ["w", "m", "w", "m"], ["hat"] * 4, ["a", "a", "b", "b"], n_resamples=5)
-    np.testing.assert_array_equal(found.values, [np.nan, 1.0])
-    np.testing.assert_array_equal(found.n_unusable, [1, 0])
+    result = context_scores([1, np.nan, 1, 0], ["w", "m", "w", "m"], ["hat"] * 4, ["a", "a", "b", "b"], n_resamples=5)
+    np.testing.assert_array_equal(result.values, [np.nan, 1.0])
+    np.testing.assert_array_equal(result.n_unusable, [1, 0])
 
 
 # ----------------------------------------------------------------------------------------------------------- properties
@@ -211,18 +211,20 @@ def test_an_attribute_with_few_prompts_is_never_lost_from_a_resample():
     values = labels()
     keep = (ATTRIBUTE > 0) | (CONTEXT < 2)  # two prompt pairs for the first attribute, sixteen for the others
     clusters = CONTEXT + 16 * ATTRIBUTE
-    found = vector_with_intervals(values.ravel()[keep], NAMES[keep], ATTRIBUTE[keep], clusters[keep], n_resamples=500)
-    assert np.isfinite(found.score).all()
-    np.testing.assert_array_equal(found.pairs[0].n_clusters, [2, 16, 16, 16])
+    estimate = vector_with_intervals(
+        values.ravel()[keep], NAMES[keep], ATTRIBUTE[keep], clusters[keep], n_resamples=500
+    )
+    assert np.isfinite(estimate.score).all()
+    np.testing.assert_array_equal(estimate.pairs[0].n_clusters, [2, 16, 16, 16])
 
 
 def test_an_attribute_that_never_varies_does_not_spoil_the_score():
     values = np.random.default_rng(0).normal(0.5, 0.1, SHAPE)
     values[..., 0] = [[[0.7]], [[0.3]]]  # 0.4 apart in every context, but for rounding of the sums
-    found = told(values)
-    assert found.score.low <= found.score.value <= found.score.high
-    assert found.score.low >= 0.099  # 0.4 / 4 is certain
-    assert found.score.high < 0.15
+    result = told(values)
+    assert result.score.low <= result.score.value <= result.score.high
+    assert result.score.low >= 0.099  # 0.4 / 4 is certain
+    assert result.score.high < 0.15
 
 
 def test_three_groups_give_all_pairs_and_the_largest_gap():
@@ -230,42 +232,43 @@ def test_three_groups_give_all_pairs_and_the_largest_gap():
     shape = (3, 16, 5, 4)
     group, context, _, attribute = (index.ravel() for index in np.indices(shape))
     values = (rng.random(shape) < np.array([0.6, 0.3, 0.3])[:, None, None, None]).astype(float)
-    found = vector_with_intervals(values.ravel(), group, attribute, context, n_resamples=500)
-    assert [(p.first, p.second) for p in found.pairs] == [(0, 1), (0, 2), (1, 2)]
-    f = found.frequencies.values
-    assert found.score.value == pytest.approx(np.mean(f.max(axis=0) - f.min(axis=0)))
-    assert found.score.low > 0
-    assert found.pairs[2].score.low == 0
+    estimate = vector_with_intervals(values.ravel(), group, attribute, context, n_resamples=500)
+    assert [(p.first, p.second) for p in estimate.pairs] == [(0, 1), (0, 2), (1, 2)]
+    f = estimate.frequencies.values
+    assert estimate.score.value == pytest.approx(np.mean(f.max(axis=0) - f.min(axis=0)))
+    assert estimate.score.low > 0
+    assert estimate.pairs[2].score.low == 0
     np.testing.assert_array_equal(
-        np.concatenate([p.p_adjusted for p in found.pairs]), holm(np.concatenate([p.p_value for p in found.pairs]))
+        np.concatenate([p.p_adjusted for p in estimate.pairs]),
+        holm(np.concatenate([p.p_value for p in estimate.pairs])),
     )
     # The pair of two groups is what these two alone would give, but for Holm's number of tests.
     keep = group < 2
     alone = vector_with_intervals(values.ravel()[keep], group[keep], attribute[keep], context[keep], n_resamples=500)
-    np.testing.assert_array_equal(alone.pairs[0].low, found.pairs[0].low)
-    np.testing.assert_array_equal(alone.pairs[0].p_value, found.pairs[0].p_value)
+    np.testing.assert_array_equal(alone.pairs[0].low, estimate.pairs[0].low)
+    np.testing.assert_array_equal(alone.pairs[0].p_value, estimate.pairs[0].p_value)
 
 
 # ----------------------------------------------------------------------------------------------------------- degenerate
 def test_nobody_wears_it_has_a_width_too():
-    found = told(np.zeros(SHAPE))
-    pair = found.pairs[0]
+    result = told(np.zeros(SHAPE))
+    pair = result.pairs[0]
     # Two imaginary matches of 80 + 2: Student's t of 15 degrees of freedom, 2.1314 * sqrt(2) / 82 = 0.03676.
     np.testing.assert_allclose([pair.low, pair.high], [[-0.03676] * 4, [0.03676] * 4], atol=1e-5)
     np.testing.assert_array_equal(pair.p_value, [1.0] * 4)
-    assert (found.score.value, found.score.by_chance, found.score.p_value) == (0.0, 0.0, 1.0)
-    assert np.isnan(found.score.low)
+    assert (result.score.value, result.score.by_chance, result.score.p_value) == (0.0, 0.0, 1.0)
+    assert np.isnan(result.score.low)
 
 
 def test_always_against_never():
     values = np.zeros(SHAPE)
     values[0] = 1
-    found = told(values)
-    np.testing.assert_array_equal(found.pairs[0].vector, [1.0] * 4)
-    np.testing.assert_array_equal(found.pairs[0].high, [1.0] * 4)
-    assert np.all((found.pairs[0].low > 0.9) & (found.pairs[0].low < 1.0))
-    np.testing.assert_allclose(found.pairs[0].p_value, 2 / 2**16)  # all sixteen signs alike, or all turned
-    assert found.score.value == 1.0
+    result = told(values)
+    np.testing.assert_array_equal(result.pairs[0].vector, [1.0] * 4)
+    np.testing.assert_array_equal(result.pairs[0].high, [1.0] * 4)
+    assert np.all((result.pairs[0].low > 0.9) & (result.pairs[0].low < 1.0))
+    np.testing.assert_allclose(result.pairs[0].p_value, 2 / 2**16)  # all sixteen signs alike, or all turned
+    assert result.score.value == 1.0
 
 
 def test_equal_estimates_and_a_single_prompt_have_no_interval():
@@ -282,11 +285,11 @@ def test_missing_images_leave_the_rest_usable():
     values = labels()
     values[0, 3, :2] = np.nan
     values[1, 7] = np.nan
-    found = told(values)
-    pair = found.pairs[0]
+    result = told(values)
+    pair = result.pairs[0]
     np.testing.assert_allclose(pair.vector, np.nanmean(values[0], (0, 1)) - np.nanmean(values[1], (0, 1)))
     np.testing.assert_array_equal(pair.n_clusters, [15] * 4)
-    np.testing.assert_array_equal(found.frequencies.n_unusable, [[2] * 4, [5] * 4])
+    np.testing.assert_array_equal(result.frequencies.n_unusable, [[2] * 4, [5] * 4])
     assert np.all((pair.low < pair.vector) & (pair.vector < pair.high))
     values[1, :, :, 2] = np.nan
     gone = told(values)
@@ -337,15 +340,15 @@ def test_groups_that_vary_alike_have_a_score_without_an_interval():
     groups = np.tile(np.repeat(["woman", "man"], 2), 6)
     boots = (contexts < 2).astype(float)
     dress = (groups == "woman").astype(float)
-    found = vector_with_intervals(
+    estimate = vector_with_intervals(
         np.concatenate([boots, dress]),
         np.tile(groups, 2),
         np.repeat(["boots", "dress"], 24),
         np.tile(contexts, 2),
         n_resamples=50,
     )
-    assert found.score.value == pytest.approx(0.5)
-    assert math.isnan(found.score.low)
+    assert estimate.score.value == pytest.approx(0.5)
+    assert math.isnan(estimate.score.low)
 
 
 def test_exact_pairs_of_three_groups_have_vectors_scores_and_the_largest_gap():

@@ -34,11 +34,11 @@ def told(seed: int, planted: np.ndarray, *, labels: bool, explicit: bool) -> Pre
 def test_intervals_hold_what_was_planted(labels, explicit):
     held, scores, corrected = [], [], []
     for seed in range(REPEATS):
-        found = told(seed, PLANTED, labels=labels, explicit=explicit)
-        pair = found.pairs[0]
+        result = told(seed, PLANTED, labels=labels, explicit=explicit)
+        pair = result.pairs[0]
         held.append((pair.low <= PLANTED) & (pair.high >= PLANTED))
-        scores.append(found.score.low <= np.abs(PLANTED).mean() <= found.score.high)
-        corrected.append(found.score.corrected - np.abs(PLANTED).mean())
+        scores.append(result.score.low <= np.abs(PLANTED).mean() <= result.score.high)
+        corrected.append(result.score.corrected - np.abs(PLANTED).mean())
     # 900 intervals of entries, of which six share their images: two standard errors are below 0.02.
     assert 0.93 <= np.mean(held) <= 0.975
     assert 0.90 <= np.mean(scores) <= 1.0
@@ -49,12 +49,12 @@ def test_intervals_hold_what_was_planted(labels, explicit):
 def test_where_nothing_differs_the_score_is_what_chance_gives(explicit):
     raw, chance, p_values, above_zero, false = [], [], [], [], []
     for seed in range(REPEATS):
-        found = told(seed, NONE, labels=True, explicit=explicit)
-        raw.append(found.score.value)
-        chance.append(found.score.by_chance)
-        p_values.append(found.score.p_value)
-        above_zero.append(found.score.low > 0)
-        false.append(np.any(found.pairs[0].p_adjusted <= 0.05))
+        result = told(seed, NONE, labels=True, explicit=explicit)
+        raw.append(result.score.value)
+        chance.append(result.score.by_chance)
+        p_values.append(result.score.p_value)
+        above_zero.append(result.score.low > 0)
+        false.append(np.any(result.pairs[0].p_adjusted <= 0.05))
     assert np.mean(raw) == pytest.approx(np.mean(chance), rel=0.06)
     assert np.mean(chance) > 0.05  # so a score of this size says nothing
     assert np.mean(above_zero) <= 0.06
@@ -63,11 +63,11 @@ def test_where_nothing_differs_the_score_is_what_chance_gives(explicit):
 
 
 def test_a_clear_difference_is_found_and_named():
-    found = told(0, np.array([0.5, 0, 0, 0, 0, 0]), labels=True, explicit=False)
-    assert found.score.p_value < 0.01
-    assert found.score.low > 0
-    assert found.pairs[0].p_adjusted[0] < 0.01
-    assert found.pairs[0].p_adjusted[1:].min() > 0.05
+    result = told(0, np.array([0.5, 0, 0, 0, 0, 0]), labels=True, explicit=False)
+    assert result.score.p_value < 0.01
+    assert result.score.low > 0
+    assert result.pairs[0].p_adjusted[0] < 0.01
+    assert result.pairs[0].p_adjusted[1:].min() > 0.05
 
 
 @pytest.mark.parametrize("estimator", ["C", "CC", "CLS"])
@@ -94,12 +94,12 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
     def estimates(made: np.ndarray) -> np.ndarray:
         flat = made.reshape(-1, width)
         if estimator == "CLS":
-            told = classifiers.probabilities(flat)
+            result = classifiers.probabilities(flat)
         elif estimator == "C":
-            told = cosine_estimates(flat, of_texts + shown)
+            result = cosine_estimates(flat, of_texts + shown)
         else:
-            told = calibrated_estimates(flat, of_texts + shown, of_texts)
-        return told.reshape(*made.shape[:3], 6)
+            result = calibrated_estimates(flat, of_texts + shown, of_texts)
+        return result.reshape(*made.shape[:3], 6)
 
     many = estimates(images(8_000))
     expected = (many[0] - many[1]).mean(axis=(0, 1))
@@ -108,6 +108,6 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
     assert np.argmin(expected) == 1
     held = []
     for _ in range(REPEATS):
-        found = vector_with_intervals(estimates(images(16)).ravel(), GROUP, ATTRIBUTE, CONTEXT, n_resamples=20)
-        held.append((found.pairs[0].low <= expected) & (found.pairs[0].high >= expected))
+        estimate = vector_with_intervals(estimates(images(16)).ravel(), GROUP, ATTRIBUTE, CONTEXT, n_resamples=20)
+        held.append((estimate.pairs[0].low <= expected) & (estimate.pairs[0].high >= expected))
     assert 0.93 <= np.mean(held) <= 0.97

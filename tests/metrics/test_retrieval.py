@@ -111,35 +111,35 @@ def test_percentile_by_hand() -> None:
 def test_objects_weigh_the_same() -> None:
     # a: 0 .. 10, its percentile is 1. b: 5. c: no score. Mean over a and b: 3; over images it would be near 1.3.
     values = [*range(11), 5.0, math.nan, math.nan]
-    found = consistency(values, [*"aaaaaaaaaaa", "b", "b", "c"])
-    assert found.value == 3.0
-    assert (found.n_used, found.n_unusable) == (12, 2)
-    assert found.percentiles["a"] == 1.0
-    assert found.percentiles["b"] == 5.0
-    assert math.isnan(found.percentiles["c"])
-    assert found.n_images == {"a": 11, "b": 1, "c": 0}
-    assert math.isnan(found.low), "with one image nobody knows how much it varies"
+    result = consistency(values, [*"aaaaaaaaaaa", "b", "b", "c"])
+    assert result.value == 3.0
+    assert (result.n_used, result.n_unusable) == (12, 2)
+    assert result.percentiles["a"] == 1.0
+    assert result.percentiles["b"] == 5.0
+    assert math.isnan(result.percentiles["c"])
+    assert result.n_images == {"a": 11, "b": 1, "c": 0}
+    assert math.isnan(result.low), "with one image nobody knows how much it varies"
 
 
 def test_interval_is_that_of_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(0)
     values = {"a": rng.normal(size=30), "b": 3 + rng.normal(size=41), "c": 2 * rng.normal(size=25)}
-    found = consistency(np.concatenate(list(values.values())), [k for k, v in values.items() for _ in v], seed=1)
+    result = consistency(np.concatenate(list(values.values())), [k for k, v in values.items() for _ in v], seed=1)
     plain = [np.mean([np.percentile(rng.choice(v, size=len(v)), 10) for v in values.values()]) for _ in range(4_000)]
-    expected = np.quantile(plain, [0.025, 0.975]) - np.mean(plain) + found.value
-    assert (found.low, found.high) == pytest.approx(expected, abs=0.03)  # ends vary by about 0.01; the width is 0.8
-    assert found.low < found.value < found.high
+    expected = np.quantile(plain, [0.025, 0.975]) - np.mean(plain) + result.value
+    assert (result.low, result.high) == pytest.approx(expected, abs=0.03)  # ends vary by about 0.01; the width is 0.8
+    assert result.low < result.value < result.high
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 12])
 def test_resampled_percentiles_are_distributed_as_those_of_drawn_resamples(n: int) -> None:
     ordered = np.sort(np.random.default_rng(n).normal(size=n))
-    found = retrieval._resampled_tenth(ordered, 100_000, np.random.default_rng(0))
+    result = retrieval._resampled_tenth(ordered, 100_000, np.random.default_rng(0))
     plain = np.percentile(np.random.default_rng(1).choice(ordered, size=(100_000, n)), 10, axis=1)
-    assert found.mean() == pytest.approx(plain.mean(), abs=0.015)
+    assert result.mean() == pytest.approx(plain.mean(), abs=0.015)
     # Few values are possible; each is as frequent.
     for value in np.unique(np.round(plain, 9)):
-        assert np.isclose(found, value).mean() == pytest.approx(np.isclose(plain, value).mean(), abs=0.01)
+        assert np.isclose(result, value).mean() == pytest.approx(np.isclose(plain, value).mean(), abs=0.01)
 
 
 @pytest.mark.parametrize("n", [10, 100])
@@ -149,8 +149,8 @@ def test_interval_covers_what_so_many_images_give_on_average(n: int) -> None:
     objects = np.repeat(np.arange(5), n)
     hits = 0
     for trial in range(300):
-        found = consistency(rng.normal(size=5 * n), objects, seed=trial, n_resamples=500)
-        hits += found.low <= expected <= found.high
+        result = consistency(rng.normal(size=5 * n), objects, seed=trial, n_resamples=500)
+        hits += result.low <= expected <= result.high
     assert 0.92 <= hits / 300 <= 0.99
 
 
@@ -193,11 +193,11 @@ def released_by_hand(images: np.ndarray, texts: np.ndarray, *, pool: int, repeat
 def test_released_is_the_loop_draw_for_draw(n: int, pool: int, repeats: int, seed: int) -> None:
     images, texts = pairs(n)
     texts[n // 2] = texts[0]  # two equal captions
-    found = r_precision(images, texts, protocol="released", pool=pool, repeats=repeats, seed=seed)
+    estimate = r_precision(images, texts, protocol="released", pool=pool, repeats=repeats, seed=seed)
     expected = released_by_hand(images, texts, pool=pool, repeats=repeats, seed=seed)
-    assert found.value == pytest.approx(expected, abs=1e-12)
-    assert 0 < found.value < 1
-    assert found.low < found.value < found.high
+    assert estimate.value == pytest.approx(expected, abs=1e-12)
+    assert 0 < estimate.value < 1
+    assert estimate.low < estimate.value < estimate.high
 
 
 def test_the_stream_is_that_of_python() -> None:
@@ -209,11 +209,11 @@ def test_the_stream_is_that_of_python() -> None:
 
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     images, texts = pairs(60)
-    whole = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
+    full_value = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
     monkeypatch.setattr(retrieval, "TILE_CELLS", 7 * 60)
     monkeypatch.setattr(retrieval, "ROWS_AT_ONCE", 11)
     parts = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
-    for a, b in zip(whole, parts, strict=True):
+    for a, b in zip(full_value, parts, strict=True):
         np.testing.assert_allclose(a.per_image, b.per_image, atol=1e-12)
 
 
@@ -248,7 +248,7 @@ def test_released_is_without_noise_what_it_is_on_average() -> None:
 def corrected_by_hand(images: np.ndarray, texts: np.ndarray, *, pool: int) -> list[float]:
     """All pools there are; equals share the win."""
     units = [t / np.linalg.norm(t) for t in texts.astype(float)]
-    found = []
+    results = []
     for i, image in enumerate(images.astype(float)):
         near = [round(float(u @ image / np.linalg.norm(image)), 6) for u in units]
         others = {tuple(t): near[j] for j, t in enumerate(texts) if tuple(t) != tuple(texts[i])}
@@ -256,8 +256,8 @@ def corrected_by_hand(images: np.ndarray, texts: np.ndarray, *, pool: int) -> li
             (max(drawn) <= near[i]) / (1 + sum(d == near[i] for d in drawn))
             for drawn in itertools.combinations(others.values(), pool - 1)
         ]
-        found.append(float(np.mean(wins)))
-    return found
+        results.append(float(np.mean(wins)))
+    return results
 
 
 @pytest.mark.parametrize("pool", [2, 3, 5, 9])
@@ -271,10 +271,10 @@ def test_exact_is_the_mean_over_all_pools(pool: int) -> None:
     expected = corrected_by_hand(images, texts, pool=pool)
     assert len(set(np.round(expected, 6))) > (1 if pool == 9 else 3), "not all the same, or it would show little"
     # Integers have exact products; in float64 so do equal cosines, nearly always. See how many are tied.
-    of = ranks(images.astype(np.float64), texts.astype(np.float64))
-    assert of.n_texts == 9
-    found = r_precision(images.astype(np.float64), texts.astype(np.float64), pool=pool)
-    np.testing.assert_allclose(found.per_image, expected, atol=1e-9)
+    owner = ranks(images.astype(np.float64), texts.astype(np.float64))
+    assert owner.n_texts == 9
+    estimate = r_precision(images.astype(np.float64), texts.astype(np.float64), pool=pool)
+    np.testing.assert_allclose(estimate.per_image, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("better", "tied", "expected"), [
@@ -288,8 +288,8 @@ def test_exact_is_the_mean_over_all_pools(pool: int) -> None:
     (1, 2, (1 + 4 / 2 + 1 / 3) / 10),
 ])  # fmt: skip
 def test_chance_to_win_by_hand(better: float, tied: float, expected: float) -> None:
-    found = retrieval._chance_to_win(np.array([better]), np.array([tied]), 5, 2)
-    assert found[0] == pytest.approx(expected, abs=1e-12)
+    result = retrieval._chance_to_win(np.array([better]), np.array([tied]), 5, 2)
+    assert result[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_chance_to_win_keeps_its_digits_at_full_size() -> None:
@@ -300,11 +300,11 @@ def test_chance_to_win_keeps_its_digits_at_full_size() -> None:
         exact = Fraction(1)
         for j in range(99):
             exact *= Fraction(29_999 - better - j, 29_999 - j)
-        found = retrieval._chance_to_win(np.array([float(better)]), np.zeros(1), 29_999, 99)
-        assert found[0] == pytest.approx(float(exact), rel=1e-8)
+        result = retrieval._chance_to_win(np.array([float(better)]), np.zeros(1), 29_999, 99)
+        assert result[0] == pytest.approx(float(exact), rel=1e-8)
     # One equal: half of what pools with it would give. 99 of 29,999 pools' places: 1 - 99 / 29,999 / 2.
-    found = retrieval._chance_to_win(np.zeros(1), np.ones(1), 29_999, 99)
-    assert found[0] == pytest.approx(1 - 99 / 29_999 / 2, rel=1e-6)
+    result = retrieval._chance_to_win(np.zeros(1), np.ones(1), 29_999, 99)
+    assert result[0] == pytest.approx(1 - 99 / 29_999 / 2, rel=1e-6)
 
 
 def test_sampled_is_on_average_the_exact_one() -> None:
@@ -328,8 +328,8 @@ def test_neither_order_nor_lengths_matter(seed: int, pool: int) -> None:
     )
     np.testing.assert_allclose(scaled.per_image, plain.per_image[order], atol=1e-9)
     texts_alone = rng.permutation(24)  # rows of texts in another order than the images
-    found = r_precision(images, texts[texts_alone], positive=np.argsort(texts_alone), pool=pool)
-    np.testing.assert_allclose(found.per_image, plain.per_image, atol=1e-9)
+    estimate = r_precision(images, texts[texts_alone], positive=np.argsort(texts_alone), pool=pool)
+    np.testing.assert_allclose(estimate.per_image, plain.per_image, atol=1e-9)
 
 
 def test_a_larger_pool_is_harder_and_luck_is_one_over_it() -> None:
@@ -361,15 +361,15 @@ def test_several_images_of_a_text_share_a_cluster() -> None:
 
 def test_images_without_a_vector_are_counted_and_not_scored() -> None:
     images, texts = pairs(20)
-    whole = r_precision(images, texts, pool=5)
+    full_value = r_precision(images, texts, pool=5)
     images[3], images[7, 2], images[9, 0] = 0, np.nan, np.inf
     for protocol in ("released", "corrected"):
-        found = r_precision(images, texts, protocol=protocol, pool=5)  # type: ignore[arg-type]
-        assert (found.n_used, found.n_unusable) == (17, 3)
-        assert np.flatnonzero(np.isnan(found.per_image)).tolist() == [3, 7, 9]
-        assert found.value == pytest.approx(np.nanmean(found.per_image))
+        estimate = r_precision(images, texts, protocol=protocol, pool=5)  # type: ignore[arg-type]
+        assert (estimate.n_used, estimate.n_unusable) == (17, 3)
+        assert np.flatnonzero(np.isnan(estimate.per_image)).tolist() == [3, 7, 9]
+        assert estimate.value == pytest.approx(np.nanmean(estimate.per_image))
     kept = [i for i in range(20) if i not in (3, 7, 9)]
-    np.testing.assert_allclose(found.per_image[kept], whole.per_image[kept], atol=1e-12)
+    np.testing.assert_allclose(estimate.per_image[kept], full_value.per_image[kept], atol=1e-12)
     nothing = r_precision(np.zeros((2, 8)), texts[:2], pool=2)
     assert math.isnan(nothing.value)
     assert math.isnan(nothing.low)
@@ -377,9 +377,9 @@ def test_images_without_a_vector_are_counted_and_not_scored() -> None:
 
 def test_the_interval_of_certain_wins_has_a_width() -> None:
     _, texts = pairs(50)
-    found = r_precision(texts, texts, pool=10)
-    assert found.value == found.high == 1.0
-    assert 0.9 < found.low < 1.0
+    estimate = r_precision(texts, texts, pool=10)
+    assert estimate.value == estimate.high == 1.0
+    assert 0.9 < estimate.low < 1.0
 
 
 def test_wrong_input_is_said() -> None:
@@ -412,19 +412,19 @@ def test_ranks_by_hand() -> None:
     # Text 3 is text 1 once more. Image 0 is nearest to text 1, then to its own; image 1 to its own.
     texts = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, 1.0]])
     images = np.array([[1.0, 2.0], [0.1, 5.0], [0.0, 1.0], [0.0, 0.0]])
-    of = ranks(images, texts)
-    assert of.n_texts == 3
+    owner = ranks(images, texts)
+    assert owner.n_texts == 3
     # Image 2: text 1 is better, text 0 exactly as near as its own. Image 3 has no direction.
-    assert of.better[:3].tolist() == [1, 0, 1]
-    assert of.tied[:3].tolist() == [0, 0, 1]
-    assert math.isnan(of.better[3])
-    assert recall_at(1, of)[:3].tolist() == [0, 1, 0]
-    assert recall_at(2, of)[:3].tolist() == [1, 1, 0.5]
-    assert recall_at(3, of)[:3].tolist() == [1, 1, 1]
-    assert math.isnan(recall_at(1, of)[3])
-    assert median_rank(of) == 2.0  # ranks 2, 1 and 2.5
+    assert owner.better[:3].tolist() == [1, 0, 1]
+    assert owner.tied[:3].tolist() == [0, 0, 1]
+    assert math.isnan(owner.better[3])
+    assert recall_at(1, owner)[:3].tolist() == [0, 1, 0]
+    assert recall_at(2, owner)[:3].tolist() == [1, 1, 0.5]
+    assert recall_at(3, owner)[:3].tolist() == [1, 1, 1]
+    assert math.isnan(recall_at(1, owner)[3])
+    assert median_rank(owner) == 2.0  # ranks 2, 1 and 2.5
     with pytest.raises(ValueError, match="k >= 1"):
-        recall_at(0, of)
+        recall_at(0, owner)
 
 
 def test_recall_at_one_is_r_precision_against_all_texts() -> None:

@@ -93,9 +93,9 @@ def test_count_confusion_equals_scikit_learn():
     from sklearn.metrics import confusion_matrix
 
     rng = np.random.default_rng(0)
-    expected, found = rng.integers(1, 5, size=300), rng.integers(0, 8, size=300)
-    reference = confusion_matrix(expected, np.minimum(found, 5), labels=range(6))[1:5]
-    assert np.array_equal(count_confusion(expected, found, max_count=4), reference)
+    expected, result = rng.integers(1, 5, size=300), rng.integers(0, 8, size=300)
+    reference = confusion_matrix(expected, np.minimum(result, 5), labels=range(6))[1:5]
+    assert np.array_equal(count_confusion(expected, result, max_count=4), reference)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from verism.errors import UsageError, VerismError
 from verism.manifest import RunSettings
 from verism.pipeline import added_metrics
 from verism.pipeline.added_metrics import Metric
-from verism.pipeline.local import make_requests, run_pictures
+from verism.pipeline.local import make_requests, run_images
 from verism.pipeline.scoring import score_run
 from verism.records import Score
 from verism.specs import MetricSpec, Scale
@@ -52,7 +52,7 @@ def run(tmp_path, suite, scripted) -> Run:
     run = Run.start(tmp_path / "run", RunSettings(suite=suite.name, suite_settings=suite.settings()))
     run.write_prompts(suite.prompts())
     judge = PixelJudge()
-    run_pictures(run, make_requests(run.prompts(), 1), scripted(0.5), [(judge, n) for n in suite.needs()])
+    run_images(run, make_requests(run.prompts(), 1), scripted(0.5), [(judge, n) for n in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
     return run
 
@@ -105,14 +105,14 @@ def test_another_version_of_a_metric_measures_anew(run, suite):
 
 
 def test_scores_that_a_caller_wrote_survive_scoring(run, suite):
-    own = Score(
+    subset = Score(
         suite=suite.name, metric="my_score", protocol="corrected", group={"skill": "object"}, value=3.5, ci_low=3.0,
         ci_high=4.0, n_used=3, n_unusable=0, unit="stars", higher_is_better=True,
     )  # fmt: skip
-    run.write_scores([*run.scores(), own])
+    run.write_scores([*run.scores(), subset])
     for _ in range(2):
         api.score(run.path)
-        assert [s for s in Run.open(run.path).scores() if s.metric == "my_score"] == [own]
+        assert [s for s in Run.open(run.path).scores() if s.metric == "my_score"] == [subset]
     known = Run.open(run.path).presentation().metric("my_score")
     assert (known.scale.unit, known.better) == ("stars", "higher")
 

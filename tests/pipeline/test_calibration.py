@@ -24,7 +24,7 @@ TONES = ("1", "2", "3")
 
 
 class ShadeJudge:
-    """Reads the tone off the picture's first pixel, says a shade darker where the second is white."""
+    """Reads the tone off the image's first pixel, says a shade darker where the second is white."""
 
     name = "shade"
 
@@ -36,13 +36,13 @@ class ShadeJudge:
         for image in images:
             self.shown.append(image.image_id)
             tone = int(image.pixels[0, 0, 0]) + (image.pixels[0, 1, 0] == 255)
-            found = tone > 0
+            result = tone > 0
             rows.append(
                 {
                     "image_id": image.image_id,
                     "judge": self.name,
-                    "face": 0 if found else -1,
-                    "tone": int(tone) if found else None,
+                    "face": 0 if result else -1,
+                    "tone": int(tone) if result else None,
                 }
             )
         return frame(need.table, rows)
@@ -57,14 +57,14 @@ def read(ids: Sequence[str], observations: pl.DataFrame) -> Iterator[Reading]:
 BY_LIGHT = Calibration(need=SkinToneNeed(), tasks={"tone": TONES}, read=read, facets={"light": "light"})
 
 
-def folder(tmp_path: Path, pictures: Sequence[tuple[str, int, bool, str]]) -> Path:
-    """Pictures of (true tone, painted tone, darker, light)."""
+def folder(tmp_path: Path, images: Sequence[tuple[str, int, bool, str]]) -> Path:
+    """Images of (true tone, painted tone, darker, light)."""
     out = tmp_path / "P"
     (out / "images").mkdir(parents=True)
     with (out / "truth.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["path", "tone", "light"])
-        for k, (tone, shade, darker, light) in enumerate(pictures):
+        for k, (tone, shade, darker, light) in enumerate(images):
             pixels = np.zeros((8, 8, 3), np.uint8)
             pixels[0, 0] = shade
             pixels[0, 1] = 255 if darker else 0
@@ -74,7 +74,7 @@ def folder(tmp_path: Path, pictures: Sequence[tuple[str, int, bool, str]]) -> Pa
     return out
 
 
-PICTURES = [
+IMAGES = [
     ("1", 1, False, "soft"),
     ("1", 1, True, "side"),
     ("2", 2, True, "side"),
@@ -85,13 +85,13 @@ PICTURES = [
 
 
 def test_a_card_counts_what_is_said_of_each_class(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    known = read_truth(folder(tmp_path, IMAGES), BY_LIGHT)
     card = calibrate(ShadeJudge(), BY_LIGHT, known)
-    found = find_measured([card], "shade", "tone", "corrected")
-    assert found is not None
+    result = find_measured([card], "shade", "tone", "corrected")
+    assert result is not None
     # Tone 1: once right, once called 2. Tone 2: once right, once called 3. Tone 3: once right, once no face.
-    assert found[1].counts == ((1, 1, 0), (0, 1, 1), (0, 0, 1))
-    assert found[1].unusable == (0, 0, 1)
+    assert result[1].counts == ((1, 1, 0), (0, 1, 1), (0, 0, 1))
+    assert result[1].unusable == (0, 0, 1)
     side = find_measured([card], "shade", "tone", "corrected", group={"light": "side"})
     assert side is not None
     assert side[1].counts == ((0, 1, 0), (0, 0, 1), (0, 0, 0))
@@ -101,21 +101,21 @@ def test_a_card_counts_what_is_said_of_each_class(tmp_path: Path) -> None:
 
 
 def test_groups_sum_to_the_whole(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    known = read_truth(folder(tmp_path, IMAGES), BY_LIGHT)
     card = calibrate(ShadeJudge(), BY_LIGHT, known)
-    whole, *parts = (np.array(m.counts) for m in card.measured)
-    assert np.array_equal(whole, sum(parts))
+    full, *parts = (np.array(m.counts) for m in card.measured)
+    assert np.array_equal(full, sum(parts))
 
 
 def test_a_card_survives_its_file(tmp_path: Path) -> None:
-    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    known = read_truth(folder(tmp_path, IMAGES), BY_LIGHT)
     card = calibrate(ShadeJudge(), BY_LIGHT, known)
     write_card(card, tmp_path / "card.json")
     assert read_card(tmp_path / "card.json") == card
 
 
 def test_the_command_that_rendered_the_truth_is_kept(tmp_path: Path) -> None:
-    source = folder(tmp_path, PICTURES)
+    source = folder(tmp_path, IMAGES)
     (source / "definitions.json").write_text(json.dumps({"command": "verism scenes portraits --count 6"}))
     known = read_truth(source, BY_LIGHT)
     assert known.about == "6 images rendered by `verism scenes portraits --count 6`"
@@ -123,7 +123,7 @@ def test_the_command_that_rendered_the_truth_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_table_of_people_s_answers_is_read_as_well(tmp_path: Path) -> None:
-    source = folder(tmp_path, PICTURES)
+    source = folder(tmp_path, IMAGES)
     known = read_truth(source / "truth.csv", BY_LIGHT)
     assert known.about == "6 images of truth.csv"
     assert [item.facets["light"] for item in known.items[:2]] == ["soft", "side"]
@@ -145,7 +145,7 @@ def test_summary_in_hand_worked_numbers() -> None:
 
 
 def test_what_is_wrong_with_a_table_is_told(tmp_path: Path) -> None:
-    source = folder(tmp_path, PICTURES)
+    source = folder(tmp_path, IMAGES)
     table = source / "truth.csv"
     with pytest.raises(UsageError, match="no column 'gender'"):
         read_truth(source, replace(BY_LIGHT, tasks={"gender": ("a", "b")}))
@@ -161,12 +161,12 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path: Path) -> None:
         read_truth(source, BY_LIGHT)
 
 
-def test_a_missing_picture_or_a_silent_judge_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_image_or_a_silent_judge_is_an_error(tmp_path: Path) -> None:
     class Silent(ShadeJudge):
         def observe(self, images: Sequence[LoadedImage], need: SkinToneNeed) -> pl.DataFrame:
             return super().observe(images[1:], need)
 
-    known = read_truth(folder(tmp_path, PICTURES), BY_LIGHT)
+    known = read_truth(folder(tmp_path, IMAGES), BY_LIGHT)
     with pytest.raises(VerismError, match=r"observed nothing of 1 images, images/0\.png"):
         calibrate(Silent(), BY_LIGHT, known)
     known.items[2].path.unlink()

@@ -63,7 +63,7 @@ def test_differences_worked_by_hand(pair):
     assert [d.p_value for d in (obj, count, spatial)] == pytest.approx([1 / 32, 1 / 16, 1.0])
     # Holm over the three skills: 3/32; max(3/32, 2/16) = 1/8; 1.
     assert [d.p_holm for d in (obj, count, spatial)] == pytest.approx([3 / 32, 1 / 8, 1.0])
-    # The mean over skills, not over pictures: (6/8 + 1 - 1) / 3, where pictures would give (6 + 5 - 1) / 14.
+    # The mean over skills, not over images: (6/8 + 1 - 1) / 3, where images would give (6 + 5 - 1) / 14.
     assert overall.difference == pytest.approx(0.25)
     assert overall.value_a == pytest.approx((1 / 8 + 0 + 1) / 3)
     assert overall.value_b == pytest.approx((7 / 8 + 1 + 0) / 3)
@@ -110,7 +110,7 @@ def test_runs_with_the_same_images_and_verdicts_differ_by_exactly_zero(tmp_path)
     assert (row.difference, row.ci_low < 0 < row.ci_high) == (0.0, True)
 
 
-def test_pictures_without_a_partner_are_counted(tmp_path):
+def test_images_without_a_partner_are_counted(tmp_path):
     # object_1: no answer in A; object_2: none in B; object_3: none in either; object_4 and count_0: only B asked.
     a = make(tmp_path / "a", {"object": [1, None, 0, None]})
     b = make(tmp_path / "b", {"object": [0, 1, None, None, 1], "count": [1]})
@@ -185,10 +185,10 @@ def test_verdicts_of_one_image_are_paired_by_their_key(tmp_path):
     rows = [*reversed(worn([1, 1, 1, 0], [1, 1, 0, 0])), (0, {"attribute": "hat", "by": "vqa"}, 1)]
     b = detailed(tmp_path / "b", rows)
     pairing = Pairing(rule="seen", metric="share", key=("attribute",))
-    found = {d.group["attribute"]: d for d in compare_images(a, b, [pairing])}
-    assert (found["tie"].difference, found["tie"].n_pairs) == (0.75, 4)
-    assert (found["boots"].difference, found["boots"].n_pairs) == (-0.5, 4)
-    assert (found["hat"].n_pairs, found["hat"].n_unpaired) == (0, 1)
+    results = {d.group["attribute"]: d for d in compare_images(a, b, [pairing])}
+    assert (results["tie"].difference, results["tie"].n_pairs) == (0.75, 4)
+    assert (results["boots"].difference, results["boots"].n_pairs) == (-0.5, 4)
+    assert (results["hat"].n_pairs, results["hat"].n_unpaired) == (0, 1)
 
 
 def test_verdicts_with_other_details_are_not_compared(tmp_path):

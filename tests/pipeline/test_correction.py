@@ -42,7 +42,7 @@ def estimand(*parts, worth=None, rule: str = "accuracy", **more) -> Estimand:
 
 def card(*tables: Measured, judge: str = "judge@1", kind="rendered", **made) -> JudgeCard:
     return JudgeCard(
-        judge=judge, role="detector", kind=kind, ground_truth="200 painted pictures", measured=tables, made=made
+        judge=judge, role="detector", kind=kind, ground_truth="200 rendered images", measured=tables, made=made
     )
 
 
@@ -58,12 +58,12 @@ def answers(yes: int, n: int = 100) -> list[str]:
 
 # ----------------------------------------------------------------------------------------------------------- by people
 def test_a_bias_is_taken_out_as_the_formula_says():
-    # 100 pictures, each its own prompt; the judge calls 60 right. People see 40: 20 that the judge called right, of
+    # 100 images, each its own prompt; the judge calls 60 right. People see 40: 20 that the judge called right, of
     # which they find 10 right, and 20 that it called wrong, all wrong. Labels alone: 10 / 40 = 0.25. The judge's mean
     # is 0.6 of all and 0.5 of those seen, so the corrected value is 0.25 + trust * (0.6 - 0.5).
-    said = answers(60)
+    answer = answers(60)
     seen = {f"a{i}": YES if i < 10 else NO for i in [*range(20), *range(60, 80)]}
-    [made] = adjust_by_labels([estimand(part(said), score=score(0.6))], lambda *_: seen)
+    [made] = adjust_by_labels([estimand(part(answer), score=score(0.6))], lambda *_: seen)
     assert made.labels_only[0] == pytest.approx(0.25)
     assert made.score.value == pytest.approx(0.25 + made.trust * 0.1)
     assert 0 < made.trust < 1
@@ -83,7 +83,7 @@ def test_all_labelled_is_the_mean_of_people_whatever_the_judge_says():
 
 
 def test_weights_count():
-    # Two prompts of one and three pictures, each prompt half of the value: 0.5 * 1 + 0.5 * (1 + 0 + 0) / 3 = 2 / 3.
+    # Two prompts of one and three images, each prompt half of the value: 0.5 * 1 + 0.5 * (1 + 0 + 0) / 3 = 2 / 3.
     one = part([NO] * 4, clusters=("p", "q", "q", "q"), weights=(1 / 2, 1 / 6, 1 / 6, 1 / 6))
     truth = {"a0": YES, "a1": YES, "a2": NO, "a3": NO}
     [made] = adjust_by_labels([estimand(one)], lambda *_: truth)
@@ -105,12 +105,12 @@ def test_a_difference_takes_each_parts_truth_by_its_own_key():
     assert asked == [("accuracy", {"skill": "a"}), ("accuracy", {"skill": "b"})]
 
 
-def test_pictures_of_one_prompt_are_not_independent():
-    said = [YES] * 60
+def test_images_of_one_prompt_are_not_independent():
+    answers = [YES] * 60
     truth = {f"a{i}": YES if i % 12 < 6 else NO for i in range(60)}
-    alone = adjust_by_labels([estimand(part(said))], lambda *_: truth)[0].score
-    prompts = [f"p{i // 6}" for i in range(60)]  # six pictures each, which agree completely
-    together = adjust_by_labels([estimand(part(said, clusters=prompts))], lambda *_: truth)[0].score
+    alone = adjust_by_labels([estimand(part(answers))], lambda *_: truth)[0].score
+    prompts = [f"p{i // 6}" for i in range(60)]  # six images each, which agree completely
+    together = adjust_by_labels([estimand(part(answers, clusters=prompts))], lambda *_: truth)[0].score
     assert together.value == alone.value == 0.5
     assert together.ci_high - together.ci_low > 1.5 * (alone.ci_high - alone.ci_low)
 
@@ -130,12 +130,12 @@ def test_one_label_gives_no_interval_but_says_why():
 
 # ------------------------------------------------------------------------------------------------------------ by cards
 def test_the_share_behind_an_error_table_by_hand():
-    # Of wrong pictures 10 % are called right, of right ones 80 %. 45 % called right: (0.45 - 0.1) / (0.8 - 0.1) = 0.5.
+    # Of wrong images 10 % are called right, of right ones 80 %. 45 % called right: (0.45 - 0.1) / (0.8 - 0.1) = 0.5.
     [made] = adjust_by_cards([estimand(part(answers(45)), score=score(0.45))], [card(table())], JUDGES)
     assert made.score.value == pytest.approx(0.5, abs=1e-6)
     assert made.score.ci_low < 0.45
     assert made.score.ci_high < 0.7
-    assert (made.score.adjusted, made.method, made.source) == ("rendered", "judge card", "200 painted pictures")
+    assert (made.score.adjusted, made.method, made.source) == ("rendered", "judge card", "200 rendered images")
     assert made.n_labels == 2000
     record = made.record()
     assert record["effective_n"] is None
@@ -151,12 +151,12 @@ def test_lost_items_of_a_card_count():
     assert made.score.ci_low < 0.6 < made.score.ci_high
 
 
-def test_pictures_count_as_many_as_they_are():
+def test_images_count_as_many_as_they_are():
     # A judge known almost exactly: 1.96 * sqrt(0.45 * 0.55 / 100) / 0.7 = 0.14 on either side.
     exact = card(table(counts=((90_000, 10_000), (20_000, 80_000))))
     [made] = adjust_by_cards([estimand(part(answers(45)))], [exact], JUDGES)
     assert (made.score.ci_high - made.score.ci_low) / 2 == pytest.approx(0.139, rel=0.12)
-    # Half of the weight on the 20 first pictures, all called right: 0.5 + 0.5 * 25 / 80 of the weight is.
+    # Half of the weight on the 20 first images, all called right: 0.5 + 0.5 * 25 / 80 of the weight is.
     heavy = part(answers(45), weights=[0.5 / 20] * 20 + [0.5 / 80] * 80)
     [made] = adjust_by_cards([estimand(heavy)], [exact], JUDGES)
     assert made.score.value == pytest.approx((0.5 + 0.5 * 25 / 80 - 0.1) / 0.7, abs=1e-4)
@@ -232,11 +232,11 @@ def test_a_judge_no_better_than_chance_tells_nothing():
     assert made.note
 
 
-def test_prompts_with_several_pictures_widen_the_interval():
+def test_prompts_with_several_images_widen_the_interval():
     prompts = [f"p{i // 10}" for i in range(100)]
-    said = [YES if (i // 10) % 2 else NO for i in range(100)]
-    [alone] = adjust_by_cards([estimand(part(said))], [card(table())], JUDGES)
-    [together] = adjust_by_cards([estimand(part(said, clusters=prompts))], [card(table())], JUDGES)
+    answers = [YES if (i // 10) % 2 else NO for i in range(100)]
+    [alone] = adjust_by_cards([estimand(part(answers))], [card(table())], JUDGES)
+    [together] = adjust_by_cards([estimand(part(answers, clusters=prompts))], [card(table())], JUDGES)
     assert together.score.value == pytest.approx(alone.score.value, abs=1e-6)
     width = [s.score.ci_high - s.score.ci_low for s in (alone, together)]
     assert width[1] > 1.5 * width[0]

@@ -1,4 +1,4 @@
-"""Answers of people about pictures that were drawn cell by cell stand for as many pictures as their cells have."""
+"""Answers of people about images that were drawn cell by cell stand for as many images as their cells have."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def test_each_answer_stands_for_its_cell_by_hand():
 
 def test_cells_nobody_answered_for_are_said():
     cells = {f"p{i}": i // 4 for i in range(12)}
-    found = adjust_by_labels([estimand(["no"] * 12)], lambda *_: {"p0": "no", "p5": "yes"}, cells=lambda *_: cells)[0]
-    assert "4 images are of cells without any answer" in found.note
-    assert not math.isnan(found.score.value)
+    result = adjust_by_labels([estimand(["no"] * 12)], lambda *_: {"p0": "no", "p5": "yes"}, cells=lambda *_: cells)[0]
+    assert "4 images are of cells without any answer" in result.note
+    assert not math.isnan(result.score.value)
 
 
 def test_cells_of_unequal_size_are_covered_only_if_they_are_weighed():
-    # 360 pictures of a, where the judge is right; 40 of b, where it always says yes and the truth is no.
+    # 360 images of a, where the judge is right; 40 of b, where it always says yes and the truth is no.
     rng = np.random.default_rng(0)
     hit = miss = 0
     for _ in range(200):
         truth = np.concatenate([rng.random(360) < 0.5, np.zeros(40, bool)])
-        said = ["yes" if t else "no" for t in truth[:360]] + ["yes"] * 40
+        answers = ["yes" if t else "no" for t in truth[:360]] + ["yes"] * 40
         cells = {f"p{i}": "a" if i < 360 else "b" for i in range(400)}
         drawn = [*rng.choice(360, 20, replace=False), *(360 + rng.choice(40, 20, replace=False))]
         true = {f"p{i}": "yes" if truth[i] else "no" for i in drawn}
         share = 0.5 * 0.9
         for weighed in (True, False):
-            found = adjust_by_labels(
-                [estimand(said)], lambda *_, t=true: t, cells=(lambda *_, c=cells: c) if weighed else None
+            result = adjust_by_labels(
+                [estimand(answers)], lambda *_, t=true: t, cells=(lambda *_, c=cells: c) if weighed else None
             )
-            inside = found[0].score.ci_low <= share <= found[0].score.ci_high
+            inside = result[0].score.ci_low <= share <= result[0].score.ci_high
             hit, miss = (hit + inside, miss) if weighed else (hit, miss + (not inside))
     assert hit >= 180  # 95 % of 200 is 190; 180 is 3.2 standard errors below
     assert miss > 100

@@ -1,4 +1,4 @@
-"""A run on this machine: every picture has a state, and killing it changes nothing but the time it takes."""
+"""A run on this machine: every image has a state, and killing it changes nothing but the time it takes."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from verism.errors import VerismError
 from verism.imaging import encode_png
 from verism.manifest import RunSettings
 from verism.pipeline import local
-from verism.pipeline.local import make_requests, observe_pictures, picture_seed, run_pictures
+from verism.pipeline.local import image_seed, make_requests, observe_images, run_images
 from verism.pipeline.scoring import score_run
 from verism.records import Prompt, Request, Result, empty_table, make_image_id
 from verism.store import TRUTH, Run
@@ -63,19 +63,19 @@ def start(tmp_path, suite, prompts):
 def finish(run: Run, suite: PaintSkills, generator, judge=None, **options) -> Run:
     judge = judge or PixelJudge()
     needs = [(judge, need) for need in suite.needs()]
-    run_pictures(run, make_requests(run.prompts(), 5), generator, needs, **options)
+    run_images(run, make_requests(run.prompts(), 5), generator, needs, **options)
     score_run(run, suite, judges={"detector": judge.name} if judge.seen or run.judges("detections") else None)
     return run
 
 
 def contents(run: Run) -> dict[str, bytes]:
-    """Everything a reader of the run can see, and the pictures."""
+    """Everything a reader of the run can see, and the images."""
     judges = [*run.judges("detections"), TRUTH]
     tables = {"images": run.read("images"), "verdicts": run.verdicts()}
     tables |= {f"detections/{j}": run.read("detections", j) for j in judges}
-    found = {name: table.write_json().encode() for name, table in tables.items()}
-    found |= {p.name: p.read_bytes() for p in (run.path / "images").glob("*.png")}
-    return found | {"scores.json": (run.path / "scores.json").read_bytes()}
+    results = {name: table.write_json().encode() for name, table in tables.items()}
+    results |= {p.name: p.read_bytes() for p in (run.path / "images").glob("*.png")}
+    return results | {"scores.json": (run.path / "scores.json").read_bytes()}
 
 
 # --------------------------------------------------------------------------------------------------------------- states
@@ -100,9 +100,9 @@ def test_every_state_is_kept_with_its_reason_and_counted(tmp_path, start, suite,
         number = order[request.prompt.prompt_id]
         return Result(image_id=request.image_id, **answers[number]) if number < len(answers) else ok(request)
 
-    told: list[str] = []
+    collected: list[str] = []
     judge = PixelJudge()
-    run = finish(start(), suite, Answers(answer), judge, on_failure=told.append)
+    run = finish(start(), suite, Answers(answer), judge, on_failure=collected.append)
     rows = {r["prompt_id"]: r for r in run.read("images").iter_rows(named=True)}
     states = [rows[p.prompt_id]["state"] for p in prompts]
     assert (
@@ -113,9 +113,9 @@ def test_every_state_is_kept_with_its_reason_and_counted(tmp_path, start, suite,
     assert "truncated" in notes[3]
     assert notes[4] == "no such file: nowhere.png"
     assert notes[6] == "made; one flat colour, rgb(0, 0, 0)"
-    assert len(told) == 8
-    assert told[0] == f"{make_image_id(prompts[0].prompt_id, 0)}: refused: policy"
-    # Only pictures that are ok are shown to the judge; all others are counted as unusable and none as wrong.
+    assert len(collected) == 8
+    assert collected[0] == f"{make_image_id(prompts[0].prompt_id, 0)}: refused: policy"
+    # Only images that are ok are shown to the judge; all others are counted as unusable and none as wrong.
     assert sorted(judge.seen) == sorted(
         make_image_id(p.prompt_id, 0) for n, p in enumerate(prompts) if n in (7, 9, 10, 11)
     )
@@ -125,19 +125,19 @@ def test_every_state_is_kept_with_its_reason_and_counted(tmp_path, start, suite,
     good, made = rows[prompts[7].prompt_id], rows[prompts[9].prompt_id]
     assert (good["seed"], good["width"], good["height"]) == (None, 30, 20)
     assert good["path"] == str(tmp_path / "good.png")
-    assert made["seed"] == picture_seed(5, made["image_id"])
+    assert made["seed"] == image_seed(5, made["image_id"])
     np.testing.assert_array_equal(np.asarray(Image.open(run.resolve(made["path"]))), NOISE)
 
 
 def test_a_resumed_run_tells_again_what_failed_before(start, suite):
-    run, told = start(), []
+    run, result = start(), []
     refuse = Answers(lambda r: Result(image_id=r.image_id, state="refused", note="policy"))
     finish(run, suite, refuse)
-    finish(run, suite, Answers(ok), on_failure=told.append)
-    assert len(told) == 12
+    finish(run, suite, Answers(ok), on_failure=result.append)
+    assert len(result) == 12
 
 
-def test_retry_asks_again_only_for_what_has_no_picture(start, suite, prompts):
+def test_retry_asks_again_only_for_what_has_no_image(start, suite, prompts):
     states = dict(zip([p.prompt_id for p in prompts], ["refused", "failed", "missing"]))
 
     def first(request: Request) -> Result:
@@ -163,8 +163,8 @@ def test_retry_asks_again_only_for_what_has_no_picture(start, suite, prompts):
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("at", range(9))
 def test_a_run_stopped_at_any_write_ends_in_the_same_tables(at, start, suite, scripted, monkeypatch):
-    # Three batches of four pictures; each writes detections, truth and images: nine writes to stop at.
-    whole = finish(start("whole"), suite, scripted(0.5))
+    # Three batches of four images; each writes detections, truth and images: nine writes to stop at.
+    full = finish(start("whole"), suite, scripted(0.5))
     run, append, writes = start("cut"), Run.append, iter(range(100))
 
     def cut(self, table, rows, judge=None):
@@ -178,14 +178,14 @@ def test_a_run_stopped_at_any_write_ends_in_the_same_tables(at, start, suite, sc
             finish(run, suite, scripted(0.5))
     assert run.read("images").height == 4 * (at // 3)
     finish(Run.open(run.path), suite, scripted(0.5))
-    assert contents(run) == contents(whole)
+    assert contents(run) == contents(full)
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from fakes import PixelJudge, PixelPainter
+from fakes import PixelJudge, PixelRenderer
 from verism.generators.scripted import ScriptedGenerator
 from verism.pipeline import local
 from verism.store import Run
@@ -193,7 +193,7 @@ from verism.suites.paintskills.suite import PaintSkills
 local.BATCH = 4
 run = Run.open(Path({run!r}))
 suite = PaintSkills.reopen({{}}, run.prompts())
-painter = PixelPainter(tuple(suite.classes), suite.colors)
+painter = PixelRenderer(tuple(suite.classes), suite.colors)
 made = ScriptedGenerator(painter, classes=suite.classes, colors=suite.colors, error=0.5)
 calls = []
 def die(images):
@@ -201,31 +201,31 @@ def die(images):
     if len(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 judge = PixelJudge(before=die)
-local.run_pictures(run, local.make_requests(run.prompts(), 5), made, [(judge, n) for n in suite.needs()])
+local.run_images(run, local.make_requests(run.prompts(), 5), made, [(judge, n) for n in suite.needs()])
 """
 
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_process_loses_one_batch_and_nothing_else(start, suite, scripted):
-    whole = finish(start("whole"), suite, scripted(0.5))
+    full = finish(start("whole"), suite, scripted(0.5))
     run = start("killed")
     script = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parents[1]), run=str(run.path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert run.read("images").height == 4
     finish(run, suite, scripted(0.5))
-    assert contents(run) == contents(whole)
+    assert contents(run) == contents(full)
 
 
 @pytest.mark.usefixtures("small_batches")
 def test_two_workers_side_by_side_end_in_the_same_tables(start, suite, scripted):
-    whole = finish(start("whole"), suite, scripted(0.5))
+    full = finish(start("whole"), suite, scripted(0.5))
     run = start("shared")
     requests, judge = make_requests(run.prompts(), 5), PixelJudge()
     needs = [(judge, need) for need in suite.needs()]
     # The second worker begins when the first has done a batch, knows nothing of the rest, and overlaps.
-    run_pictures(run, requests[:6], scripted(0.5), needs)
+    run_images(run, requests[:6], scripted(0.5), needs)
     known = Run.read
 
     def blind(self, table, judge=None):
@@ -234,13 +234,13 @@ def test_two_workers_side_by_side_end_in_the_same_tables(start, suite, scripted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "read", blind)
         patch.setattr(Run, "compact", lambda *_: None)
-        run_pictures(run, requests[3:], scripted(0.5), needs)
+        run_images(run, requests[3:], scripted(0.5), needs)
     finish(run, suite, scripted(0.5))
-    assert contents(run) == contents(whole)
+    assert contents(run) == contents(full)
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_made_pictures_are_kept_before_more_are_made(start, suite):
+def test_made_images_are_kept_before_more_are_made(start, suite):
     run, kept = start(), []
 
     def answer(request: Request) -> Result:
@@ -253,8 +253,8 @@ def test_made_pictures_are_kept_before_more_are_made(start, suite):
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("shift", [1, 2, 3])
-def test_what_was_seen_of_a_lost_picture_is_forgotten(shift, start, suite):
-    # Killed between the detections and the pictures' own rows; the generator then paints something else.
+def test_what_was_seen_of_a_lost_image_is_forgotten(shift, start, suite):
+    # Killed between the detections and the images' own rows; the generator then paints something else.
     run, append = start(), Run.append
 
     def cut(self, table, rows, judge=None):
@@ -269,40 +269,40 @@ def test_what_was_seen_of_a_lost_picture_is_forgotten(shift, start, suite):
     assert run.read("detections", "pixel-judge@1").height == 4
     marked = NOISE.copy()
     marked[2:9, 3:12] = 1, 0, 200
-    # In batches of other pictures, so that no new part replaces the old one by its name.
+    # In batches of other images, so that no new part replaces the old one by its name.
     requests = make_requests(run.prompts(), 5)
     requests = requests[shift:] + requests[:shift]
     judge = PixelJudge()
-    run_pictures(run, requests, Answers(lambda r: replace(ok(r), pixels=marked)), [(judge, n) for n in suite.needs()])
+    run_images(run, requests, Answers(lambda r: replace(ok(r), pixels=marked)), [(judge, n) for n in suite.needs()])
     rows = run.read("detections", judge.name)
     assert rows.group_by("image_id").len()["len"].to_list() == [2] * 12
     assert rows.filter(rows["query"] == 0).select("x0", "y0", "x1", "y1").unique().rows() == [(3.0, 2.0, 12.0, 9.0)]
 
 
 # --------------------------------------------------------------------------------------------------------------- judges
-def test_another_judge_looks_and_no_picture_is_made(start, suite, scripted):
+def test_another_judge_looks_and_no_image_is_made(start, suite, scripted):
     run = finish(start(), suite, scripted(0.5))
     before = {p.name: p.stat().st_mtime_ns for p in (run.path / "images").glob("*.png")}
     second = PixelJudge(name="second@1")
     for need in suite.needs():
-        observe_pictures(run, make_requests(run.prompts(), 5), second, need)
+        observe_images(run, make_requests(run.prompts(), 5), second, need)
     assert len(second.seen) == 12
     assert sorted(run.judges("detections")) == ["pixel-judge@1", "second@1"]
     assert {p.name: p.stat().st_mtime_ns for p in (run.path / "images").glob("*.png")} == before
     for need in suite.needs():
-        observe_pictures(run, make_requests(run.prompts(), 5), second, need)
+        observe_images(run, make_requests(run.prompts(), 5), second, need)
     assert len(second.seen) == 12
     a, b = (run.read("detections", j).drop("judge") for j in ("pixel-judge@1", "second@1"))
     assert a.equals(b)
 
 
 @pytest.mark.parametrize("change", ["other content", "gone"])
-def test_a_picture_changed_on_disk_is_an_error_that_names_it(change, tmp_path, start, suite, prompts):
+def test_an_image_changed_on_disk_is_an_error_that_names_it(change, tmp_path, start, suite, prompts):
     for p in prompts:
         (tmp_path / f"{p.prompt_id}.png").write_bytes(encode_png(NOISE))
     files = Answers(lambda r: Result(image_id=r.image_id, state="ok", path=str(tmp_path / f"{r.prompt.prompt_id}.png")))
     run = start()
-    run_pictures(run, make_requests(prompts, 5), files, [])
+    run_images(run, make_requests(prompts, 5), files, [])
     victim = tmp_path / f"{prompts[4].prompt_id}.png"
     if change == "gone":
         victim.unlink()
@@ -310,7 +310,7 @@ def test_a_picture_changed_on_disk_is_an_error_that_names_it(change, tmp_path, s
         victim.write_bytes(encode_png(NOISE[::-1]))
     judge = PixelJudge()
     with pytest.raises(VerismError) as err:
-        observe_pictures(run, make_requests(prompts, 5), judge, suite.needs()[0])
+        observe_images(run, make_requests(prompts, 5), judge, suite.needs()[0])
     assert make_image_id(prompts[4].prompt_id, 0) in str(err.value)
     assert str(victim) in str(err.value)
     assert ("no such file" if change == "gone" else "its content changed") in str(err.value)
@@ -371,7 +371,7 @@ def test_an_error_inside_a_generator_is_not_renamed(start, suite):
 
 
 class Steady:
-    """Answers like `ok`, and calls `before(number)` before each picture."""
+    """Answers like `ok`, and calls `before(number)` before each image."""
 
     name = "steady@1"
 
@@ -385,7 +385,7 @@ class Steady:
 
 
 @pytest.mark.parametrize("error", [ValueError("no more"), KeyboardInterrupt()])
-def test_pictures_made_before_a_generator_breaks_are_kept(error, start, suite):
+def test_images_made_before_a_generator_breaks_are_kept(error, start, suite):
     def before(number):
         if number == 7:
             raise error
@@ -412,7 +412,7 @@ def test_a_slow_generator_loses_little_when_it_is_killed(start, suite, monkeypat
         now[0] += local.PART_SECONDS * 0.4
 
     finish(run, suite, Steady(before))
-    # The third picture of a part comes after 1.2 times the limit, so each part holds three.
+    # The third image of a part comes after 1.2 times the limit, so each part holds three.
     assert stored == [0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9, 9]
 
 
@@ -429,7 +429,7 @@ def test_generators_are_asked_once_for_everything(start, suite):
     assert counting.calls == 1
 
 
-def test_pictures_without_their_seed_say_so(start, suite):
+def test_images_without_their_seed_say_so(start, suite):
     run = start()
     finish(run, suite, Answers(lambda r: replace(ok(r), seeded=r.image_id < "d")))
     rows = run.read("images")
@@ -447,7 +447,7 @@ def test_seeds_do_not_depend_on_what_else_is_asked_for(prompts):
     other = {r.image_id: r.seed for r in make_requests(prompts, 6)}
     assert not set(other.values()) & set(many.values())
     # Written down once: a change of the rule would make every stored run unrepeatable.
-    assert picture_seed(0, "object_val_00000#0") == 1972158672  # blake2b-32 of "0/object_val_00000#0", halved
+    assert image_seed(0, "object_val_00000#0") == 1972158672  # blake2b-32 of "0/object_val_00000#0", halved
 
 
 def test_a_smaller_run_is_part_of_a_larger_one(tmp_path, suite, prompts, scripted):
@@ -465,7 +465,7 @@ def test_progress_is_silent_off_a_terminal(start, suite, scripted, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_pixel_judge_reads_what_was_painted(suite, prompts, scripted):
+def test_the_pixel_judge_reads_what_was_rendered(suite, prompts, scripted):
     # The judge of these tests itself: it must see every object where it is.
     for request, result in zip(make_requests(prompts, 5), scripted().generate(make_requests(prompts, 5))):
         boxes = [box for _, _, box in found_in(result.pixels)]
@@ -474,12 +474,12 @@ def test_the_pixel_judge_reads_what_was_painted(suite, prompts, scripted):
         assert [suite.labels[k] for k, _, _ in found_in(result.pixels)] == list(request.prompt.spec["labels"])
 
 
-def test_a_suite_may_pair_pictures_by_their_noise_or_give_the_seeds():
+def test_a_suite_may_pair_images_by_their_noise_or_give_the_seeds():
     def asked(prompt_id: str, **spec: object) -> Prompt:
         return Prompt(prompt_id=prompt_id, suite="s", text=prompt_id, spec=spec, n_images=2)
 
     plain, woman, man = asked("plain"), asked("woman/0", seed_key="0"), asked("man/0", seed_key="0")
     seeds = [r.seed for r in make_requests([plain, woman, man, asked("given", seeds=[5, 6])], 3)]
-    assert seeds[:2] == [picture_seed(3, "plain#0"), picture_seed(3, "plain#1")]
-    assert seeds[2:4] == seeds[4:6] == [picture_seed(3, "0#0"), picture_seed(3, "0#1")]
+    assert seeds[:2] == [image_seed(3, "plain#0"), image_seed(3, "plain#1")]
+    assert seeds[2:4] == seeds[4:6] == [image_seed(3, "0#0"), image_seed(3, "0#1")]
     assert seeds[6:] == [5, 6]

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from fakes import PixelPainter
+from fakes import PixelRenderer
 
 import verism
 from verism import api
@@ -251,15 +251,15 @@ class WordyCaptioner:
                 continue
             words = [w for w in self.book.texts[image.image_id].split() if rng.random() > 0.2]
             words += [str(rng.choice(["outside", "red", "two", "table", "there"])) for _ in range(rng.integers(0, 3))]
-            rows.append({"image_id": image.image_id, "judge": self.name, "text": " ".join(words) or "a picture"})
+            rows.append({"image_id": image.image_id, "judge": self.name, "text": " ".join(words) or "an image"})
         return frame("captions", rows)
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
 def paintskills(out: Path, suite: str = "paintskills", *, error: float, seed: int = 0, **options: Any) -> Run:
     made = make_suite(suite, **options)
-    painter = PixelPainter(tuple(made.shapes), made.colors)
-    inner = ScriptedGenerator(painter, classes=made.shapes, colors=made.colors, error=error)
+    renderer = PixelRenderer(tuple(made.shapes), made.colors)
+    inner = ScriptedGenerator(renderer, classes=made.shapes, colors=made.colors, error=error)
     book = Recording(inner, f"scripted-{error}")
     return api.evaluate(suite, out=out, model=book, detector=ErringDetector(book), seed=seed, **options)
 
@@ -284,9 +284,9 @@ def reference_folder(work: Path, rows: Sequence[Mapping[str, str]]) -> Path:
 def geography(out: Path, work: Path, suite: str, objects: Sequence[str], regions: Sequence[str]) -> Run:
     each = 8
     rows = [
-        {"file_path": f"{region}_{thing}_{i}.png".replace(" ", "_"), "object": thing, "region": region}
+        {"file_path": f"{region}_{item}_{i}.png".replace(" ", "_"), "object": item, "region": region}
         for region in regions
-        for thing in objects
+        for item in objects
         for i in range(each + 1)
     ]
     book = Recording(NoiseGenerator(), "noise@1")
@@ -478,10 +478,10 @@ def write_expected(name: str, folder: Path) -> None:
     stored = rows_of(api.open_run(RUNS / name))
 
     def copy(variant: str) -> Run:
-        place = folder / variant / name
-        shutil.copytree(RUNS / name, place)
-        os.chdir(place)  # the statistics of quality_statistics are named relative to the run
-        return api.open_run(place)
+        position = folder / variant / name
+        shutil.copytree(RUNS / name, position)
+        os.chdir(position)  # the statistics of quality_statistics are named relative to the run
+        return api.open_run(position)
 
     run = copy("plain")
     verism.score(run)
@@ -490,10 +490,10 @@ def write_expected(name: str, folder: Path) -> None:
     for variant, how in VARIANTS.get(name, {}).items():
         run = copy(variant)
         verism.score(run, **how)
-        found = rows_of(run)
-        keys = [row[:6] for row in found]
+        result = rows_of(run)
+        keys = [row[:6] for row in result]
         gone = [row[:6] for row in stored if row[:6] not in keys]
-        write_lines(f"{name}.{variant}", [COLUMNS, *(row for row in found if row not in stored), *gone])
+        write_lines(f"{name}.{variant}", [COLUMNS, *(row for row in result if row not in stored), *gone])
         if run.adjustments():
             write_table(f"{name}.{variant}.adjustments", ADJUSTMENT, run.adjustments())
     if name in RATED:

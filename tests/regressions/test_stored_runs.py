@@ -285,9 +285,9 @@ def test_open_run_stored_run_reads_prompts_verdicts_and_scores(name, copied):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_score_stored_run_gives_the_stored_scores(name, scored):
-    path, found = scored(name)
-    assert mismatches(stored_scores(name), by_key(found), added=ADDED) == []
-    assert by_key(records_of(verism.open_run(path).scores())) == by_key(found)
+    path, result = scored(name)
+    assert mismatches(stored_scores(name), by_key(result), added=ADDED) == []
+    assert by_key(records_of(verism.open_run(path).scores())) == by_key(result)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -308,8 +308,8 @@ def test_score_stored_run_gives_the_stored_verdicts(name, scored):
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_score_stored_run_in_another_way_gives_what_it_gave(name, variant, copied):
     path = copied(name)
-    found = records_of(verism.score(path, **VARIANTS[name, variant]))
-    assert mismatches(variant_scores(name, variant), by_key(found), added=ADDED) == []
+    result = records_of(verism.score(path, **VARIANTS[name, variant]))
+    assert mismatches(variant_scores(name, variant), by_key(result), added=ADDED) == []
     if (EXPECTED / f"{name}.{variant}.adjustments.json").exists():
         columns, rows = expected_rows(f"{name}.{variant}.adjustments")
         names = ("metric", "protocol", "group", "adjusted")
@@ -324,18 +324,18 @@ def test_compare_stored_runs_gives_the_stored_differences_made_in_the_same_way(p
     columns, rows = expected_rows(f"{pair[0]}.comparison")
     names = KEY[1:]
     path = copied(*pair)
-    found = by_key(records_of(verism.compare(path, path.parent / pair[1]), columns), names)
+    result = by_key(records_of(verism.compare(path, path.parent / pair[1]), columns), names)
     stored = by_key([record_of(columns, row) for row in rows], names)
     same = {
         key: value
         for key, value in stored.items()
-        if key in found and found[key]["method"] == value["method"] and value["metric"] != "mean_accuracy"
+        if key in result and result[key]["method"] == value["method"] and value["metric"] != "mean_accuracy"
     }
     assert len(same) >= 10
     # Holm's correction runs over the groups that are compared unasked, which are fewer now.
     uncorrected = {key: {k: v for k, v in value.items() if k != "p_holm"} for key, value in same.items()}
-    assert mismatches(uncorrected, {key: found[key] for key in same}) == []
-    paired = {value["metric"] for value in found.values() if value["method"] == "paired"}
+    assert mismatches(uncorrected, {key: result[key] for key in same}) == []
+    paired = {value["metric"] for value in result.values() if value["method"] == "paired"}
     assert paired, "a suite that decides image by image is compared image by image"
 
 

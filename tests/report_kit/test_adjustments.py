@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measure_runs import picture, score, verdict
+from measure_runs import image, score, verdict
 from page_reading import evidence_of, plain, report
 
 from verism.cards import JudgeCard, Measured, write_card
@@ -37,10 +37,23 @@ def freed(run: Run, *, kind: str = "human", by: float = 0.111, note: str = "", *
         if s.metric in ("accuracy", "mean_accuracy") and set(s.group) <= {"skill"}
     ]
     run.write_scores([*scores, *extra])
-    told = {"method": "prediction-powered", "source": "people", "n_labels": 40, "effective_n": 90.0, "trust": 0.5} | how
+    described = {
+        "method": "prediction-powered",
+        "source": "people",
+        "n_labels": 40,
+        "effective_n": 90.0,
+        "trust": 0.5,
+    } | how
     run.write_adjustments(
         [
-            {"metric": s.metric, "protocol": s.protocol, "group": dict(s.group), "adjusted": kind, "note": note, **told}
+            {
+                "metric": s.metric,
+                "protocol": s.protocol,
+                "group": dict(s.group),
+                "adjusted": kind,
+                "note": note,
+                **described,
+            }
             for s in extra
         ]
     )
@@ -53,7 +66,7 @@ def card(judge: str = JUDGE, *, counts=((90, 10), (20, 80)), role: str = "detect
         judge=judge,
         role=role,
         kind="rendered",
-        ground_truth="200 painted pictures",
+        ground_truth="200 rendered images",
         measured=(measured,),
         made={"seed": 1},
     )
@@ -124,8 +137,8 @@ def test_only_like_is_compared_with_like(measured_run):
     a = measured_run("a", [as_is, people])
     [only] = compare_scores(a, measured_run("b", [other]))
     assert (only.value_a, only.value_b, only.adjusted) == (0.3, 0.4, "")
-    painted = replace(people, adjusted="rendered")
-    [still] = compare_scores(a, measured_run("c", [other, painted]))
+    rendered = replace(people, adjusted="rendered")
+    [still] = compare_scores(a, measured_run("c", [other, rendered]))
     assert still.adjusted == ""
     plain_one, freed_one = compare_scores(a, measured_run("d", [other, replace(people, value=0.95)]))
     assert (plain_one.adjusted, plain_one.value_a) == ("", 0.3)
@@ -166,7 +179,7 @@ def test_the_way_of_a_correction_is_told_in_a_line(make_run):
     )
     assert second == "few labels"
     card_only = freed(make_run("model-b"), kind="rendered", method="judge card", effective_n=None, source="a card")
-    assert correction_notes(card_only) == ["15 numbers corrected by known pictures: judge card, a card; 40 labels"]
+    assert correction_notes(card_only) == ["15 numbers corrected by known images: judge card, a card; 40 labels"]
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -197,7 +210,7 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
 def test_measures_page_shows_both(measured_run, tmp_path):
     as_is = [score("clipscore_cosine", v, v - 0.01, v + 0.01, group={"region": r}) for v, r in ((0.3, "N"), (0.2, "S"))]
     more = {
-        "pictures": [picture("p#0")],
+        "pictures": [image("p#0")],
         "verdicts": [verdict("p#0", "clipscore", 0.3)],
     }
     before = report([measured_run("one/a", as_is, **more)], tmp_path / "before.html")
@@ -220,19 +233,19 @@ def test_a_judge_without_card_is_named_loudly(make_run, tmp_path):
 @pytest.mark.parametrize("where", ["given", "in the run"])
 def test_a_judges_card_is_shown_in_a_line_and_in_detail(make_run, tmp_path, where):
     run = make_run("model-a")
-    given = [card()] if where == "given" else []
+    values = [card()] if where == "given" else []
     if where == "in the run":
         write_card(card(), run.path / "cards" / "mine.json")
-    page = report([run], tmp_path / "r.html", gallery=0, cards=[*given, card("another@2")])
+    page = report([run], tmp_path / "r.html", gallery=0, cards=[*values, card("another@2")])
     section = page.section("judge-cards")
-    told = plain(section)
-    assert UNMEASURED not in told
+    result = plain(section)
+    assert UNMEASURED not in result
     # 170 of 200 right; of 100 right ones 80 found, of 100 wrong ones 90 not claimed.
-    assert "200 painted pictures" in told
-    assert "85.0 [" in told
-    assert "sensitivity for “right” 80.0 [" in told
-    assert "specificity 90.0 [" in told
-    assert "another@2" not in told
+    assert "200 rendered images" in result
+    assert "85.0 [" in result
+    assert "sensitivity for “right” 80.0 [" in result
+    assert "specificity 90.0 [" in result
+    assert "another@2" not in result
     ids = {attrs["id"] for _, attrs in page.elements if attrs.get("id")}
     links = {a["href"] for a in page.all("a") if a.get("href", "").startswith("#")}
     assert {link.removeprefix("#") for link in links} <= ids

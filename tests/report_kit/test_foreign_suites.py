@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
-from measure_runs import picture
+from measure_runs import image
 from page_reading import HOSTILE, Page, facets, outcomes, plain
 
 from verism.errors import UsageError
@@ -99,7 +99,7 @@ def make_run(path: Path, suite: Suite, *, truth: bool = False) -> Run:
     run = Run.start(path, settings, scoring=Scoring(judges={"detector": JUDGE}, thresholds={JUDGE: 0.3}))
     run.write_prompts(suite.prompts())
     ids = [f"{p.prompt_id}#0" for p in suite.prompts()]
-    run.append("images", frame("images", [picture(i, i.partition("#")[0]) for i in ids]))
+    run.append("images", frame("images", [image(i, i.partition("#")[0]) for i in ids]))
     observed = Observed(prompts={p.prompt_id: p for p in suite.prompts()}, images=run.read("images"), observations={})
     verdicts = suite.verdicts(observed)
     scores = list(suite.scores(observed, verdicts))
@@ -118,9 +118,9 @@ def page_of(runs: Sequence[Run], out: Path, suite: Suite | None) -> Page:
 def test_a_foreign_suites_page_speaks_of_itself_alone(tmp_path):
     page = page_of([make_run(tmp_path / "mine", GenLike())], tmp_path / "out", GenLike())
     text = plain(page.source.partition("<body>")[2].partition('id="numbers"')[0])
-    for own in ("mine on GenLike", "Is what was asked for there?", "Every object must be found.",
+    for entry in ("mine on GenLike", "Is what was asked for there?", "Every object must be found.",
                 "Only two tasks are asked.", "Share of images as asked. section 3 of nobody"):  # fmt: skip
-        assert own in text, own
+        assert entry in text, entry
     for foreign in ("DALL-Eval", "skill", "released", "corrected protocol", "PaintSkills"):
         assert foreign not in text, foreign
     assert page.all("html")[0]["data-protocol"] == "geneval"

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from measure_runs import OBJECTS, PER_CELL, REGIONS, picture, score, verdict
+from measure_runs import OBJECTS, PER_CELL, REGIONS, image, score, verdict
 from page_reading import evidence_of, plain
 
 from verism.errors import UsageError
@@ -33,19 +33,19 @@ class Seen:
 
     @property
     def outcomes(self) -> dict[str, str]:
-        return {p: of[0] for p, of in self.tile.outcomes.items()}
+        return {p: members[0] for p, members in self.tile.outcomes.items()}
 
     @property
     def lines(self) -> list[tuple[str, str]]:
         """What was decided, and why, under the corrected protocol."""
-        found = re.findall(r'<p class="verdict[^>]*data-p="corrected">(.*?)</p>', self.tile.words, re.S)
-        parts = [re.search(r"<b>(.*?)</b>(.*)", line, re.S).groups() for line in found]
+        matches = re.findall(r'<p class="verdict[^>]*data-p="corrected">(.*?)</p>', self.tile.words, re.S)
+        parts = [re.search(r"<b>(.*?)</b>(.*)", line, re.S).groups() for line in matches]
         return [(plain(decided), plain(reason)) for decided, reason in parts]
 
     @property
     def nearest(self) -> str:
-        found = re.search(r'<div class="nearest">(.*?)</div>', self.tile.words, re.S)
-        return "" if found is None else plain(found[1])
+        match = re.search(r'<div class="nearest">(.*?)</div>', self.tile.words, re.S)
+        return "" if match is None else plain(match[1])
 
 
 def tiles_of(run: Run, gallery: int = 1000, **settings) -> list[Seen]:
@@ -59,10 +59,10 @@ def inside(image_id: str, value: float | None, level: str = "region", region: st
 
 
 def graded(measured_run, values, rule="consistency", **more):
-    """Outcomes of pictures of one object by their values."""
+    """Outcomes of images of one object by their values."""
     names = [f"i{n:02d}" for n in range(len(values))]
     verdicts = [verdict(name, rule, value) for name, value in zip(names, values)]
-    run = measured_run("graded", [score("x", 1)], pictures=[picture(n) for n in names], verdicts=verdicts, **more)
+    run = measured_run("graded", [score("x", 1)], images=[image(n) for n in names], verdicts=verdicts, **more)
     return {tile.image_id: tile.outcomes["corrected"] for tile in tiles_of(run)}
 
 
@@ -79,19 +79,19 @@ def test_the_lowest_tenth_is_of_each_object(measured_run):
         Prompt(prompt_id=name, suite="quality", text=name, facets={"object": name, "region": "North"})
         for name in ("dog", "cup")
     ]
-    pictures, verdicts = [], []
+    images, verdicts = [], []
     for name, start in (("dog", 0.1), ("cup", 0.5)):  # every dog is below every cup
         for n in range(11):
-            pictures.append(picture(f"{name}{n:02d}", name))
+            images.append(image(f"{name}{n:02d}", name))
             verdicts.append(verdict(f"{name}{n:02d}", "consistency", start + n / 100, prompt_id=name))
-    run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts, prompts=prompts)
+    run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts, prompts=prompts)
     # The 10th percentile of 11 values in equal steps is the second.
     low = {t.image_id for t in tiles_of(run) if t.outcomes["corrected"] == "wrong"}
     assert low == {"dog00", "dog01", "cup00", "cup01"}
 
 
 def test_where_most_values_tie_only_those_below_stand_out(measured_run):
-    # 19 pictures answered everything right, one half of it: the 10th percentile is 1.0, which nobody is below of.
+    # 19 images answered everything right, one half of it: the 10th percentile is 1.0, which nobody is below of.
     outcomes = graded(measured_run, [1.0] * 19 + [0.5], rule="questions")
     assert [name for name, outcome in outcomes.items() if outcome == "wrong"] == ["i19"]
     assert set(graded_same(measured_run).values()) == {"right"}
@@ -100,7 +100,7 @@ def test_where_most_values_tie_only_those_below_stand_out(measured_run):
 def graded_same(measured_run):
     names = ["a", "b", "c"]
     verdicts = [verdict(name, "consistency", 0.25) for name in names]
-    run = measured_run("same", [score("x", 1)], pictures=[picture(n) for n in names], verdicts=verdicts)
+    run = measured_run("same", [score("x", 1)], images=[image(n) for n in names], verdicts=verdicts)
     return {tile.image_id: tile.outcomes["corrected"] for tile in tiles_of(run)}
 
 
@@ -113,15 +113,15 @@ def test_the_manifold_of_all_objects_decides_in_every_region(measured_run):
     verdicts = [
         # Outside among its own object alone: all right.
         *(inside("own", 1.0), inside("own", 0.0, "object-region")),
-        # Outside one region's, inside another's, as a picture without region may be: all right.
+        # Outside one region's, inside another's, as an image without region may be: all right.
         *(inside("some", 0.0), inside("some", 1.0, region="South")),
         # Outside of all: stands out, whatever its own object says.
         *(inside("none", 0.0), inside("none", 0.0, region="South"), inside("none", 1.0, "object-region")),
         # Not compared with all objects.
         *(inside("few", None), inside("few", 0.0, "object-region")),
     ]
-    pictures = [picture(name) for name in ("own", "some", "none", "few")]
-    run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts, suite="geography")
+    images = [image(name) for name in ("own", "some", "none", "few")]
+    run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts, suite="geography")
     tiles = {t.image_id: t for t in tiles_of(run)}
     assert {name: t.outcomes["corrected"] for name, t in tiles.items()} == {
         "own": "right",
@@ -136,13 +136,13 @@ def test_the_manifold_of_all_objects_decides_in_every_region(measured_run):
     ]
 
 
-def test_pictures_outside_come_before_those_with_a_low_similarity(measured_run):
-    pictures = [picture(f"i{n:02d}") for n in range(40)]
+def test_images_outside_come_before_those_with_a_low_similarity(measured_run):
+    images = [image(f"i{n:02d}") for n in range(40)]
     verdicts = []
     for n in range(40):
         verdicts.append(verdict(f"i{n:02d}", "inside", 0.0 if n >= 37 else 1.0))
         verdicts.append(verdict(f"i{n:02d}", "consistency", n / 100))  # 0 to 3 are below the 10th percentile, 0.039
-    run = measured_run("a", [score("x", 1)], pictures=pictures, verdicts=verdicts)
+    run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts)
     (lowest,) = [t for t in tiles_of(run) if t.image_id == "i00"]
     assert [decided for decided, _ in lowest.lines] == ["consistency: 0.000", "inside: yes"]
     shown = [t.image_id for t in tiles_of(run) if t.outcomes["corrected"] == "wrong"]
@@ -152,19 +152,19 @@ def test_pictures_outside_come_before_those_with_a_low_similarity(measured_run):
     assert set(few[:2]) < {"i37", "i38", "i39"}
 
 
-def test_the_nearest_real_picture_is_shown_with_its_distance(measured_run):
+def test_the_nearest_real_image_is_shown_with_its_distance(measured_run):
     verdicts = [
         inside("a", 0.0, nearest="real/2", distance=0.75),
         inside("a", 0.0, region="South", nearest="real/1", distance=0.5),
         inside("b", 1.0, nearest="real/1", distance=0.125) | {"protocol": "paper"},
     ]
-    run = measured_run("run", [score("x", 1)], pictures=[picture("a"), picture("b")], verdicts=verdicts)
+    run = measured_run("run", [score("x", 1)], images=[image("a"), image("b")], verdicts=verdicts)
     tiles = {t.image_id: t for t in tiles_of(run)}
     assert tiles["a"].nearest == "known by its features alone nearest real image, at distance 0.5 real/1"
     assert tiles["b"].nearest == ""
 
 
-def test_nearest_pictures_of_a_real_run(geography_run):
+def test_nearest_images_of_a_real_run(geography_run):
     tiles = tiles_of(geography_run)
     assert len(tiles) == len(OBJECTS) * len(REGIONS) * PER_CELL
     real = {row["image_id"]: row for row in geography_run.read("reference").iter_rows(named=True)}
@@ -191,7 +191,7 @@ def test_the_sample_is_spread_over_groups_and_the_same_every_time(geography_run)
 def test_questions_are_right_or_wrong_and_the_wrong_ones_are_kept(measured_run):
     n = LINES + 6  # question 10 comes after question 2
     verdicts = [verdict("a", f"question_{k}", 0.0 if k >= n - 1 else 1.0, reason=f"Q{k}?") for k in range(n)]
-    run = measured_run("a", [score("x", 1)], pictures=[picture("a")], verdicts=verdicts)
+    run = measured_run("a", [score("x", 1)], images=[image("a")], verdicts=verdicts)
     (tile,) = tiles_of(run, answers=lambda rule: QUESTIONS.get(rule.partition("_")[0], ("no", "yes")))
     assert [reason for _, reason in tile.lines] == ["Q0?", "Q1?", "Q2?", "Q3?", "Q4?", f"Q{n - 1}?"]
     assert [decided.split(": ")[1] for decided, _ in tile.lines] == ["right"] * 5 + ["wrong"]
@@ -203,8 +203,8 @@ def test_without_filters_of_the_suite_the_facets_of_the_prompts_are_filters(meas
         Prompt(prompt_id=f"p{n}", suite="alignment", text="", facets={"style": style, "same": "x", "kind": kind})
         for n, (style, kind) in enumerate([("oil", 1), ("oil", 2), ("ink", 1), (None, 2)])
     ]
-    pictures = [picture(p.prompt_id, p.prompt_id) for p in prompts] + [picture("lost", "nobody's")]
-    run = measured_run("a", [score("x", 1)], pictures=pictures, prompts=prompts, suite="alignment")
+    images = [image(p.prompt_id, p.prompt_id) for p in prompts] + [image("lost", "nobody's")]
+    run = measured_run("a", [score("x", 1)], images=images, prompts=prompts, suite="alignment")
     tiles = {t.image_id: t.tile for t in tiles_of(run, filters=None, within="")}
     assert {name: dict(t.facets) for name, t in tiles.items()} == {
         "p0": {"style": ["oil"], "kind": ["1"]},
@@ -216,7 +216,7 @@ def test_without_filters_of_the_suite_the_facets_of_the_prompts_are_filters(meas
     assert tiles["lost"].asked == "lost"
 
 
-def test_vanished_pictures_keep_their_place(geography_run, tmp_path):
+def test_vanished_images_keep_their_place(geography_run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(geography_run.path, copy)
     run = Run.open(copy)

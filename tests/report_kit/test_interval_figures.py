@@ -91,7 +91,7 @@ def test_heat_map_writes_shares_and_pools_far_counts():
     assert cells == [("60", True), ("40", False), ("100", True)]
 
 
-def test_boxes_stay_in_the_picture_and_ignore_what_is_no_number():
+def test_boxes_stay_in_the_image_and_ignore_what_is_no_number():
     boxes = [(-5.0, 10.0, 300.0, 90.0, "dog 0.9", True), (math.nan, 0.0, 1.0, 1.0, "bad", False)]
     drawn = image_boxes(width=200, height=100, boxes=boxes)
     (box,) = parts(drawn, "rect", "outline")

@@ -41,7 +41,7 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
                 score = numbers.cell(0, column, protocol)
                 expected = f"{100 * score.value:.1f} [{100 * score.ci_low:.1f}, {100 * score.ci_high:.1f}]"
                 assert cell.startswith(f"{expected} {score.n_used} used")
-    # The refused picture is one of the object skill: counted there and in the mean, and the bound is given.
+    # The refused image is one of the object skill: counted there and in the mean, and the bound is given.
     refused = headline_rows(page, "corrected")[0]
     assert "2 used · 1 unusable" in refused[1]
     assert "if unusable were wrong" in refused[1]
@@ -54,7 +54,7 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
 
 def test_differences_between_protocols_are_in_points(make_run, tmp_path):
     # A bird of confidence 0.65 spoils the corrected count (a second class, above 0.5), but not the released one (below
-    # 0.7): with all pictures otherwise right, corrected is 0 % (100 % where birds are asked for), released 100 %.
+    # 0.7): with all images otherwise right, corrected is 0 % (100 % where birds are asked for), released 100 %.
     run = make_run("a", skills=("count",), limit=8, skill_level=1.0, foreign=1.0)
     numbers = columns_of(evidence_of([run]))
     released, corrected = (numbers.cell(0, "count", p).value for p in ("released", "corrected"))
@@ -112,7 +112,7 @@ def test_same_runs_same_bytes(make_run, tmp_path):
     assert sorted(p.name for p in first.parent.iterdir()) == ["page.html"]
 
 
-def test_run_without_usable_pictures_has_dashes_and_no_zeros(make_run, tmp_path):
+def test_run_without_usable_images_has_dashes_and_no_zeros(make_run, tmp_path):
     run = make_run("none", states=dict.fromkeys(range(12), "failed"), note="out of memory")
     page = report([run], tmp_path)
     for protocol in PROTOCOLS:
@@ -138,19 +138,19 @@ def test_judge_errors_are_shown_where_they_are_known(make_run, tmp_path):
     assert "known : no ground truth" not in section.replace("unknown", "")
 
 
-def test_damaged_and_vanished_pictures_become_placeholders(make_run, tmp_path):
+def test_damaged_and_vanished_images_become_placeholders(make_run, tmp_path):
     run = make_run("a", skills=("object",), limit=3)
-    pictures = sorted((run.path / "images").glob("*.png"))
-    pictures[0].unlink()
-    pictures[1].write_bytes(b"not a picture")
+    images = sorted((run.path / "images").glob("*.png"))
+    images[0].unlink()
+    images[1].write_bytes(b"not an image")
     page = report([run], tmp_path / "out")
     text = plain(page.source)
     assert len(page.all("img")) == 1
     assert "ok when the run was made, now missing: no such file" in text
-    assert "ok when the run was made, now failed: not a picture file" in text
+    assert "ok when the run was made, now failed: not an image file" in text
 
 
-def test_embedded_pictures_are_small_and_boxed(make_run, tmp_path):
+def test_embedded_images_are_small_and_boxed(make_run, tmp_path):
     page = report([make_run("a", skills=("count",), limit=8, skill_level=1.0)], tmp_path, embed_pixels=64)
     images = page.all("img")
     assert len(images) == 8
@@ -231,9 +231,9 @@ def test_what_cannot_be_reported_is_refused(make_run, tmp_path):
 def test_the_page_runs_in_a_browser(make_run, tmp_path):
     run = make_run("<b>a", text=HOSTILE, states={0: "refused"}, note=HOSTILE)
     file = write_report([run], tmp_path / "out")
-    page, said = in_browser(file, tmp_path)
+    page, answer = in_browser(file, tmp_path)
     dom = page.source
     assert re.search(r'<output id="gallery-count"[^>]*>12 of 12 images shown</output>', dom)
     assert re.search(r'<output data-count="unusable"[^>]*>1</output>', dom)
     # Errors of scripts and violations of the page's own policy are written to the console.
-    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in answer, [line for line in answer.splitlines() if "CONSOLE" in line]

@@ -27,8 +27,8 @@ def circles(svg: str) -> list[tuple[float, float]]:
 
 def texts(svg: str) -> dict[str, tuple[float, float]]:
     """Where every text stands; without those inside a title."""
-    found = [t for t in parsed(svg).iter("text") if "x" in t.attrib]
-    return {t.text or "": (float(t.attrib["x"]), float(t.attrib["y"])) for t in found}
+    results = [t for t in parsed(svg).iter("text") if "x" in t.attrib]
+    return {t.text or "": (float(t.attrib["x"]), float(t.attrib["y"])) for t in results}
 
 
 def strokes(svg: str, css: str) -> list[tuple[float, float, float, float]]:

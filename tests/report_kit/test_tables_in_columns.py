@@ -80,8 +80,8 @@ def test_markdown_holds_every_headline_number_and_what_was_unusable(two):
     assert rule.count("|") == header.count("|")
     table = tables.columns_of(evidence_of(two))
     for column in ("object", "count", "spatial", "color", "mean"):
-        found = table.cell(0, column, "corrected")
-        assert f"{100 * found.value:.1f} [{100 * found.ci_low:.1f}, {100 * found.ci_high:.1f}]" in first
+        result = table.cell(0, column, "corrected")
+        assert f"{100 * result.value:.1f} [{100 * result.ci_low:.1f}, {100 * result.ci_high:.1f}]" in first
     assert first.startswith("| model_a |")
     assert first.endswith("| 11 / 1 |")
     # A name is shown as it is: neither a further column nor markup.
@@ -140,7 +140,7 @@ def test_terminal_table_is_aligned_ascii_and_tells_the_terminal_nothing(make_run
     assert shuffled.endswith(" -")
 
 
-def test_without_a_usable_picture_there_is_a_dash_and_no_zero(make_run):
+def test_without_a_usable_image_there_is_a_dash_and_no_zero(make_run):
     run = make_run("nothing", states=dict.fromkeys(range(12), "refused"))
     row = tables.markdown_table([run]).splitlines()[2]
     assert row == "| nothing | – | – | – | – | – | 0 / 12 |"

@@ -29,7 +29,7 @@ NAN = math.nan
         pytest.param(12.3456, "distance", "12.35", id="FID"),
         pytest.param(0.000424, "distance", "0.000424", id="KID"),
         pytest.param(123456.7, "distance", "123,457", id="large"),
-        pytest.param(30.0, "pictures", "30", id="pictures are whole"),
+        pytest.param(30.0, "pictures", "30", id="images are whole"),
         pytest.param(1.1, "ratio", "1.10", id="ratio"),
         pytest.param(0.0004, "p", "<0.001", id="small p"),
         pytest.param(0.0412, "p", "0.041", id="p"),
@@ -49,7 +49,7 @@ def test_ends_of_an_interval_have_the_decimals_of_its_value():
     assert words.cell(score("kid", 0.5, -0.000001, 1.0, unit="ratio")) == "0.50 [0.00, 1.00] (40)"
 
 
-def test_what_is_computed_has_no_interval_and_what_is_counted_no_pictures():
+def test_what_is_computed_has_no_interval_and_what_is_counted_no_images():
     expected = score("expected_coverage", 0.4, 0.4, 0.4, higher_is_better=None)
     assert words.cell(expected) == "40.0 (40)"
     assert words.cell(replace(expected, higher_is_better=True)) == "40.0 [40.0, 40.0] (40)"

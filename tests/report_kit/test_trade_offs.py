@@ -49,42 +49,42 @@ def faint(svg) -> list[bool]:
 
 
 def test_front_of_every_pair_and_of_all_three():
-    (found,) = trade_offs(of_scores(RUNS), QUALITY, NAMES)
-    assert [p.title for p in found.panels] == [
+    (result,) = trade_offs(of_scores(RUNS), QUALITY, NAMES)
+    assert [p.title for p in result.panels] == [
         "realism and diversity",
         "realism and distance",
         "diversity and distance",
     ]
     # Precision and FID: a (0.9, 12) and c (0.6, 10). Coverage and FID: b (0.6, 14), c (0.5, 10), d (0.8, 20); a
     # (0.3, 12) is worse than c in both.
-    assert [faint(p.versions["corrected"]) for p in found.panels] == [
+    assert [faint(p.versions["corrected"]) for p in result.panels] == [
         [False, False, True, False],
         [False, True, False, True],
         [True, False, False, False],
     ]
-    assert all(p.versions["paper"] is None for p in found.panels)
-    rows = found.rows["corrected"]
-    assert found.metrics["corrected"] == ["precision", "coverage", "FID"]
+    assert all(p.versions["paper"] is None for p in result.panels)
+    rows = result.rows["corrected"]
+    assert result.metrics["corrected"] == ["precision", "coverage", "FID"]
     assert [row.unbeaten for row in rows] == [True, True, True, True]
     assert rows[0].cells == [("90.0", "[89.0, 91.0]"), ("30.0", "[28.0, 32.0]"), ("12.00", "[11.00, 13.00]")]
 
 
 def test_a_run_beaten_in_all_is_told_so_and_equal_runs_are_not():
     worse = quality(0.5, 0.4, 30)  # the second has 0.7, 0.6, 14
-    (found,) = trade_offs(of_scores([*RUNS, worse, RUNS[0]]), QUALITY, [*NAMES, "e", "f"])
-    assert [row.unbeaten for row in found.rows["corrected"]] == [True, True, True, True, False, True]
-    assert faint(found.panels[0].versions["corrected"]) == [False, False, True, False, True, False]
+    (result,) = trade_offs(of_scores([*RUNS, worse, RUNS[0]]), QUALITY, [*NAMES, "e", "f"])
+    assert [row.unbeaten for row in result.rows["corrected"]] == [True, True, True, True, False, True]
+    assert faint(result.panels[0].versions["corrected"]) == [False, False, True, False, True, False]
 
 
 def test_undefined_values_are_in_no_panel_and_on_no_front():
     hole = [score("precision", 0.99), score("coverage", NAN, n_used=0), score("fid", 1.0, higher_is_better=False)]
-    (found,) = trade_offs(of_scores([*RUNS[:2], hole]), QUALITY, NAMES[:3])
-    assert len(faint(found.panels[0].versions["corrected"])) == 2
-    assert len(faint(found.panels[1].versions["corrected"])) == 3
-    last = found.rows["corrected"][2]
+    (result,) = trade_offs(of_scores([*RUNS[:2], hole]), QUALITY, NAMES[:3])
+    assert len(faint(result.panels[0].versions["corrected"])) == 2
+    assert len(faint(result.panels[1].versions["corrected"])) == 3
+    last = result.rows["corrected"][2]
     assert last.unbeaten is None
     assert last.cells[1] == ("–", "")
-    assert [row.unbeaten for row in found.rows["corrected"][:2]] == [True, True]
+    assert [row.unbeaten for row in result.rows["corrected"][:2]] == [True, True]
 
 
 def test_there_is_nothing_to_trade_with_one_run_or_in_other_suites():
@@ -94,7 +94,7 @@ def test_there_is_nothing_to_trade_with_one_run_or_in_other_suites():
 
 
 def test_families_of_prompts_are_not_mixed():
-    def of(family: str, shift: float):
+    def owner(family: str, shift: float):
         group = {"family": family}
         return [
             score("precision_mean", 0.5 + shift, group=group),
@@ -103,12 +103,12 @@ def test_families_of_prompts_are_not_mixed():
             score("consistency", 0.2 + shift, group=group, unit="cosine"),
         ]
 
-    runs = [[*of("object", 0.0), *of("region", 0.1)], [*of("object", 0.05), *of("region", 0.0)]]
-    found = trade_offs(of_scores(runs, "geography"), GEOGRAPHY, ["a", "b"])
-    assert [one.title for one in found] == ["{object}", "{object} in {region}"]
-    assert found[0].rows["corrected"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
-    assert [row.unbeaten for row in found[1].rows["corrected"]] == [True, True]
-    assert faint(found[0].panels[1].versions["corrected"]) == [True, False]  # more precise and more consistent
+    runs = [[*owner("object", 0.0), *owner("region", 0.1)], [*owner("object", 0.05), *owner("region", 0.0)]]
+    result = trade_offs(of_scores(runs, "geography"), GEOGRAPHY, ["a", "b"])
+    assert [one.title for one in result] == ["{object}", "{object} in {region}"]
+    assert result[0].rows["corrected"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
+    assert [row.unbeaten for row in result[1].rows["corrected"]] == [True, True]
+    assert faint(result[0].panels[1].versions["corrected"]) == [True, False]  # more precise and more consistent
 
 
 @pytest.mark.parametrize(

@@ -105,15 +105,15 @@ def test_retry_of_an_error_that_does_not_pass_makes_one_attempt(error: Exception
 
 
 def test_retry_tells_each_attempt_how_many_useless_answers_came_before():
-    told: list[int] = []
+    collected: list[int] = []
 
     def attempt(answers: int) -> None:
-        told.append(answers)
-        raise TransientError("odd", answered=len(told) != 2)
+        collected.append(answers)
+        raise TransientError("odd", answered=len(collected) != 2)
 
     with pytest.raises(TransientError):
         retry(attempt, limiter_of(FakeClock()), threading.Event(), retries=3)
-    assert told == [0, 1, 1, 2]
+    assert collected == [0, 1, 1, 2]
 
 
 def test_retry_of_a_crowded_request_is_free_while_others_are_served():

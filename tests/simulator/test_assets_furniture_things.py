@@ -23,7 +23,7 @@ def built(label: str, state: str, seed: int) -> Model:
 
 
 def paintable_share(model: Model, yaw: float) -> float:
-    """Share of the model's picture that takes paint, seen from a little above at the given yaw (parallel rays)."""
+    """Share of the model's image that takes paint, seen from a little above at the given yaw (parallel rays)."""
     scene = rtcore_scene.EmbreeScene()
     TriangleMesh(scene, np.ascontiguousarray(np.concatenate([p.mesh.triangles for p in model.parts])))
     paintable = np.repeat([p.material.paintable for p in model.parts], [len(p.mesh) for p in model.parts])

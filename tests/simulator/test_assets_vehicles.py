@@ -73,7 +73,7 @@ def paintable_hits(model: Model, yaws: tuple[float, ...]) -> np.ndarray:
     low, high = model.bounds
     reach = float(np.linalg.norm(high - low))
     u, v = np.meshgrid(np.linspace(-0.5, 0.5, 48), np.linspace(-0.5, 0.5, 48))
-    found = []
+    results = []
     for turn in np.radians(yaws):
         towards = np.array([np.cos(turn) * 0.96, np.sin(turn) * 0.96, -0.28])
         right = np.array([np.sin(turn), -np.cos(turn), 0.0])
@@ -81,8 +81,8 @@ def paintable_hits(model: Model, yaws: tuple[float, ...]) -> np.ndarray:
         origin = (low + high) / 2 + plane * reach - towards * 2 * reach
         rays = np.broadcast_to(towards, origin.shape)
         face = scene.run(origin.astype(np.float32), rays.astype(np.float32), query="INTERSECT")
-        found.append(paint[face[face >= 0]])
-    return np.concatenate(found)
+        results.append(paint[face[face >= 0]])
+    return np.concatenate(results)
 
 
 @pytest.mark.parametrize("asset", ASSETS, ids=lambda a: a.label)

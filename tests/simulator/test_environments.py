@@ -1,4 +1,4 @@
-"""Environments keep the contract of `Surroundings`, vary with the seed, and are made of users' pictures as well."""
+"""Environments keep the contract of `Surroundings`, vary with the seed, and are made of users' images as well."""
 
 import math
 from pathlib import Path
@@ -127,7 +127,7 @@ def test_an_unknown_name_suggests_near_ones() -> None:
         environment("zzz")
 
 
-# ---------------------------------------------------------------------------------------------------- users' pictures
+# ------------------------------------------------------------------------------------------------------ users' images
 def rgbe(pixels: list[list[tuple[int, int, int, int]]], *, packed: bool) -> bytes:
     """A Radiance file, by hand: flat, or run-length coded with one run and one copy per channel."""
     height, width = len(pixels), len(pixels[0])
@@ -157,13 +157,13 @@ ROWS = [
 def test_radiance_values(tmp_path: Path, packed: bool) -> None:
     path = tmp_path / "sky.hdr"
     path.write_bytes(rgbe(ROWS, packed=packed))
-    picture = read_radiance(path)
-    assert picture.shape == (2, 10, 3)
-    np.testing.assert_allclose(picture[0, 0], [1, 0.5, 0])
-    np.testing.assert_allclose(picture[0, 6], [8, 8, 8])
-    np.testing.assert_array_equal(picture[0, 7], [0, 0, 0])  # exponent 0 means black
-    np.testing.assert_allclose(picture[0, 8], np.array([255, 1, 2]) / 256)
-    np.testing.assert_allclose(picture[1], np.tile([1.0, 2.0, 3.0], (10, 1)))
+    image = read_radiance(path)
+    assert image.shape == (2, 10, 3)
+    np.testing.assert_allclose(image[0, 0], [1, 0.5, 0])
+    np.testing.assert_allclose(image[0, 6], [8, 8, 8])
+    np.testing.assert_array_equal(image[0, 7], [0, 0, 0])  # exponent 0 means black
+    np.testing.assert_allclose(image[0, 8], np.array([255, 1, 2]) / 256)
+    np.testing.assert_allclose(image[1], np.tile([1.0, 2.0, 3.0], (10, 1)))
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,11 @@ def sun_radiance(s: Surroundings) -> np.ndarray:
 def test_a_panorama_gives_sky_ground_and_sun(tmp_path: Path) -> None:
     path = tmp_path / "park.png"
     Image.fromarray(panorama_pixels()).save(path)
-    place = user_environment(path)
-    assert place.name == "park"
+    position = user_environment(path)
+    assert position.name == "park"
     directions = set()
     for seed in range(4):
-        s = place.build(np.random.default_rng(seed))
+        s = position.build(np.random.default_rng(seed))
         check(s)
         assert s.sun_direction[1] < 0
         assert math.degrees(math.asin(s.sun_direction[2])) == pytest.approx(45, abs=1)
@@ -255,9 +255,9 @@ def test_a_photo_is_seen_where_the_camera_looks(tmp_path: Path) -> None:
     pixels[:, :45, 0], pixels[:, 45:, 2] = 200, 200
     pixels[30:] //= 2
     Image.fromarray(pixels).save(tmp_path / "street.png")
-    place = user_environment(tmp_path / "street.png")
-    assert place.name == "street"
-    s = place.build(np.random.default_rng(0))
+    position = user_environment(tmp_path / "street.png")
+    assert position.name == "street"
+    s = position.build(np.random.default_rng(0))
     check(s)
     assert s.sun_direction[1] < 0
     left, right = s.sky(np.array([[-0.2, 1, 0.05], [0.2, 1, 0.05]], np.float32) / np.float32(1.02))
@@ -275,7 +275,7 @@ def test_a_gray_photo_of_any_mode_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.png", "notes.hdr"])
-def test_files_that_are_no_pictures_are_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_files_that_are_no_images_are_refused_by_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("hello")
     with pytest.raises(UsageError, match=name):

@@ -1,4 +1,4 @@
-"""Portraits: what the truth says of a picture is what the picture shows."""
+"""Portraits: what the truth says of an image is what the image shows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from verism.simulator.portraits import (
     LIGHTS,
     YAWS,
     Light,
-    PeoplePainter,
+    PeopleRenderer,
     Portrait,
     Shot,
     draw_light,
     draw_shot,
     light_color,
-    paint_portrait,
+    render_portrait,
     render_portraits,
 )
 from verism.simulator.wardrobe import PLACES, dressed_person
@@ -52,7 +52,7 @@ def portrait(
 ) -> Portrait:
     drawn = dressed_person(np.random.default_rng(3), {"shirt"}, skin_tone=tone, hair="short", pose="relaxed")
     spec = replace(drawn, facial_hair="none", hair_color=(0.06, 0.05, 0.05))
-    return paint_portrait(spec, FaceShape(sheen=sheen), light, shot, size, seed=4)
+    return render_portrait(spec, FaceShape(sheen=sheen), light, shot, size, seed=4)
 
 
 def cheek(made: Portrait) -> np.ndarray:
@@ -110,7 +110,7 @@ def test_lights_and_shots_are_drawn_as_documented() -> None:
     assert Shot(**{**vars(FRONT), "focal_mm": 24.0}).fov_deg == pytest.approx(2 * math.degrees(math.atan(0.5)))
 
 
-# ------------------------------------------------------------------------------------------------------------ pictures
+# -------------------------------------------------------------------------------------------------------------- images
 @pytest.mark.parametrize("tone", [2, 6, 9])
 def test_in_even_white_light_the_cheek_has_the_colour_of_its_tone(tone: int) -> None:
     made = portrait(tone)
@@ -156,7 +156,7 @@ def test_landmarks_lie_where_the_features_are() -> None:
     eyes, nose, mouth = made.landmarks[:2], made.landmarks[2], made.landmarks[3:]
     assert LANDMARKS == ("right_eye", "left_eye", "nose", "mouth_right", "mouth_left")
     assert ((made.landmarks > (x0, y0)) & (made.landmarks < (x1, y1))).all()
-    # Seen from the front the person's right eye is at the picture's left; eyes above nose above mouth.
+    # Seen from the front the person's right eye is at the image's left; eyes above nose above mouth.
     assert eyes[0, 0] < nose[0] < eyes[1, 0]
     assert mouth[0, 0] < nose[0] < mouth[1, 0]
     assert eyes[:, 1].max() < nose[1] < mouth[:, 1].min()
@@ -178,7 +178,7 @@ def test_the_head_is_turned_as_asked() -> None:
     assert nose_offset(-30.0) == pytest.approx(-nose_offset(30.0), abs=0.06)
 
 
-def test_the_face_takes_the_share_of_the_picture_asked_for() -> None:
+def test_the_face_takes_the_share_of_the_image_asked_for() -> None:
     for share in (0.3, 0.5):
         made = portrait(5, shot=Shot(**{**vars(FRONT), "face_share": share, "focal_mm": 100.0}))
         assert (made.box[3] - made.box[1]) / 96 == pytest.approx(share, rel=0.08)
@@ -196,16 +196,16 @@ def test_a_cascade_finds_the_face_where_it_is() -> None:
     finder = cv2.CascadeClassifier(str(Path(cv2.data.haarcascades) / "haarcascade_frontalface_default.xml"))
     for tone in (4, 7):
         made = portrait(tone, size=192, light=Light(**{**vars(SOFT), "intensity": 0.9}))
-        found = finder.detectMultiScale(cv2.cvtColor(made.pixels, cv2.COLOR_RGB2GRAY), 1.1, 3)
-        assert len(found) == 1
-        x, y, w, h = found[0]
+        result = finder.detectMultiScale(cv2.cvtColor(made.pixels, cv2.COLOR_RGB2GRAY), 1.1, 3)
+        assert len(result) == 1
+        x, y, w, h = result[0]
         x0, y0, x1, y1 = made.box
         shared = max(0, min(x + w, x1) - max(x, x0)) * max(0, min(y + h, y1) - max(y, y0))
         assert shared / (w * h + (x1 - x0) * (y1 - y0) - shared) > 0.5
 
 
 # ------------------------------------------------------------------------------------------------------------- folders
-def test_the_table_tells_what_was_painted(rendered: Path) -> None:
+def test_the_table_tells_what_was_rendered(rendered: Path) -> None:
     table = rows(rendered)
     assert [row["tone"] for row in table] == ["1", "2", "3", "4"]
     for row in table:
@@ -232,7 +232,7 @@ def test_the_same_seed_gives_the_same_files_however_many_follow(rendered: Path, 
 
 
 def test_bad_requests_are_refused_before_anything_is_written(tmp_path: Path, rendered: Path) -> None:
-    for count, size, message in ((0, 64, "one picture or more"), (2, 7, "size must be")):
+    for count, size, message in ((0, 64, "one image or more"), (2, 7, "size must be")):
         with pytest.raises(UsageError, match=message):
             render_portraits(tmp_path / "new", count, size=size)
     assert not (tmp_path / "new").exists()
@@ -249,23 +249,23 @@ def test_command_writes_and_tells(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- people
-def test_people_are_painted_with_their_tone_and_face() -> None:
-    painter = PeoplePainter(96, "bust")
-    pale = painter.paint(woman=True, tone=2, worn={"hat", "shirt", "tie"}, seed=5)
-    dark = painter.paint(woman=True, tone=9, worn={"hat", "shirt", "tie"}, seed=5)
+def test_people_are_rendered_with_their_tone_and_face() -> None:
+    renderer = PeopleRenderer(96, "bust")
+    pale = renderer.render(woman=True, tone=2, worn={"hat", "shirt", "tie"}, seed=5)
+    dark = renderer.render(woman=True, tone=9, worn={"hat", "shirt", "tie"}, seed=5)
     assert pale.face == dark.face
     x0, y0, x1, y1 = (int(v) for v in pale.face)
     assert pale.pixels[y0:y1, x0:x1].mean() > dark.pixels[y0:y1, x0:x1].mean() + 50
-    again = painter.paint(woman=True, tone=2, worn={"hat", "shirt", "tie"}, seed=5)
+    again = renderer.render(woman=True, tone=2, worn={"hat", "shirt", "tie"}, seed=5)
     assert np.array_equal(pale.pixels, again.pixels)
 
 
 def test_a_woman_and_a_man_are_drawn_differently() -> None:
-    painter = PeoplePainter(64, "bust")
-    woman, man = (painter.paint(woman=w, tone=5, worn=(), seed=1).pixels for w in (True, False))
+    renderer = PeopleRenderer(64, "bust")
+    woman, man = (renderer.render(woman=w, tone=5, worn=(), seed=1).pixels for w in (True, False))
     assert not np.array_equal(woman, man)
 
 
 def test_views_that_hide_the_face_are_refused() -> None:
     with pytest.raises(UsageError, match="full, upper or bust"):
-        PeoplePainter(64, "lower")
+        PeopleRenderer(64, "lower")

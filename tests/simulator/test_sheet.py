@@ -6,7 +6,7 @@ from PIL import Image
 
 from verism.errors import UsageError
 from verism.simulator.catalogue import Catalogue, standard_catalogue
-from verism.simulator.painter import PAINTS
+from verism.simulator.scene_renderer import PAINTS
 from verism.simulator.sheet import LABEL_PX, VIEWS, draw_sheets
 
 TILE = 64
@@ -35,6 +35,6 @@ def test_every_class_and_every_place_has_a_row(tiny, tmp_path):
 def test_unknown_classes_and_odd_names_are_refused_before_painting(tiny, tmp_path):
     with pytest.raises(UsageError, match=r"no class 'stop sgin'.* 'stop sign'"):
         draw_sheets(tiny, tmp_path / "a.png", only=["stop sgin"], tile=TILE)
-    with pytest.raises(UsageError, match=r"name a picture file, for example sheet\.png"):
+    with pytest.raises(UsageError, match=r"name an image file, for example sheet\.png"):
         draw_sheets(tiny, tmp_path / "sheet", tile=TILE)
     assert list(tmp_path.iterdir()) == []

@@ -20,11 +20,11 @@ from verism.simulator.assets.people import Garment
 from verism.simulator.wardrobe import (
     ATTRIBUTES,
     MIN_VISIBLE,
-    DressedPicture,
+    DressedImage,
     dressed_person,
     label,
-    paint_person,
     render_people,
+    render_person,
 )
 
 SIZE = 80
@@ -59,7 +59,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("people") / "new"
     made = render_people(out, 2 * len(ATTRIBUTES), seed=1, size=SIZE)
     assert made.labels == out / "labels.csv"
-    assert made.pictures == 2 * len(ATTRIBUTES)
+    assert made.images == 2 * len(ATTRIBUTES)
     return out
 
 
@@ -158,17 +158,17 @@ def test_pairs_differ_in_their_attribute_and_both_can_be_worn(block: str) -> Non
             assert not (with_it ^ without) & {"boots", "slippers"}
 
 
-# ---------------------------------------------------------------------------------------------------------- pictures
+# ------------------------------------------------------------------------------------------------------------ images
 def test_half_of_each_block_wears_it_and_can_be_seen_to(rendered: Path) -> None:
     rows = rows_of(rendered)
     for block in ATTRIBUTES:
-        own = [row for row in rows if row["block"] == block]
-        assert [row["worn"] for row in own] == ["1", "0"]
-        assert [row[f"label_{block}"] for row in own] == ["1", "0"]
-        assert float(own[0][f"visible_{block}"]) >= MIN_VISIBLE
-        assert own[1][f"visible_{block}"] == ""
+        subset = [row for row in rows if row["block"] == block]
+        assert [row["worn"] for row in subset] == ["1", "0"]
+        assert [row[f"label_{block}"] for row in subset] == ["1", "0"]
+        assert float(subset[0][f"visible_{block}"]) >= MIN_VISIBLE
+        assert subset[1][f"visible_{block}"] == ""
         for column in ("pair", "skin_tone", "build", "figure", "hair", "pose", "view", "place"):
-            assert own[0][column] == own[1][column]
+            assert subset[0][column] == subset[1][column]
 
 
 def test_labels_follow_from_what_is_visible(rendered: Path) -> None:
@@ -180,7 +180,7 @@ def test_labels_follow_from_what_is_visible(rendered: Path) -> None:
             assert share == ""
 
 
-def test_pictures_of_a_pair_are_the_same_but_for_the_garment(rendered: Path) -> None:
+def test_images_of_a_pair_are_the_same_but_for_the_garment(rendered: Path) -> None:
     rows = rows_of(rendered)
     for block in ADDED:
         one, other = (pixels_of(rendered, row) for row in rows if row["block"] == block)
@@ -190,9 +190,9 @@ def test_pictures_of_a_pair_are_the_same_but_for_the_garment(rendered: Path) -> 
 
 
 def test_definitions_lie_beside_the_labels(rendered: Path) -> None:
-    told = json.loads((rendered / "definitions.json").read_text(encoding="utf-8"))
-    assert told["attributes"] == ATTRIBUTES
-    assert (told["seed"], told["size"], told["min_visible"]) == (1, SIZE, MIN_VISIBLE)
+    text = json.loads((rendered / "definitions.json").read_text(encoding="utf-8"))
+    assert text["attributes"] == ATTRIBUTES
+    assert (text["seed"], text["size"], text["min_visible"]) == (1, SIZE, MIN_VISIBLE)
 
 
 def test_the_same_seed_gives_the_same_files_however_many_follow(tmp_path: Path) -> None:
@@ -207,19 +207,19 @@ def test_the_same_seed_gives_the_same_files_however_many_follow(tmp_path: Path) 
         assert (tmp_path / "few" / row["path"]).read_bytes() == (tmp_path / "more" / row["path"]).read_bytes()
 
 
-def painted(attributes: set[str], **options: object) -> DressedPicture:
+def rendered_person(attributes: set[str], **options: object) -> DressedImage:
     spec = dressed_person(seeded(2), attributes, pose="relaxed", build="average")
-    return paint_person(spec, SIZE, **options)  # type: ignore[arg-type]
+    return render_person(spec, SIZE, **options)  # type: ignore[arg-type]
 
 
 def test_visible_shares_are_measured_on_the_whole_garment() -> None:
     outfit = {"boots", "jeans", "shirt", "tie", "hat"}
-    full = painted(outfit)
+    full = rendered_person(outfit)
     # They hide little of each other. A tie is two pixels wide here, and pixels it half covers may count for the shirt.
     assert all(full.visible[a] > 0.7 for a in outfit - {"tie"})
     assert full.visible["tie"] > 0.5
     assert all(full.labels[a] == 1 for a in outfit)
-    bust = painted(outfit, view="bust")
+    bust = rendered_person(outfit, view="bust")
     assert bust.visible["boots"] == 0
     assert bust.labels["boots"] is None
     assert bust.visible["jeans"] < 0.25  # of all of it, not of the part inside the frame
@@ -228,25 +228,25 @@ def test_visible_shares_are_measured_on_the_whole_garment() -> None:
     assert bust.labels["mask"] == 0
     assert bust.visible["tie"] > 0.8
     assert bust.area["hat"] > 2 * full.area["hat"]
-    behind = painted(outfit, turn=180)
+    behind = rendered_person(outfit, turn=180)
     assert behind.visible["tie"] < 0.1
     assert behind.labels["tie"] is None
 
 
-def test_the_whole_person_is_in_a_full_picture() -> None:
+def test_the_whole_person_is_in_a_full_image() -> None:
     for seed, pose in enumerate(wardrobe.POSES):
         spec = dressed_person(seeded(seed), {"gloves", "boots", "hat"}, pose=pose)
-        picture = paint_person(spec, SIZE, turn=30.0 * (-1) ** seed, seed=seed)
+        image = render_person(spec, SIZE, turn=30.0 * (-1) ** seed, seed=seed)
         # Gloves, boots and hat are what reaches farthest to all sides.
-        assert min(picture.visible[a] for a in ("boots", "hat")) > 0.5
+        assert min(image.visible[a] for a in ("boots", "hat")) > 0.5
         # A tenth of the frame around a person would be too much, so the person is large.
-        assert 0.02 < sum(picture.area.values()) < 0.3
+        assert 0.02 < sum(image.area.values()) < 0.3
 
 
 def test_a_camera_can_be_shared() -> None:
     bare, hatted = (dressed_person(seeded(5), outfit) for outfit in (set(), {"hat"}))
-    apart = paint_person(bare, SIZE).pixels, paint_person(hatted, SIZE).pixels
-    together = paint_person(bare, SIZE, alongside=hatted).pixels, paint_person(hatted, SIZE, alongside=bare).pixels
+    apart = render_person(bare, SIZE).pixels, render_person(hatted, SIZE).pixels
+    together = render_person(bare, SIZE, alongside=hatted).pixels, render_person(hatted, SIZE, alongside=bare).pixels
 
     def rows_that_differ(pair: tuple[np.ndarray, np.ndarray]) -> float:
         return float((np.abs(pair[0].astype(int) - pair[1].astype(int)).max(axis=(1, 2)) > 40).mean())
@@ -258,8 +258,8 @@ def test_a_camera_can_be_shared() -> None:
 @pytest.mark.parametrize(
     ("count", "options", "message"),
     [
-        (3, {}, "count=3: pictures come in pairs"),
-        (0, {}, "count=0: pictures come in pairs"),
+        (3, {}, "count=3: images come in pairs"),
+        (0, {}, "count=0: images come in pairs"),
         (2, {"attributes": ["cape"]}, "unknown attribute 'cape'"),
         (2, {"attributes": []}, "no attribute to draw"),
         (2, {"size": 8}, "size must be 64 to 2048 pixels, got 8"),
@@ -281,7 +281,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_places_are_refused() -> None:
     with pytest.raises(UsageError, match="no environment 'moon'"):
-        painted({"hat"}, place="moon")
+        rendered_person({"hat"}, place="moon")
 
 
 def test_command_writes_and_tells(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ def obvious_alpha(ratings, level):
 
 @pytest.mark.parametrize(("level", "printed"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_krippendorffs_four_observers(level, printed):
-    found = krippendorff_alpha(FOUR_OBSERVERS, level=level, n_resamples=0)
-    assert found.value == pytest.approx(printed, abs=5e-4)
+    result = krippendorff_alpha(FOUR_OBSERVERS, level=level, n_resamples=0)
+    assert result.value == pytest.approx(printed, abs=5e-4)
     # Unit 12 has one rating only: 11 units and 40 of the 41 ratings enter.
-    assert found[3:] == (11, 40, 1)
-    assert math.isnan(found.low)
+    assert result[3:] == (11, 40, 1)
+    assert math.isnan(result.low)
 
 
 def test_alpha_of_two_observers_by_hand():
@@ -71,13 +71,13 @@ cells = st.one_of(st.none(), st.integers(0, 4))
 def test_alpha_matches_the_definition_and_forgets_orders(units):
     ratings = [list(row) for row in zip(*units)]
     for level in ("nominal", "ordinal", "interval"):
-        found = krippendorff_alpha(ratings, level=level, n_resamples=0).value
+        result = krippendorff_alpha(ratings, level=level, n_resamples=0).value
         if not any(sum(v is not None for v in u) > 1 for u in units):
-            assert math.isnan(found)
+            assert math.isnan(result)
             continue
-        assert found == pytest.approx(obvious_alpha(ratings, level), nan_ok=True)
+        assert result == pytest.approx(obvious_alpha(ratings, level), nan_ok=True)
         turned = [list(row) for row in zip(*[u[::-1] for u in units[::-1]])]
-        assert krippendorff_alpha(turned, level=level, n_resamples=0).value == pytest.approx(found, nan_ok=True)
+        assert krippendorff_alpha(turned, level=level, n_resamples=0).value == pytest.approx(result, nan_ok=True)
 
 
 def test_interval_level_loses_no_digits_to_an_offset():
@@ -90,9 +90,9 @@ def test_one_value_only_is_undefined_and_chance_is_about_zero():
     assert math.isnan(krippendorff_alpha([[1, 1, 1], [1, 1, 1]]).value)
     assert math.isnan(krippendorff_alpha([[1, None], [None, 1]]).value)
     rng = np.random.default_rng(5)
-    found = krippendorff_alpha(rng.integers(0, 2, (3, 2000)), n_resamples=200)
-    assert abs(found.value) < 0.05
-    assert found.low < 0 < found.high
+    result = krippendorff_alpha(rng.integers(0, 2, (3, 2000)), n_resamples=200)
+    assert abs(result.value) < 0.05
+    assert result.low < 0 < result.high
 
 
 def test_alpha_interval_covers_the_truth():
@@ -103,8 +103,8 @@ def test_alpha_interval_covers_the_truth():
     for repetition in range(100):
         truth = rng.random(120) < 0.5
         ratings = np.where(rng.random((3, 120)) < 0.9, truth, ~truth).astype(int)
-        found = krippendorff_alpha(ratings, n_resamples=300, seed=repetition)
-        inside += found.low <= 0.64 <= found.high
+        result = krippendorff_alpha(ratings, n_resamples=300, seed=repetition)
+        inside += result.low <= 0.64 <= result.high
     assert 88 <= inside <= 99  # 95 expected; binomial with 100 draws
 
 
@@ -124,9 +124,9 @@ def test_cohen_by_hand_and_against_scikit_learn():
     # 50 units: both yes 20, both no 15, 5 and 10 differ. Agreement 0.7, chance 0.5 * 0.6 + 0.5 * 0.4 = 0.5: kappa 0.4.
     first = [1] * 20 + [1] * 5 + [0] * 10 + [0] * 15
     second = [1] * 20 + [0] * 5 + [1] * 10 + [0] * 15
-    found = cohen_kappa(first, second, n_resamples=200)
-    assert found.value == pytest.approx(0.4)
-    assert found.low < 0.4 < found.high
+    result = cohen_kappa(first, second, n_resamples=200)
+    assert result.value == pytest.approx(0.4)
+    assert result.low < 0.4 < result.high
     rng = np.random.default_rng(3)
     a, b = rng.integers(0, 4, 90), rng.integers(0, 4, 90)
     for weights, name in (("none", None), ("linear", "linear"), ("quadratic", "quadratic")):
@@ -135,8 +135,8 @@ def test_cohen_by_hand_and_against_scikit_learn():
 
 
 def test_cohen_leaves_out_and_counts_units_of_one_rater():
-    found = cohen_kappa([1, 0, None, 1], [1, 0, 1, float("nan")], n_resamples=0)
-    assert (found.value, found.n_units, found.n_ratings, found.n_unusable) == (1.0, 2, 4, 2)
+    result = cohen_kappa([1, 0, None, 1], [1, 0, 1, float("nan")], n_resamples=0)
+    assert (result.value, result.n_units, result.n_ratings, result.n_unusable) == (1.0, 2, 4, 2)
     assert math.isnan(cohen_kappa([1, 1], [1, 1]).value)
     with pytest.raises(ValueError, match="none of the categories"):
         cohen_kappa([1, 2], [1, 3], categories=[1, 2])

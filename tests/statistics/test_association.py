@@ -124,18 +124,18 @@ def test_coefficients_refuse_nan_and_unequal_lengths(coefficient):
 
 def test_agreement_of_three_raters_is_the_mean_over_units_of_their_pairs():
     # unit 0: a a b: one of three pairs; unit 1: a a (one pair, alike); unit 2: one rating, left out.
-    found = percent_agreement([["a", "a", "a"], ["a", "a", None], ["b", None, None]], **QUICK)
-    assert found.value == pytest.approx((1 / 3 + 1) / 2)
-    assert (found.n_units, found.n_ratings, found.n_unusable) == (2, 5, 1)
+    result = percent_agreement([["a", "a", "a"], ["a", "a", None], ["b", None, None]], **QUICK)
+    assert result.value == pytest.approx((1 / 3 + 1) / 2)
+    assert (result.n_units, result.n_ratings, result.n_unusable) == (2, 5, 1)
 
 
 def test_the_majority_and_its_ties():
-    found = majority([["a", "b", None, "c"], ["a", "c", None, "c"], ["b", None, None, None]])
-    assert found.values.tolist() == ["a", None, None, "c"]
-    assert found.tied.tolist() == [False, True, False, False]
-    assert found.n_ratings.tolist() == [3, 2, 0, 2]
-    assert found.share[:2].tolist() == pytest.approx([2 / 3, 1 / 2])
-    assert math.isnan(found.share[2])
+    result = majority([["a", "b", None, "c"], ["a", "c", None, "c"], ["b", None, None, None]])
+    assert result.values.tolist() == ["a", None, None, "c"]
+    assert result.tied.tolist() == [False, True, False, False]
+    assert result.n_ratings.tolist() == [3, 2, 0, 2]
+    assert result.share[:2].tolist() == pytest.approx([2 / 3, 1 / 2])
+    assert math.isnan(result.share[2])
     assert majority(np.full((2, 3), math.nan)).values.tolist() == [None] * 3
 
 
@@ -179,9 +179,9 @@ def test_intervals_cover_the_truth_and_grow_with_clusters():
         truth = np.repeat(rng.integers(0, 2, 40), 3)
         sides = [np.where(rng.random(120) < 0.2, 1 - truth, truth) for _ in range(2)]
         clusters = np.repeat(np.arange(40), 3)
-        found = phi(*sides, clusters=clusters, n_resamples=200, seed=trial)
-        hit += found.low <= 0.36 <= found.high
-        wide.append(found.high - found.low)
+        result = phi(*sides, clusters=clusters, n_resamples=200, seed=trial)
+        hit += result.low <= 0.36 <= result.high
+        wide.append(result.high - result.low)
         plain.append((lambda f: f.high - f.low)(phi(*sides, n_resamples=200, seed=trial)))
     assert 51 <= hit <= 60  # 95 % of 60 is 57; 51 is 3.6 standard errors below
     assert np.mean(wide) > 0.95 * np.mean(plain)

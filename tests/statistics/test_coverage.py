@@ -144,9 +144,9 @@ def answers_of_two_models(
     from scipy.special import ndtri
 
     n = clusters[-1] + 1
-    shared, own = rng.normal(size=n) * np.sqrt(0.4), rng.normal(size=(2, n)) * np.sqrt(0.3)
+    shared, subset = rng.normal(size=n) * np.sqrt(0.4), rng.normal(size=(2, n)) * np.sqrt(0.3)
     noise = rng.normal(size=(2, len(clusters))) * np.sqrt(0.3)
-    a, b = (shared + own)[:, clusters] + noise < [[ndtri(p_a)], [ndtri(p_b)]]
+    a, b = (shared + subset)[:, clusters] + noise < [[ndtri(p_a)], [ndtri(p_b)]]
     return a.astype(float), b.astype(float)
 
 
@@ -227,10 +227,10 @@ def test_rogan_gladen_from_a_confusion_of_images():
     rng = np.random.default_rng(12)
     runs = []
     for _ in range(N_RUNS):
-        truth, said = rng.random(300) < 0.5, rng.random((2, 700))
-        judged = np.where(truth, said[0, :300] < 0.9, said[0, :300] < 0.15)
+        truth, answer = rng.random(300) < 0.5, rng.random((2, 700))
+        judged = np.where(truth, answer[0, :300] < 0.9, answer[0, :300] < 0.15)
         of_run = rng.random(400) < 0.4
-        judged_run = np.where(of_run, said[1, :400] < 0.9, said[1, :400] < 0.15)
+        judged_run = np.where(of_run, answer[1, :400] < 0.9, answer[1, :400] < 0.15)
         known = confusion(truth, judged)
         result = rogan_gladen(wilson(judged_run.sum(), 400), known.sensitivity, known.specificity)
         runs.append((result.low, result.high))

@@ -14,29 +14,29 @@ RUNS = 400
 
 def test_two_independent_groups_by_hand():
     # Difference 0.3, standard error sqrt(0.03**2 + 0.04**2) = 0.05, one pair: 0.3 -+ 1.96 * 0.05 = 0.202 .. 0.398.
-    found = gap([0.5, 0.8], [0.03, 0.04], seed=0, n_draws=200_000)
-    assert found.interval == pytest.approx((0.3, 0.202, 0.398), abs=0.001)
-    assert (found.lowest, found.highest) == (0, 1)
+    result = gap([0.5, 0.8], [0.03, 0.04], seed=0, n_draws=200_000)
+    assert result.interval == pytest.approx((0.3, 0.202, 0.398), abs=0.001)
+    assert (result.lowest, result.highest) == (0, 1)
     # E|N(0, 0.05)| = 0.05 sqrt(2 / pi); six standard errors are no chance.
-    assert found.expected_if_equal == pytest.approx(0.05 * math.sqrt(2 / math.pi), rel=0.01)
-    assert found.p_equal == pytest.approx(1 / 200_001)
+    assert result.expected_if_equal == pytest.approx(0.05 * math.sqrt(2 / math.pi), rel=0.01)
+    assert result.p_equal == pytest.approx(1 / 200_001)
 
 
 def test_six_equal_groups_show_a_gap_by_chance():
     # The mean range of six standard normal values is 2.534 (Tippett 1925).
-    found = gap([0.5] * 6, [0.04] * 6, seed=0, n_draws=50_000)
-    assert found.expected_if_equal == pytest.approx(2.534 * 0.04, rel=0.01)
-    assert found.interval[:2] == (0.0, 0.0)
+    result = gap([0.5] * 6, [0.04] * 6, seed=0, n_draws=50_000)
+    assert result.expected_if_equal == pytest.approx(2.534 * 0.04, rel=0.01)
+    assert result.interval[:2] == (0.0, 0.0)
     # The studentised range of six groups reaches 4.03 in 5 % of cases, here in units of one standard error.
-    assert found.interval.high == pytest.approx(4.030 * 0.04, rel=0.01)
-    assert found.p_equal == 1.0
+    assert result.interval.high == pytest.approx(4.030 * 0.04, rel=0.01)
+    assert result.p_equal == 1.0
 
 
 def test_shared_noise_cancels_in_a_gap_but_not_in_the_worst():
     shared = np.full((2, 2), 0.1**2)
-    found = gap([0.5, 0.6], shared, seed=0)
-    assert found.interval == pytest.approx((0.1, 0.1, 0.1))
-    assert found.p_equal < 0.001
+    result = gap([0.5, 0.6], shared, seed=0)
+    assert result.interval == pytest.approx((0.1, 0.1, 0.1))
+    assert result.p_equal < 0.001
     low = worst([0.5, 0.6], shared, seed=0, n_draws=200_000)
     assert low.interval == pytest.approx((0.5, 0.5 - 0.196, 0.5 + 0.196), abs=0.002)
     assert low.position == 0

@@ -297,9 +297,9 @@ def test_bootstrap_mean_depends_on_neither_row_order_nor_names(random):
 
 def test_bootstrap_mean_in_chunks_is_the_same(monkeypatch):
     values, clusters = np.random.default_rng(0).normal(size=50), np.repeat(np.arange(25), 2)
-    whole = cluster_bootstrap_mean(values, clusters, seed=7, n_resamples=203)
+    full = cluster_bootstrap_mean(values, clusters, seed=7, n_resamples=203)
     monkeypatch.setattr("verism.statistics.intervals.CHUNK_CELLS", 100)
-    assert cluster_bootstrap_mean(values, clusters, seed=7, n_resamples=203) == whole
+    assert cluster_bootstrap_mean(values, clusters, seed=7, n_resamples=203) == full
 
 
 @pytest.mark.parametrize("clusters", [["a"] * 4, ["a", "a", "b", "b"]], ids=["one cluster", "no spread"])
@@ -416,8 +416,8 @@ def test_import_does_not_load_scipy():
 
 def test_the_mean_of_clusters_by_hand():
     # Means 2, 2, 5 of three clusters of two: mean 3, residual sums -2, -2, 4; variance 3/2 * 24 / 36 = 1; t(2) 4.3027.
-    found = intervals.clustered_mean([1, 3, 2, 2, 5, 5], ["a", "a", "b", "b", "c", "c"])
-    assert found == pytest.approx((3.0, 3.0 - 4.30265, 3.0 + 4.30265), abs=1e-4)
+    estimate = intervals.clustered_mean([1, 3, 2, 2, 5, 5], ["a", "a", "b", "b", "c", "c"])
+    assert estimate == pytest.approx((3.0, 3.0 - 4.30265, 3.0 + 4.30265), abs=1e-4)
     cut = intervals.clustered_mean([1, 3, 2, 2, 5, 5], list("aabbcc"), bounds=(1, 5))
     assert (cut.low, cut.high) == (1, 5)
     assert math.isnan(intervals.clustered_mean([], []).value)
@@ -429,5 +429,5 @@ def test_the_mean_of_independent_values_has_students_interval():
 
     values = np.random.default_rng(0).normal(5, 2, 12)
     expected = stats.t.interval(0.95, 11, loc=values.mean(), scale=values.std(ddof=1) / math.sqrt(12))
-    found = intervals.clustered_mean(values, np.arange(12))
-    assert (found.low, found.high) == pytest.approx(expected)
+    estimate = intervals.clustered_mean(values, np.arange(12))
+    assert (estimate.low, estimate.high) == pytest.approx(expected)

@@ -22,11 +22,11 @@ def neighbours(k: int, reach: float = 1.5) -> np.ndarray:
 
 def test_two_classes_by_hand():
     # 60 of 100 called first = 0.9 p + 0.05 (1 - p): p = 0.55 / 0.85 = 0.6471.
-    told = adjusted_shares([60, 40], JUDGE)
-    assert told.shares == pytest.approx([0.55 / 0.85, 0.30 / 0.85], abs=1e-6)
-    assert told.note == ""
-    assert np.all(told.low < told.shares)
-    assert np.all(told.shares < told.high)
+    result = adjusted_shares([60, 40], JUDGE)
+    assert result.shares == pytest.approx([0.55 / 0.85, 0.30 / 0.85], abs=1e-6)
+    assert result.note == ""
+    assert np.all(result.low < result.shares)
+    assert np.all(result.shares < result.high)
     # Scores -1 and +1: 0.3529 - 0.6471.
     assert adjusted_mean([60, 40], JUDGE, [-1, 1]).value == pytest.approx(-0.25 / 0.85, abs=1e-6)
     assert adjusted_mad([60, 40], JUDGE).value == pytest.approx(0.125 / 0.85, abs=1e-6)
@@ -43,10 +43,10 @@ def test_three_classes_by_hand():
 @pytest.mark.parametrize(("said", "table"), [((60, 40), JUDGE), ((3, 97), JUDGE), ((500, 256), [[45, 5], [8, 52]])])
 def test_two_classes_agree_with_rogan_gladen(said, table):
     table = np.asarray(table)
-    told = adjusted_shares(said, table)
+    result = adjusted_shares(said, table)
     formula = rogan_gladen(wilson(said[0], sum(said)), *(wilson(table[i, i], table[i].sum()) for i in (0, 1)))
-    assert told.shares[0] == pytest.approx(formula.value, abs=1e-5)
-    assert (told.low[0], told.high[0]) == pytest.approx((formula.low, formula.high), abs=0.025)
+    assert result.shares[0] == pytest.approx(formula.value, abs=1e-5)
+    assert (result.low[0], result.high[0]) == pytest.approx((formula.low, formula.high), abs=0.025)
 
 
 def test_perfect_judge_changes_nothing_and_few_items_widen():
@@ -70,8 +70,8 @@ def test_prompts_that_agree_widen_the_interval():
 def test_result_is_on_the_simplex_and_the_same_each_time():
     rng = np.random.default_rng(0)
     for _ in range(5):
-        table, said = rng.integers(1, 30, size=(4, 5)), rng.integers(0, 30, size=5)
-        first, second = (adjusted_shares(said, table) for _ in range(2))
+        table, answer = rng.integers(1, 30, size=(4, 5)), rng.integers(0, 30, size=5)
+        first, second = (adjusted_shares(answer, table) for _ in range(2))
         assert first.shares.sum() == pytest.approx(1)
         assert first.shares.min() >= 0
         assert np.all(first.low >= 0)
@@ -92,10 +92,10 @@ def test_no_weights_are_more_likely_than_those_found():
 # ------------------------------------------------------------------------------------------------- what cannot be known
 def test_classes_that_are_called_alike_get_wide_intervals_and_a_note():
     table = np.array([[50, 45, 5], [48, 47, 5], [2, 3, 95]])
-    told = adjusted_shares([250, 230, 120], table)
-    assert "0 and 1" in told.note
-    assert "only their sum" in told.note
-    widths = told.high - told.low
+    result = adjusted_shares([250, 230, 120], table)
+    assert "0 and 1" in result.note
+    assert "only their sum" in result.note
+    widths = result.high - result.low
     assert widths[0] > 0.5
     assert widths[1] > 0.5
     assert widths[2] < 0.15
@@ -103,31 +103,31 @@ def test_classes_that_are_called_alike_get_wide_intervals_and_a_note():
 
 def test_mixtures_that_look_alike_get_a_note():
     # The middle class is called as the outer ones together are.
-    told = adjusted_shares([100, 100, 100], np.array([[80, 10, 10], [45, 10, 45], [10, 10, 80]]))
-    assert "nearly singular" in told.note
-    assert np.min(told.high - told.low) > 0.3
+    result = adjusted_shares([100, 100, 100], np.array([[80, 10, 10], [45, 10, 45], [10, 10, 80]]))
+    assert "nearly singular" in result.note
+    assert np.min(result.high - result.low) > 0.3
 
 
 def test_nothing_is_made_up():
-    for said, table, says in (
+    for label, table, says in (
         ([0, 0], JUDGE, "no images"),
         ([5, 5], [[9, 1], [0, 0]], "true class 1"),
         ([5, 5], [[4, 6], [6, 4]], "no better than chance"),
     ):
-        told = adjusted_shares(said, table)
-        assert np.isnan(told.shares).all()
-        assert np.isnan(told.low).all()
-        assert says in told.note
-        value = adjusted_mad(said, table)
+        result = adjusted_shares(label, table)
+        assert np.isnan(result.shares).all()
+        assert np.isnan(result.low).all()
+        assert says in result.note
+        value = adjusted_mad(label, table)
         assert math.isnan(value.value)
         assert math.isnan(value.low)
         assert says in value.note
 
 
 def test_what_the_judge_could_not_have_said_is_noted():
-    told = adjusted_shares([1000, 0], [[500, 500], [100, 900]])
-    assert told.shares == pytest.approx([1, 0])
-    assert "no shares make this judge" in told.note
+    result = adjusted_shares([1000, 0], [[500, 500], [100, 900]])
+    assert result.shares == pytest.approx([1, 0])
+    assert "no shares make this judge" in result.note
 
 
 @pytest.mark.parametrize(
@@ -159,22 +159,22 @@ def test_all_numbers_of_one_fit_are_those_of_separate_ones():
 
 
 def test_the_mean_of_one_class_against_the_rest_is_its_share():
-    table, said = 60 * np.eye(4, dtype=int) + 5, [40, 30, 20, 10]
-    shares = adjusted_shares(said, table)
-    told = adjusted_mean(said, table, [2, 2, 5, 2])
+    table, answer = 60 * np.eye(4, dtype=int) + 5, [40, 30, 20, 10]
+    shares = adjusted_shares(answer, table)
+    result = adjusted_mean(answer, table, [2, 2, 5, 2])
     expected = [2 + 3 * s[2] for s in shares[:3]]
-    assert told[:3] == pytest.approx(expected)
+    assert result[:3] == pytest.approx(expected)
     # By the way of means that are no share, with the quantile of shares: 5.99 is that of chi-square of two degrees at
     # 0.95, and of one at 0.98563.
-    near = adjusted_mean(said, table, [2, 2 + 1e-9, 5, 2], confidence=0.98563)
+    near = adjusted_mean(answer, table, [2, 2 + 1e-9, 5, 2], confidence=0.98563)
     assert near[:3] == pytest.approx(expected, abs=2e-3)
-    assert adjusted_mean(said, table, [3, 3, 3, 3])[:3] == (3, 3, 3)
+    assert adjusted_mean(answer, table, [3, 3, 3, 3])[:3] == (3, 3, 3)
 
 
 def test_ends_are_where_the_likelihood_has_fallen():
     # A judge without error, as 10^7 items prove: twice the loss is 2 n (p log(p/q) + (1-p) log((1-p)/(1-q))) = 3.84.
-    told, n, p = adjusted_shares([30, 70], np.diag([10**7, 10**7])), 100, 0.3
-    for q in (told.low[0], told.high[0]):
+    result, n, p = adjusted_shares([30, 70], np.diag([10**7, 10**7])), 100, 0.3
+    for q in (result.low[0], result.high[0]):
         loss = 2 * n * (p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q)))
         assert loss == pytest.approx(3.8415, abs=0.02)
     none = adjusted_shares([0, 100], np.diag([10**7, 10**7]))  # 2 n log(1 / (1 - q)) = 3.84: q = 0.0190
@@ -185,8 +185,8 @@ def test_ends_are_where_the_likelihood_has_fallen():
 def test_only_two_classes_have_an_adjusted_mad():
     with pytest.raises(ValueError, match="not adjusted"):
         adjusted_mad([1, 2, 3], np.eye(3) * 9 + 1)
-    told = adjusted_mad([50, 50], JUDGE)
-    assert told.low == 0  # an even model is possible
+    result = adjusted_mad([50, 50], JUDGE)
+    assert result.low == 0  # an even model is possible
     far = adjusted_mad([90, 10], JUDGE)
     share = adjusted_shares([90, 10], JUDGE)
     assert (far.low, far.high) == pytest.approx((share.low[0] - 0.5, share.high[0] - 0.5))
@@ -211,8 +211,8 @@ def test_two_class_intervals_cover(shares, spread):
     for _ in range(200):
         table = np.stack([rng.multinomial(100, row) for row in rates])
         each = np.tile(shares, (84, 1)) if spread is None else rng.dirichlet(shares * spread, 84)
-        told = adjusted_shares(None, table, observed_by_cluster=rng.multinomial(9, each @ rates))
-        inside.append(told.low[0] <= shares[0] <= told.high[0])
+        result = adjusted_shares(None, table, observed_by_cluster=rng.multinomial(9, each @ rates))
+        inside.append(result.low[0] <= shares[0] <= result.high[0])
     # 200 runs: a standard error of 1.5 %. A share of exactly 1 can be missed on one side only.
     assert 0.91 <= np.mean(inside) <= (0.985 if shares[0] < 1 else 1.0)
 
@@ -258,9 +258,9 @@ def test_intervals_of_ten_classes_cover():
 # ------------------------------------------------------------------------------------------ classes that are missed
 def test_shares_of_all_images_by_hand():
     # A perfect judge that loses no image of class 0 and half of class 1: 60 and 20 told are 60 and 40 there.
-    told = adjusted_shares([60, 20], [[100, 0], [0, 50]], unusable=[0, 50])
-    assert told.shares == pytest.approx([0.6, 0.4], abs=1e-6)
-    assert told.low[1] < 0.4 < told.high[1]
+    result = adjusted_shares([60, 20], [[100, 0], [0, 50]], unusable=[0, 50])
+    assert result.shares == pytest.approx([0.6, 0.4], abs=1e-6)
+    assert result.low[1] < 0.4 < result.high[1]
     plain = adjusted_shares([60, 20], [[100, 0], [0, 50]])
     assert plain.shares == pytest.approx([0.75, 0.25], abs=1e-6)
 
@@ -279,12 +279,12 @@ def test_intervals_cover_the_truth_of_a_judge_that_overlooks_one_class():
     hit = {True: 0, False: 0}
     for _ in range(100):
         shown = rng.multinomial(600, true)
-        said = sum(rng.multinomial(rng.binomial(n, u), row) for n, u, row in zip(shown, usable, errs, strict=True))
-        told = rng.binomial(120, usable)
-        table = [rng.multinomial(n, row) for n, row in zip(told, errs, strict=True)]
+        answer = sum(rng.multinomial(rng.binomial(n, u), row) for n, u, row in zip(shown, usable, errs, strict=True))
+        reported = rng.binomial(120, usable)
+        table = [rng.multinomial(n, row) for n, row in zip(reported, errs, strict=True)]
         for aware in hit:
-            found = adjusted_shares(said, table, unusable=120 - told if aware else None)
-            hit[aware] += bool(found.low[2] <= 0.2 <= found.high[2])
+            result = adjusted_shares(answer, table, unusable=120 - reported if aware else None)
+            hit[aware] += bool(result.low[2] <= 0.2 <= result.high[2])
     assert hit[True] >= 88  # 95 expected; 88 is 3.2 standard errors below
     assert hit[False] < 60
 

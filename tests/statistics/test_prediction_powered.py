@@ -14,20 +14,20 @@ NAN = math.nan
 
 def test_by_hand():
     # Four images, judged 1 1 1 0; people saw the first and the last: 0 and 0. With lam = 1: 3/4 + mean(-1, 0) = 1/4.
-    found = ppi_mean([1, 1, 1, 0], [0, NAN, NAN, 0], tune=False)
-    assert found.uncorrected == pytest.approx(0.75)
-    assert found.value == pytest.approx(0.25)
-    assert (found.n_labels, found.lam) == (2, 1.0)
-    assert found.labels_only.value == pytest.approx(0.0)
+    result = ppi_mean([1, 1, 1, 0], [0, NAN, NAN, 0], tune=False)
+    assert result.uncorrected == pytest.approx(0.75)
+    assert result.value == pytest.approx(0.25)
+    assert (result.n_labels, result.lam) == (2, 1.0)
+    assert result.labels_only.value == pytest.approx(0.0)
 
 
 def test_weights_coefficients_and_inclusion_by_hand():
     # Weighted judged mean (2*1 + 1*0 + 1*1) / 4 = 3/4; labels on 0 and 1, weights 2:1: (2*0 + 1*0)/3 - (2*1 + 0)/3.
-    found = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], tune=False)
-    assert found.value == pytest.approx(3 / 4 - 2 / 3)
+    result = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], tune=False)
+    assert result.value == pytest.approx(3 / 4 - 2 / 3)
     # An image labelled with half the chance stands for twice as many: weights 4:1.
-    found = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], inclusion=[0.5, 1, 1], tune=False)
-    assert found.value == pytest.approx(3 / 4 - 4 / 5)
+    result = ppi_mean([1, 0, 1], [0, 0, NAN], weights=[2, 1, 1], inclusion=[0.5, 1, 1], tune=False)
+    assert result.value == pytest.approx(3 / 4 - 4 / 5)
     parts = [LabelledMean([1, 1, 0], [1, 1, NAN]), LabelledMean([1, 0, 0], [0, 0, NAN], coefficient=-1)]
     # (2/3 + 0) - (1/3 - 1/2)
     assert ppi_sum(parts, tune=False).value == pytest.approx(2 / 3 + 1 / 6)
@@ -49,9 +49,9 @@ def test_without_clusters_and_ties_of_samples_the_variance_is_the_published_one(
     judged = rng.normal(0, 2, many)
     truth = np.full(many, NAN)
     truth[:n] = judged[:n] + rng.normal(0.5, 1, n)
-    found = ppi_mean(judged, truth, tune=False)
+    result = ppi_mean(judged, truth, tune=False)
     published = math.sqrt(judged.var() / many + (truth[:n] - judged[:n]).var() / n)
-    assert (found.high - found.low) / 2 == pytest.approx(1.96 * published, rel=0.03)
+    assert (result.high - result.low) / 2 == pytest.approx(1.96 * published, rel=0.03)
 
 
 def test_a_useless_judge_is_not_listened_to_and_a_perfect_one_is():
@@ -93,11 +93,11 @@ def test_a_prompt_in_both_groups_of_a_difference_counts_once():
 
 def test_what_cannot_be_told_is_nan_with_the_reason():
     for truth in ([NAN, NAN, NAN], [1, NAN, NAN]):
-        found = ppi_mean([1, 0, 1], truth)
-        assert math.isnan(found.value)
-        assert math.isnan(found.low)
-        assert "ask people" in found.note
-        assert found.uncorrected == pytest.approx(2 / 3)
+        result = ppi_mean([1, 0, 1], truth)
+        assert math.isnan(result.value)
+        assert math.isnan(result.low)
+        assert "ask people" in result.note
+        assert result.uncorrected == pytest.approx(2 / 3)
     one_cluster = ppi_mean([1, 0, 1], [1, 0, NAN], clusters=["a", "a", "b"])
     assert math.isnan(one_cluster.value)
     no_labels_in_one = ppi_sum([LabelledMean([1, 0], [1, 0]), LabelledMean([1, 0], [NAN, NAN])])
@@ -144,11 +144,11 @@ def test_intervals_cover_the_truth_for_biased_and_unbiased_judges(share, sensiti
     runs, covered, naive, ratio = 400, 0, 0, []
     for _ in range(runs):
         judged, seen, clusters = simulated(rng, share, sensitivity, specificity)
-        found = ppi_mean(judged, seen, clusters=clusters, bounds=(0, 1))
-        covered += found.low <= share <= found.high
+        result = ppi_mean(judged, seen, clusters=clusters, bounds=(0, 1))
+        covered += result.low <= share <= result.high
         means = judged.reshape(-1, 4).mean(axis=1)
         naive += abs(means.mean() - share) < 1.96 * means.std(ddof=1) / math.sqrt(len(means))
-        ratio.append((found.high - found.low) / (found.labels_only.high - found.labels_only.low))
+        ratio.append((result.high - result.low) / (result.labels_only.high - result.labels_only.low))
     # 95 % of 400 runs, within 3 standard errors of the simulation (1.1 points each) of the range 93 to 97 %.
     assert 0.93 - 0.033 <= covered / runs <= 0.97 + 0.027
     assert np.mean(ratio) < 1.01  # no wider than people's answers alone
@@ -167,8 +167,8 @@ def test_a_difference_of_groups_is_covered_where_the_judge_is_worse_for_one():
             names = np.char.add(f"{coefficient}/", clusters.astype(str))
             parts.append(LabelledMean(judged, seen, clusters=names, coefficient=coefficient))
             means.append(judged.reshape(-1, 4).mean(axis=1))
-        found = ppi_sum(parts, bounds=(-1, 1))
-        covered += found.low <= 0.0 <= found.high
+        result = ppi_sum(parts, bounds=(-1, 1))
+        covered += result.low <= 0.0 <= result.high
         error = math.sqrt(sum(m.var(ddof=1) / len(m) for m in means))
         naive += abs(means[0].mean() - means[1].mean()) < 1.96 * error
     assert 0.91 <= covered / 300 <= 0.99
@@ -196,6 +196,6 @@ def test_the_interval_is_about_as_wide_as_planned():
         judged = np.where(rng.random(2000) < 0.9, truth, 1 - truth)  # correlation 0.8
         seen = np.full(2000, NAN)
         seen[:n] = truth[:n]
-        found = ppi_mean(judged, seen)
-        widths.append((found.high - found.low) / 2)
+        result = ppi_mean(judged, seen)
+        widths.append((result.high - result.low) / 2)
     assert np.mean(widths) == pytest.approx(0.06, rel=0.08)

@@ -234,7 +234,7 @@ def test_dsg(tmp_path):
         ("2", ("1",), "yes", "attribute"),
         ("3", ("1", "2"), "yes", "relation"),
     ]
-    path = tmp_path / "index.json"  # the same as EvalGIM keeps it, once for each picture
+    path = tmp_path / "index.json"  # the same as EvalGIM keeps it, once for each image
     row = {
         "prompt": "a brown dog",
         "condition": {"class_id": "d1"},

@@ -22,7 +22,7 @@ def line(found: list[Check], paper: str, table: str, start: str) -> Check:
 @pytest.mark.parametrize(
     ("paper", "table", "start", "published", "ours", "verdict"),
     [
-        ("v1", "Table 7", "SPICE of real pictures", 55.3, 20.432732656681163, Verdict.MISPRINT),
+        ("v1", "Table 7", "SPICE of real images", 55.3, 20.432732656681163, Verdict.MISPRINT),
     ],
 )
 def test_figures(

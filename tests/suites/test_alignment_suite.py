@@ -24,7 +24,7 @@ def suite_of(tmp_path, rows, **options):
 
 
 def observed(suite, *, captions=None, vectors=None, texts=None, answers=None, states=None):
-    """Tables as judges fill them. ``states``: of the pictures that are not ok."""
+    """Tables as judges fill them. ``states``: of the images that are not ok."""
     prompts = {p.prompt_id: p for p in suite.prompts()}
     images = [
         {
@@ -88,7 +88,7 @@ def test_captions_against_all_references(tmp_path):
     suite = suite_of(tmp_path, CAPTIONED)
     seen = observed(suite, captions={"a#0": "A dog runs fast.", "b#0": "two dogs sit there", "c#0": "x"})
     verdicts, score = score_of(suite, seen)
-    # Picture a: 4 of 4 words are in a reference; b: 3 of 4. BLEU-1 = 7 / 8, no brevity penalty (lengths 4 and 4).
+    # Image a: 4 of 4 words are in a reference; b: 3 of 4. BLEU-1 = 7 / 8, no brevity penalty (lengths 4 and 4).
     # BLEU-2: pairs a 3 of 3, b ("sit there") 1 of 3: sqrt(7/8 * 4/6).
     assert score("bleu_1").value == pytest.approx(7 / 8)
     assert score("bleu_2").value == pytest.approx(math.sqrt(7 / 8 * 4 / 6))
@@ -102,7 +102,7 @@ def test_captions_against_all_references(tmp_path):
     assert "c#0" not in verdicts["image_id"].to_list()
 
 
-def test_pictures_without_a_caption_do_not_count(tmp_path):
+def test_images_without_a_caption_do_not_count(tmp_path):
     suite = suite_of(tmp_path, CAPTIONED)
     seen = observed(suite, captions={"a#0": "a dog runs fast", "b#0": None})
     verdicts, score = score_of(suite, seen)
@@ -114,7 +114,7 @@ def test_pictures_without_a_caption_do_not_count(tmp_path):
     verdicts, score = score_of(suite, blank)
     assert math.isnan(score("cider").value)
     assert (score("cider").n_used, score("cider").n_unusable) == (0, 2)
-    assert value_of(verdicts, "b#0", "caption")["reason"] == "picture blank"
+    assert value_of(verdicts, "b#0", "caption")["reason"] == "image blank"
 
 
 def test_groups_are_scored_by_themselves(tmp_path):
@@ -124,7 +124,7 @@ def test_groups_are_scored_by_themselves(tmp_path):
     _, score = score_of(suite, observed(suite, captions=captions))
     assert score("bleu_1", style="plain").value == pytest.approx(7 / 8)
     assert score("bleu_1", style="odd").value == pytest.approx(0.0, abs=1e-6)
-    # CIDEr of all is the mean of the groups', weighed by pictures: words weigh the same everywhere.
+    # CIDEr of all is the mean of the groups', weighed by images: words weigh the same everywhere.
     plain, odd = score("cider", style="plain"), score("cider", style="odd")
     assert score("cider").value == pytest.approx((2 * plain.value + odd.value) / 3)
     with pytest.raises(UsageError, match=r"no facet 'genre' to group by; they have \['style'\]"):
@@ -146,7 +146,7 @@ def test_cosines_and_their_scales(tmp_path):
 
 def test_retrieval_by_hand(tmp_path):
     suite = suite_of(tmp_path, [{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "long"}]).with_rules(pool=2)
-    # Picture a = (1, 0): own text (1, 0), cosine 1, dot 1; the other (3, 3): cosine 0.71, dot 3.
+    # Image a = (1, 0): own text (1, 0), cosine 1, dot 1; the other (3, 3): cosine 0.71, dot 3.
     seen = observed(suite, vectors={"a#0": [1, 0], "b#0": [1, 1]}, texts={"x": [1, 0], "long": [3, 3]})
     verdicts, score = score_of(suite, seen)
     assert value_of(verdicts, "a#0", "r_precision")["value"] == 1.0
@@ -168,14 +168,14 @@ def test_too_few_texts_for_the_pool(tmp_path):
         suite.with_rules(pool=1)
 
 
-def test_pictures_without_a_vector_do_not_count(tmp_path):
+def test_images_without_a_vector_do_not_count(tmp_path):
     suite = suite_of(tmp_path, [{"id": i, "prompt": i} for i in "abc"])
     texts = {"a": [1, 0], "b": [0, 1], "c": [1, 1]}
     seen = observed(suite, vectors={"a#0": [1, 0], "c#0": [0, 0]}, texts=texts, states={"b#0": "refused"})
     verdicts, score = score_of(suite, seen)
     assert score("clipscore_cosine").value == pytest.approx(1.0)
     assert (score("clipscore_cosine").n_used, score("clipscore_cosine").n_unusable) == (1, 2)
-    assert value_of(verdicts, "b#0", "clipscore")["reason"] == "picture refused"
+    assert value_of(verdicts, "b#0", "clipscore")["reason"] == "image refused"
     assert value_of(verdicts, "c#0", "clipscore")["reason"] == "the vector has no direction"
     with pytest.raises(UsageError, match=r"1 texts have no vector, such as 'c'.*verism observe"):
         suite.verdicts(observed(suite, vectors={}, texts={"a": [1, 0], "b": [0, 1]}))
@@ -268,7 +268,7 @@ def test_choices_and_vqascore(tmp_path):
         ("q#0", vqa.format("a dog")): ("yes", "yes", None),
     }
     verdicts, score = score_of(suite, observed(suite, answers=answers, states={"q#1": "failed"}))
-    # Pictures p#0 right, p#1 unreadable, q#0 wrong, q#1 not there: 1 of 2.
+    # Images p#0 right, p#1 unreadable, q#0 wrong, q#1 not there: 1 of 2.
     assert score("question_score").value == pytest.approx(0.5)
     assert (score("question_score").n_used, score("question_score").n_unusable) == (2, 2)
     # TIFA's own rule counts the unreadable one as wrong: 1 of 3.
@@ -277,7 +277,7 @@ def test_choices_and_vqascore(tmp_path):
     assert score("vqascore").value == pytest.approx(0.45)
     assert (score("vqascore").n_used, score("vqascore").n_unusable) == (2, 2)
     assert value_of(verdicts, "q#0", "vqascore")["reason"] == "the model tells no probability"
-    assert value_of(verdicts, "q#1", "question_1")["reason"] == "picture failed"
+    assert value_of(verdicts, "q#1", "question_1")["reason"] == "image failed"
     alone = Alignment.make({"questions": path, "vqascore": False})
     assert [q.text for q in alone.needs()[1].questions["p"]] == ["how many?"]
 
@@ -425,5 +425,5 @@ def test_ratings_of_people_are_held_against_numbers_the_suite_gives(tmp_path):
     assert set(values) >= {("clipscore", "corrected"), ("vqascore", "corrected"), ("questions", "paper")}
     rated = dict(zip(images, (5.0, 3.0, 1.0), strict=True))
     for rule in ("clipscore", "vqascore"):
-        found = graded_report(values[rule, "corrected"], task, rated, seen, n_resamples=0)
-        assert found["kendall_tau_b"]["value"] == pytest.approx(1.0)
+        result = graded_report(values[rule, "corrected"], task, rated, seen, n_resamples=0)
+        assert result["kendall_tau_b"]["value"] == pytest.approx(1.0)

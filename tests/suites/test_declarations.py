@@ -20,17 +20,17 @@ def declared(request) -> type[Suite]:
 
 
 def stored_metrics() -> set[tuple[str, str]]:
-    found = set()
+    result = set()
     for file in STORED.glob("runs/*/scores.parquet"):
         for suite, metric in pl.read_parquet(file, columns=["suite", "metric"]).unique().iter_rows():
             suite = canonical_suite_name(suite)
-            found.add((suite, RENAMED.get((suite, metric), metric)))
-    return found
+            result.add((suite, RENAMED.get((suite, metric), metric)))
+    return result
 
 
 @pytest.mark.parametrize("suite", sorted({suite for suite, _ in stored_metrics()}))
 def test_every_stored_metric_is_declared(suite):
-    metrics = {metric for of, metric in stored_metrics() if of == suite}
+    metrics = {metric for members, metric in stored_metrics() if members == suite}
     assert len(metrics) >= 3
     assert metrics - {spec.name for spec in suite_class(suite).metrics} == set()
 

@@ -1,4 +1,4 @@
-"""``verism gep``: from votes to labels, and from a run with planted pictures to how good its judges are."""
+"""``verism gep``: from votes to labels, and from a run with planted images to how good its judges are."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ def run_command(*words):
 
 # --------------------------------------------------------------------------------------------------------- planted runs
 def planted_truth(seed):
-    """What is in the pictures, (2, 1280, 15): each attribute more often with one of the genders."""
+    """What is in the images, (2, 1280, 15): each attribute more often with one of the genders."""
     rng = np.random.default_rng(seed)
     share = 0.5 + np.array([1, -1])[:, None] * rng.uniform(-0.2, 0.2, 15)
     return (rng.random((2, 1280, 15)) < share[:, None]).astype(np.int64)
@@ -38,7 +38,7 @@ def labelled(truth):
 
 
 def planted_run(path, truth, *, noise=0.2, seed=0):
-    """A run whose picture vectors hold an axis for each attribute that is seen, and noise; texts likewise."""
+    """A run whose image vectors hold an axis for each attribute that is seen, and noise; texts likewise."""
     rng = np.random.default_rng(seed)
     suite = GenderPresentation.make({})
     names = [a.name for a in suite.study.attributes]
@@ -49,8 +49,8 @@ def planted_run(path, truth, *, noise=0.2, seed=0):
         vector = np.zeros(width)
         for a, attribute in enumerate(suite.study.attributes):
             vector[a] = attribute.phrase in words or words == attribute.query
-        own = np.random.default_rng(abs(hash_of(text)))
-        vector[15:] = 0.3 + 0.1 * own.normal(size=9)
+        rng = np.random.default_rng(abs(hash_of(text)))
+        vector[15:] = 0.3 + 0.1 * rng.normal(size=9)
         return vector
 
     need = suite.needs()[0]
@@ -95,15 +95,15 @@ def world(tmp_path_factory):
 
 
 def test_a_planted_judge_is_found_good_and_its_numbers_are_right(world):
-    told = run_command(
+    result = run_command(
         "judge", world / "one", "--labels", world / "one.npy", "--protocol", "released",
         "--estimator", "CLS", "--estimator", "C", "--json",
     )  # fmt: skip
-    assert told.exit_code == 0
-    found = {entry["estimator"]: entry["runs"][str(world / "one")] for entry in json.loads(told.stdout)}
-    assert list(found) == ["CLS", "C"]
+    assert result.exit_code == 0
+    parsed = {entry["estimator"]: entry["runs"][str(world / "one")] for entry in json.loads(result.stdout)}
+    assert list(parsed) == ["CLS", "C"]
     labels = np.load(world / "one.npy")
-    report = found["CLS"]
+    report = parsed["CLS"]
     # People: the difference of the means of rows 0 to 79, and of the block of each attribute.
     neutral = labels[0, :80].mean(axis=0) - labels[1, :80].mean(axis=0)
     blocks = [labels[:, 80 * (a + 1) : 80 * (a + 2), a].mean(axis=1) for a in range(15)]
@@ -112,7 +112,7 @@ def test_a_planted_judge_is_found_good_and_its_numbers_are_right(world):
     assert report["vectors"]["neutral"]["human_score"] == pytest.approx(np.abs(neutral).mean())
     assert (report["n_used"], report["n_unusable"], report["n_unlabelled"]) == (4800, 0, 0)
     assert report["difference"] == "woman - man"
-    for entry in found.values():
+    for entry in parsed.values():
         assert entry["vectors"]["explicit"]["agreement"]["tau"]["value"] > 0.8
         assert entry["artificial"]["n_sets"] == 600
         assert entry["artificial"]["overall"]["tau"]["low"] > 0.6
@@ -128,25 +128,25 @@ def test_a_planted_judge_is_found_good_and_its_numbers_are_right(world):
 
 
 def test_labels_of_somebody_else_are_not_agreed_with(world):
-    told = run_command("judge", world / "one", "--labels", world / "two.npy", "--estimator", "C", "--json")
-    report = json.loads(told.stdout)[0]["runs"][str(world / "one")]
+    result = run_command("judge", world / "one", "--labels", world / "two.npy", "--estimator", "C", "--json")
+    report = json.loads(result.stdout)[0]["runs"][str(world / "one")]
     assert 0.4 < report["auc"]["mean"]["value"] < 0.6
     assert abs(report["artificial"]["overall"]["tau"]["value"]) < 0.4
 
 
 def test_the_report_in_words(world):
-    told = run_command("judge", world / "one", "--labels", world / "one.npy", "--estimator", "CC")
-    assert told.exit_code == 0
+    result = run_command("judge", world / "one", "--labels", world / "one.npy", "--estimator", "CC")
+    assert result.exit_code == 0
     for words in ("CC (corrected)", "woman - man", "MCC of signs", "artificial sets", "scale 0.125", "AUC woman"):
-        assert words in told.stdout
+        assert words in result.stdout
 
 
 def test_several_runs_are_ranked(world):
-    told = run_command(
+    result = run_command(
         "judge", world / "one", world / "two", "--labels", world / "one.npy", "--labels", world / "two.npy",
         "--estimator", "C", "--protocol", "released", "--json",
     )  # fmt: skip
-    models = json.loads(told.stdout)[0]["models"]
+    models = json.loads(result.stdout)[0]["models"]
     assert len(models["ranks"]) == 4
     # 40 sets of each attribute and run: 15 * 2 * 780, 2 * C(600, 2) less these, 15 * 1600, and the rest of C(1200, 2).
     assert [p["pairs"] for p in models["pair_types"].values()] == [23_400, 336_000, 24_000, 336_000]
@@ -158,9 +158,9 @@ def test_several_runs_are_ranked(world):
 
 
 def test_ablations_on_saved_vectors(world):
-    told = run_command("ablate", world / "one", "--labels", world / "one.npy", "--protocol", "released", "--json")
-    found = {entry["variant"]: entry for entry in json.loads(told.stdout)}
-    assert list(found) == [
+    result = run_command("ablate", world / "one", "--labels", world / "one.npy", "--protocol", "released", "--json")
+    parsed = {entry["variant"]: entry for entry in json.loads(result.stdout)}
+    assert list(parsed) == [
         "CLS", "CLS, no ensemble", "CLS, people of the groups only", "C",
         "CC, reference 'an object'", "CC, reference ''", "CC, reference 'clothes'",
     ]  # fmt: skip
@@ -168,11 +168,11 @@ def test_ablations_on_saved_vectors(world):
     judged = run_command(
         "judge", world / "one", "--labels", world / "one.npy", "--estimator", "CLS", "--protocol", "released", "--json"
     )
-    own = json.loads(judged.stdout)[0]["runs"][str(world / "one")]
-    assert found["CLS"]["vectors"]["neutral"]["automatic"] == pytest.approx(own["vectors"]["neutral"]["automatic"])
-    assert found["CLS"]["artificial"]["overall"]["tau"]["value"] > 0.7
+    subset = json.loads(judged.stdout)[0]["runs"][str(world / "one")]
+    assert parsed["CLS"]["vectors"]["neutral"]["automatic"] == pytest.approx(subset["vectors"]["neutral"]["automatic"])
+    assert parsed["CLS"]["artificial"]["overall"]["tau"]["value"] > 0.7
     # Neutral prompts: a reference takes one number off all attributes, so order and tau are those of C.
-    taus = [found[name]["vectors"]["neutral"]["agreement"]["tau"]["value"] for name in list(found)[3:]]
+    taus = [parsed[name]["vectors"]["neutral"]["agreement"]["tau"]["value"] for name in list(parsed)[3:]]
     assert taus == pytest.approx([taus[0]] * 4)
     words = run_command("ablate", world / "one", "--labels", world / "one.npy")
     assert "CLS, people of the groups only" in words.stdout
@@ -201,11 +201,11 @@ def test_other_negatives_and_contexts_with_the_model(world, tmp_path, monkeypatc
     monkeypatch.setattr("verism.registry.make_judge", lambda *_: Scripted())
     (tmp_path / "captions.txt").write_text("A dog on a lawn.\nTwo cups.\nA street.\nA red bus.\n")
     (tmp_path / "contexts.txt").write_text("waving at a bus\nreading a book.\nin a kitchen\n")
-    told = run_command(
+    result = run_command(
         "ablate", world / "one", "--labels", world / "one.npy", "--captions", tmp_path / "captions.txt",
         "--contexts", tmp_path / "contexts.txt", "--clip", "scripted", "--json",
     )  # fmt: skip
-    names = [entry["variant"] for entry in json.loads(told.stdout)]
+    names = [entry["variant"] for entry in json.loads(result.stdout)]
     assert names[2:4] == ["CLS, other negatives", "CLS, other contexts"]
     assert "A dog on a lawn." in asked
     assert "A woman in boots reading a book." in asked
@@ -226,11 +226,11 @@ def test_what_cannot_be_judged_says_why(world, tmp_path):
         run_command("judge", tmp_path / "other", "--labels", world / "one.npy")
 
 
-def test_few_pictures_give_no_sets_but_all_else(world):
-    told = run_command(
+def test_few_images_give_no_sets_but_all_else(world):
+    result = run_command(
         "judge", world / "one", "--labels", world / "one.npy", "--estimator", "C", "--group-size", 161, "--json"
     )
-    report = json.loads(told.stdout)[0]["runs"][str(world / "one")]
+    report = json.loads(result.stdout)[0]["runs"][str(world / "one")]
     assert report["artificial"] is None
     assert "a group has 161 images, but only 160" in report["artificial_note"]
     assert report["auc"]["mean"]["value"] > 0.9
@@ -261,14 +261,14 @@ def batch(tmp_path):
 
 def test_labels_from_a_raw_batch(batch, tmp_path):
     out = tmp_path / "labels.csv"
-    told = run_command("labels", batch, "--out", out, "--json")
-    found = json.loads(told.stdout)
-    assert (found["n_votes"], found["n_voters"], found["n_labels"], found["n_tasks"]) == (30, 3, 10, 1)
-    assert found["models"] == ["dalle", "stable"]
-    assert found["attributes"] == {"tie": {"labels": 10, "seen": 4}}
-    # 13 yes, 17 no; one picture with 1 of 3: D_o = 2 * 1 * 2 / 2 = 2, D_e = 2 * 13 * 17 = 442.
-    assert found["alpha"]["all"]["value"] == pytest.approx(1 - 29 * 2 / 442)
-    assert all(worker not in out.read_text() + told.stdout for worker in WORKERS)
+    result = run_command("labels", batch, "--out", out, "--json")
+    parsed = json.loads(result.stdout)
+    assert (parsed["n_votes"], parsed["n_voters"], parsed["n_labels"], parsed["n_tasks"]) == (30, 3, 10, 1)
+    assert parsed["models"] == ["dalle", "stable"]
+    assert parsed["attributes"] == {"tie": {"labels": 10, "seen": 4}}
+    # 13 yes, 17 no; one image with 1 of 3: D_o = 2 * 1 * 2 / 2 = 2, D_e = 2 * 13 * 17 = 442.
+    assert parsed["alpha"]["all"]["value"] == pytest.approx(1 - 29 * 2 / 442)
+    assert all(worker not in out.read_text() + result.stdout for worker in WORKERS)
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert rows[1] == {
@@ -278,8 +278,8 @@ def test_labels_from_a_raw_batch(batch, tmp_path):
 
 
 def test_labels_in_words_and_of_one_model(batch):
-    told = run_command("labels", batch, "--model", "stable")
-    assert "18 votes of 3 people: 6 labels, 0 undecided" in told.stdout
-    assert "Krippendorff's alpha 0." in told.stdout
-    with pytest.raises(UsageError, match="--model cogview2: no votes on its pictures; there are those of dalle"):
+    result = run_command("labels", batch, "--model", "stable")
+    assert "18 votes of 3 people: 6 labels, 0 undecided" in result.stdout
+    assert "Krippendorff's alpha 0." in result.stdout
+    with pytest.raises(UsageError, match="--model cogview2: no votes on its images; there are those of dalle"):
         run_command("labels", batch, "--model", "cogview2")

@@ -37,10 +37,10 @@ def replied(suite, reply):
             image = make_image_id(p.prompt_id, i)
             images.append({"image_id": image, "prompt_id": p.prompt_id, "index": i, "state": "ok"})
             for question in suite.needs()[1].questions[p.prompt_id]:
-                said = reply(p, i, question.text)
-                value = said if said in ("yes", "no") else None
+                answer = reply(p, i, question.text)
+                value = answer if answer in ("yes", "no") else None
                 answers.append(
-                    {"image_id": image, "judge": "j", "question": question.text, "answer": said, "value": value}
+                    {"image_id": image, "judge": "j", "question": question.text, "answer": answer, "value": value}
                 )
     return Observed(
         prompts=prompts, images=frame("images", images), observations={"answers": frame("answers", answers)}
@@ -48,7 +48,7 @@ def replied(suite, reply):
 
 
 def uneven(prompt, index, question):
-    """Boots: women in 2 of 3 pictures, men in 1 of 3; no usable reply for one context; ties as the number goes."""
+    """Boots: women in 2 of 3 images, men in 1 of 3; no usable reply for one context; ties as the number goes."""
     if prompt.spec["index"] % 16 == 3 and index == 0:
         return "maybe" if prompt.facets["gender"] == "man" else None
     if "boots" in question:
@@ -106,14 +106,14 @@ def test_labels_of_people_are_a_rule_like_those_of_a_file(tmp_path):
     ]
     labelled = suite.with_rules(labels=labels(suite, rows))
     observed = replied(labelled, uneven)
-    found = {
+    results = {
         (s.metric, s.group.get("gender")): s.value
         for s in labelled.scores(observed, labelled.verdicts(observed))
         if s.group.get("estimator") == "human" and s.group.get("attribute") == "boots" and s.protocol == "corrected"
     }
-    assert found["frequency", "woman"] == 1.0
-    assert found["frequency", "man"] == pytest.approx(1 / 3)
-    assert found["gep", None] == pytest.approx(2 / 3)
+    assert results["frequency", "woman"] == 1.0
+    assert results["frequency", "man"] == pytest.approx(1 / 3)
+    assert results["gep", None] == pytest.approx(2 / 3)
 
 
 def test_no_answers_of_ones_own_are_refused(tmp_path):
@@ -147,10 +147,10 @@ def test_estimands_are_the_scores_they_name(tmp_path, record):
 def test_replies_that_are_neither_are_in_no_estimand(tmp_path):
     suite = make(tmp_path, settings="neutral")
     observed = replied(suite, uneven)
-    pictures = {i for e in suite.estimands(observed, suite.verdicts(observed)) for p in e.parts for i in p.image_ids}
-    assert "woman/3#0" not in pictures
-    assert "man/3#0" not in pictures
-    assert len(pictures) == 2 * (16 * 3 - 1)
+    images = {i for e in suite.estimands(observed, suite.verdicts(observed)) for p in e.parts for i in p.image_ids}
+    assert "woman/3#0" not in images
+    assert "man/3#0" not in images
+    assert len(images) == 2 * (16 * 3 - 1)
 
 
 def test_a_run_without_replies_has_nothing_to_correct(tmp_path):

@@ -1,4 +1,4 @@
-"""Prompts and studies: exact texts, numbering, seeds; studies of one's own; pictures that exist already."""
+"""Prompts and studies: exact texts, numbering, seeds; studies of one's own; images that exist already."""
 
 import json
 from dataclasses import replace
@@ -101,8 +101,8 @@ def test_settings_and_limits_keep_groups_together():
     assert set(chosen_indices(study, study.settings, 20)) < set(larger)
     limited = GenderPresentation.make({"limit": 33}).prompts()
     assert len(limited) == 32
-    of = {g: [p.spec["index"] for p in limited if p.facets["gender"] == g] for g in ("woman", "man")}
-    assert of["woman"] == of["man"]
+    owner = {g: [p.spec["index"] for p in limited if p.facets["gender"] == g] for g in ("woman", "man")}
+    assert owner["woman"] == owner["man"]
     assert {p.facets["attribute"] for p in limited} == {None, *(a.name for a in study.attributes)}
     assert len({p.facets["context"] for p in limited}) == 16
     assert chosen_indices(study, study.settings, 512) == list(range(256))
@@ -230,7 +230,7 @@ def test_articles_and_gaps():
 
 
 # ------------------------------------------------------------------------------------------------------------- brought
-def picture(path):
+def image(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"not opened here")
     return path
@@ -240,7 +240,7 @@ def released_folder(root, model="stable", names=("woman", "man"), indices=(0, 1,
     for name in names:
         for i in indices:
             for j in numbers:
-                picture(root / f"{name}_v1_{model}_gen" / f"{i}_{j}{suffix}")
+                image(root / f"{name}_v1_{model}_gen" / f"{i}_{j}{suffix}")
     return root
 
 
@@ -250,17 +250,17 @@ def test_the_released_layout(tmp_path, names):
     assert [p.prompt_id for p in suite.prompts()] == ["woman/0", "woman/1", "woman/97", "man/0", "man/1", "man/97"]
     assert {p.n_images for p in suite.prompts()} == {5}
     assert len(suite.user_images) == 30
-    found = {(b.prompt_id, b.index): b.path for b in suite.user_images}
-    assert found["man/97", 3] == str(tmp_path / f"{names[1]}_v1_stable_gen" / "97_3.jpg")
+    results = {(b.prompt_id, b.index): b.path for b in suite.user_images}
+    assert results["man/97", 3] == str(tmp_path / f"{names[1]}_v1_stable_gen" / "97_3.jpg")
     assert suite.prompts()[2].text == "A woman in a dress sitting on a bed."
 
 
-def test_prompts_with_a_picture_of_any_group_are_asked_of_all(tmp_path):
+def test_prompts_with_an_image_of_any_group_are_asked_of_all(tmp_path):
     released_folder(tmp_path)
     (tmp_path / "man_v1_stable_gen" / "0_4.png").unlink()
     for j in range(5):
         (tmp_path / "man_v1_stable_gen" / f"1_{j}.png").unlink()
-    picture(tmp_path / "man_v1_stable_gen" / "readme.png")
+    image(tmp_path / "man_v1_stable_gen" / "readme.png")
     suite = GenderPresentation.make({"images": tmp_path})
     assert sum(p.n_images for p in suite.prompts()) == 30
     assert len(suite.user_images) == 24
@@ -279,7 +279,7 @@ def test_several_models_side_by_side(tmp_path):
         GenderPresentation.make({"images": tmp_path})
     suite = GenderPresentation.make({"images": tmp_path, "folder_model": "cogview2"})
     assert {p.n_images for p in suite.prompts()} == {2}
-    with pytest.raises(UsageError, match="no pictures of 'dalle'; it has those of cogview2, stable"):
+    with pytest.raises(UsageError, match="no images of 'dalle'; it has those of cogview2, stable"):
         GenderPresentation.make({"images": tmp_path, "folder_model": "dalle"})
     with pytest.raises(UsageError, match="give --images DIR"):
         GenderPresentation.make({"folder_model": "dalle"})
@@ -288,17 +288,17 @@ def test_several_models_side_by_side(tmp_path):
 def test_what_no_folder_may_be(tmp_path):
     with pytest.raises(UsageError, match="expected woman_v1_MODEL_gen"):
         GenderPresentation.make({"images": tmp_path})
-    picture(tmp_path / "woman_v1_x_gen" / "a.png")
+    image(tmp_path / "woman_v1_x_gen" / "a.png")
     with pytest.raises(UsageError, match="no image in its folders is named by its prompt"):
         GenderPresentation.make({"images": tmp_path})
-    picture(tmp_path / "woman_v1_x_gen" / "256_0.png")
+    image(tmp_path / "woman_v1_x_gen" / "256_0.png")
     with pytest.raises(UsageError, match="has prompts 0 to 255 per group, not 256"):
         GenderPresentation.make({"images": tmp_path})
     (tmp_path / "woman_v1_x_gen" / "256_0.png").unlink()
-    picture(tmp_path / "woman_v1_x_gen" / "3_0.png")
-    with pytest.raises(UsageError, match="none of its 1 pictures answers"):
+    image(tmp_path / "woman_v1_x_gen" / "3_0.png")
+    with pytest.raises(UsageError, match="none of its 1 images answers"):
         GenderPresentation.make({"images": tmp_path, "settings": "explicit"})
-    picture(tmp_path / "female_v1_x_gen" / "3_0.jpg")
+    image(tmp_path / "female_v1_x_gen" / "3_0.jpg")
     with pytest.raises(UsageError, match="are image 0 of prompt 'woman/3'; keep one"):
         GenderPresentation.make({"images": tmp_path})
 
@@ -307,8 +307,8 @@ def test_plain_folders_in_a_folder(tmp_path):
     released_folder(tmp_path / "pictures", indices=(3,), numbers=(0, 1))
     assert len(GenderPresentation.make({"images": tmp_path}).user_images) == 4
     for name in ("female", "male", "unspecified"):
-        picture(tmp_path / "lawyers" / name / "0_0.png")
-        picture(tmp_path / "lawyers" / name / "0_1.png")
+        image(tmp_path / "lawyers" / name / "0_0.png")
+        image(tmp_path / "lawyers" / name / "0_1.png")
     suite = GenderPresentation.make({"images": tmp_path / "lawyers", "study": "occupations"})
     assert [b.prompt_id for b in suite.user_images] == ["female/0"] * 2 + ["male/0"] * 2 + ["unspecified/0"] * 2
 
@@ -324,8 +324,8 @@ def test_tables(tmp_path):
         "e.png,,,woman,dress,riding a horse,0\n"
     )
     suite = GenderPresentation.make({"images": path})
-    found = [(b.prompt_id, b.index, b.path[len(str(tmp_path)) + 1 :]) for b in suite.user_images]
-    assert found == [
+    results = [(b.prompt_id, b.index, b.path[len(str(tmp_path)) + 1 :]) for b in suite.user_images]
+    assert results == [
         ("woman/0", 0, "a.png"), ("woman/0", 1, "b.png"), ("woman/101", 0, "e.png"), ("man/0", 1, "c.png"),
         ("man/0", 2, "d.png"),
     ]  # fmt: skip

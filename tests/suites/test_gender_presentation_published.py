@@ -93,7 +93,7 @@ def test_tables_13_and_14(setting: str, table: str) -> None:
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_one_picture_more_or_less_is_seen(monkeypatch: pytest.MonkeyPatch, change: int) -> None:
+def test_one_image_more_or_less_is_seen(monkeypatch: pytest.MonkeyPatch, change: int) -> None:
     def changed(paper: str, name: str) -> list[dict[str, str]]:
         rows = read_published(paper, name)
         if name == "frequencies":

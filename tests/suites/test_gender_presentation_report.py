@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browsing import CHROMIUM
-from measure_runs import make_measured_run, picture, score, verdict
+from measure_runs import image, make_measured_run, score, verdict
 from page_reading import HOSTILE, Page, facets, in_browser, plain, report, write_report
 
 from verism.errors import UsageError
@@ -52,35 +52,37 @@ def made_scores(
             "unit": "cosine" if estimator in ("C", "CC") else "share",
             "higher_is_better": None,
         }
-        of = {"estimator": estimator, "setting": setting}
+        owner = {"estimator": estimator, "setting": setting}
         for term, attribute in itertools.product(terms, attributes):
             value += 0.0031
             made.append(score("frequency", value, value - 0.0005, value + 0.0005,
-                              group={**of, "gender": term, "attribute": attribute}, **shared))  # fmt: skip
+                              group={**owner, "gender": term, "attribute": attribute}, **shared))  # fmt: skip
         for pair in pairs:
             named = {"pair": " - ".join(pair)} if len(terms) > 2 else {}
             for k, attribute in enumerate(attributes):
                 value += 0.0027
-                group = {**of, **named, "attribute": attribute}
+                group = {**owner, **named, "attribute": attribute}
                 size = value if k % 2 else -value
                 made.append(score("gep", size, size - 0.01, size + 0.01, group=group, **shared))
                 if p_values:
                     p = (0.2, 0.004, 0.0001)[k % 3]
                     made.append(score("gep_p_value", p, group=group, **{**shared, "unit": "p", "n_used": 0}))
             lower = {**shared, "higher_is_better": False}
-            made.append(score("gep_score", value + 0.01, value, value + 0.02, group={**of, **named}, **lower))
-            made.append(score("gep_score_corrected", value + 0.002, group={**of, **named}, **lower))
-            made.append(score("gep_score_by_chance", value + 0.003, group={**of, **named}, **shared))
-            made.append(score("gep_score_p_value", 0.031, group={**of, **named}, **{**shared, "unit": "p"}))
+            made.append(score("gep_score", value + 0.01, value, value + 0.02, group={**owner, **named}, **lower))
+            made.append(score("gep_score_corrected", value + 0.002, group={**owner, **named}, **lower))
+            made.append(score("gep_score_by_chance", value + 0.003, group={**owner, **named}, **shared))
+            made.append(score("gep_score_p_value", 0.031, group={**owner, **named}, **{**shared, "unit": "p"}))
             for context in CONTEXTS:
                 value += 0.0011
-                made.append(score("gep_score_by_chance", 0.025, group={**of, **named, "context": context}, **shared))
+                made.append(score("gep_score_by_chance", 0.025, group={**owner, **named, "context": context}, **shared))
                 made.append(score("gep_score", value, value - 0.001, value + 0.001,
-                                  group={**of, **named, "context": context}, **lower))  # fmt: skip
+                                  group={**owner, **named, "context": context}, **lower))  # fmt: skip
         if len(pairs) > 1:
-            made.append(score("gep_largest_gap", value + 0.5, group=of, **{**shared, "higher_is_better": False}))
+            made.append(score("gep_largest_gap", value + 0.5, group=owner, **{**shared, "higher_is_better": False}))
             lower = {**shared, "higher_is_better": False}
-            made += [score("gep_largest_gap", 0.4, group={**of, "context": context}, **lower) for context in CONTEXTS]
+            made += [
+                score("gep_largest_gap", 0.4, group={**owner, "context": context}, **lower) for context in CONTEXTS
+            ]
     for setting in settings:
         made.append(score("clipscore", 26.5, 26.0, 27.0, group={"setting": setting}, unit="x100", suite=SUITE))
     return made
@@ -110,7 +112,7 @@ def make_prompts(terms: Sequence[str], settings: Sequence[str], attributes: Sequ
     return prompts
 
 
-def make_pictures(folder: Path, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+def make_images(folder: Path, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     rows = []
@@ -121,7 +123,7 @@ def make_pictures(folder: Path, prompts: Sequence[Prompt]) -> list[dict[str, Any
             pixels = np.clip(flat + rng.integers(-15, 15, (24, 24, 3)), 0, 255).astype(np.uint8)
             file.write_bytes(encode_png(pixels))
             image_id = make_image_id(prompt.prompt_id, n)
-            rows.append(picture(image_id, prompt.prompt_id, index=n, seed=7 + n, path=str(file)))
+            rows.append(image(image_id, prompt.prompt_id, index=n, seed=7 + n, path=str(file)))
     return rows
 
 
@@ -130,8 +132,8 @@ def make_verdicts(
 ) -> list[dict[str, Any]]:
     rows = []
     for prompt, estimator, protocol in itertools.product(prompts, estimators, protocols):
-        own = prompt.facets["attribute"]
-        for n, attribute in itertools.product(range(prompt.n_images), attributes if own is None else [own]):
+        subset = prompt.facets["attribute"]
+        for n, attribute in itertools.product(range(prompt.n_images), attributes if subset is None else [subset]):
             value: float = (len(prompt.text) * 7 + n * 3 + len(str(attribute))) % 100 / 100
             if estimator == "human":
                 value = float(value > 0.5)
@@ -158,7 +160,7 @@ def make_run(
     more: Sequence[Score] = (),
     **options: Any,
 ) -> Run:
-    """A run of made-up scores with a picture for every prompt and number, and what was perceived in each."""
+    """A run of made-up scores with an image for every prompt and number, and what was perceived in each."""
     prompts = make_prompts(terms, settings, attributes)
     scores = made_scores(terms=terms, settings=settings, estimators=estimators, attributes=attributes, **options)
     protocols = list(dict.fromkeys(s.protocol for s in scores))
@@ -167,7 +169,7 @@ def make_run(
         [*scores, *more],
         suite=SUITE,
         prompts=prompts,
-        pictures=make_pictures(path.parent / f"{path.name}-pictures", prompts),
+        images=make_images(path.parent / f"{path.name}-pictures", prompts),
         verdicts=make_verdicts(prompts, estimators, attributes, protocols),
     )
 
@@ -221,18 +223,18 @@ def test_axis_reaches_around_intervals_too():
 
 # ---------------------------------------------------------------------------------------------------------------- bars
 def drawn(bars, axis, rows=("a",), runs=("r",)):
-    told = {"title": "t", "terms": ("woman", "man"), "label": "x"}
-    return str(diverging_bars(rows=rows, runs=runs, bars=bars, axis=axis, **told))
+    described = {"title": "t", "terms": ("woman", "man"), "label": "x"}
+    return str(diverging_bars(rows=rows, runs=runs, bars=bars, axis=axis, **described))
 
 
 def bar_ends(svg: str) -> list[tuple[float, float]]:
-    found = re.findall(r'<rect class="part" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg)
-    return [(float(x), float(x) + float(width)) for x, width in found]
+    matches = re.findall(r'<rect class="part" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg)
+    return [(float(x), float(x) + float(width)) for x, width in matches]
 
 
 def ticks_of(svg: str) -> dict[str, float]:
-    found = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="tick" text-anchor="middle">([−\d.]+)</text>', svg)
-    return {words: float(x) for x, words in found}
+    matches = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="tick" text-anchor="middle">([−\d.]+)</text>', svg)
+    return {words: float(x) for x, words in matches}
 
 
 def test_bars_end_where_values_say():
@@ -315,13 +317,13 @@ def test_every_number_is_on_the_page(runs, tmp_path):
         for s in run.scores():
             if s.metric == "gep":
                 assert f"{words.signed(s.value, s.unit)} {words.minus(words.interval(s))}" in plain(vectors)
-                told = f": {words.signed(s.value, s.unit)} {words.interval(s)} (40) p "
-                assert told in vectors  # in the bar's words
+                text = f": {words.signed(s.value, s.unit)} {words.interval(s)} (40) p "
+                assert text in vectors  # in the bar's words
             elif s.metric == "frequency":
                 assert f"{words.minus(words.value(s))} {words.minus(words.interval(s))}" in plain(vectors)
             elif s.metric == "gep_score_by_chance" and "context" in s.group:
-                told = "0.0250" if s.unit == "cosine" else "2.500"
-                assert re.search(rf"{s.group['context']}, {run.path.name}: [^<]*; by chance {told}</title>", contexts)
+                text = "0.0250" if s.unit == "cosine" else "2.500"
+                assert re.search(rf"{s.group['context']}, {run.path.name}: [^<]*; by chance {text}</title>", contexts)
             elif "context" in s.group and s.unit != "share":
                 assert f"{s.group['context']}, {run.path.name}: {words.minus(words.cell(s))}" in contexts
             elif "context" in s.group:
@@ -411,7 +413,7 @@ def test_three_groups_have_a_figure_and_columns_per_pair(tmp_path):
 def test_pairs_show_the_same_prompt_and_what_was_perceived(runs, tmp_path):
     page = report(runs[:1], tmp_path)
     articles = re.findall(r"<article.*?</article>", page.source, re.S)
-    assert len(articles) == 16  # 32 pictures: 2 terms, 8 prompts, 2 numbers
+    assert len(articles) == 16  # 32 images: 2 terms, 8 prompts, 2 numbers
     assert "32 of 32 images are part" in plain(page.section("gallery"))
     verdicts = {
         (image_id, protocol, rule, json.loads(detail)["attribute"]): value
@@ -429,8 +431,8 @@ def test_pairs_show_the_same_prompt_and_what_was_perceived(runs, tmp_path):
         images = re.findall(r"<img[^>]*>", article)
         assert len(images) == 2
         for protocol in ("corrected", "released"):
-            told = re.search(rf'<div class="told" data-p="{protocol}">(.*?)\n</div>\n', article, re.S)[1]
-            rows = [plain(row).split() for row in re.findall(r"<tr>(?:(?!</tr>).)*?</tr>", told, re.S)]
+            result = re.search(rf'<div class="told" data-p="{protocol}">(.*?)\n</div>\n', article, re.S)[1]
+            rows = [plain(row).split() for row in re.findall(r"<tr>(?:(?!</tr>).)*?</tr>", result, re.S)]
             for name, *cells in rows[2:]:
                 wanted = [
                     f"{verdicts[(i, protocol, e, name)]:.{3 if e == 'C' else 2}f}"
@@ -465,15 +467,13 @@ def test_runs_in_the_gallery_lie_beside_each_other(runs, tmp_path):
         write_report(runs, tmp_path / "x", embed_pixels=1)
 
 
-def test_a_pair_without_its_other_picture(tmp_path):
+def test_a_pair_without_its_other_image(tmp_path):
     prompts = make_prompts(("woman", "man"), ("neutral",), ATTRIBUTES)[:3]  # two of a woman, one of a man
-    rows = make_pictures(tmp_path / "p", prompts)
+    rows = make_images(tmp_path / "p", prompts)
     rows[0] |= {"state": "refused", "path": None, "note": "not <allowed>"}
     verdicts = make_verdicts(prompts, ["human"], ATTRIBUTES, ["corrected"])
     verdicts = [v | {"value": None} if v["image_id"] == rows[0]["image_id"] else v for v in verdicts]
-    run = make_measured_run(
-        tmp_path / "a", made_scores(), suite=SUITE, prompts=prompts, pictures=rows, verdicts=verdicts
-    )
+    run = make_measured_run(tmp_path / "a", made_scores(), suite=SUITE, prompts=prompts, images=rows, verdicts=verdicts)
     page = report([run], tmp_path / "out")
     gallery = page.section("gallery")
     assert len(page.all("article")) == 4
@@ -489,20 +489,20 @@ def test_many_attributes_are_folded(tmp_path):
     page = report([make_run(tmp_path / "a", attributes=attributes, settings=("neutral",))], tmp_path / "out")
     article = re.search(r"<article.*?</article>", page.source, re.S)[0]
     assert "10 more attributes" in article
-    told = re.search(r'<div class="told" data-p="corrected">(.*?)\n</div>\n', article, re.S)[1]
-    assert re.findall(r"<bdi>(thing \d+)</bdi>", told.partition("<details>")[0]) == [
+    result = re.search(r'<div class="told" data-p="corrected">(.*?)\n</div>\n', article, re.S)[1]
+    assert re.findall(r"<bdi>(thing \d+)</bdi>", result.partition("<details>")[0]) == [
         f"thing {n}" for n in (14, 13, 12, 11, 10)
     ]
 
 
 def test_judge_section_is_there_if_judges_were_measured(runs, tmp_path):
-    of = {"estimator": "CLS", "setting": "neutral"}
+    owner = {"estimator": "CLS", "setting": "neutral"}
     measured = [
-        score("judge_tau", 0.638, 0.4, 0.8, group=of, unit="tau"),
-        score("judge_mcc", 0.318, group=of, unit="mcc"),
-        score("judge_auc", 0.892, group=of, unit="auc"),
+        score("judge_tau", 0.638, 0.4, 0.8, group=owner, unit="tau"),
+        score("judge_mcc", 0.318, group=owner, unit="mcc"),
+        score("judge_auc", 0.892, group=owner, unit="auc"),
         *(
-            score("judge_auc", v, group={**of, "attribute": a}, unit="auc")
+            score("judge_auc", v, group={**owner, "attribute": a}, unit="auc")
             for a, v in zip(ATTRIBUTES, (0.7, 0.8, 0.95))
         ),
     ]
@@ -516,9 +516,9 @@ def test_judge_section_is_there_if_judges_were_measured(runs, tmp_path):
 
 
 def test_protocols_side_by_side(tmp_path):
-    of = {"estimator": "CLS", "setting": "neutral"}
+    owner = {"estimator": "CLS", "setting": "neutral"}
     made = [
-        score("gep_score", v, group=of, protocol=p, higher_is_better=False)
+        score("gep_score", v, group=owner, protocol=p, higher_is_better=False)
         for p, v in (("corrected", 0.05), ("released", 0.0448))
     ]
     run = make_measured_run(tmp_path / "a", made, suite=SUITE)
@@ -527,16 +527,16 @@ def test_protocols_side_by_side(tmp_path):
     assert [row[1:] for row in rows] == [["GEP score", "CLS, neutral", "5.0", "4.5", "–", "−0.5", "–"]]
 
 
-def test_a_run_without_any_usable_picture(tmp_path):
+def test_a_run_without_any_usable_image(tmp_path):
     prompts = make_prompts(("woman", "man"), ("neutral", "explicit"), ATTRIBUTES)
-    rows = [picture(make_image_id(p.prompt_id, n), p.prompt_id, index=n, state="failed")
+    rows = [image(make_image_id(p.prompt_id, n), p.prompt_id, index=n, state="failed")
             for p in prompts for n in range(2)]  # fmt: skip
     scores = [s for s in made_scores() if s.metric != "clipscore"]
     scores = [
         score(s.metric, NAN, group=s.group, protocol=s.protocol, unit=s.unit, n_used=0, n_unusable=4) for s in scores
     ]
     page = report(
-        [make_measured_run(tmp_path / "a", scores, suite=SUITE, prompts=prompts, pictures=rows)], tmp_path / "out"
+        [make_measured_run(tmp_path / "a", scores, suite=SUITE, prompts=prompts, images=rows)], tmp_path / "out"
     )
     assert page.all("img") == []
     assert not re.search(r"\bnan\b", page.source)
@@ -556,19 +556,19 @@ def test_text_of_runs_is_only_text(tmp_path):
     judged = score(
         "judge_auc", 0.5, group={"estimator": HOSTILE, "setting": HOSTILE, "attribute": HOSTILE}, unit=HOSTILE
     )
-    pictures = [
-        picture("p#0", note=HOSTILE, path=HOSTILE.replace("\u2028", "")),
-        picture("p#1", state="refused", index=1, note=HOSTILE),
+    images = [
+        image("p#0", note=HOSTILE, path=HOSTILE.replace("\u2028", "")),
+        image("p#1", state="refused", index=1, note=HOSTILE),
     ]
-    told = verdict("p#0", HOSTILE, 0.5, reason=HOSTILE, detail=json.dumps({"attribute": HOSTILE}))
+    result = verdict("p#0", HOSTILE, 0.5, reason=HOSTILE, detail=json.dumps({"attribute": HOSTILE}))
     runs = [
         make_measured_run(
             tmp_path / name,
             [*made_scores(**hostile), judged, score(HOSTILE, 0.5, group={"setting": HOSTILE})],
             suite=SUITE,
             prompts=[prompt],
-            pictures=pictures,
-            verdicts=[told],
+            images=images,
+            verdicts=[result],
             remarks=[HOSTILE],
             generator=HOSTILE,
         )
@@ -601,10 +601,10 @@ def test_page_points_nowhere_outside_and_everything_has_a_name(runs, tmp_path):
 
 
 def test_the_page_says_what_judges_perceive_and_not_who_someone_is(runs, tmp_path):
-    said = plain(report(runs, tmp_path).source)
-    assert "no statement on anybody" in said
-    assert "nothing of who anybody in an image is" in said
-    assert not re.search(r"\b(females?|males?|women are|men are)\b", said)
+    answer = plain(report(runs, tmp_path).source)
+    assert "no statement on anybody" in answer
+    assert "nothing of who anybody in an image is" in answer
+    assert not re.search(r"\b(females?|males?|women are|men are)\b", answer)
 
 
 def test_same_runs_same_bytes(runs, tmp_path):
@@ -635,7 +635,7 @@ def test_filters_work_in_a_browser(runs, tmp_path):
     document.querySelector('[name=protocol][value=released]').click();
     document.querySelector('.tile:not([hidden]) .picture').click();
     """
-    dom, said = in_browser(file, tmp_path, steps)
+    dom, answer = in_browser(file, tmp_path, steps)
     assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 \w+ shown</output>', dom.source)
     shown = dom.source.partition('id="tiles"')[2].partition('id="nothing"')[0]
     assert sum("hidden" not in article for article in Page(shown).all("article")) == wanted
@@ -644,4 +644,4 @@ def test_filters_work_in_a_browser(runs, tmp_path):
     large = Page(dom.source.partition('id="large-tile"')[2].partition('id="previous"')[0])
     assert len(large.all("img")) == 2
     assert [span["class"] for span in large.all("span")[:3]] == ["couple", "one", "one"]
-    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in answer, [line for line in answer.splitlines() if "CONSOLE" in line]

@@ -31,17 +31,17 @@ def small(tmp_path):
 
 
 class Space:
-    """A space of vectors where each attribute is a direction, and so is what pictures and texts have in common."""
+    """A space of vectors where each attribute is a direction, and so is what images and texts have in common."""
 
     def __init__(self, study, *, seed=0, noise=0.05):
         rng = np.random.default_rng(seed)
         basis = np.linalg.qr(rng.normal(size=(DIMENSIONS, DIMENSIONS)))[0]
-        self.common, self.text_side, self.picture_side, self.other = basis[:4]
+        self.common, self.text_side, self.image_side, self.other = basis[:4]
         self.attribute = {a.name: basis[10 + n] for n, a in enumerate(study.attributes)}
         self.study, self.rng, self.noise = study, rng, noise
 
-    def picture(self, attributes):
-        return 3 * (self.picture_side + self._of(attributes))
+    def image(self, attributes):
+        return 3 * (self.image_side + self._of(attributes))
 
     def text(self, text):
         named = [a.name for a in self.study.attributes if a.phrase in text or a.query == text]
@@ -54,7 +54,7 @@ class Space:
 
 
 def seen(suite, shows=None, *, states=None, answers=None, unseen=()):
-    """Tables as judges fill them. ``shows(prompt, index) -> attributes``: what the picture's vector has in it."""
+    """Tables as judges fill them. ``shows(prompt, index) -> attributes``: what the image's vector has in it."""
     prompts = {p.prompt_id: p for p in suite.prompts()}
     ids = [(make_image_id(p.prompt_id, i), p, i) for p in prompts.values() for i in range(p.n_images)]
     images = frame(
@@ -68,8 +68,8 @@ def seen(suite, shows=None, *, states=None, answers=None, unseen=()):
     if shows is not None:
         space = Space(suite.study)
         kept = [(image, p, i) for image, p, i in ids if image not in unseen and (states or {}).get(image, "ok") == "ok"]
-        pictures = np.array([space.picture(shows(p, i)) for _, p, i in kept])
-        tables["embeddings"] = vector_rows("embeddings", [image for image, _, _ in kept], JUDGE, pictures)
+        vectors_seen = np.array([space.image(shows(p, i)) for _, p, i in kept])
+        tables["embeddings"] = vector_rows("embeddings", [image for image, _, _ in kept], JUDGE, vectors_seen)
         texts = suite.needs()[0].texts
         vectors = np.array([space.text(t) for t in texts])
         tables["text_embeddings"] = vector_rows("text_embeddings", texts, JUDGE, vectors)
@@ -85,9 +85,9 @@ def seen(suite, shows=None, *, states=None, answers=None, unseen=()):
 
 
 def planted(prompt, index):
-    """Women: dress in 2 of 3 pictures; men: tie in 1 of 3; boots in every picture of context 0, 1 and 2 of both."""
-    own = prompt.facets["attribute"]
-    shown = [] if own is None else [own]
+    """Women: dress in 2 of 3 images; men: tie in 1 of 3; boots in every image of context 0, 1 and 2 of both."""
+    subset = prompt.facets["attribute"]
+    shown = [] if subset is None else [subset]
     woman = prompt.facets["gender"] == "woman"
     if woman and index < 2:
         shown.append("dress")
@@ -100,9 +100,9 @@ def planted(prompt, index):
 
 def score_of(suite, observed):
     verdicts = suite.verdicts(observed)
-    found = complete_scores(suite, suite.scores(observed, verdicts))
-    scores = {(s.metric, s.protocol, json.dumps(dict(s.group), sort_keys=True)): s for s in found}
-    assert len(scores) == len(found)
+    result = complete_scores(suite, suite.scores(observed, verdicts))
+    scores = {(s.metric, s.protocol, json.dumps(dict(s.group), sort_keys=True)): s for s in result}
+    assert len(scores) == len(result)
 
     def find(metric, protocol="corrected", **group):
         return scores[metric, protocol, json.dumps(group, sort_keys=True)]
@@ -149,7 +149,7 @@ def test_planted_attributes_are_found(small):
     assert score("gep", "released", **cls, attribute="dress").value == pytest.approx(2 / 3, abs=0.15)
     assert score("gep", "released", **cls, attribute="tie").value == pytest.approx(-1 / 3, abs=0.15)
     assert score("gep", "released", **cls, attribute="boots").value == pytest.approx(0, abs=0.05)
-    # Released classifiers that tell the pictures apart give close to the planted shares: 2/3 of women, no man wears a
+    # Released classifiers that tell the images apart give close to the planted shares: 2/3 of women, no man wears a
     # dress. Corrected ones give degrees, from about 0.27 to 0.73, in the same proportions.
     assert score("frequency", "released", **cls, gender="woman", attribute="dress").value == pytest.approx(
         2 / 3, abs=0.15
@@ -195,7 +195,7 @@ def test_swapping_the_groups_turns_the_signs(small):
             assert abs(a.value) > 0.1 or setting == "explicit"
 
 
-def test_explicit_pictures_count_for_their_own_attribute_only(small):
+def test_explicit_images_count_for_their_own_attribute_only(small):
     suite = GenderPresentation.make({"study": small})
 
     # Women of explicit tie prompts wear a dress: that must not enter the frequency of dresses.
@@ -205,25 +205,25 @@ def test_explicit_pictures_count_for_their_own_attribute_only(small):
     verdicts, score = score_of(suite, seen(suite, shows))
     rows = [r for r in verdicts.iter_rows(named=True) if r["rule"] == "CLS" and r["prompt_id"] == "woman/50"]
     assert {json.loads(r["detail"])["attribute"] for r in rows} == {"tie"}
-    found = score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="dress")
-    assert found.value < 0.32  # a dress nowhere: 0.27. With the tie prompts' dresses it would be above 0.4
-    assert found.n_used == 48
+    result = score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="dress")
+    assert result.value < 0.32  # a dress nowhere: 0.27. With the tie prompts' dresses it would be above 0.4
+    assert result.n_used == 48
     assert score("frequency", estimator="CLS", setting="explicit", gender="woman", attribute="tie").value > 0.55
 
 
-def test_pictures_that_cannot_be_used_are_counted(small):
+def test_images_that_cannot_be_used_are_counted(small):
     suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     observed = seen(suite, planted, states={"woman/0#0": "missing", "man/3#1": "blank"}, unseen=("man/4#0",))
     verdicts, score = score_of(suite, observed)
-    found = score("gep", estimator="C", setting="neutral", attribute="boots")
-    assert (found.n_used, found.n_unusable) == (93, 3)
+    result = score("gep", estimator="C", setting="neutral", attribute="boots")
+    assert (result.n_used, result.n_unusable) == (93, 3)
     assert score("clipscore", setting="neutral").n_unusable == 3
     reasons = {
         r["image_id"]: r["reason"] for r in verdicts.iter_rows(named=True) if r["value"] is None and r["rule"] == "CC"
     }
-    assert reasons == {"woman/0#0": "picture missing", "man/3#1": "picture blank", "man/4#0": "not looked at"}
+    assert reasons == {"woman/0#0": "image missing", "man/3#1": "image blank", "man/4#0": "not looked at"}
     assert suite.remarks(observed) == [
-        "pictures without a counterpart of the same prompt and number in every other group: 1 of woman, 1 of man"
+        "images without a counterpart of the same prompt and number in every other group: 1 of woman, 1 of man"
     ]
 
 
@@ -231,10 +231,10 @@ def test_nothing_usable_is_undefined(small):
     suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     states = {make_image_id(p.prompt_id, i): "missing" for p in suite.prompts() for i in range(3)}
     _, score = score_of(suite, seen(suite, states=states, answers={("x", "y"): ("no", "no")}))
-    found = score("gep", estimator="VQA", setting="neutral", attribute="boots")
-    assert math.isnan(found.value)
-    assert math.isnan(found.ci_low)
-    assert (found.n_used, found.n_unusable) == (0, 96)
+    result = score("gep", estimator="VQA", setting="neutral", attribute="boots")
+    assert math.isnan(result.value)
+    assert math.isnan(result.ci_low)
+    assert (result.n_used, result.n_unusable) == (0, 96)
     assert math.isnan(score("gep_score", estimator="VQA", setting="neutral").value)
 
 
@@ -286,11 +286,11 @@ def test_answers_to_questions(small):
     assert {r["protocol"] for r in verdicts.iter_rows(named=True)} == {"corrected"}
 
 
-def test_estimators_are_held_against_people_where_these_labelled_the_pictures(small):
+def test_estimators_are_held_against_people_where_these_labelled_the_images(small):
     suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     worn = {p.prompt_id: [planted(p, number) for number in range(p.n_images)] for p in suite.prompts()}
     labels = {
-        prompt_id: {a: "".join(str(int(a in of)) for of in shown) for a in ("boots", "dress", "tie")}
+        prompt_id: {a: "".join(str(int(a in members)) for members in shown) for a in ("boots", "dress", "tie")}
         for prompt_id, shown in worn.items()
     }
     _, score = score_of(suite.with_rules(labels=labels), seen(suite, planted))
@@ -312,21 +312,21 @@ def test_labels_give_the_vector_by_counting(small):
     suite = GenderPresentation.make({"study": small})
     labels = {p.prompt_id: {} for p in suite.prompts()}
     for p in suite.prompts():
-        woman, own = p.facets["gender"] == "woman", p.facets["attribute"]
-        if own is None:
-            # Dress: every woman, one man of three. Tie: nobody labelled the third picture.
+        woman, mask = p.facets["gender"] == "woman", p.facets["attribute"]
+        if mask is None:
+            # Dress: every woman, one man of three. Tie: nobody labelled the third image.
             labels[p.prompt_id] = {"boots": "000", "dress": "111" if woman else "010", "tie": "01-"}
         else:
             # As released: zeros for what nobody was asked. They must not count.
-            labels[p.prompt_id] = {a: "110" if a == own else "000" for a in ("boots", "dress", "tie")}
+            labels[p.prompt_id] = {a: "110" if a == mask else "000" for a in ("boots", "dress", "tie")}
     suite = suite.with_rules(labels=labels)
     _, score = score_of(suite, seen(suite))
     for protocol in ("released", "corrected"):
         where = {"estimator": "human", "setting": "neutral"}
-        found = score("gep", protocol, **where, attribute="dress")
-        assert found.value == pytest.approx(2 / 3)
-        assert found.ci_low > 0
-        assert (found.n_used, found.n_unusable) == (96, 0)
+        result = score("gep", protocol, **where, attribute="dress")
+        assert result.value == pytest.approx(2 / 3)
+        assert result.ci_low > 0
+        assert (result.n_used, result.n_unusable) == (96, 0)
         tie = score("gep", protocol, **where, attribute="tie")
         assert (tie.value, tie.n_used, tie.n_unusable) == (0.0, 64, 32)
         assert score("gep_score", protocol, **where).value == pytest.approx(2 / 9)
@@ -372,14 +372,14 @@ def test_labels_of_the_folders_own_model_are_taken(small, tmp_path):
 
 
 def test_the_lawyers_of_the_paper_by_counting():
-    # Counts of 20 pictures are made up so that the distances are the published ones, 28/80 = 0.35 and 10/80 = 0.125:
+    # Counts of 20 images are made up so that the distances are the published ones, 28/80 = 0.35 and 10/80 = 0.125:
     # 6 + 8 + 12 + 2 and 2 + 3 + 3 + 2.
     counts = {
         "unspecified": {"suit": 18, "shirt": 15, "tie": 14, "glasses": 5},
         "female": {"suit": 12, "shirt": 7, "tie": 2, "glasses": 3},
         "male": {"suit": 20, "shirt": 18, "tie": 17, "glasses": 7},
     }
-    labels = {f"{g}/0": {a: "1" * n + "0" * (20 - n) for a, n in of.items()} for g, of in counts.items()}
+    labels = {f"{g}/0": {a: "1" * n + "0" * (20 - n) for a, n in members.items()} for g, members in counts.items()}
     suite = GenderPresentation.make({"study": "occupations"}).with_rules(labels=labels)
     _, score = score_of(suite, seen(suite))
     where = {"estimator": "human", "setting": "neutral"}
@@ -453,8 +453,8 @@ def test_a_folder_from_run_to_score(small, tmp_path):
         return next(s for s in scores if s.metric == "gep" and s.protocol == "corrected" and s.group == where)
 
     first = run().scores()
-    found = gep_of(first, "VQA")
-    assert (found.value, found.n_used, found.n_unusable) == (1.0, 5, 1)
+    result = gep_of(first, "VQA")
+    assert (result.value, result.n_used, result.n_unusable) == (1.0, 5, 1)
     assert repr(run().scores()) == repr(first)  # nothing is left to do
     labelled = verism.score(tmp_path / "run", rules={"labels": str(tmp_path / "labels.csv")})
     assert gep_of(labelled, "human").n_used == 2

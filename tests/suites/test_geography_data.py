@@ -1,4 +1,4 @@
-"""Real pictures: published layouts, tables, reference files; what a run would use of them."""
+"""Real images: published layouts, tables, reference files; what a run would use of them."""
 
 import csv
 
@@ -29,11 +29,11 @@ def touch(path):
 
 def geode_folder(folder, cells, **more):
     rows = []
-    for (region, thing), n in cells.items():
+    for (region, item), n in cells.items():
         for i in range(n):
-            name = f"{region}_Egypt_Egypt_{thing}_{i}.jpg"
+            name = f"{region}_Egypt_Egypt_{item}_{i}.jpg"
             touch(folder / "images" / name)
-            rows.append({"file_path": name, "object": thing, "region": region, **more})
+            rows.append({"file_path": name, "object": item, "region": region, **more})
     write_csv(folder / "index.csv", rows)
     return folder
 
@@ -59,17 +59,17 @@ def test_a_geode_folder_with_and_without_its_index(tmp_path):
     folder = geode_folder(tmp_path, {("Africa", "cooking_pot"): 2, ("Europe", "bag"): 1})
     listed = read_real(folder, GEODE)
     assert listed.layout == "geode"
-    assert [(p.object, p.region, p.row) for p in listed.pictures] == [
+    assert [(p.object, p.region, p.row) for p in listed.images] == [
         ("cooking_pot", "Africa", 0),
         ("cooking_pot", "Africa", 1),
         ("bag", "Europe", 2),
     ]
-    assert listed.pictures[0].extra["country"] == "Egypt"
+    assert listed.images[0].extra["country"] == "Egypt"
     (folder / "index.csv").unlink()
     touch(folder / "images" / "holiday.jpg")
-    found = read_real(folder, GEODE)
-    assert {(p.object, p.region) for p in found.pictures} == {("cooking_pot", "Africa"), ("bag", "Europe")}
-    assert list(found.dropped.values()) == [1]
+    result = read_real(folder, GEODE)
+    assert {(p.object, p.region) for p in result.images} == {("cooking_pot", "Africa"), ("bag", "Europe")}
+    assert list(result.dropped.values()) == [1]
 
 
 def test_geode_is_checked_against_the_subset_of_the_paper(tmp_path):
@@ -78,8 +78,8 @@ def test_geode_is_checked_against_the_subset_of_the_paper(tmp_path):
     cells["Africa", "dog"] = 3
     folder = geode_folder(tmp_path, {**cells, ("Africa", "fence"): 4})
     (folder / "images" / "Europe_Egypt_Egypt_hat_0.jpg").unlink()
-    found = check_data(folder, GEODE, layout="geode")
-    record = found.record()
+    report = check_data(folder, GEODE, layout="geode")
+    record = report.record()
     assert record["subset"]["world"] == "geode"
     assert (len(record["subset"]["objects"]), len(record["subset"]["regions"])) == (27, 6)
     assert record["subset"]["per_cell"] == 180
@@ -88,16 +88,16 @@ def test_geode_is_checked_against_the_subset_of_the_paper(tmp_path):
     assert record["not_of_the_world"] == {"fence": 4}
     assert record["subset"]["pictures"] == 27 * 6 * 6 - 6 - 3 - 1
     assert not record["ready"]
-    assert record["problems"][0] == "no picture of toy in WestAsia"
+    assert record["problems"][0] == "no image of toy in WestAsia"
     assert "dog in Africa (3)" in record["problems"][1]
     counts = {(c["object"], c["region"]): c["pictures"] for c in record["cells"]}
     assert (counts["hat", "Europe"], counts["toy", "WestAsia"], counts["toy", "Africa"]) == (5, 0, 6)
-    assert "27 objects x 6 regions x 180" in "\n".join(found.lines())
+    assert "27 objects x 6 regions x 180" in "\n".join(report.lines())
 
 
 def test_the_tree_tag_filters_and_must_exist(tmp_path):
     folder = geode_folder(tmp_path, {("Africa", "bag"): 2}, tree_tag="no")
-    assert len(read_real(folder, GEODE, tree_tag="no").pictures) == 2
+    assert len(read_real(folder, GEODE, tree_tag="no").images) == 2
     assert read_real(folder, GEODE, tree_tag="yes").dropped == {"tree_tag is not yes": 2}
     write_csv(tmp_path / "r.csv", [{"file_path": "a", "object": "bag", "region": "Africa"}])
     with pytest.raises(UsageError, match="there is no column tree_tag"):
@@ -125,19 +125,19 @@ def test_a_dollarstreet_folder(tmp_path):
     assert data.layout == "dollarstreet"
     assert data.dropped == {
         "more than one topic": 1,
-        "not a picture (column type)": 1,
+        "not an image (column type)": 1,
         "listed twice": 1,
         "file is missing": 1,
     }
-    found = check_data(tmp_path, DOLLARSTREET, layout="dollarstreet").record()
-    assert len(found["subset"]["objects"]) == 109
-    assert found["subset"]["per_cell"] is None
+    report = check_data(tmp_path, DOLLARSTREET, layout="dollarstreet").record()
+    assert len(report["subset"]["objects"]) == 109
+    assert report["subset"]["per_cell"] is None
     assert (
-        found["subset"]["pictures"] == 2
+        report["subset"]["pictures"] == 2
     )  # spices and stove/hob; Family is subjective, Bed kids left out by the paper
-    assert found["not_of_the_world"] == {"Family": 1, "Bed kids": 1}
+    assert report["not_of_the_world"] == {"Family": 1, "Bed kids": 1}
     reference = reference_of(data, DOLLARSTREET.choose())
-    assert [(p.facets["object"], p.facets["region"]) for p in reference.pictures] == [
+    assert [(p.facets["object"], p.facets["region"]) for p in reference.images] == [
         ("spices", "Asia"),
         ("stove/hob", "Europe"),
     ]
@@ -158,20 +158,20 @@ def table(tmp_path, cells, name="real.csv"):
 
 def test_any_table_and_names_of_ones_own(tmp_path):
     path = table(tmp_path, {("red_cube", "north"): 7, ("red_cube", "Southeast Asia"): 6, ("car", "north"): 5})
-    found = check_data(path, GEODE).record()
-    assert found["subset"]["objects"] == ["car", "red cube"]
-    assert found["subset"]["regions"] == ["SouthEastAsia", "north"]
-    assert found["subset"]["per_cell"] == 5  # the smallest cell that can be used at all
-    assert found["problems"] == ["no picture of car in SouthEastAsia"]
-    assert found["ready"]
+    report = check_data(path, GEODE).record()
+    assert report["subset"]["objects"] == ["car", "red cube"]
+    assert report["subset"]["regions"] == ["SouthEastAsia", "north"]
+    assert report["subset"]["per_cell"] == 5  # the smallest cell that can be used at all
+    assert report["problems"] == ["no image of car in SouthEastAsia"]
+    assert report["ready"]
     data = read_real(path, GEODE)
     world = fit_world(
         GEODE, objects=None, regions=None, seen_objects=["red_cube"], seen_regions=["north"], foreign=True
     )
     reference = reference_of(data, world, ["income"])
-    assert len(reference.pictures) == 7
-    assert dict(reference.pictures[1].facets) == {"object": "red cube", "region": "north", "row": 1, "income": "low"}
-    assert reference.pictures[0].image_id == "real/red_cube_north_0.png"
+    assert len(reference.images) == 7
+    assert dict(reference.images[1].facets) == {"object": "red cube", "region": "north", "row": 1, "income": "low"}
+    assert reference.images[0].image_id == "real/red_cube_north_0.png"
 
 
 def test_a_table_with_all_27_objects_is_held_to_them():
@@ -180,7 +180,7 @@ def test_a_table_with_all_27_objects_is_held_to_them():
     full = fit_world(GEODE, seen_objects=[*evaluated, "fence", "mug"], **arguments)
     assert len(full.objects) == 28  # fence is of the other 13; mug is of your own
     assert len(fit_world(GEODE, seen_objects=[*evaluated[1:], "fence"], **arguments).objects) == 27
-    with pytest.raises(UsageError, match="the pictures show no object of the world"):
+    with pytest.raises(UsageError, match="the images show no object of the world"):
         fit_world(GEODE, seen_objects=["mug"], **{**arguments, "foreign": False})
 
 
@@ -188,16 +188,16 @@ def test_one_file_with_two_labels_is_two_rows_and_missing_files_can_stay(tmp_pat
     rows = [{"path": "a.png", "object": "bag", "region": r} for r in ("Africa", "Europe")]
     write_csv(tmp_path / "r.csv", rows)
     data = read_real(tmp_path / "r.csv", GEODE, need_files=False)
-    assert [p.name for p in data.pictures] == ["a.png", "a.png@2"]
+    assert [p.name for p in data.images] == ["a.png", "a.png@2"]
     assert data.missing == ("a.png", "a.png")
-    assert data.pictures[0].path == str(tmp_path / "a.png")
-    assert read_real(tmp_path / "r.csv", GEODE).pictures == ()
+    assert data.images[0].path == str(tmp_path / "a.png")
+    assert read_real(tmp_path / "r.csv", GEODE).images == ()
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"object": "bag", "region": "Africa"}, "line 2: no picture; a column is named file_path"),
+        ({"object": "bag", "region": "Africa"}, "line 2: no image; a column is named file_path"),
         ({"path": "a", "region": "Africa"}, "line 2: no object"),
         ({"path": "a", "object": "bag", "region": ""}, "line 2: no region"),
     ],
@@ -222,12 +222,12 @@ def test_a_reference_file_is_real_data_too(tmp_path):
     path = table(tmp_path, {("car", "Africa"): 6, ("hat", "Africa"): 2})
     first = reference_of(read_real(path, GEODE), GEODE)
     features = np.arange(16, dtype=np.float32).reshape(8, 2)
-    with_features = type(first)(source="s", pictures=first.pictures, judge="j", features=features)
+    with_features = type(first)(source="s", images=first.images, judge="j", features=features)
     write_reference(tmp_path / "r.npz", with_features, {})
     data = read_real(tmp_path / "r.npz", GEODE)
     assert data.layout == "file"
     hats = reference_of(data, GEODE.choose(["hat"]))
     np.testing.assert_array_equal(hats.features, features[6:])
     assert hats.judge == "j"
-    assert [p.image_id for p in hats.pictures] == [p.image_id for p in first.pictures[6:]]
+    assert [p.image_id for p in hats.images] == [p.image_id for p in first.images[6:]]
     assert check_data(tmp_path / "r.npz", GEODE).record()["features"] == "j"

@@ -34,7 +34,7 @@ def test_the_paper_evaluates_27_objects_in_6_regions():
     ]
 
 
-def test_27_is_every_object_with_180_pictures_in_every_region():
+def test_27_is_every_object_with_180_images_in_every_region():
     # 180 is the largest number that keeps them: (waste container, Americas) has exactly that; next is fence with 161.
     enough = {t.key for t in GEODE.objects if min(t.rows.values()) >= 180}
     assert enough == {t.key for t in GEODE.objects if t.evaluated}
@@ -44,7 +44,7 @@ def test_27_is_every_object_with_180_pictures_in_every_region():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_asks_for_29160_pictures(family):
+def test_every_family_asks_for_29160_images(family):
     prompts = make_prompts("geography", EVALUATED, [family])
     assert sum(p.n_images for p in prompts) == 29_160 == 27 * 6 * 180
     assert len({p.prompt_id for p in prompts}) == len({p.text for p in prompts}) == len(prompts)
@@ -129,7 +129,7 @@ def test_the_released_dollarstreet_lists():
         list(released_list(DOLLARSTREET, "city"))
 
 
-def test_dollarstreet_keeps_its_own_sizes_and_pairs_object_pictures_by_row():
+def test_dollarstreet_keeps_its_own_sizes_and_pairs_object_images_by_row():
     world = DOLLARSTREET.choose()
     assert len(world.objects) == 109
     prompts = make_prompts("geography_dollarstreet", world)

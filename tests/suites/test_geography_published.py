@@ -47,14 +47,14 @@ def test_evalgim_groups(found: list[Check], metric: str) -> None:
 @pytest.mark.parametrize(
     ("table", "start", "ours"),
     [
-        ("GeoDE", "pictures: 27 x 6 x 180", 29_160),
+        ("GeoDE", "images: 27 x 6 x 180", 29_160),
         ("GeoDE", "objects with at least 180", 27),
-        ("GeoDE", "pictures of an object in the United Kingdom", 60),
+        ("GeoDE", "images of an object in the United Kingdom", 60),
         ("GeoDE", "rows of the list of country prompts", 57_095),
         ("DollarStreet", "rows of the list of region prompts", 43_722),
         ("DollarStreet", "rows of topics evaluated", 21_709),
         ("DollarStreet", "prompts with Burkina Faso", 657),
-        ("DollarStreet", "prompts that reuse pictures", 3_872),
+        ("DollarStreet", "prompts that reuse images", 3_872),
     ],
 )
 def test_sizes(found: list[Check], table: str, start: str, ours: int) -> None:

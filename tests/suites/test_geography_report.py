@@ -10,7 +10,7 @@ import shutil
 import pytest
 from browsing import CHROMIUM
 from fakes import ColourFeatures, ColourWords
-from measure_runs import picture, score, verdict, write_pictures
+from measure_runs import image, score, verdict, write_images
 from page_reading import HOSTILE, Page, facets, in_browser, outcomes, plain, report, write_report
 
 from verism.api import evaluate
@@ -66,7 +66,7 @@ def test_undefined_values_are_dashes(measured_run, tmp_path):
         score("precision", NAN, group={"object": "dog", "region": "North"}),
         score("coverage", NAN, group={"object": "dog", "region": "North"}),
     ]
-    run = measured_run("none", scores, suite="geography", pictures=[picture("a", state="failed", note="out of memory")])
+    run = measured_run("none", scores, suite="geography", images=[image("a", state="failed", note="out of memory")])
     page = report([run], tmp_path)
     results = plain(page.section("results"))
     assert "fid ↓ lower is better – 0 used · 12 unusable distance" in results
@@ -81,11 +81,11 @@ def test_undefined_values_are_dashes(measured_run, tmp_path):
     assert "out of memory" in page.section("gallery")
 
 
-def test_a_run_without_any_usable_picture(tmp_path):
-    real = write_pictures(tmp_path / "real", seed=1)
-    mine = write_pictures(tmp_path / "mine", seed=2)
+def test_a_run_without_any_usable_image(tmp_path):
+    real = write_images(tmp_path / "real", seed=1)
+    mine = write_images(tmp_path / "mine", seed=2)
     for file in mine.parent.glob("*.png"):
-        file.write_bytes(b"not a picture")
+        file.write_bytes(b"not an image")
     run = evaluate(
         "geography",
         images=mine,
@@ -114,11 +114,9 @@ def hostile_run(measured_run, name: str = "evil <b>run") -> Run:
         verdict("i", HOSTILE, 0.5, reason=HOSTILE),
         verdict("i", "inside", 0.0, detail=json.dumps({"nearest": HOSTILE, "distance": 0.5}), reason=HOSTILE),
     ]
-    pictures = [picture("i", note=HOSTILE, path=HOSTILE.replace("\u2028", "")), picture(HOSTILE, state="refused")]
+    images = [image("i", note=HOSTILE, path=HOSTILE.replace("\u2028", "")), image(HOSTILE, state="refused")]
     options = {"generator": HOSTILE, "remarks": [HOSTILE] * 8}
-    return measured_run(
-        name, scores, suite="geography", pictures=pictures, verdicts=verdicts, prompts=[prompt], **options
-    )
+    return measured_run(name, scores, suite="geography", images=images, verdicts=verdicts, prompts=[prompt], **options)
 
 
 def test_text_of_runs_is_only_text(measured_run, tmp_path):
@@ -159,9 +157,9 @@ def test_gallery_shows_as_many_as_asked(geography_runs, tmp_path):
     assert "made without images" in plain(none.section("gallery"))
 
 
-def test_pictures_that_vanished_since_are_placeholders(tmp_path):
-    real = write_pictures(tmp_path / "real", seed=1)
-    mine = write_pictures(tmp_path / "mine", seed=2)
+def test_images_that_vanished_since_are_placeholders(tmp_path):
+    real = write_images(tmp_path / "real", seed=1)
+    mine = write_images(tmp_path / "mine", seed=2)
     run = evaluate(
         "geography", images=mine, reference=real, judges={"features": ColourFeatures()}, out=tmp_path / "run"
     )
@@ -223,7 +221,7 @@ def test_differences_between_protocols(measured_run, tmp_path):
 
 def test_remarks_are_shown_and_many_are_folded(measured_run, tmp_path):
     remarks = [f"remark <{n}>" for n in range(7)]
-    page = report([measured_run("a", [score("fid", 1.0)], pictures=[picture("a")], remarks=remarks)], tmp_path)
+    page = report([measured_run("a", [score("fid", 1.0)], images=[image("a")], remarks=remarks)], tmp_path)
     head, _, folded = page.source.partition("<main>")[2].partition("<section")[0].partition("<details>")
     assert head.count('class="caution"') == 5
     assert "2 more remarks" in folded
@@ -296,8 +294,8 @@ def test_filters_work_in_a_browser(geography_runs, tmp_path):
     choose('run', '1'); document.querySelector('[data-facet=region]').value = 'South';
     document.querySelector('[name=outcome][value=wrong]').click();
     """
-    dom, said = in_browser(file, tmp_path, steps)
+    dom, answer = in_browser(file, tmp_path, steps)
     assert re.search(rf'<output id="gallery-count"[^>]*>{wanted} of 20 images shown</output>', dom.source)
     assert sum("hidden" not in article for article in dom.all("article")) == wanted
     assert dom.all("html")[0]["data-protocol"] == "released"
-    assert "CONSOLE" not in said, [line for line in said.splitlines() if "CONSOLE" in line]
+    assert "CONSOLE" not in answer, [line for line in answer.splitlines() if "CONSOLE" in line]

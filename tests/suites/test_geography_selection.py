@@ -9,7 +9,7 @@ from verism.suites.geography.selection import Side, choose, draw, duplicates, pr
 
 
 def side(cells, *, start=0.0, prefix="p"):
-    """Pictures with distinct 1-d features; cells: {(object, region): n}, in this order."""
+    """Images with distinct 1-d features; cells: {(object, region): n}, in this order."""
     objects = [o for (o, _), n in cells.items() for _ in range(n)]
     regions = [r for (_, r), n in cells.items() for _ in range(n)]
     ids = [f"{prefix}{i:04d}" for i in range(len(objects))]
@@ -73,7 +73,7 @@ def test_corrected_draws_do_not_depend_on_the_order_of_tables():
 
 
 def test_what_the_protocols_balance():
-    # 12 real and 7 generated pictures per cell, but one generated cell has 6 and one real cell 8.
+    # 12 real and 7 generated images per cell, but one generated cell has 6 and one real cell 8.
     real = side({**dict.fromkeys(GRID, 12), ("b", "S"): 8})
     made = side({**dict.fromkeys(GRID, 7), ("a", "S"): 6}, prefix="g")
     sizes = {
@@ -117,8 +117,8 @@ def test_unbalanced_worlds_keep_their_sizes_and_corrected_matches_cell_by_cell()
     assert [(len(corrected.real[c]), len(corrected.generated[c])) for c in GRID] == [(10, 10), (5, 5), (7, 7), (9, 9)]
 
 
-# --------------------------------------------------------------------------------------------------- {object} pictures
-def test_object_pictures_are_one_fixed_subset_for_every_region():
+# ----------------------------------------------------------------------------------------------------- {object} images
+def test_object_images_are_one_fixed_subset_for_every_region():
     regions = ["Africa", "Americas", "EastAsia", "Europe", "SouthEastAsia", "WestAsia"]
     real = side({(o, r): 12 for o in ("a", "b") for r in regions})
     made = side({(o, None): 8 * 6 for o in ("a", "b")}, prefix="g")
@@ -130,14 +130,14 @@ def test_object_pictures_are_one_fixed_subset_for_every_region():
             assert len(next(iter(subsets))) == 8
 
 
-def test_object_pictures_are_drawn_twice_first_for_all_regions_then_for_one():
+def test_object_images_are_drawn_twice_first_for_all_regions_then_for_one():
     made = side({("a", None): 20}, prefix="g")
     real = side({("a", "N"): 6, ("a", "S"): 6})
     c = chosen("paper", real, made, objects=["a"], per_cell=6)
     assert c.generated["a", "N"].tolist() == draw(draw(range(20), 12), 6)
 
 
-def test_object_pictures_with_a_region_go_with_it_alone():
+def test_object_images_with_a_region_go_with_it_alone():
     made = side({("a", "N"): 6, ("a", "S"): 7}, prefix="g")
     real = side({("a", "N"): 6, ("a", "S"): 6})
     c = chosen("corrected", real, made, objects=["a"], balanced=False)
@@ -175,7 +175,7 @@ def test_the_printed_form_of_long_vectors_hides_their_middle():
 
 
 def doubled():
-    """Cell (a, N): rows 0 and 1 are equal. Cells (a, S) and (b, N): one picture each that is also in another region."""
+    """Cell (a, N): rows 0 and 1 are equal. Cells (a, S) and (b, N): one image each that is also in another region."""
     real, made = side(dict.fromkeys(GRID, 6)), side(dict.fromkeys(GRID, 6), prefix="g")
     for s in (real, made):
         s.features[1] = s.features[0]
@@ -191,7 +191,7 @@ def test_duplicates_by_protocol():
     paper = chosen("paper", real, made)
     assert paper.removed_real == paper.removed_generated == {}
     corrected = chosen("corrected", real, made)
-    # One copy stays; a photograph with two regions goes, for nobody knows which is right. The same generated picture
+    # One copy stays; a photograph with two regions goes, for nobody knows which is right. The same generated image
     # for two prompts is the answer to both.
     assert corrected.removed_real == {("a", "N"): 1, ("a", "S"): 1, ("b", "N"): 1}
     assert corrected.removed_generated == {("a", "N"): 1}

@@ -27,7 +27,7 @@ GOLDEN = {
 
 
 class World:
-    """Pictures of both sides with 1-d features, as tables on disk, and the tables judges would make of them."""
+    """Images of both sides with 1-d features, as tables on disk, and the tables judges would make of them."""
 
     def __init__(self, folder):
         self.folder, self.real, self.made = folder, [], []
@@ -42,9 +42,9 @@ class World:
             self.features[name] = value
         return self
 
-    def cell(self, thing, region, real, made, **columns):
-        self.add("real", real, object=thing, region=region, **columns)
-        return self.add("made", made, object=thing, region=region, **columns)
+    def cell(self, item, region, real, made, **columns):
+        self.add("real", real, object=item, region=region, **columns)
+        return self.add("made", made, object=item, region=region, **columns)
 
     def build(self, shuffle=None, *, suite=Geography, **options):
         for name, rows in (("real", self.real), ("made", self.made)):
@@ -58,7 +58,7 @@ class World:
         return suite.make(options)
 
     def observed(self, suite, *, vectors=None, texts=None, features=True):
-        """``vectors``: cosine of each picture with its bare object, by file name."""
+        """``vectors``: cosine of each image with its bare object, by file name."""
         names = {make_image_id(b.prompt_id, b.index): b.path.rsplit("/", 1)[-1] for b in suite.user_images}
         images = frame(
             "images",
@@ -87,7 +87,7 @@ class World:
                         "path": p.path,
                         "facets": json.dumps(dict(p.facets)),
                     }
-                    for p in suite.reference.pictures
+                    for p in suite.reference.images
                 ],
             )
             if features:
@@ -95,19 +95,19 @@ class World:
                 observations["reference_features"] = table(
                     {
                         p.image_id: self.features[p.path.rsplit("/", 1)[-1]]
-                        for p in suite.reference.pictures
+                        for p in suite.reference.images
                         if self.states.get(p.path.rsplit("/", 1)[-1], "ok") == "ok"
                     }
                 )
         if vectors is not None:
-            # A picture with cosine c to its object: (c, sqrt(1 - c^2)) against (1, 0).
+            # An image with cosine c to its object: (c, sqrt(1 - c^2)) against (1, 0).
             observations["embeddings"] = table(
                 {i: [vectors[names[i]], math.sqrt(1 - vectors[names[i]] ** 2)] for i in ok if names[i] in vectors}
             )
             wanted = next(n for n in suite.needs() if isinstance(n, EmbeddingNeed)).texts
-            given = {t: [1.0, 0.0] for t in wanted} | (texts or {})
+            options = {t: [1.0, 0.0] for t in wanted} | (texts or {})
             observations["text_embeddings"] = frame(
-                "text_embeddings", [{"text": t, "judge": "c", "vector": v} for t, v in given.items()]
+                "text_embeddings", [{"text": t, "judge": "c", "vector": v} for t, v in options.items()]
             )
         return Observed(
             prompts={p.prompt_id: p for p in suite.prompts()},
@@ -129,9 +129,9 @@ def scores_of(suite, observed):
 
 
 def pick(scores, metric, protocol="corrected", **group):
-    found = [s for s in scores if s.metric == metric and s.protocol == protocol and dict(s.group) == group]
-    assert len(found) == 1, [(s.metric, s.protocol, dict(s.group)) for s in scores if s.metric == metric]
-    return found[0]
+    results = [s for s in scores if s.metric == metric and s.protocol == protocol and dict(s.group) == group]
+    assert len(results) == 1, [(s.metric, s.protocol, dict(s.group)) for s in scores if s.metric == metric]
+    return results[0]
 
 
 def comparable(scores):
@@ -147,10 +147,10 @@ def comparable(scores):
 def golden(tmp_path):
     """Two objects in two regions; the golden case, once moved far away so that cells do not touch."""
     world = World(tmp_path)
-    for o, thing in enumerate(("car", "hat")):
+    for o, item in enumerate(("car", "hat")):
         for r, region in enumerate(("Africa", "north")):
             shift = 1000 * o + 10_000 * r
-            world.cell(thing, region, [v + shift for v in REAL], [v + shift for v in MADE])
+            world.cell(item, region, [v + shift for v in REAL], [v + shift for v in MADE])
     return world
 
 
@@ -198,12 +198,12 @@ def test_evidence_adds_up_to_the_numbers(golden):
 
 
 def test_regions_pool_objects_in_one_manifold(tmp_path):
-    # Two objects between each other's pictures: the region's manifold is not the union of its cells'.
+    # Two objects between each other's images: the region's manifold is not the union of its cells'.
     world = World(tmp_path)
     rng = np.random.default_rng(3)
     values = {o: (rng.normal(size=8), rng.normal(size=8)) for o in ("car", "hat")}
-    for thing, (real, made) in values.items():
-        world.cell(thing, "Africa", real, made)
+    for item, (real, made) in values.items():
+        world.cell(item, "Africa", real, made)
     suite = world.build()
     scores = scores_of(suite, world.observed(suite))
     pooled = prdc(
@@ -219,7 +219,7 @@ def test_consistency_is_the_tenth_percentile_averaged_over_objects(tmp_path):
     world.cell("car", "Africa", REAL, [0.0] * 11)
     world.cell("hat", "Africa", REAL, [0.0] * 2)
     # car: 0.00, 0.05 ... 0.50 (11 values): position 1, 0.05. hat: 0.2, 0.6: position 0.1, 0.24. Mean 0.145: every
-    # object weighs the same, with 11 pictures or with 2.
+    # object weighs the same, with 11 images or with 2.
     cosines = [i / 20 for i in range(11)] + [0.6, 0.2]
     vectors = {row["file_path"]: c for row, c in zip(world.made, cosines, strict=True)}
     suite = world.build()
@@ -269,9 +269,9 @@ def test_texts_are_bare_objects_and_the_generating_prompts(tmp_path):
 # ------------------------------------------------------------------------------------------------ what must not matter
 def noisy(tmp_path, names=("Africa", "north"), things=("car", "hat")):
     world, rng = World(tmp_path), np.random.default_rng(0)
-    for thing in things:
+    for item in things:
         for r, region in enumerate(names):
-            world.cell(thing, region, rng.normal(size=13), rng.normal(loc=r / 2, size=12))
+            world.cell(item, region, rng.normal(size=13), rng.normal(loc=r / 2, size=12))
     return world
 
 
@@ -279,12 +279,12 @@ def test_shuffled_tables_give_the_same_corrected_numbers(tmp_path):
     world = noisy(tmp_path)
     suite = world.build(per_cell=10)
     expected = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "corrected"]
-    # Ids of generated pictures are numbered by row, so only the reference is shuffled here where pictures are drawn.
+    # Ids of generated images are numbered by row, so only the reference is shuffled here where images are drawn.
     real = list(world.real)
     world.real = [real[i] for i in np.random.default_rng(5).permutation(len(real))]
     suite = world.build(per_cell=10)
-    found = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "corrected"]
-    assert comparable(found) == comparable(expected)
+    results = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "corrected"]
+    assert comparable(results) == comparable(expected)
 
 
 def test_without_draws_values_do_not_depend_on_any_order(tmp_path):
@@ -304,12 +304,12 @@ def test_other_names_of_regions_and_objects_give_the_same_numbers(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     one, other = noisy(tmp_path / "a", ("Africa", "north")), noisy(tmp_path / "b", ("zz", "yy"), ("mug", "pan"))
-    found = []
+    results = []
     for world, names in ((one, {}), (other, {"zz": "Africa", "yy": "north", "mug": "car", "pan": "hat"})):
         suite = world.build()
         scores = scores_of(suite, world.observed(suite))
-        found.append([replace(s, group={k: names.get(v, v) for k, v in s.group.items()}) for s in scores])
-    assert comparable(found[0]) == comparable(found[1])
+        results.append([replace(s, group={k: names.get(v, v) for k, v in s.group.items()}) for s in scores])
+    assert comparable(results[0]) == comparable(results[1])
 
 
 # --------------------------------------------------------------------------------------------------------- disparities
@@ -317,38 +317,38 @@ def test_a_planted_disparity_is_found_and_none_where_there_is_none(tmp_path):
     rng = np.random.default_rng(7)
     (tmp_path / "fair").mkdir()
     (tmp_path / "unfair").mkdir()
-    found = {}
+    results = {}
     for kind in ("fair", "unfair"):
         world = World(tmp_path / kind)
         for region in ("Africa", "Europe", "EastAsia"):
-            for thing in ("car", "hat"):
+            for item in ("car", "hat"):
                 shift = 3.0 if (kind, region) == ("unfair", "Africa") else 0.0
-                world.cell(thing, region, rng.normal(size=(40, 4)), rng.normal(loc=shift, size=(40, 4)))
+                world.cell(item, region, rng.normal(size=(40, 4)), rng.normal(loc=shift, size=(40, 4)))
         suite = world.build()
-        found[kind] = scores_of(suite, world.observed(suite))
-    gap = pick(found["unfair"], "precision_gap", family="region")
+        results[kind] = scores_of(suite, world.observed(suite))
+    gap = pick(results["unfair"], "precision_gap", family="region")
     assert gap.ci_low > 0.3
-    assert pick(found["unfair"], "precision_gap_p_value", family="region").value < 0.01
-    worst = next(s for s in found["unfair"] if s.metric == "precision_worst" and s.protocol == "corrected")
+    assert pick(results["unfair"], "precision_gap_p_value", family="region").value < 0.01
+    worst = next(s for s in results["unfair"] if s.metric == "precision_worst" and s.protocol == "corrected")
     assert worst.group["region"] == "Africa"
-    assert pick(found["unfair"], "coverage_ratio", family="region").value < 0.5
-    fair = pick(found["fair"], "precision_gap", family="region")
+    assert pick(results["unfair"], "coverage_ratio", family="region").value < 0.5
+    fair = pick(results["fair"], "precision_gap", family="region")
     assert fair.ci_low == 0
-    assert pick(found["fair"], "precision_gap_p_value", family="region").value > 0.05
-    assert fair.value <= 3 * pick(found["fair"], "precision_gap_by_chance", family="region").value
+    assert pick(results["fair"], "precision_gap_p_value", family="region").value > 0.05
+    assert fair.value <= 3 * pick(results["fair"], "precision_gap_by_chance", family="region").value
     assert not fair.higher_is_better
-    mean = pick(found["fair"], "precision_mean", family="region")
+    mean = pick(results["fair"], "precision_mean", family="region")
     assert mean.ci_low < mean.value < mean.ci_high
 
 
-def test_object_pictures_face_every_region_with_the_same_pictures(tmp_path):
+def test_object_images_face_every_region_with_the_same_images(tmp_path):
     world = World(tmp_path)
     rng = np.random.default_rng(1)
     for region in ("Africa", "Europe"):
-        for thing in ("car", "hat"):
-            world.add("real", rng.normal(size=14), object=thing, region=region)
-    for thing in ("car", "hat"):
-        world.add("made", rng.normal(size=28), object=thing)
+        for item in ("car", "hat"):
+            world.add("real", rng.normal(size=14), object=item, region=region)
+    for item in ("car", "hat"):
+        world.add("made", rng.normal(size=28), object=item)
     suite = world.build()
     assert suite.regions == ("Africa", "Europe")
     observed = world.observed(suite)
@@ -375,11 +375,11 @@ def test_object_pictures_face_every_region_with_the_same_pictures(tmp_path):
 def test_cells_below_k_plus_2_are_undefined_and_counted(tmp_path):
     world = World(tmp_path)
     rng = np.random.default_rng(0)
-    for thing, region, n_real, n_made in (
+    for item, region, n_real, n_made in (
         ("car", "Africa", 8, 8), ("hat", "Africa", 8, 4), ("car", "Europe", 8, 6), ("hat", "Europe", 2, 7),
         ("car", "Asia", 2, 2), ("hat", "Asia", 1, 3),
     ):  # fmt: skip
-        world.cell(thing, region, rng.normal(size=n_real), rng.normal(size=n_made))
+        world.cell(item, region, rng.normal(size=n_real), rng.normal(size=n_made))
     suite = world.build()
     observed = world.observed(suite)
     verdicts, scores = suite.verdicts(observed), scores_of(suite, observed)
@@ -396,15 +396,15 @@ def test_cells_below_k_plus_2_are_undefined_and_counted(tmp_path):
     asia = pick(scores, "precision", family="region", region="Asia")
     assert (math.isnan(asia.value), asia.n_used) == (True, 3)
     reasons = verdicts.filter(rule="inside", protocol="corrected")["reason"].to_list()
-    assert any(r == "undefined: Asia has 3 real and 3 generated pictures, and needs 5 of each" for r in reasons)
+    assert any(r == "undefined: Asia has 3 real and 3 generated images, and needs 5 of each" for r in reasons)
     # Means and disparities are over what is defined.
     assert pick(scores, "object_region_precision", family="region", region="Africa").n_unusable == 4
     assert not math.isnan(pick(scores, "precision_gap", family="region").value)
-    told = suite.remarks(observed)
-    assert told[0].startswith(
-        "region prompts, corrected: fewer pictures than 6: car in Asia (2 real, 2 generated), hat in Africa (8"
+    result = suite.remarks(observed)
+    assert result[0].startswith(
+        "region prompts, corrected: fewer images than 6: car in Asia (2 real, 2 generated), hat in Africa (8"
     )
-    assert any("Asia is undefined: 3 real and 3 generated pictures, at least 5" in line for line in told)
+    assert any("Asia is undefined: 3 real and 3 generated images, at least 5" in line for line in result)
 
 
 def test_unequal_sizes_are_told_with_the_coverage_to_expect(tmp_path):
@@ -429,7 +429,7 @@ def test_unequal_sizes_are_told_with_the_coverage_to_expect(tmp_path):
     assert pick(scores, "coverage", family="region", region="Africa").n_used == 10
     warned = [line for line in suite.remarks(observed, PROTOCOLS) if "do not compare" in line]
     assert warned == [
-        "region prompts, released: Africa compares 30 real with 10 generated pictures: coverage of equal distributions "
+        "region prompts, released: Africa compares 30 real with 10 generated images: coverage of equal distributions "
         "is 0.600 at these sizes, 0.888 at equal ones; the two do not compare"
     ]
 
@@ -445,10 +445,10 @@ def test_what_is_missing_is_counted_with_its_reason(golden):
     assert pick(scores, "precision", family="region", region="north").n_unusable == 0
     assert pick(scores, "consistency", family="region", region="Africa").n_unusable == 1
     row = verdicts.filter(image_id="geode/region/Africa/car#3", rule="inside", protocol="corrected")
-    assert (row["value"][0], row["reason"][0]) == (None, "picture refused")
+    assert (row["value"][0], row["reason"][0]) == (None, "image refused")
 
 
-def test_a_missing_object_picture_is_missing_for_every_region(tmp_path):
+def test_a_missing_object_image_is_missing_for_every_region(tmp_path):
     world = World(tmp_path).add("made", np.arange(8) / 3, object="car")
     world.add("real", np.arange(6) / 5, object="car", region="Africa")
     world.add("real", np.arange(6) / 7 + 0.01, object="car", region="Europe")
@@ -497,7 +497,7 @@ def test_nothing_usable_at_all_is_no_crash(golden):
 
 
 def test_duplicates_are_reported_by_cell(golden):
-    for name in ("made000.png", "made001.png"):  # a safety filter's picture
+    for name in ("made000.png", "made001.png"):  # a safety filter's image
         golden.features[name] = 77.0
     suite = golden.build(k=1)
     observed = golden.observed(suite)
@@ -580,7 +580,7 @@ def test_comparisons_are_made_once_for_verdicts_and_scores(golden, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------------------- options
-def test_without_real_pictures_consistency_is_all_there_is(tmp_path):
+def test_without_real_images_consistency_is_all_there_is(tmp_path):
     world = World(tmp_path).add("made", [1.0] * 6, object="car", region="Africa")
     suite = world.build(reference=None)
     assert [type(n) for n in suite.needs()] == [EmbeddingNeed]
@@ -607,7 +607,7 @@ def test_prompts_of_the_paper_for_a_model():
     assert not street.settings()["object_region"]
 
 
-def test_a_small_reference_sets_how_many_pictures_a_model_is_asked_for(tmp_path):
+def test_a_small_reference_sets_how_many_images_a_model_is_asked_for(tmp_path):
     world = World(tmp_path)
     world.add("real", range(9), object="mug", region="Africa").add("real", range(7), object="mug", region="north")
     world.add("made", [1.0], object="mug")
@@ -624,15 +624,15 @@ def test_a_world_of_your_own_and_a_reference_file(tmp_path):
     path.write_text(json.dumps({"objects": ["mug"], "regions": {"N": {"name": "the North"}}, "per_cell": 6}))
     suite = world.build(world=path)
     assert [(p.prompt_id, p.text) for p in suite.prompts()] == [("w/region/N/mug", "mug in the North")]
-    assert len(suite.reference.pictures) == 7
-    features = np.array([[world.features[p.path.rsplit("/", 1)[-1]]] for p in suite.reference.pictures], np.float32)
+    assert len(suite.reference.images) == 7
+    features = np.array([[world.features[p.path.rsplit("/", 1)[-1]]] for p in suite.reference.images], np.float32)
     write_reference(tmp_path / "r.npz", replace(suite.reference, judge="j", features=features), {"by": "a test"})
     again = world.build(world=path, reference=tmp_path / "r.npz")
     assert again.reference.judge == "j"
     observed = world.observed(again)
     without = {k: v for k, v in observed.observations.items() if k != "reference_features"}
-    found = scores_of(again, replace(observed, observations=without))  # features are taken from the file
-    assert comparable(found) == comparable(scores_of(suite, world.observed(suite)))
+    result = scores_of(again, replace(observed, observations=without))  # features are taken from the file
+    assert comparable(result) == comparable(scores_of(suite, world.observed(suite)))
 
 
 @pytest.mark.parametrize(
@@ -641,10 +641,10 @@ def test_a_world_of_your_own_and_a_reference_file(tmp_path):
         ({"n_images": 3}, "say how many with per_cell"),
         ({"families": ["city"]}, "families is one of object, region, country; got 'city'"),
         ({"families": ["object"]}, "answers a prompt of object"),
-        ({"per_cell": 4}, r"at least k \+ 2 = 5 pictures for k = 3; got 4"),
+        ({"per_cell": 4}, r"at least k \+ 2 = 5 images for k = 3; got 4"),
         ({"objects": ["fan"]}, "no object 'fan'"),
         ({"regions": ["Asia"]}, "no region 'Asia'"),
-        ({"objects": ["toy"]}, "none of its 28 pictures shows what was asked for"),
+        ({"objects": ["toy"]}, "none of its 28 images shows what was asked for"),
         ({"dedup": "x"}, "dedup is one of protocol, none, one, all; got 'x'"),
         ({"suite": GeographyDollarStreet, "regions": ["Africa", "EastAsia"]}, "no region 'EastAsia'"),
     ],
@@ -660,7 +660,7 @@ def test_a_folder_of_the_other_data_set_names_the_right_suite(tmp_path):
         Geography.make({"reference": tmp_path})
 
 
-def test_dollarstreet_pairs_object_pictures_with_the_region_of_their_row(tmp_path):
+def test_dollarstreet_pairs_object_images_with_the_region_of_their_row(tmp_path):
     suite = GeographyDollarStreet.make({"objects": ["spices"], "families": ["object"]})
     (prompt,) = suite.prompts()
     runs = prompt.spec["pairing"]
@@ -683,10 +683,7 @@ def test_dollarstreet_pairs_object_pictures_with_the_region_of_their_row(tmp_pat
     )
     reference = frame(
         "reference",
-        [
-            {"image_id": p.image_id, "state": "ok", "facets": json.dumps(dict(p.facets))}
-            for p in suite.reference.pictures
-        ],
+        [{"image_id": p.image_id, "state": "ok", "facets": json.dumps(dict(p.facets))} for p in suite.reference.images],
     )
     observed = Observed(
         prompts={prompt.prompt_id: prompt},

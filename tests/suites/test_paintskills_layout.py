@@ -221,7 +221,7 @@ def test_boxes_keep_the_order_of_the_objects_and_name_new_classes(tmp_path):
     assert {"id": category, "name": "cat", "label": "cat"} in data["categories"]
 
 
-def test_a_picture_without_boxes_has_none(tmp_path):
+def test_an_image_without_boxes_has_none(tmp_path):
     path = boxes_path(tmp_path, "object", "val")
     path.parent.mkdir(parents=True)
     path.write_text(

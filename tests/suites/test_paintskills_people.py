@@ -6,11 +6,19 @@ import pytest
 from fakes import PixelJudge
 
 from verism.manifest import RunSettings
-from verism.pipeline.local import make_requests, run_pictures
+from verism.pipeline.local import make_requests, run_images
 from verism.pipeline.scoring import observed_of, score_run, true_classes
 from verism.records import Prompt, Score, content_hash, frame
 from verism.store import Run
-from verism.suites.paintskills.people import MOST, NONE, RIGHT, WRONG, accuracy_estimands, rated_class, rating_tasks
+from verism.suites.paintskills.human_labels import (
+    MOST,
+    NONE,
+    RIGHT,
+    WRONG,
+    accuracy_estimands,
+    rated_class,
+    rating_tasks,
+)
 
 LABELS = ("dog", "bus", "boat")
 
@@ -80,7 +88,7 @@ PROMPTS = {
 }
 
 
-def test_an_accuracy_is_a_plain_mean_over_its_usable_pictures():
+def test_an_accuracy_is_a_plain_mean_over_its_usable_images():
     rows = verdicts(
         ("o#1", "o", 0.0), ("o#0", "o", 1.0), ("o#2", "o", None), ("c#0", "c", 1.0), ("o#0", "o", 0.0, "paper"),
         ("o#0", "o", 1.0, "corrected", "only_object"),
@@ -104,7 +112,7 @@ def test_the_mean_is_over_the_published_skills_alone():
     ] == [(0.5, "count"), (0.5, "object")]
 
 
-def test_what_has_no_value_or_no_pictures_is_left_out():
+def test_what_has_no_value_or_no_images_is_left_out():
     rows = verdicts(("o#0", "o", 1.0))
     scores = [told("mean_accuracy", float("nan")), told("accuracy", skill="count"), told("accuracy", protocol="paper")]
     assert accuracy_estimands(scores, PROMPTS, rows, ("object", "count")) == []
@@ -114,7 +122,7 @@ def test_every_estimand_is_worth_its_score(tmp_path, suite, scripted):
     judge = PixelJudge(wrong=lambda image: image.startswith("count"))
     run = Run.start(tmp_path / "run", RunSettings(suite=suite.name))
     run.write_prompts(suite.prompts())
-    run_pictures(run, make_requests(run.prompts(), 1), scripted(0.5), [(judge, n) for n in suite.needs()])
+    run_images(run, make_requests(run.prompts(), 1), scripted(0.5), [(judge, n) for n in suite.needs()])
     score_run(run, suite, judges={"detector": judge.name})
     made = suite.estimands(observed_of(run, suite, {"detector": judge.name}), run.verdicts())
     # Four skills and their mean, by three protocols.

@@ -38,16 +38,16 @@ def test_iccv_table_3_averages_are_not_those_of_its_columns(found: list[Check], 
     check = line(found, "ICCV", "Table 3", f"average, {name}: ")
     assert (check.published, check.verdict) == (printed, Verdict.MISPRINT)
     assert check.recomputed == pytest.approx(mean, abs=5e-4)
-    assert round(printed * 1.5) / 1.5 == pytest.approx(printed, abs=0.05)  # a whole number of 150 pictures
+    assert round(printed * 1.5) / 1.5 == pytest.approx(printed, abs=0.05)  # a whole number of 150 images
 
 
 @pytest.mark.parametrize(
     ("paper", "table", "start", "published", "ours", "verdict"),
     [
         ("ICCV", "Table 2", "average, minDALL-E", 62.7, 62.7, Verdict.AGREES),
-        ("ICCV", "Table 2", "shuffled pictures, object", 6.3, 100 / 15, Verdict.AGREES),
-        ("ICCV", "Table 2", "shuffled pictures, count", 1.7, 100 / 60, Verdict.AGREES),
-        ("ICCV", "Table 2", "shuffled pictures, spatial", 0.3, 200 / 900, Verdict.AGREES),
+        ("ICCV", "Table 2", "shuffled images, object", 6.3, 100 / 15, Verdict.AGREES),
+        ("ICCV", "Table 2", "shuffled images, count", 1.7, 100 / 60, Verdict.AGREES),
+        ("ICCV", "Table 2", "shuffled images, spatial", 0.3, 200 / 900, Verdict.AGREES),
         ("v1", "Table 3", "three-model average, spatial", 24.7, 73.9 / 3, Verdict.ROUNDING),
         ("v1", "Table 3", "average, GT (upper bound)", 99.0, 98.975, Verdict.AGREES),
         ("code", "PaintSkills", "PaintSkills of the first version, spatial, train", 28244, 28224, Verdict.MISPRINT),

@@ -1,7 +1,7 @@
 """Rendering of a data set: what is written, and what is not."""
 
 import pytest
-from fakes import PixelPainter
+from fakes import PixelRenderer
 
 from verism.suites.paintskills import rendering
 from verism.suites.paintskills.suite import PaintSkills
@@ -14,18 +14,19 @@ def test_render_scenes_on_a_full_disk_fails(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(rendering, "encode_png", full)
-    painter = PixelPainter(tuple(suite.classes), ())
+    renderer = PixelRenderer(tuple(suite.classes), ())
     with pytest.raises(OSError, match="no space left"):
-        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64)
+        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, renderer, 64)
     assert not list(tmp_path.rglob("*_bounding_boxes.json"))
 
 
 def test_render_scenes_that_cannot_be_placed_are_listed_and_left_out(tmp_path):
     suite = PaintSkills.standard(skills=("object",), limit=3)
-    painter, told = PixelPainter(tuple(suite.classes), (), fails=[suite.scenes[1].scene_id]), []
+    renderer, result = PixelRenderer(tuple(suite.classes), (), fails=[suite.scenes[1].scene_id]), []
     assert (
-        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, painter, 64, on_failure=told.append) == 1
+        rendering.render_scenes(tmp_path / "D", suite.version, suite.scenes, renderer, 64, on_failure=result.append)
+        == 1
     )
-    assert told == [f"no place in {suite.scenes[1].scene_id}"]
+    assert result == [f"no place in {suite.scenes[1].scene_id}"]
     again = PaintSkills.from_folder(tmp_path / "D")
     assert [s.scene_id for s in again.scenes] == [suite.scenes[0].scene_id, suite.scenes[2].scene_id]

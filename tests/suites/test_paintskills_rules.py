@@ -26,20 +26,20 @@ def box(
     color: str | None = None,
     **class_scores: float,
 ) -> dict[str, Any]:
-    """A box; ``at`` and ``extent`` in pixels of the picture. The label's own score is its class score."""
-    own = {} if label is None else {label: score}
+    """A box; ``at`` and ``extent`` in pixels of the image. The label's own score is its class score."""
+    subset = {} if label is None else {label: score}
     return {
         "label": label,
         "score": score,
         "at": at,
         "extent": extent,
         "color": color,
-        "classes": {**own, **class_scores},
+        "classes": {**subset, **class_scores},
     }
 
 
 def seen(*found: dict[str, Any], size: tuple[float, float] = (1.0, 1.0), colors: bool = True) -> Boxes:
-    """Boxes of a picture, most confident first as the suite hands them to the rules; scores rounded to float32."""
+    """Boxes of an image, most confident first as the suite hands them to the rules; scores rounded to float32."""
     found = tuple(sorted(found, key=lambda b: -b["score"]))
     at = np.array([b["at"] for b in found], dtype=np.float64).reshape(-1, 2)
     extent = np.array([b["extent"] for b in found], dtype=np.float64).reshape(-1, 2)
@@ -244,8 +244,8 @@ def test_released_spatial_takes_the_two_most_confident_boxes_without_threshold()
     assert values("spatial", "released", pair("dog", "car", "left"), seen(car, dog)) == {**right, "accuracy": 0.0}
 
 
-def test_released_axis_is_that_of_the_squashed_picture():
-    # Picture 200 x 100 pixels. The dog lies 60 px to the right and 40 px below: 0.3 of the width, 0.4 of the height.
+def test_released_axis_is_that_of_the_squashed_image():
+    # Image 200 x 100 pixels. The dog lies 60 px to the right and 40 px below: 0.3 of the width, 0.4 of the height.
     # Squashed to a square, down is longer; in pixels, right is.
     car, dog, size = (50.0, 30.0), (110.0, 70.0), (200.0, 100.0)
     assert spatial("released", "below", car, dog, size=size) == 1.0
@@ -349,7 +349,7 @@ def test_color(found, released, corrected):
     ids=["a dog", "a car", "nothing"],
 )
 def test_a_detector_without_colors_answers_nothing_about_them(protocol, found, right_object):
-    # Also where the object is wrong: counted as wrong, those pictures alone would make the accuracy 0 by selection.
+    # Also where the object is wrong: counted as wrong, those images alone would make the accuracy 0 by selection.
     decided = decide("color", protocol, RED_DOG, seen(*found, colors=False))
     assert {rule: value for rule, (value, _) in decided.items()} == {
         "accuracy": None,
@@ -410,8 +410,8 @@ def left_of_car(*, dog_x: float) -> Boxes:
     ],
 )
 def test_reasons_are_in_words(name, protocol, expected, boxes, reason):
-    said = decide(name, protocol, expected, boxes)["accuracy"][1]
-    assert reason in said
+    answer = decide(name, protocol, expected, boxes)["accuracy"][1]
+    assert reason in answer
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_words_for(labels, words):
     assert words_for(labels) == words
 
 
-# --------------------------------------------------------------------------------------------------- shuffled pictures
+# ----------------------------------------------------------------------------------------------------- shuffled images
 @pytest.mark.parametrize(
     ("name", "one", "other", "same"),
     [
@@ -440,7 +440,7 @@ def test_words_for(labels, words):
         ("spatial", pair("dog", "dog", "left"), pair("dog", "dog", "above"), False),
     ],
 )
-def test_truth_key_is_equal_for_prompts_that_share_a_picture(name, one, other, same):
+def test_truth_key_is_equal_for_prompts_that_share_an_image(name, one, other, same):
     assert (skill(name).truth_key(one) == skill(name).truth_key(other)) == same
 
 
@@ -454,7 +454,7 @@ def test_unknown_skill_names_the_known_ones():
 @pytest.mark.parametrize("name", sorted(SKILLS))
 @pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
 def test_rules_keep_their_names_whatever_is_seen(name, protocol):
-    """Pictures that cannot be used get a null for every rule; an empty picture tells which those are."""
+    """Images that cannot be used get a null for every rule; an empty image tells which those are."""
     expected = {"object": DOG, "count": dogs(2), "color": RED_DOG, "spatial": pair("car", "dog", "left")}[name]
 
     def rules(boxes: Boxes) -> list[str]:

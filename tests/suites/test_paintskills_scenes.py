@@ -99,17 +99,17 @@ SIZES = [
 def test_published_sizes_with_every_cell_equally_often(name, skill, cells, train, val):
     n_templates = len(VERSIONS[name].templates[skill])
     for split, n in (("train", train), ("val", val)):
-        found = summary(name, skill, split)
-        assert found.n == n
-        assert len(found.cells) == cells
-        assert set(found.cells.values()) == {n // cells}
+        result = summary(name, skill, split)
+        assert result.n == n
+        assert len(result.cells) == cells
+        assert set(result.cells.values()) == {n // cells}
         # Each template equally often in each cell.
-        assert len(found.texts) == cells * n_templates
-        assert set(found.texts.values()) == {n // cells // n_templates}
-        assert len(found.backgrounds) == len(VERSIONS[name].backgrounds)
-        assert max(found.backgrounds.values()) - min(found.backgrounds.values()) <= 1
-        assert found.ids_in_order
-        assert len(found.seeds) == n
+        assert len(result.texts) == cells * n_templates
+        assert set(result.texts.values()) == {n // cells // n_templates}
+        assert len(result.backgrounds) == len(VERSIONS[name].backgrounds)
+        assert max(result.backgrounds.values()) - min(result.backgrounds.values()) <= 1
+        assert result.ids_in_order
+        assert len(result.seeds) == n
     assert not summary(name, skill, "train").seeds & summary(name, skill, "val").seeds
 
 
@@ -243,7 +243,7 @@ def test_with_article(words):
 
 
 # -------------------------------------------------------------------------------------------------------------- seeds
-def test_another_seed_asks_the_same_prompts_of_other_pictures():
+def test_another_seed_asks_the_same_prompts_of_other_images():
     zero, one = build_scenes(V2, "spatial", "val", seed=0), build_scenes(V2, "spatial", "val", seed=1)
     assert [(s.scene_id, s.text) for s in zero] == [(s.scene_id, s.text) for s in one]
     assert [expected_of(s) for s in zero] == [expected_of(s) for s in one]
@@ -261,7 +261,7 @@ def test_scene_seed_fits_a_signed_column():
     seeds = [scene_seed("paintskills", f"object_val_{i:05d}", seed) for i in range(200) for seed in (0, 1, -1)]
     assert len(set(seeds)) == 600
     assert all(0 <= s < 2**63 for s in seeds)
-    # The same on every machine and in every release: it decides which pictures are painted.
+    # The same on every machine and in every release: it decides which images are rendered.
     assert scene_seed("paintskills", "object_val_00000", 0) == 8550554465162564076
 
 

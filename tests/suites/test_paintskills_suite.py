@@ -21,7 +21,7 @@ from verism.suites.paintskills.vocabulary import VERSIONS
 V2 = VERSIONS["paintskills"]
 SUITES = {"paintskills": PaintSkills, "paintskills_v1": PaintSkillsV1}
 
-# A box of a picture of 100 x 100 pixels: label, score, centre, colour.
+# A box of an image of 100 x 100 pixels: label, score, centre, colour.
 Found = tuple[str | None, float, tuple[float, float], str | None]
 
 
@@ -61,7 +61,7 @@ def asking(prompts: Sequence[Prompt]) -> Observed:
 def observed(
     suite: PaintSkills, found: Mapping[str, Sequence[Found] | None], states: Mapping[str, tuple[str, str]] | None = None
 ) -> Observed:
-    """Tables of a run: per picture what was found in it, ``None`` if nobody looked, and states that are not ok."""
+    """Tables of a run: per image what was found in it, ``None`` if nobody looked, and states that are not ok."""
     images, detections = [], []
     for prompt in suite.prompts():
         for index in range(prompt.n_images):
@@ -122,17 +122,17 @@ def score(scores: Sequence[Score], metric: str, protocol: str = "corrected", **g
 
 # ----------------------------------------------------------------------------------------------------------- verdicts
 @pytest.mark.parametrize("state", ["missing", "failed", "refused", "blank"])
-def test_a_picture_that_cannot_be_used_is_not_a_wrong_one(state):
+def test_an_image_that_cannot_be_used_is_not_a_wrong_one(state):
     suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00001", "dog", "dog"))
     states = {"object_val_00000#0": (state, "said the model"), "count_val_00001#0": (state, "")}
-    # Even if a judge looked at the blank picture and saw a dog in it.
+    # Even if a judge looked at the blank image and saw a dog in it.
     seen = {"object_val_00000#0": [thing("dog")], "count_val_00001#0": [thing("dog")]} if state == "blank" else {}
     table = suite.verdicts(observed(suite, seen, states))
     assert table["value"].null_count() == table.height
     # Every rule of every protocol says so: object 1 + 1 + 2, count 3 + 1 + 3.
     assert table.height == 4 + 7
-    assert verdict(table, "object_val_00000#0") == (None, f"picture {state}: said the model")
-    assert verdict(table, "count_val_00001#0", "released", "right_number") == (None, f"picture {state}")
+    assert verdict(table, "object_val_00000#0") == (None, f"image {state}: said the model")
+    assert verdict(table, "count_val_00001#0", "released", "right_number") == (None, f"image {state}")
 
 
 def test_looked_and_saw_nothing_is_wrong_and_not_looked_at_is_null():
@@ -154,7 +154,7 @@ def mixed_run() -> tuple[PaintSkills, Observed]:
         n_images=2,
     )
     left = [thing("bus", 0.8, (20, 50)), thing("dog", 0.9, (80, 50))]
-    found = {
+    results = {
         "object_val_00000#0": [thing("dog")],
         "object_val_00000#1": [thing("dog", 0.6), thing("bus", 0.95)],
         "object_val_00001#0": [],
@@ -168,7 +168,7 @@ def mixed_run() -> tuple[PaintSkills, Observed]:
         "spatial_val_00001#0": left,
         "spatial_val_00001#1": [thing("bus", 0.8, (50, 20)), thing("bus", 0.7, (50, 80))],
     }
-    return suite, observed(suite, found, {"count_val_00001#1": ("refused", "no buses")})
+    return suite, observed(suite, results, {"count_val_00001#1": ("refused", "no buses")})
 
 
 def test_rows_are_joined_by_id_and_never_by_position():
@@ -198,12 +198,12 @@ def test_spatial_verdicts_of_the_mixed_run():
     assert verdict(table, "spatial_val_00000#0") == (1.0, "expected bus left to dog, found bus left to dog")
     assert verdict(table, "spatial_val_00001#0")[0] == 0.0
     assert verdict(table, "spatial_val_00001#1", "released")[0] == 1.0
-    assert verdict(table, "count_val_00001#1") == (None, "picture refused: no buses")
+    assert verdict(table, "count_val_00001#1") == (None, "image refused: no buses")
     # A zebra counts as a box of the released rule, which then finds two buses; the corrected rule finds two as well.
     assert verdict(table, "count_val_00001#0", "released", "right_number")[0] == 0.0
 
 
-def test_released_relations_are_those_of_the_picture_squashed_to_a_square():
+def test_released_relations_are_those_of_the_image_squashed_to_a_square():
     # 200 x 100 pixels: 60 px to the right are 0.3 of the width, 40 px down are 0.4 of the height.
     suite = suite_of(scene("spatial_val_00000", "dog", "bus", relation="below"))
     run = observed(suite, {"spatial_val_00000#0": [thing("dog", 0.9, (50, 30)), thing("bus", 0.8, (110, 70))]})
@@ -224,8 +224,8 @@ def test_a_detector_without_colors_leaves_the_skill_undefined():
         scene("color_val_00001", "dog", color="red"),
         scene("object_val_00000", "dog"),
     )
-    found = {"color_val_00000#0": [thing("dog")], "color_val_00001#0": [], "object_val_00000#0": [thing("dog")]}
-    table = suite.verdicts(observed(suite, found))
+    results = {"color_val_00000#0": [thing("dog")], "color_val_00001#0": [], "object_val_00000#0": [thing("dog")]}
+    table = suite.verdicts(observed(suite, results))
     for protocol in ("released", "paper", "corrected"):
         for image_id, there in (("color_val_00000#0", 1.0), ("color_val_00001#0", 0.0)):
             value, reason = verdict(table, image_id, protocol)
@@ -235,11 +235,11 @@ def test_a_detector_without_colors_leaves_the_skill_undefined():
     color = score(suite.scores(asking(suite.prompts()), table), "accuracy", skill="color")
     assert math.isnan(color.value)
     assert (color.n_used, color.n_unusable) == (0, 2)
-    # With colours judged, the empty picture is wrong. So it is if nothing was found in any picture.
-    found["color_val_00000#0"] = [thing("dog", color="red")]
-    table = suite.verdicts(observed(suite, found))
+    # With colours judged, the empty image is wrong. So it is if nothing was found in any image.
+    results["color_val_00000#0"] = [thing("dog", color="red")]
+    table = suite.verdicts(observed(suite, results))
     assert [verdict(table, f"color_val_0000{i}#0")[0] for i in (0, 1)] == [1.0, 0.0]
-    table = suite.verdicts(observed(suite, dict.fromkeys(found, ())))
+    table = suite.verdicts(observed(suite, dict.fromkeys(results, ())))
     assert verdict(table, "color_val_00000#0")[0] == 0.0
 
 
@@ -290,7 +290,7 @@ def test_scores_of_the_mixed_run():
     assert mean.value == pytest.approx((2 / 3 + 1 / 3 + 3 / 4) / 3)
     assert (mean.n_used, mean.n_unusable) == (3 + 3 + 4, 2)
     assert mean.ci_low < mean.value < mean.ci_high
-    # Counting the two unusable pictures as wrong: 2 of 4 and 1 of 4. Spatial has none, so no such bound.
+    # Counting the two unusable images as wrong: 2 of 4 and 1 of 4. Spatial has none, so no such bound.
     bound = score(scores, "accuracy_if_unusable_wrong", skill="object")
     assert (bound.value, bound.n_used, bound.n_unusable) == (pytest.approx(0.5), 4, 0)
     assert score(scores, "accuracy_if_unusable_wrong", skill="count").value == pytest.approx(0.25)
@@ -299,13 +299,13 @@ def test_scores_of_the_mixed_run():
 
 def test_count_confusion():
     scores = scores_of_mixed_run()
-    found = {
+    results = {
         (s.group["count"], s.group["found"]): (s.value, s.n_used, s.n_unusable)
         for s in scores
         if s.metric == "count_found" and s.protocol == "corrected"
     }
-    # Two dogs asked: two, and one, found. One bus asked: two found; the other picture was refused.
-    assert found == {(2, 1): (0.5, 2, 0), (2, 2): (0.5, 2, 0), (1, 2): (1.0, 1, 1)}
+    # Two dogs asked: two, and one, found. One bus asked: two found; the other image was refused.
+    assert results == {(2, 1): (0.5, 2, 0), (2, 2): (0.5, 2, 0), (1, 2): (1.0, 1, 1)}
     shares: dict[Any, float] = {}
     for s in scores:
         if s.metric == "count_found":
@@ -316,7 +316,7 @@ def test_count_confusion():
 
 
 def test_released_code_prints_right_numbers_per_count():
-    # Dog and bus both above 0.7: two boxes are the right number, though the picture is wrong.
+    # Dog and bus both above 0.7: two boxes are the right number, though the image is wrong.
     scores = scores_of_mixed_run()
     assert score(scores, "right_number", "released", skill="count", count=2).value == 1.0
     assert score(scores, "accuracy", "released", skill="count", count=2).value == 0.5
@@ -329,14 +329,14 @@ def test_mean_leaves_out_the_optional_skill():
         scene("spatial_val_00000", "dog", "bus", relation="left"),
         scene("color_val_00000", "dog", color="red"),
     )
-    found = {p.prompt_id + "#0": [thing("dog", color="blue")] for p in suite.prompts()}
-    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
+    results = {p.prompt_id + "#0": [thing("dog", color="blue")] for p in suite.prompts()}
+    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, results)))
     assert score(scores, "accuracy", skill="color").value == 0.0
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0) / 3)
     assert score(scores, "mean_accuracy").n_used == 3
     # In v1 colour is a skill like the others.
     v1 = suite_of(*suite.scenes, name="paintskills_v1")
-    scores = v1.scores(asking(v1.prompts()), v1.verdicts(observed(v1, found)))
+    scores = v1.scores(asking(v1.prompts()), v1.verdicts(observed(v1, results)))
     assert score(scores, "mean_accuracy").value == pytest.approx((1 + 1 + 0 + 0) / 4)
 
 
@@ -353,7 +353,7 @@ def test_a_limit_is_at_least_one():
         PaintSkills.standard(limit=0)
 
 
-def test_a_skill_without_usable_pictures_is_undefined_and_so_is_the_mean():
+def test_a_skill_without_usable_images_is_undefined_and_so_is_the_mean():
     suite = suite_of(scene("object_val_00000", "dog"), scene("count_val_00000", "dog"))
     run = observed(suite, {"object_val_00000#0": [thing("dog")]}, {"count_val_00000#0": ("failed", "")})
     scores = suite.scores(asking(suite.prompts()), suite.verdicts(run))
@@ -367,25 +367,25 @@ def test_a_skill_without_usable_pictures_is_undefined_and_so_is_the_mean():
     assert score(scores, "accuracy_if_unusable_wrong", skill="count").value == 0.0
 
 
-def test_intervals_are_wilsons_for_one_picture_per_prompt_and_wider_for_several():
+def test_intervals_are_wilsons_for_one_image_per_prompt_and_wider_for_several():
     scenes = [scene(f"object_val_{i:05d}", "dog") for i in range(40)]
     right = {f"object_val_{i:05d}" for i in range(29)}
 
     def accuracy(n_images: int) -> Score:
         suite = suite_of(*scenes, n_images=n_images)
-        found = {
+        result = {
             f"{s.scene_id}#{k}": [thing("dog" if s.scene_id in right else "bus")]
             for s in scenes
             for k in range(n_images)
         }
-        scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
+        scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, result)))
         return score(scores, "accuracy", skill="object")
 
     one, three = accuracy(1), accuracy(3)
     expected = wilson(29, 40)
     assert (one.value, one.ci_low, one.ci_high) == pytest.approx(tuple(expected), rel=1e-12)
     assert (one.n_used, three.n_used) == (40, 120)
-    # Three equal pictures per prompt say no more than one: nowhere near the interval of 120 independent ones.
+    # Three equal images per prompt say no more than one: nowhere near the interval of 120 independent ones.
     naive = wilson(87, 120)
     assert three.ci_high - three.ci_low > 1.5 * (naive.high - naive.low)
 
@@ -398,7 +398,7 @@ def test_scores_of_an_empty_run_are_undefined():
     assert {s.metric for s in scores} >= {"accuracy", "mean_accuracy"}
 
 
-# --------------------------------------------------------------------------------------------------- shuffled pictures
+# ----------------------------------------------------------------------------------------------------- shuffled images
 def test_shuffled_expectation_of_the_full_set_is_exact():
     suite = PaintSkills.standard()
     assert len(suite.scenes) == 2_325 + 2_160 + 2_700
@@ -408,7 +408,7 @@ def test_shuffled_expectation_of_the_full_set_is_exact():
     assert expected["object"].value == pytest.approx(1 / 15, rel=1e-12)
     assert expected["count"].value == pytest.approx(1 / 60, rel=1e-12)
     # 2,700 spatial prompts, three per ordered pair and relation. Unequal classes: 15 * 14 * 4 cells, two of which are
-    # one picture told from either side: 420 keys of 6 prompts. Equal classes: 15 * 2 axes, two relations on each:
+    # one image told from either side: 420 keys of 6 prompts. Equal classes: 15 * 2 axes, two relations on each:
     # 30 keys of 6 prompts. Sum: (420 + 30) * (6 / 2700)^2 = 2/900.
     assert expected["spatial"].value == pytest.approx(420 * (6 / 2700) ** 2 + 30 * (6 / 2700) ** 2, rel=1e-12)
     assert expected["spatial"].value == pytest.approx(2 / 900, rel=1e-12)
@@ -486,17 +486,17 @@ def test_published_averages_that_are_misprints(cells, printed, mean):
 
 
 def test_the_suites_mean_is_the_plain_mean_of_the_skills():
-    """ICCV 2023, Table 2, Stable Diffusion, as pictures: 77 of 80, 17 of 45 and 5 of 63 are 96.2, 37.8 and 7.9 %."""
+    """ICCV 2023, Table 2, Stable Diffusion, as images: 77 of 80, 17 of 45 and 5 of 63 are 96.2, 37.8 and 7.9 %."""
     counts = {"object": (77, 80), "count": (17, 45), "spatial": (5, 63)}
-    scenes, found = [], {}
+    scenes, result = [], {}
     for name, (right, n) in counts.items():
         for i in range(n):
             one = scene(f"{name}_val_{i:05d}", *(("dog", "bus") if name == "spatial" else ("dog",)), relation="left")
             scenes.append(one)
             pair = [thing("bus", 0.9, (10, 50)), thing("dog", 0.8, (90, 50))]
-            found[f"{one.scene_id}#0"] = [] if i >= right else pair if name == "spatial" else [thing("dog")]
+            result[f"{one.scene_id}#0"] = [] if i >= right else pair if name == "spatial" else [thing("dog")]
     suite = suite_of(*scenes)
-    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, found)))
+    scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, result)))
     for protocol in ("released", "paper", "corrected"):
         printed = {k: round(100 * score(scores, "accuracy", protocol, skill=k).value, 1) for k in counts}
         assert printed == {"object": 96.2, "count": 37.8, "spatial": 7.9}

@@ -25,7 +25,7 @@ def quality(n, *, kind="features", facets=None, **changes):
 
 
 def observed(suite, generated, real=None, *, real_facets=None, states=None, real_states=None, judge=JUDGE):
-    """Tables as a judge fills them; a picture whose state is not ok has no features."""
+    """Tables as a judge fills them; an image whose state is not ok has no features."""
     states, real_states = states or {}, real_states or {}
     images, features = [], []
     for i, (prompt, vector) in enumerate(zip(suite.prompts(), generated, strict=True)):
@@ -38,8 +38,8 @@ def observed(suite, generated, real=None, *, real_facets=None, states=None, real
         rows, vectors = [], []
         for i, vector in enumerate(real):
             state = real_states.get(i, "ok")
-            told = json.dumps({} if real_facets is None else real_facets[i])
-            rows.append({"image_id": f"real/{i:03d}", "state": state, "facets": told})
+            result = json.dumps({} if real_facets is None else real_facets[i])
+            rows.append({"image_id": f"real/{i:03d}", "state": state, "facets": result})
             if state == "ok":
                 vectors.append({"image_id": f"real/{i:03d}", "judge": judge, "vector": np.atleast_1d(vector).tolist()})
         reference = frame("reference", rows)
@@ -53,8 +53,8 @@ def observed(suite, generated, real=None, *, real_facets=None, states=None, real
 
 
 def numbers(suite, seen):
-    found = suite.scores(seen, suite.verdicts(seen))
-    return {(s.metric, s.protocol, *(v for v in s.group.values())): s for s in found}
+    result = suite.scores(seen, suite.verdicts(seen))
+    return {(s.metric, s.protocol, *(v for v in s.group.values())): s for s in result}
 
 
 def verdict(suite, seen, image_id):
@@ -82,7 +82,7 @@ def test_manifold_numbers_by_hand():
     assert score["expected_coverage", "corrected"].value == pytest.approx(1 / 2)
 
 
-def test_evidence_for_each_picture():
+def test_evidence_for_each_image():
     suite = quality(3, k=1)
     seen = observed(suite, GENERATED, REAL)
     row = verdict(suite, seen, "p001#0")
@@ -90,11 +90,11 @@ def test_evidence_for_each_picture():
     assert json.loads(row["detail"])["distance"] == pytest.approx(1.0)
     outside = verdict(suite, seen, "p002#0")
     assert outside["value"] == 0.0
-    assert outside["reason"] == ("outside the real pictures: nearest is real/003 at 3, whose own neighbours reach to 3")
+    assert outside["reason"] == ("outside the real images: nearest is real/003 at 3, whose own neighbours reach to 3")
     assert verdict(suite, seen, "real/000")["value"] == 1.0
     uncovered = verdict(suite, seen, "real/003")
     assert (uncovered["rule"], uncovered["value"]) == ("covered", 0.0)
-    assert uncovered["reason"] == "0 pictures within 3"
+    assert uncovered["reason"] == "0 images within 3"
 
 
 def test_distances_by_hand():
@@ -108,8 +108,8 @@ def test_distances_by_hand():
     # Kernel (x y + 1)**3: k(0, 2) = 1; k(5, 9) = 46**3; across 1, 1, 11**3, 19**3.
     expected = 1 + 46**3 - 2 * (1 + 1 + 11**3 + 19**3) / 4
     assert score["kid", "corrected"].value == pytest.approx(expected)
-    assert math.isnan(score["kid", "paper"].value)  # 100 subsets of 1,000 pictures cannot be had of two
-    assert math.isnan(score["precision", "corrected"].value)  # k = 3 needs five pictures
+    assert math.isnan(score["kid", "paper"].value)  # 100 subsets of 1,000 images cannot be had of two
+    assert math.isnan(score["precision", "corrected"].value)  # k = 3 needs five images
 
 
 def test_intervals_surround_their_values():
@@ -124,7 +124,7 @@ def test_intervals_surround_their_values():
     assert score["fid_infinity", "corrected"].value < score["fid", "corrected"].value
 
 
-def test_too_few_pictures_to_extrapolate():
+def test_too_few_images_to_extrapolate():
     suite = quality(6)
     rng = np.random.default_rng(1)
     seen = observed(suite, rng.normal(size=(6, 4)), rng.normal(size=(6, 4)))
@@ -133,11 +133,11 @@ def test_too_few_pictures_to_extrapolate():
     lines = suite.remarks(seen)
     assert lines == []
     assert (
-        "only 6 pictures and 6 real pictures for 9 features"
+        "only 6 images and 6 real images for 9 features"
         in suite.remarks(observed(suite, rng.normal(size=(6, 9)), rng.normal(size=(6, 9))))[0]
     )
     (uneven,) = suite.remarks(observed(suite, rng.normal(size=(6, 4)), rng.normal(size=(9, 4))))
-    assert "6 pictures against 9 real ones" in uneven
+    assert "6 images against 9 real ones" in uneven
 
 
 def test_released_leaves_out_the_last_incomplete_batch():
@@ -146,7 +146,7 @@ def test_released_leaves_out_the_last_incomplete_batch():
     suite = quality(130)
     score = numbers(suite, observed(suite, features, real))
     released = score["fid", "released"]
-    # 130 pictures make two batches of 64; p128 and p129 are the last by name. In one dimension the distance is
+    # 130 images make two batches of 64; p128 and p129 are the last by name. In one dimension the distance is
     # (m1 - m2)**2 + (s1 - s2)**2, with unbiased variances.
     kept = features[:128]
     expected = (kept.mean() - real.mean()) ** 2 + (kept.std(ddof=1) - real.std(ddof=1)) ** 2
@@ -159,7 +159,7 @@ def test_released_leaves_out_the_last_incomplete_batch():
     assert score["fid", "released"].n_used == 0
 
 
-def test_pictures_that_cannot_be_used_are_counted():
+def test_images_that_cannot_be_used_are_counted():
     suite = quality(8, k=1)
     generated, real = np.arange(8.0), np.arange(7.0) + 0.25
     seen = observed(suite, generated, real, states={0: "missing", 3: "blank"}, real_states={6: "failed"})
@@ -171,7 +171,7 @@ def test_pictures_that_cannot_be_used_are_counted():
     assert score["precision", "corrected"].value == expected.precision
     assert score["recall", "corrected"].value == expected.recall
     row = verdict(suite, seen, "p003#0")
-    assert (row["value"], row["reason"]) == (None, "picture blank: why")
+    assert (row["value"], row["reason"]) == (None, "image blank: why")
 
 
 def test_nothing_usable_is_undefined_not_zero():
@@ -180,13 +180,13 @@ def test_nothing_usable_is_undefined_not_zero():
     score = numbers(suite, seen)
     assert all(math.isnan(s.value) for s in score.values())
     assert {s.n_unusable for (metric, *_), s in score.items() if metric == "fid"} == {2}
-    assert verdict(suite, seen, "real/000")["reason"].startswith("2 real and 0 generated pictures can be used")
+    assert verdict(suite, seen, "real/000")["reason"].startswith("2 real and 0 generated images can be used")
 
 
 def test_groups_compare_with_their_own():
     facets = [{"region": r} for r in ("Africa", "Europe") for _ in range(5)]
     suite = quality(10, k=1, facets=facets).with_rules(group_by="region")
-    # Generated pictures of each region lie on the real ones of that region, moved by 0.1; regions are far apart.
+    # Generated images of each region lie on the real ones of that region, moved by 0.1; regions are far apart.
     generated = np.concatenate([np.arange(5.0), 100 + np.arange(5.0)])
     real = generated + 0.1
     score = numbers(suite, observed(suite, generated, real, real_facets=facets))
@@ -204,13 +204,13 @@ def test_groups_compare_with_their_own():
 
 
 def test_inception_score_of_logits():
-    # Four classes, each picture sure of another: as varied as can be, 4; alike pictures: 1.
+    # Four classes, each image sure of another: as varied as can be, 4; alike images: 1.
     sure = 50 * np.eye(4)
     suite = quality(4, kind=None)
     judge = "fid-inception@1 layer=logits_unbiased"
     score = numbers(suite, observed(suite, sure, judge=judge))
     assert score["inception_score", "corrected"].value == pytest.approx(4.0)
-    assert math.isnan(score["inception_score", "paper"].value)  # ten splits need ten pictures
+    assert math.isnan(score["inception_score", "paper"].value)  # ten splits need ten images
     assert score["inception_score", "corrected"].unit == "classes"
     twelve = quality(12, kind=None)
     score = numbers(twelve, observed(twelve, np.repeat(sure[:1], 12, axis=0), judge=judge))
@@ -242,7 +242,7 @@ def test_rows_may_come_in_any_order():
 
 def test_features_of_different_networks():
     suite = quality(6)
-    with pytest.raises(UsageError, match="real pictures have 3 features and the others 2"):
+    with pytest.raises(UsageError, match="real images have 3 features and the others 2"):
         suite.verdicts(observed(suite, np.ones((6, 2)), np.ones((6, 3))))
 
 
@@ -254,7 +254,7 @@ def folder(path, names):
     return path
 
 
-def test_a_folder_of_pictures(tmp_path):
+def test_a_folder_of_images(tmp_path):
     images = folder(tmp_path / "g", ["b.png", "a.png", "sub/c.png"])
     reference = folder(tmp_path / "r", ["x.png"])
     suite = Quality.make({"reference": reference, "images": images})
@@ -269,14 +269,14 @@ def test_a_folder_of_pictures(tmp_path):
         ("sub/c", str(images / "sub" / "c.png")),
     ]
     assert suite.needs() == (FeatureNeed(reference=True),)
-    assert [p.image_id for p in suite.reference.pictures] == ["real/x"]
+    assert [p.image_id for p in suite.reference.images] == ["real/x"]
     two = Quality.make({"images": images, "limit": 2, "seed": 5})
     assert len(two.prompts()) == len(two.user_images) == 2
     assert two.needs() == (FeatureNeed(reference=False),)
     assert two.reference is None
 
 
-def test_a_list_puts_pictures_of_one_prompt_together(tmp_path):
+def test_a_list_puts_images_of_one_prompt_together(tmp_path):
     path = tmp_path / "g.csv"
     path.write_text(
         "file_path,prompt,region\n1.png,a car,Africa\n2.png,a car,Africa\n3.png,a car,Europe\n4.png,,Europe\n"
@@ -289,7 +289,7 @@ def test_a_list_puts_pictures_of_one_prompt_together(tmp_path):
     ]
     assert [(b.prompt_id, b.index) for b in suite.user_images] == [("1", 0), ("1", 1), ("3", 0), ("4", 0)]
     path.write_text("file_path,prompt_id,region\n1.png,x,Africa\n2.png,x,Europe\n")
-    with pytest.raises(UsageError, match="pictures of one prompt share text and facets"):
+    with pytest.raises(UsageError, match="images of one prompt share text and facets"):
         Quality.make({"images": path})
 
 
@@ -304,13 +304,13 @@ def test_prompts_for_a_model(tmp_path):
     ]
     with pytest.raises(UsageError, match=r"the reference have no facet 'region' to group by; they have \['folder'\]"):
         suite.with_rules(group_by=["region"])
-    with pytest.raises(UsageError, match=r"the pictures have no facet 'folder' to group by; they have \['region'\]"):
+    with pytest.raises(UsageError, match=r"the images have no facet 'folder' to group by; they have \['region'\]"):
         Quality.make({"prompts": path, "group_by": "folder"})
 
 
 def test_what_cannot_be(tmp_path):
     images = folder(tmp_path / "g", ["a.png"])
-    with pytest.raises(UsageError, match=r"needs pictures \(--images\) or prompts for a model \(--prompts FILE\)"):
+    with pytest.raises(UsageError, match=r"needs images \(--images\) or prompts for a model \(--prompts FILE\)"):
         Quality.make({})
     with pytest.raises(UsageError, match="leave out --n-images"):
         Quality.make({"images": images, "n_images": 2})
@@ -333,12 +333,12 @@ def test_published_statistics(tmp_path):
     # Means 1 and 7, variances 2 and 16/3: 36 + (sqrt 2 - sqrt 16/3)**2.
     assert score["fid", "corrected"].value == pytest.approx(36 + (math.sqrt(2) - math.sqrt(16 / 3)) ** 2)
     assert {metric for metric, *_ in score} == {"fid", "fid_infinity"}
-    assert any("published statistics hold no pictures" in line for line in suite.remarks(seen))
+    assert any("published statistics hold no images" in line for line in suite.remarks(seen))
     assert suite.verdicts(seen).height == 0
 
     back = Quality.reopen(json.loads(json.dumps(dict(suite.settings()))), suite.prompts())
     assert repr(list(numbers(back, seen).values())) == repr(list(score.values()))
-    with pytest.raises(UsageError, match="of all pictures together and have no groups by region"):
+    with pytest.raises(UsageError, match="of all images together and have no groups by region"):
         suite.with_rules(group_by="region")
     with pytest.raises(UsageError, match="is of 1 features and the judge gives 2"):
         numbers(suite, observed(suite, np.ones((4, 2))))

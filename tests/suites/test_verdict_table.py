@@ -19,8 +19,8 @@ P, Q = (Prompt(prompt_id=i, suite="s", text=i, n_images=2) for i in "pq")
         ("ok", "resized", True, None),
         ("ok", None, False, "not looked at"),
         ("ok", "out of memory", False, "not looked at: out of memory"),
-        ("missing", None, True, "picture missing"),
-        ("refused", "policy", False, "picture refused: policy"),
+        ("missing", None, True, "image missing"),
+        ("refused", "policy", False, "image refused: policy"),
     ],
 )
 def test_image_problem_every_state_gives_one_sentence(
@@ -41,15 +41,15 @@ def run() -> Observed:
 def test_shown_images_come_by_prompt_and_index_with_their_problems() -> None:
     assert [(i.image_id, i.prompt.prompt_id, i.index, i.problem) for i in shown_images(run())] == [
         ("p#0", "p", 0, None),
-        ("p#1", "p", 1, "picture failed: no memory"),
+        ("p#1", "p", 1, "image failed: no memory"),
         ("q#0", "q", 0, None),
-        ("q#1", "q", 1, "picture blank"),
+        ("q#1", "q", 1, "image blank"),
     ]
 
 
 def test_shown_images_that_the_judge_did_not_observe_have_a_problem() -> None:
     assert [i.problem for i in shown_images(run(), judged={"q#0", "q#1"})] == [
-        "not looked at", "picture failed: no memory", None, "picture blank",
+        "not looked at", "image failed: no memory", None, "image blank",
     ]  # fmt: skip
 
 

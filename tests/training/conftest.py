@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from float_arithmetic import in_float32
 
-from verism.simulator.painter import ScenePainter
+from verism.simulator.scene_renderer import SceneRenderer
 from verism.suites.paintskills.rendering import render_scenes
 from verism.suites.paintskills.suite import PaintSkills
 from verism.training.scene_layers import Layers, load_layers
@@ -25,7 +25,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve train scenes with masks, small."""
     root = tmp_path_factory.mktemp("scenes")
     suite = PaintSkills.standard(skills=("object", "count", "spatial"), split="train", limit=12, seed=3)
-    painter = ScenePainter(96)
+    painter = SceneRenderer(96)
     assert render_scenes(root, suite.version, suite.scenes, painter, 96, seed=3, masks=True) == 0
     return root
 

@@ -33,7 +33,7 @@ from verism.training.detector_network import BatchTargets, DetectorNetwork, Expo
 from verism.training.scene_arrays import (
     IncompleteScenesError,
     SceneArrays,
-    StackedPictures,
+    StackedImages,
     Target,
     load_scene_arrays,
     split_held_out,
@@ -61,7 +61,7 @@ def arrays_of(images: np.ndarray, targets: Sequence[Target]) -> SceneArrays:
 
 
 def shapes(n: int, *, size: int = 128, seed: int = 0) -> SceneArrays:
-    """Pictures with 0 to 2 shapes, one per half, on a plain ground."""
+    """Images with 0 to 2 shapes, one per half, on a plain ground."""
     rng = np.random.default_rng(seed)
     images = np.zeros((n, size, size, 3), dtype=np.uint8)
     targets = []
@@ -95,7 +95,7 @@ def shapes(n: int, *, size: int = 128, seed: int = 0) -> SceneArrays:
 def write_scenes(
     root: Path, *, skill: str = "count", split: str = "train", side: int = 64, labels: bool = True
 ) -> Path:
-    """Two pictures: a red fire hydrant and a plain person; and nothing at all."""
+    """Two images: a red fire hydrant and a plain person; and nothing at all."""
     (root / skill / "images").mkdir(parents=True, exist_ok=True)
     names = [f"image_{skill}_{split}_{i:05d}.png" for i in range(2)]
     for i, name in enumerate(names):
@@ -129,14 +129,14 @@ def test_reading_the_published_layout(tmp_path: Path, labels: bool):
     assert arrays.splits == ["train", "train"]
 
 
-def test_pictures_are_decoded_once_and_anew_when_they_change(tmp_path: Path):
-    root, cache, told = write_scenes(tmp_path / "data"), tmp_path / "cache", list[str]()
+def test_images_are_decoded_once_and_anew_when_they_change(tmp_path: Path):
+    root, cache, result = write_scenes(tmp_path / "data"), tmp_path / "cache", list[str]()
     for _ in range(2):
-        load_scene_arrays([root], cache, size=32, log=told.append)
-    assert len(told) == 1
+        load_scene_arrays([root], cache, size=32, log=result.append)
+    assert len(result) == 1
     Image.new("RGB", (64, 64), (99, 99, 99)).save(root / "count/images/image_count_train_00000.png")
-    arrays = load_scene_arrays([root], cache, size=32, log=told.append)
-    assert len(told) == 2
+    arrays = load_scene_arrays([root], cache, size=32, log=result.append)
+    assert len(result) == 2
     assert (arrays.images[0] == 99).all()
     assert {p.suffix for p in cache.iterdir()} == {".npy"}
 
@@ -157,17 +157,15 @@ def test_the_second_data_sets_folders_are_found(tmp_path: Path):
     assert len(load_scene_arrays([root], tmp_path / "cache", size=32)) == 2
 
 
-def test_a_missing_picture_is_named_or_waited_for(tmp_path: Path):
+def test_a_missing_image_is_named_or_waited_for(tmp_path: Path):
     root, other = write_scenes(tmp_path / "data"), write_scenes(tmp_path / "other")
     (root / "count/images/image_count_train_00001.png").unlink()
-    with pytest.raises(
-        IncompleteScenesError, match=r"lists 2 pictures, but 1 are missing, image_count_train_00001\.png"
-    ):
+    with pytest.raises(IncompleteScenesError, match=r"lists 2 images, but 1 are missing, image_count_train_00001\.png"):
         load_scene_arrays([root], tmp_path / "cache", size=32)
-    told: list[str] = []
-    arrays = load_scene_arrays([root, other], tmp_path / "cache", size=32, skip_incomplete=True, log=told.append)
+    collected: list[str] = []
+    arrays = load_scene_arrays([root, other], tmp_path / "cache", size=32, skip_incomplete=True, log=collected.append)
     assert len(arrays) == 2
-    assert told[0].startswith("skipped for now")
+    assert collected[0].startswith("skipped for now")
 
 
 def test_a_folder_without_scenes_and_an_unknown_class_are_refused(tmp_path: Path):
@@ -180,11 +178,11 @@ def test_a_folder_without_scenes_and_an_unknown_class_are_refused(tmp_path: Path
         load_scene_arrays([root], tmp_path / "cache", classes=("person",))
 
 
-def test_held_out_pictures_stay_held_out_when_more_come_in():
+def test_held_out_images_stay_held_out_when_more_come_in():
     def named(n: int) -> SceneArrays:
         arrays = shapes(3)
         return SceneArrays(
-            images=StackedPictures([arrays.images], np.zeros((n, 2), dtype=np.int64)), targets=[arrays.targets[0]] * n,
+            images=StackedImages([arrays.images], np.zeros((n, 2), dtype=np.int64)), targets=[arrays.targets[0]] * n,
             names=[f"image_{i}.png" for i in range(n)], skills=["count"] * n, splits=["train"] * n,
         )  # fmt: skip
 
@@ -203,7 +201,7 @@ CALM = AugmentConfig(coarse=0, noise=0, gamma=0, patch=0, cut=0, collage=0)
 
 
 def blob(size: int = 128) -> SceneArrays:
-    """A black picture with a white rectangle, off centre, and one with nothing."""
+    """A black image with a white rectangle, off centre, and one with nothing."""
     images = np.zeros((2, size, size, 3), dtype=np.uint8)
     images[0, 40:80, 20:90] = 255
     return arrays_of(images, [target(((20, 40, 90, 80), 0, 1)), target()])
@@ -220,7 +218,7 @@ def test_boxes_move_with_their_objects(options: AugmentConfig, small: bool, seed
     assert pixels.dtype == torch.uint8
     for i in range(4):
         # White stays the brightest; around collages and margins the ground may be any colour, so look inside each box.
-        for box in targets.boxes[targets.picture == i].numpy():
+        for box in targets.boxes[targets.image == i].numpy():
             x0, y0, x1, y1 = np.round(box).astype(int)
             inside = pixels[i, :, y0 + 2 : y1 - 2, x0 + 2 : x1 - 2].float()
             assert inside.shape[1] >= (2 if small else 6)
@@ -234,8 +232,8 @@ def test_boxes_move_with_their_objects(options: AugmentConfig, small: bool, seed
                     assert float(strip.float().mean()) < brightest - 40
 
 
-def test_collages_show_objects_of_many_pictures_with_their_own_labels():
-    # Six pictures, each with one square of its own grey level, which is also its label and colour.
+def test_collages_show_objects_of_many_images_with_their_own_labels():
+    # Six images, each with one square of its own grey level, which is also its label and colour.
     images = np.zeros((6, 128, 128, 3), dtype=np.uint8)
     for k in range(6):
         images[k, 40:90, 30:80] = 40 + 35 * k
@@ -248,7 +246,7 @@ def test_collages_show_objects_of_many_pictures_with_their_own_labels():
         assert torch.equal(targets.labels, targets.colors)
         for box, label in zip(targets.boxes.int().tolist(), targets.labels.tolist(), strict=True):
             x, y = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2
-            # Brightness is varied per picture by up to a quarter; neighbouring levels stay in order at the centre.
+            # Brightness is varied per image by up to a quarter; neighbouring levels stay in order at the centre.
             assert pixels[0, 0, y, x] > 0
             seen.add(label)
         order = targets.labels.argsort()
@@ -302,7 +300,7 @@ def test_a_gaussian_peaks_in_the_cell_of_the_centre():
 
 def batch_targets(*objects: tuple[int, tuple[float, float, float, float], int, int]) -> BatchTargets:
     return BatchTargets(
-        picture=torch.tensor([o[0] for o in objects], dtype=torch.int64),
+        image=torch.tensor([o[0] for o in objects], dtype=torch.int64),
         boxes=torch.tensor([o[1] for o in objects], dtype=torch.float32).reshape(-1, 4),
         labels=torch.tensor([o[2] for o in objects], dtype=torch.int64),
         colors=torch.tensor([o[3] for o in objects], dtype=torch.int64),
@@ -339,11 +337,11 @@ def test_an_unknown_color_teaches_nothing():
     assert float(losses(flat_maps(), batch_targets((0, (8, 8, 16, 16), 1, -1)))["color"]) == 0
 
 
-def test_empty_pictures_teach_that_there_is_nothing():
+def test_empty_images_teach_that_there_is_nothing():
     sure = losses(flat_maps(2, objectness=-9.0), batch_targets())
     unsure = losses(flat_maps(2), batch_targets())
     assert float(sure["objectness"]) < 1e-6
-    # 2 pictures of 16 cells, log(2) * 0.25 each, over 2 pictures.
+    # 2 images of 16 cells, log(2) * 0.25 each, over 2 images.
     assert float(unsure["objectness"]) == pytest.approx(16 * math.log(2) * 0.25, rel=1e-5)
     assert [float(unsure[k]) for k in ("box", "class", "color")] == [0, 0, 0]
 
@@ -400,7 +398,7 @@ A, B, C = (0.0, 0.0, 10.0, 10.0), (20.0, 0.0, 30.0, 10.0), (40.0, 0.0, 50.0, 10.
 
 
 def test_measures_by_hand():
-    pictures = arrays_of(
+    images = arrays_of(
         np.zeros((4, 64, 64, 3), dtype=np.uint8),
         [
             target((A, 0, 0), (B, 1, 1)),  # both found, the second with the wrong colour
@@ -415,10 +413,10 @@ def test_measures_by_hand():
         found(((5, 0, 15, 10), 0.6, 1, 0)),
         found((C, 0.55, 0, 0)),
     ]
-    result = evaluate_detections(seen, pictures, 0.5, classes=("a", "b"), colors=("red", "green"))
+    result = evaluate_detections(seen, images, 0.5, classes=("a", "b"), colors=("red", "green"))
     assert result["exact_set"] == 1 / 4
     assert result["exact_count"] == 3 / 4
-    assert result["single_class"] == 1 / 2  # of pictures 1 and 2, whatever the box
+    assert result["single_class"] == 1 / 2  # of images 1 and 2, whatever the box
     assert result["color"] == pytest.approx(2 / 3)  # three found objects of known colour; B is told red
     assert (result["missed"], result["extra"]) == (1, 2)
     assert result["recall"] == {"a": 1 / 2, "b": 1 / 2}
@@ -432,9 +430,9 @@ def test_measures_by_hand():
 
 
 def test_an_object_is_found_once():
-    pictures = arrays_of(np.zeros((1, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0))])
+    images = arrays_of(np.zeros((1, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0))])
     seen = [found((A, 0.9, 0, 0), (A, 0.8, 0, 0))]
-    result = evaluate_detections(seen, pictures, 0.5, classes=("a", "b"), colors=("red", "green"))
+    result = evaluate_detections(seen, images, 0.5, classes=("a", "b"), colors=("red", "green"))
     assert (result["exact_set"], result["missed"], result["extra"]) == (0, 0, 1)
 
 
@@ -447,22 +445,22 @@ def test_nothing_to_judge_is_nan():
 
 
 def test_the_threshold_with_the_most_right_counts():
-    # Picture 0 (1 object) is right for thresholds in (0.3, 0.8], picture 1 (none) above 0.4: best (0.4, 0.8], and the
+    # Image 0 (1 object) is right for thresholds in (0.3, 0.8], image 1 (none) above 0.4: best (0.4, 0.8], and the
     # middle of 0.41 ... 0.80, forty candidates, is the 21st: 0.61. Scores are float32: 0.4 lies a little above 0.40.
-    pictures = arrays_of(np.zeros((2, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0)), target()])
+    images = arrays_of(np.zeros((2, 64, 64, 3), dtype=np.uint8), [target((A, 0, 0)), target()])
     seen = [found((A, 0.8, 0, 0), (B, 0.3, 0, 0)), found((C, 0.4, 0, 0))]
-    assert calibrate_threshold(seen, pictures) == pytest.approx(0.61)
+    assert calibrate_threshold(seen, images) == pytest.approx(0.61)
 
 
 def test_scores_become_chances():
     # Of 400 boxes with objectness 0.9, 300 are objects; of 400 with 0.5, 100. The logits of the shares are log(3) at
     # logit log(9), and -log(3) at logit 0: scale 2 log(3) / log(9) = 1, shift -log(3) (smoothing moves them slightly).
-    pictures, seen = [], []
+    images, seen = [], []
     for score, share in ((0.9, 0.75), (0.5, 0.25)):
         for i in range(400):
-            pictures.append(target((A if i < 400 * share else C, 0, 0)))
+            images.append(target((A if i < 400 * share else C, 0, 0)))
             seen.append(found((A, score, 0, 0)))
-    arrays = arrays_of(np.zeros((800, 8, 8, 3), dtype=np.uint8), pictures)
+    arrays = arrays_of(np.zeros((800, 8, 8, 3), dtype=np.uint8), images)
     scale, shift = fit_score_calibration(seen, arrays)
     assert scale == pytest.approx(1, abs=0.02)
     assert shift == pytest.approx(-math.log(3), abs=0.02)
@@ -502,7 +500,7 @@ def tensors_of(checkpoint: Path, prefix: str = "") -> dict[str, torch.Tensor]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneArrays, BuiltinDetector]:
-    """A small network that has learnt eight pictures by heart, and its file."""
+    """A small network that has learnt eight images by heart, and its file."""
     out = tmp_path_factory.mktemp("trained")
     scenes = shapes(8)
     with in_float32():
@@ -511,7 +509,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneArrays
     return out, scenes, BuiltinDetector(path, threads=1, batch_size=3)
 
 
-def test_eight_pictures_are_learnt_by_heart(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+def test_eight_images_are_learnt_by_heart(trained: tuple[Path, SceneArrays, BuiltinDetector]):
     _, scenes, detector = trained
     result = evaluate_detector(detector, scenes)
     assert result["exact_set"] == 1
@@ -543,9 +541,9 @@ def test_onnx_and_pytorch_agree(trained: tuple[Path, SceneArrays, BuiltinDetecto
 def test_boxes_do_not_depend_on_the_batch(trained: tuple[Path, SceneArrays, BuiltinDetector]):
     out, scenes, detector = trained
     alone = BuiltinDetector(out / "detector.onnx", threads=1, batch_size=1)
-    pictures = [scenes.images[i] for i in range(8)]
-    for a, b in zip(detector.detect(pictures), alone.detect(pictures[::-1])[::-1], strict=True):
-        np.testing.assert_allclose(a.boxes, b.boxes, atol=1e-2)  # pixels of 128: 1e-4 of the picture
+    images = [scenes.images[i] for i in range(8)]
+    for a, b in zip(detector.detect(images), alone.detect(images[::-1])[::-1], strict=True):
+        np.testing.assert_allclose(a.boxes, b.boxes, atol=1e-2)  # pixels of 128: 1e-4 of the image
         np.testing.assert_allclose(a.class_scores, b.class_scores, atol=1e-4)
 
 
@@ -570,9 +568,9 @@ def test_training_goes_on_where_it_stopped(tmp_path: Path):
     lines = log_of(tmp_path / "once")
     assert [line["step"] for line in lines if line["event"] == "train"] == [1, 2, 3, 4, 5, 6]
     # Same seed, same steps: the same weights; a finished training is not begun again.
-    whole = tensors_of(tmp_path / "once" / training.CHECKPOINT)
+    full = tensors_of(tmp_path / "once" / training.CHECKPOINT)
     again = tensors_of(tmp_path / "twice" / training.CHECKPOINT)
-    assert all(torch.equal(whole[k], again[k]) for k in whole)
+    assert all(torch.equal(full[k], again[k]) for k in full)
     train(scenes, tmp_path / "once", steps=6, **options)
     assert [line["event"] for line in log_of(tmp_path / "once")[-2:]] == ["start", "end"]
     train(scenes, tmp_path / "once", steps=8, **options)
@@ -647,12 +645,12 @@ def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
 
 
 def test_batches_without_any_object_are_trained_on(tmp_path: Path):
-    empty = shapes(9).subset([0, 3, 6])  # every third picture shows nothing
+    empty = shapes(9).subset([0, 3, 6])  # every third image shows nothing
     train(empty, tmp_path, steps=2, width=0.25, batch_size=2)
     assert log_of(tmp_path)[-1]["step"] == 2
 
 
-def test_training_needs_pictures_and_a_length(tmp_path: Path):
+def test_training_needs_images_and_a_length(tmp_path: Path):
     with pytest.raises(UsageError, match="say how long to train"):
         train(shapes(8), tmp_path)
     with pytest.raises(UsageError, match="no image to learn from"):
@@ -664,13 +662,13 @@ def test_training_ends_in_a_measured_detector(tmp_path: Path):
     root = write_scenes(tmp_path / "data")
     write_scenes(root, split="val")
     out = tmp_path / "out"
-    told: list[str] = []
+    collected: list[str] = []
     settings = DetectorConfig(batch_size=2, width=0.25, workers=1, held_out=0.5)
-    result = training.train_and_export([root], out, replace(settings, steps=2), say=told.append)
+    result = training.train_and_export([root], out, replace(settings, steps=2), say=collected.append)
     assert result["val"]["pictures"] == 2
     assert json.loads((out / "evaluation.json").read_text())["threshold"] > 0
     assert BuiltinDetector(out / "detector.onnx").card["val"]["pictures"] == 2
-    assert any("step 2" in line for line in told)
+    assert any("step 2" in line for line in collected)
     with pytest.raises(UsageError, match="say how long"):
         training.train_and_export([root], tmp_path / "none", settings)
 

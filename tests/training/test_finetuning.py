@@ -63,16 +63,16 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 def made_pairs(root: Path) -> list[Pair]:
-    """Six pictures in the published layout: a bright bar left or right, smaller than the model's pictures."""
+    """Six images in the published layout: a bright bar left or right, smaller than the model's images."""
     scenes = build_scenes(V2, "object", "train")[:4] + build_scenes(V2, "spatial", "train")[:2]
     write_metadata(root, V2)
     write_scenes(root, scenes)
     for i, scene in enumerate(scenes):
-        picture = Image.new("RGB", (20, 20), (40 * i, 30, 60))
-        ImageDraw.Draw(picture).rectangle((2 + 8 * (i % 2), 3, 8 + 8 * (i % 2), 16), fill=(250, 40 * i, 20))
+        image = Image.new("RGB", (20, 20), (40 * i, 30, 60))
+        ImageDraw.Draw(image).rectangle((2 + 8 * (i % 2), 3, 8 + 8 * (i % 2), 16), fill=(250, 40 * i, 20))
         path = image_path(root, scene.skill, scene.scene_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path)
+        image.save(path)
     return image_text_pairs([root])
 
 
@@ -90,7 +90,7 @@ def apart(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> float
     return max(float((a[k] - b[k]).abs().max()) for k in a)
 
 
-def picture(folder: Path, *, lora: Path | None = None) -> np.ndarray:
+def image(folder: Path, *, lora: Path | None = None) -> np.ndarray:
     pipeline = StableDiffusionPipeline.from_pretrained(folder, local_files_only=True)
     pipeline.set_progress_bar_config(disable=True)
     if lora is not None:
@@ -108,10 +108,10 @@ def lines(out: Path) -> list[dict[str, Any]]:
 def test_all_weights_of_the_unet_are_trained_and_the_rest_stays_as_it_was(
     base: Path, pairs: list[Pair], tmp_path: Path
 ) -> None:
-    told: list[Mapping[str, Any]] = []
+    collected: list[Mapping[str, Any]] = []
     torch.manual_seed(99)
     folder = finetune(
-        base, pairs, out=tmp_path, steps=3, about={"fraction": 0.5}, log=told.append, log_every_s=0, **SHORT
+        base, pairs, out=tmp_path, steps=3, about={"fraction": 0.5}, log=collected.append, log_every_s=0, **SHORT
     )
     assert torch.equal(torch.rand(2), torch.rand(2, generator=torch.Generator().manual_seed(99)))  # caller's randomness
     assert folder == tmp_path / "pipeline"
@@ -121,22 +121,22 @@ def test_all_weights_of_the_unet_are_trained_and_the_rest_stays_as_it_was(
     assert all(changed)
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text())
     assert (config["_class_name"], config["prediction_type"]) == ("PNDMScheduler", "epsilon")  # the base's sampler
-    ours, theirs = picture(folder), picture(base)
+    ours, theirs = image(folder), image(base)
     assert ours.shape == (32, 32, 3)
     assert np.abs(ours - theirs).max() > 1e-3
 
-    assert [line["event"] for line in told] == ["start", "train", "train", "train", "end"]
-    assert told == lines(tmp_path)
-    assert all(line["loss"] > 0 and line["lr"] == 1e-3 for line in told if line["event"] == "train")
+    assert [line["event"] for line in collected] == ["start", "train", "train", "train", "end"]
+    assert collected == lines(tmp_path)
+    assert all(line["loss"] > 0 and line["lr"] == 1e-3 for line in collected if line["event"] == "train")
     card = json.loads((folder / "training.json").read_text())
     assert card["method"] == "full"
     assert card["base"]["model"] == str(base)
     assert card["data"]["per_skill"] == {"object": 4, "spatial": 2}
     assert card["data"]["fraction"] == 0.5
-    # 3 steps of 2 pictures are one pass over the 6.
+    # 3 steps of 2 images are one pass over the 6.
     assert (card["steps"], card["pictures_seen"], card["epochs"]) == (3, 6, 1.0)
     assert card["settings"]["resolution"] == 32
-    assert card["loss"] == told[-2]["loss"]
+    assert card["loss"] == collected[-2]["loss"]
     assert {"torch", "diffusers"} <= set(card["packages"])
     left = sorted(p.name for p in tmp_path.iterdir())
     assert left == ["checkpoint.safetensors", "log.jsonl", "pipeline"]
@@ -154,7 +154,7 @@ def test_lora_is_saved_in_the_form_that_diffusers_reads(
     weights = load_file(folder / "pytorch_lora_weights.safetensors")
     assert {k.partition(".")[0] for k in weights} == ({"unet", "text_encoder"} if with_text else {"unet"})
     assert {min(w.shape) for w in weights.values()} == {2}
-    assert np.abs(picture(base, lora=folder) - picture(base)).max() > 1e-3
+    assert np.abs(image(base, lora=folder) - image(base)).max() > 1e-3
     # Loading writes what was trained, and nothing else: the updates of the file are those of the checkpoint.
     pipeline = StableDiffusionPipeline.from_pretrained(base, local_files_only=True)
     pipeline.load_lora_weights(folder)
@@ -203,8 +203,8 @@ def predicted(unet: Any) -> torch.Tensor:
     rng = torch.Generator().manual_seed(3)
     noisy, hidden = torch.randn((1, 4, 16, 16), generator=rng), torch.randn((1, 24, 16), generator=rng)
     with torch.no_grad():
-        told: torch.Tensor = unet(noisy, torch.tensor([500]), encoder_hidden_states=hidden).sample
-    return told
+        result: torch.Tensor = unet(noisy, torch.tensor([500]), encoder_hidden_states=hidden).sample
+    return result
 
 
 def test_the_text_encoder_is_trained_if_asked(base: Path, pairs: list[Pair], tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_sixteen_bits_in_training_leave_no_trace_in_what_is_frozen(
 
 
 @pytest.mark.parametrize("prediction_type", ["epsilon", "v_prediction"])
-def test_the_loss_falls_on_two_pictures(pairs: list[Pair], tmp_path: Path, prediction_type: str) -> None:
+def test_the_loss_falls_on_two_images(pairs: list[Pair], tmp_path: Path, prediction_type: str) -> None:
     base = tiny_pipeline(tmp_path / "tiny", prediction_type=prediction_type)
     two = pairs[:2]
     folder = finetune(
@@ -291,11 +291,11 @@ def test_two_and_two_steps_are_four_steps(
     # Refused on a processor, where it is slow; but it computes the same, the scaling of gradients included.
     monkeypatch.setattr(finetuning, "_precision", lambda name, _: "no" if name == "auto" else name)
     kwargs = {**SHORT, **options, "steps": 4, "log_every_s": 0, "checkpoint_every_s": 0}
-    whole = finetune(base, pairs, out=tmp_path / "whole", **kwargs)
+    full = finetune(base, pairs, out=tmp_path / "whole", **kwargs)
     # Killed in step 3 with the checkpoint of step 2 on the disk: step 3 is done again.
     with pytest.raises(Killed):
         finetune(base, pairs, out=tmp_path / "parts", log=kill_at(3), **kwargs)
-    assert not (tmp_path / "parts" / whole.name).exists()
+    assert not (tmp_path / "parts" / full.name).exists()
     torch.manual_seed(12345)  # the machine's generators are in another state than before
     parts = finetune(base, pairs, out=tmp_path / "parts", **kwargs)
     starts = [line["step"] for line in lines(tmp_path / "parts") if line["event"] == "start"]
@@ -307,8 +307,8 @@ def test_two_and_two_steps_are_four_steps(
     assert headers[0].scaler == headers[1].scaler
     assert bool(headers[0].scaler) == (options.get("mixed_precision") == "fp16")
     file = "pytorch_lora_weights.safetensors" if "lora_rank" in options else "unet/diffusion_pytorch_model.safetensors"
-    assert apart(load_file(whole / file), load_file(parts / file)) < 1e-6
-    assert apart(load_file(whole / file), first_steps(base, pairs, tmp_path / "two", file, options)) > 1e-5
+    assert apart(load_file(full / file), load_file(parts / file)) < 1e-6
+    assert apart(load_file(full / file), first_steps(base, pairs, tmp_path / "two", file, options)) > 1e-5
 
 
 def first_steps(
@@ -319,15 +319,15 @@ def first_steps(
 
 
 def test_a_finished_training_goes_on_when_more_steps_are_asked(base: Path, pairs: list[Pair], tmp_path: Path) -> None:
-    whole = state(finetune(base, pairs, out=tmp_path / "whole", steps=3, **SHORT), "unet")
+    full = state(finetune(base, pairs, out=tmp_path / "whole", steps=3, **SHORT), "unet")
 
     def more(**options: Any) -> dict[str, torch.Tensor]:
         return state(finetune(base, pairs, out=tmp_path / "parts", **options, **SHORT), "unet")
 
     one = more(steps=1)
-    assert apart(whole, one) > 1e-5
-    assert apart(whole, more(epochs=1)) < 1e-6  # 6 pictures: 3 steps of 2
-    assert apart(whole, more(steps=3)) < 1e-6  # nothing left to do
+    assert apart(full, one) > 1e-5
+    assert apart(full, more(epochs=1)) < 1e-6  # 6 images: 3 steps of 2
+    assert apart(full, more(steps=3)) < 1e-6  # nothing left to do
     assert same(more(steps=1, resume=False), one)
 
 
@@ -382,7 +382,7 @@ def test_a_checkpoint_of_other_settings_is_refused(base: Path, pairs: list[Pair]
     ]:
         with pytest.raises(UsageError, match=message):
             finetune(base, pairs, out=tmp_path, steps=2, **{**SHORT, **changed})
-    with pytest.raises(UsageError, match=r"data was 6 pictures, .*, now 5 pictures"):
+    with pytest.raises(UsageError, match=r"data was 6 images, .*, now 5 images"):
         finetune(base, pairs[:5], out=tmp_path, steps=2, **SHORT)
     other = tiny_pipeline(tmp_path / "other")
     pipeline = StableDiffusionPipeline.from_pretrained(other)
@@ -471,13 +471,13 @@ def test_the_way_a_batch_is_split_does_not_matter(base: Path, pairs: list[Pair],
         saved = load_file(out / "checkpoint.safetensors")
         return {k: v for k, v in saved.items() if k.startswith("optimizer.exp_avg.")}
 
-    whole = gradients(4)
-    assert max(float(v.abs().max()) for v in whole.values()) > 1e-3
-    assert apart(whole, gradients(2)) < 1e-7
-    assert apart(whole, gradients(1)) < 1e-7
+    full = gradients(4)
+    assert max(float(v.abs().max()) for v in full.values()) > 1e-3
+    assert apart(full, gradients(2)) < 1e-7
+    assert apart(full, gradients(1)) < 1e-7
 
 
-def test_every_pass_shows_every_picture_once_in_an_order_of_its_own(base: Path, pairs: list[Pair]) -> None:
+def test_every_pass_shows_every_image_once_in_an_order_of_its_own(base: Path, pairs: list[Pair]) -> None:
     trained = trainer(base, pairs)
     samples = samples_of(trained, 0, 18)
     passes = [[s.text for s in samples[i : i + 6]] for i in (0, 6, 12)]
@@ -494,7 +494,7 @@ def test_every_pass_shows_every_picture_once_in_an_order_of_its_own(base: Path, 
     assert float(noise.std()) == pytest.approx(1, abs=0.05)
 
 
-def test_prompts_are_dropped_and_pictures_flipped_as_often_as_asked(base: Path, pairs: list[Pair]) -> None:
+def test_prompts_are_dropped_and_images_flipped_as_often_as_asked(base: Path, pairs: list[Pair]) -> None:
     plain = samples_of(trainer(base, pairs), 0, 60)
     empty = len(pairs)  # the row after the prompts
     assert not any(s.text == empty for s in plain)
@@ -513,18 +513,18 @@ def test_prompts_are_dropped_and_pictures_flipped_as_often_as_asked(base: Path, 
         assert all(torch.equal(a.noise, b.noise) for a, b in zip(plain, other, strict=True))
 
 
-def test_pictures_that_are_not_square_are_squeezed_or_cropped(tmp_path: Path) -> None:
+def test_images_that_are_not_square_are_squeezed_or_cropped(tmp_path: Path) -> None:
     wide = np.zeros((16, 32, 3), dtype=np.uint8)
     wide[:, :8] = 255  # a quarter of the width
     Image.fromarray(wide).save(tmp_path / "wide.png")
-    whole = stepping.read_pixels(tmp_path / "wide.png", 32, center_crop=False, flip=False)
-    assert whole.shape == (3, 32, 32)
-    assert whole.dtype == np.float32
-    assert whole[0].mean(axis=0)[[0, 4, 16, 31]] == pytest.approx([1, 1, -1, -1], abs=0.01)
+    full = stepping.read_pixels(tmp_path / "wide.png", 32, center_crop=False, flip=False)
+    assert full.shape == (3, 32, 32)
+    assert full.dtype == np.float32
+    assert full[0].mean(axis=0)[[0, 4, 16, 31]] == pytest.approx([1, 1, -1, -1], abs=0.01)
     middle = stepping.read_pixels(tmp_path / "wide.png", 16, center_crop=True, flip=False)  # columns 8 to 24: all black
     assert middle == pytest.approx(np.full((3, 16, 16), -1.0))
     turned = stepping.read_pixels(tmp_path / "wide.png", 32, center_crop=False, flip=True)
-    assert np.array_equal(turned, whole[:, :, ::-1])
+    assert np.array_equal(turned, full[:, :, ::-1])
 
 
 def scheduler(prediction_type: str) -> DDPMScheduler:
@@ -664,14 +664,14 @@ def test_wrong_settings_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_wrong_pictures_are_refused(base: Path, pairs: list[Pair], tmp_path: Path) -> None:
+def test_wrong_images_are_refused(base: Path, pairs: list[Pair], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no image to learn from"):
         finetune(base, [], out=tmp_path, steps=1, **SHORT)
     gone = Pair(image=tmp_path / "gone.png", text="dog", skill="object", scene_id="x")
     with pytest.raises(UsageError, match=r"gone\.png cannot be learnt from: No such file"):
         finetune(base, [*pairs, gone], out=tmp_path, steps=1, **SHORT)
-    (tmp_path / "gone.png").write_text("not a picture")
-    with pytest.raises(UsageError, match=r"gone\.png cannot be learnt from: not a picture file"):
+    (tmp_path / "gone.png").write_text("not an image")
+    with pytest.raises(UsageError, match=r"gone\.png cannot be learnt from: not an image file"):
         finetune(base, [gone], out=tmp_path, steps=1, **SHORT)
 
 

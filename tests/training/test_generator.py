@@ -25,7 +25,7 @@ from verism.training._replicas import NetworkLearner
 from verism.training.generator_painters import PAINTER, describe_images, load_painter, train_painter
 from verism.training.generator_writer import WRITER, train_writer
 from verism.training.loop import Hooks, fit
-from verism.training.scene_layers import BESIDE, CROP, MARGIN, OTHER, OWN, SCENERY, Layers, load_layers
+from verism.training.scene_layers import CROP, MARGIN, OTHER, OWN, SCENERY, SIDE_TABLES, Layers, load_layers
 from verism.training.settings import GeneratorConfig, NetworkConfig, PainterConfig, SceneChoice, WriterConfig
 
 torch = pytest.importorskip("torch")
@@ -92,21 +92,21 @@ def test_the_object_hides_the_scenery_where_it_is(layers: Layers) -> None:
 def test_what_lies_beyond_the_frame_is_no_part_of_the_scenery(layers: Layers) -> None:
     for number, figure in enumerate(layers.figures):
         left = figure.x - figure.side * MARGIN / 2
-        if left < -0.05:  # the square reaches out of the picture
-            assert (layers.parts[number][:, 0] != BESIDE).all()
+        if left < -0.05:  # the square reaches out of the image
+            assert (layers.parts[number][:, 0] != SIDE_TABLES).all()
             return
-    pytest.fail("no square of the fixture reaches out of its picture")
+    pytest.fail("no square of the fixture reaches out of its image")
 
 
 def test_other_objects_are_told_apart(layers: Layers) -> None:
-    assert set(np.unique(layers.parts)) == {BESIDE, OWN, OTHER}
+    assert set(np.unique(layers.parts)) == {SIDE_TABLES, OWN, OTHER}
 
 
 def test_layers_are_cut_once(scenes: Path, tmp_path: Path) -> None:
-    told: list[str] = []
-    first = load_layers([scenes], tmp_path, log=told.append)
-    second = load_layers([scenes], tmp_path, log=told.append)
-    assert len(told) == 1
+    collected: list[str] = []
+    first = load_layers([scenes], tmp_path, log=collected.append)
+    second = load_layers([scenes], tmp_path, log=collected.append)
+    assert len(collected) == 1
     assert (first.crops == second.crops).all()
 
 
@@ -116,7 +116,7 @@ def test_some_of_the_scenes_can_be_chosen(scenes: Path, layers: Layers, tmp_path
     assert [s.scene_id for s in some.scenes] == [layers.scenes[i].scene_id for i in wanted]
     assert (some.scenery == layers.scenery[wanted]).all()
     assert (some.crops == layers.crops[[f for i in wanted for f in layers.of_image[i]]]).all()
-    assert all(f.image == i for i, own in enumerate(some.of_image) for f in [some.figures[k] for k in own])
+    assert all(f.image == i for i, entry in enumerate(some.of_image) for f in [some.figures[k] for k in entry])
 
 
 def test_a_missing_mask_is_named(scenes: Path, layers: Layers, tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ def test_the_loss_falls(tmp_path: Path) -> None:
 
 
 def test_a_stopped_training_ends_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
-    whole, halves = tmp_path / "whole.safetensors", tmp_path / "halves.safetensors"
-    line(40, whole)
+    full, halves = tmp_path / "whole.safetensors", tmp_path / "halves.safetensors"
+    line(40, full)
     seen = 0
 
     def stop() -> Mapping[str, float]:
@@ -265,7 +265,7 @@ def test_a_stopped_training_ends_as_if_it_had_not_been_stopped(tmp_path: Path) -
         line(40, halves, validate=stop, validate_every_s=0.0)
     assert read_header(halves, "line").step == 17
     line(40, halves)
-    for name, value in averaged_weights(whole).items():
+    for name, value in averaged_weights(full).items():
         assert torch.allclose(value, averaged_weights(halves)[name], atol=1e-6), name
 
 
@@ -391,11 +391,11 @@ def test_exported_networks_say_what_the_trained_ones_do(trained: tuple[Path, dic
     with torch.inference_mode():
         expected = painter["figures"](codes, labels, sides).numpy()
     session = ort.InferenceSession(str(out / "model" / "figures.onnx"))
-    (told,) = session.run(None, {"codes": codes.numpy(), "labels": labels.numpy(), "sides": sides.numpy()})
-    assert np.abs(told - expected).max() < 1e-4
+    (result,) = session.run(None, {"codes": codes.numpy(), "labels": labels.numpy(), "sides": sides.numpy()})
+    assert np.abs(result - expected).max() < 1e-4
 
 
-def test_a_trained_model_draws_pictures(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
+def test_a_trained_model_draws_images(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
     model = BuiltinGenerator(trained[0] / "model", size=64)
     known = layers.scenes[0].text
     results = list(model.generate([request(known, 1), request(f"{known} and a unicorn", 2, "q")]))

@@ -1,4 +1,4 @@
-"""Pairs of pictures and prompts: reading the published layout, the nested fraction, and what is refused."""
+"""Pairs of images and prompts: reading the published layout, the nested fraction, and what is refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_pairs_of_a_rendered_data_set(tmp_path: Path) -> None:
     assert [p.skill for p in image_text_pairs([root], SceneChoice(skills=("spatial",)))] == ["spatial"] * 2
 
 
-def test_pictures_of_the_authors_data_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
+def test_images_of_the_authors_data_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     root = data_set(tmp_path / "d", few("count", 2), folder="train_images")
     (root / "count" / "images").mkdir()  # as after `verism scenes render --split val` into the same folder
     assert [p.image.parent.name for p in image_text_pairs([root])] == ["train_images"] * 2
@@ -148,7 +148,7 @@ def test_the_test_split_is_never_learnt_from(tmp_path: Path, split: str) -> None
         image_text_pairs([root])
 
 
-def test_missing_pictures_are_named(tmp_path: Path) -> None:
+def test_missing_images_are_named(tmp_path: Path) -> None:
     root = data_set(tmp_path / "d", few("object", 4))
     for scene in few("object", 4)[1:3]:
         image_path(root, "object", scene.scene_id).unlink()

@@ -1,1 +1,1 @@
-"""People as judges: what they are asked, which pictures they see, their votes, and what these say."""
+"""People as judges: what they are asked, which images they see, their votes, and what these say."""

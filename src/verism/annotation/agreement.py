@@ -162,7 +162,9 @@ def rated_values(task: RatingTask, rows: pl.DataFrame) -> dict[str, float]:
     positive = positive_option(task)
     if task.level == "nominal":
         return {i: float(most == positive) for i, most in _majorities(task, rows).items()} if positive else {}
-    return {item: fmean(float(answer_value(task, a)) for a in of) for item, of in _answers(task, rows).items()}
+    return {
+        item: fmean(float(answer_value(task, a)) for a in answers) for item, answers in _answers(task, rows).items()
+    }
 
 
 def answer_value(task: RatingTask, answer: str) -> float | str:
@@ -183,7 +185,7 @@ def _proper_options(task: RatingTask) -> list[str]:
 
 def _majorities(task: RatingTask, rows: pl.DataFrame) -> dict[str, str]:
     """The majority of each item, without ties."""
-    most = {item: majority_answer(of) for item, of in _answers(task, rows).items()}
+    most = {item: majority_answer(answers) for item, answers in _answers(task, rows).items()}
     return {item: answer for item, answer in most.items() if answer is not None}
 
 
@@ -308,14 +310,14 @@ def _each_rater(
             if others is not None and table[number, i] is not None and others.values[i] is not None
         ]
         seconds = [s for s in rows.filter(rows["rater"] == name)["seconds"].to_list() if s is not None]
-        own = proper.filter(proper["rater"] == name)
+        subset = proper.filter(proper["rater"] == name)
         entries.append(
             {
                 "rater": name,
                 "answers": sum(value is not None for value in table[number]),
                 "with_majority_of_others": (sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan),
                 "compared": len(pairs),
-                "cannot_tell": int(own["answer"].is_in(list(task.unsure)).sum()),
+                "cannot_tell": int(subset["answer"].is_in(list(task.unsure)).sum()),
                 "seconds_median": median(seconds) if seconds else math.nan,
             }
         )

@@ -131,8 +131,8 @@ def predicted_prompt_classes(verdicts: pl.DataFrame) -> dict[tuple[str, str, str
 def graded_rules(suite: Suite, task: RatingTask) -> tuple[str, ...]:
     """Rules of verdicts whose numbers can be held against a task's answers: the task's own, and what its suite says."""
     also = suite.graded_rules().get(task.rule, ())
-    own = (task.rule,) if task.level != "nominal" else ()
-    return tuple(dict.fromkeys((*also, *own)))
+    subset = (task.rule,) if task.level != "nominal" else ()
+    return tuple(dict.fromkeys((*also, *subset)))
 
 
 def graded_values(

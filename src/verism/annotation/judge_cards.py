@@ -124,8 +124,10 @@ def _labels(estimands: Sequence[Estimand]) -> dict[str, tuple[str, ...]]:
         for label, value in estimand.worth.items():
             worth.setdefault(estimand.rule, {}).setdefault(label, []).append(value)
     return {
-        rule: tuple(sorted(of, key=lambda label: (math.fsum(of[label]) / len(of[label]), label_order(label))))
-        for rule, of in worth.items()
+        rule: tuple(
+            sorted(members, key=lambda label: (math.fsum(members[label]) / len(members[label]), label_order(label)))
+        )
+        for rule, members in worth.items()
     }
 
 

@@ -30,7 +30,7 @@ class Planned:
         metric: of the score.
         protocol: of the score.
         group: of the score.
-        n_pictures: images that the judge observed.
+        n_images: images that the judge observed.
         n_labels: answers there already.
         with_judge: answers needed if the judge's are used, too; None: more than there are images.
         alone: answers needed if they are not; None: more than there are images.
@@ -41,7 +41,7 @@ class Planned:
     metric: str
     protocol: str
     group: Mapping[str, Any]
-    n_pictures: int
+    n_images: int
     n_labels: int
     with_judge: int | None
     alone: int | None
@@ -109,7 +109,7 @@ def plan_labels(
                 metric=estimand.score.metric,
                 protocol=estimand.score.protocol,
                 group=dict(estimand.score.group),
-                n_pictures=n,
+                n_images=n,
                 n_labels=n_labels,
                 with_judge=need(correlation=correlation),
                 alone=need(),

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FOLDER",
     "Ratings",
-    "drawn_by",
     "find_study",
     "given_ratings",
     "human_classes",
@@ -33,6 +32,7 @@ __all__ = [
     "rating_remarks",
     "ratings_as_labels",
     "ratings_of",
+    "sampling_facets",
     "studies_of",
     "study_path",
 ]
@@ -126,16 +126,16 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         for task in store.study.tasks:
             if tasks.setdefault(task.name, task) != task:
                 raise UsageError(f"{store.path}: the task {task.name!r} differs from that of another study of this run")
-        own: dict[tuple[str, str], str] = {}
+        subset: dict[tuple[str, str], str] = {}
         for item in store.study.items:
-            run_numbers = {number for number, _ in item.pictures}
+            run_numbers = {number for number, _ in item.images}
             if run_numbers & numbers:
-                own[item.item, item.task] = item.item.removeprefix(f"{run.path.name}:")
+                subset[item.item, item.task] = item.item.removeprefix(f"{run.path.name}:")
         table = store.ratings()
         out = {r.name for r in store.raters() if r.barred} | _careless(store, table, min_right)
-        keep = [(row["item"], row["task"]) in own and row["rater"] not in out for row in table.iter_rows(named=True)]
+        keep = [(row["item"], row["task"]) in subset and row["rater"] not in out for row in table.iter_rows(named=True)]
         kept = table.filter(pl.Series(keep, dtype=pl.Boolean))
-        names = [own[i, t] for i, t in kept.select("item", "task").iter_rows()]
+        names = [subset[i, t] for i, t in kept.select("item", "task").iter_rows()]
         tables.append(kept.with_columns(pl.Series("item", names, dtype=pl.String)))
         pairs = tables[-1].filter(pl.col("task").is_in([t.name for t in store.study.tasks if t.unit == "pair"]))
         if pairs.height:
@@ -143,7 +143,7 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
     return Ratings(
         table=_last_votes(tables),
         tasks=tasks,
-        comparisons={runs: _last_votes(of) for runs, of in comparisons.items()},
+        comparisons={runs: _last_votes(members) for runs, members in comparisons.items()},
     )
 
 
@@ -193,7 +193,7 @@ def ratings_as_labels(run: Run, suite: Suite, rules: Mapping[str, Any]) -> dict[
     return {**rules, "labels": suite.labels_of_ratings(ratings.table, ratings.tasks)}
 
 
-def drawn_by(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
+def sampling_facets(run: Run, rule: str, key: Mapping[str, Any]) -> tuple[str, ...]:
     """The facets by which the images that annotators saw were drawn; empty if by none, or if studies differ.
 
     A fixed number of images of each cell is no even sample of all where cells differ in size; who estimates something
@@ -222,7 +222,7 @@ def rating_remarks(
     """
     classes, on_scale = _classes(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
     known = {image: [c for c in of_image if c is not None] for image, of_image in classes.items()}
-    torn = 0 if on_scale else sum(len(of) > 1 and majority_answer(of) is None for of in known.values())
+    torn = 0 if on_scale else sum(len(members) > 1 and majority_answer(members) is None for members in known.values())
     remarks = []
     if torn:
         answered = sum(map(bool, known.values()))

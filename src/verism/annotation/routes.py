@@ -243,7 +243,7 @@ def static(name: str) -> Response:
 
 def _png(content: bytes | None) -> Response:
     if content is None:
-        raise Refused(404, "there is no such picture")
+        raise Refused(404, "there is no such image")
     return Response(content, media_type="image/png")
 
 

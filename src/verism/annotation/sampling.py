@@ -101,7 +101,7 @@ def _single(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int
                 # Runs of one suite share ids of prompts and images.
                 unique = name if name not in taken else f"{run.name}:{name}"
                 taken.add(unique)
-                yield prompt, number, Item(item=unique, task=task.name, pictures=tuple((number, i) for i in group))
+                yield prompt, number, Item(item=unique, task=task.name, images=tuple((number, i) for i in group))
 
 
 def _pairs(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int, Item]]:
@@ -115,7 +115,7 @@ def _pairs(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int,
         other = others.get((prompt_id, index))
         prompt = prompts[prompt_id]
         if other is not None and text_of[prompt_id] == prompt.text and _asked(task, prompt):
-            yield prompt, 0, Item(item=f"{image}|{other}", task=task.name, pictures=((0, image), (1, other)))
+            yield prompt, 0, Item(item=f"{image}|{other}", task=task.name, images=((0, image), (1, other)))
 
 
 def read_checks(path: Path, tasks: Sequence[RatingTask]) -> list[dict[str, str]]:

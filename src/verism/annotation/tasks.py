@@ -42,9 +42,9 @@ def general_tasks() -> tuple[RatingTask, ...]:
 
 def tasks_of(run: Run) -> list[RatingTask]:
     """The tasks a run offers: its suite's own first, then the general ones its suite does not have."""
-    own = stored_suite(run).rating_tasks()
-    names = {task.name for task in own}
-    return [*own, *(task for task in general_tasks() if task.name not in names)]
+    subset = stored_suite(run).rating_tasks()
+    names = {task.name for task in subset}
+    return [*subset, *(task for task in general_tasks() if task.name not in names)]
 
 
 def choose_tasks(offered: Sequence[RatingTask], names: Sequence[str]) -> list[RatingTask]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verism.annotation.votes import Rater, Shown, VoteStore
+from verism.annotation.votes import Rater, ServedItem, VoteStore
 from verism.errors import UsageError
-from verism.imaging import encode_png, read_picture
+from verism.imaging import encode_png, read_image
 from verism.metrics.colour import MONK_RGB
 from verism.records import Prompt, RatingTask
 from verism.store import Run
@@ -24,7 +24,7 @@ __all__ = ["LEFT", "RIGHT", "TIE", "StudyView", "filled", "keys_for"]
 LEFT, RIGHT, TIE = "left", "right", "tie"
 PAIR_LABELS = {LEFT: "Left", RIGHT: "Right", TIE: "Neither is better"}
 COMMAND_KEYS = frozenset("usz")  # undo, skip, zoom: never an answer
-PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
 
 
 class StudyView:
@@ -44,7 +44,7 @@ class StudyView:
         self.runs = _runs_of(store, runs)
         self._paths: dict[tuple[int, str], Path] = {}
         self._prompts: dict[tuple[int, str], Prompt] = {}
-        wanted = {picture for item in store.study.items for picture in item.pictures}
+        wanted = {image for item in store.study.items for image in item.images}
         for number, run in enumerate(self.runs):
             prompts = {prompt.prompt_id: prompt for prompt in run.prompts()}
             rows = run.read("images").select("image_id", "prompt_id", "path").iter_rows()
@@ -72,7 +72,7 @@ class StudyView:
         """
         if not 0 <= position < len(self.store.study.items):
             return None
-        images = self.store.study.items[position].pictures
+        images = self.store.study.items[position].images
         if not 0 <= number < len(images):
             return None
         if self.store.swapped(rater, position):
@@ -84,7 +84,7 @@ class StudyView:
         return _png(self._examples.get((task, option)))
 
     def _example_file(self, text: str) -> Path | None:
-        if Path(text).suffix.lower() not in PICTURE_SUFFIXES or "\n" in text:
+        if Path(text).suffix.lower() not in IMAGE_SUFFIXES or "\n" in text:
             return None
         candidates = [Path(text), *(run.path / text for run in self.runs)]
         return next((path for path in candidates if path.is_file()), None)
@@ -121,7 +121,7 @@ class StudyView:
             "ahead": None if shown is None else self._ahead(rater, shown.position),
         }
 
-    def _item(self, rater: Rater, shown: Shown) -> dict[str, Any]:
+    def _item(self, rater: Rater, shown: ServedItem) -> dict[str, Any]:
         item = shown.item
         task = self.store.task(item.task)
         previous = shown.previous
@@ -133,10 +133,10 @@ class StudyView:
             "qualifying": item.check == "qualification",
             "kind": task.kind,
             "unit": task.unit,
-            "question": filled(task.question, self._prompts.get(item.pictures[0])),
+            "question": filled(task.question, self._prompts.get(item.images[0])),
             "help": task.help,
             "options": self._options(task),
-            "pictures": len(item.pictures),
+            "pictures": len(item.images),
             "previous": previous,
         }
 
@@ -164,7 +164,7 @@ class StudyView:
 
     def _ahead(self, rater: Rater, position: int) -> dict[str, int] | None:
         ahead = self.store.ahead(rater, position)
-        return None if ahead is None else {"position": ahead, "pictures": len(self.store.study.items[ahead].pictures)}
+        return None if ahead is None else {"position": ahead, "pictures": len(self.store.study.items[ahead].images)}
 
     # ------------------------------------------------------------------------------------------------------- answers
     def ticket(self, rater: Rater, position: int) -> str:
@@ -186,7 +186,7 @@ class StudyView:
             task = self.store.task(self.store.study.items[position].task)
             if task.kind == "pair":
                 on_screen = self._of_pair(task, self.store.swapped(rater, position))
-                back = {screen: own for own, screen in on_screen.items()}
+                back = {screen: entry for entry, screen in on_screen.items()}
                 if answer not in back:
                     raise UsageError(f"{answer!r} is no answer to a pair; answers are {', '.join(back)}")
                 answer = back[answer]
@@ -253,7 +253,7 @@ def _swatch(option: str) -> str | None:
 
 
 def _png(path: Path | None) -> bytes | None:
-    pixels = None if path is None else read_picture(path).pixels
+    pixels = None if path is None else read_image(path).pixels
     return None if pixels is None else encode_png(pixels)
 
 

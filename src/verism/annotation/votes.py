@@ -30,7 +30,7 @@ from verism.records import RatingTask, frame
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "Shown", "Study", "VoteStore"]
+__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "ServedItem", "Study", "VoteStore"]
 
 LEASE = 600.0  # seconds for which an item is lent to the rater who looks at it
 VERSION = 1
@@ -70,14 +70,14 @@ class Item:
         item: an image's id, a prompt's id, or two images' ids with ``|`` between: the ``item`` of table ``ratings``.
         task: name of the task.
         cell: what the item was drawn for, as JSON of facets.
-        pictures: (run, image_id) of each image in order; ``run`` counts the runs of the study from 0.
+        images: (run, image_id) of each image in order; ``run`` counts the runs of the study from 0.
         check: ``gold`` (known answer, mixed in), ``attention`` (too easy to miss) or ``qualification`` (asked first).
         right: the known answer of a check.
     """
 
     item: str
     task: str
-    pictures: tuple[tuple[int, str], ...]
+    images: tuple[tuple[int, str], ...]
     cell: str = "{}"
     check: Check | None = None
     right: str | None = None
@@ -120,7 +120,7 @@ class Rater:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ServedItem:
     """An item as one rater sees it.
 
     Attributes:
@@ -211,7 +211,7 @@ class VoteStore:
             connection.executemany(
                 "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (i, t.item, t.task, t.cell, json.dumps(t.pictures), t.check, t.right)
+                    (i, t.item, t.task, t.cell, json.dumps(t.images), t.check, t.right)
                     for i, t in enumerate(study.items)
                 ],
             )
@@ -321,7 +321,7 @@ class VoteStore:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
     # -------------------------------------------------------------------------------------------------- asking, voting
-    def next_item(self, rater: Rater, *, now: float | None = None) -> Shown | None:
+    def next_item(self, rater: Rater, *, now: float | None = None) -> ServedItem | None:
         """What to show a rater now; None if there is nothing (left) for them.
 
         First what was lent to them and not answered, or taken back; then qualification items; an attention check after
@@ -346,7 +346,7 @@ class VoteStore:
                 "ORDER BY id DESC LIMIT 1",
                 (rater.id, position),
             ).fetchone()
-        return Shown(
+        return ServedItem(
             position=position,
             item=self.study.items[position],
             swapped=self.swapped(rater, position),
@@ -407,21 +407,23 @@ class VoteStore:
         By their own count and not by positions: whoever comes later gets other items, and is not to meet all gold ones
         in a row.
         """
-        given = dict.fromkeys((None, "gold"), 0) | dict(
+        n_answered = dict.fromkeys((None, "gold"), 0) | dict(
             connection.execute(
                 """SELECT i."check", count(*) FROM votes v JOIN items i USING (position)
                     WHERE v.rater = :rater AND v.undone IS NULL GROUP BY i."check" """,
                 who,
             ).fetchall()
         )
-        if after is not None and self.study.items[after].check in given:
-            given[self.study.items[after].check] += 1
-        of = Counter(item.check for item in self.study.items)
-        return of["gold"] > 0 and (given["gold"] + 0.5) * of[None] <= given[None] * of["gold"]
+        if after is not None and self.study.items[after].check in n_answered:
+            n_answered[self.study.items[after].check] += 1
+        n_checks = Counter(item.check for item in self.study.items)
+        return (
+            n_checks["gold"] > 0 and (n_answered["gold"] + 0.5) * n_checks[None] <= n_answered[None] * n_checks["gold"]
+        )
 
     def swapped(self, rater: Rater, position: int) -> bool:
         """Whether a rater sees the second image of a pair on the left: at random, and always the same."""
-        if len(self.study.items[position].pictures) != 2:
+        if len(self.study.items[position].images) != 2:
             return False
         lot = hashlib.sha256(f"{self.study.seed}/{rater.name}/{position}".encode()).digest()
         return bool(lot[0] & 1)
@@ -488,20 +490,20 @@ class VoteStore:
         """Bar a rater who answered all qualification items, and too few of them right."""
         asked = [i for i, item in enumerate(self.study.items) if item.check == "qualification"]
         marks = ",".join("?" * len(asked))
-        given = dict(
+        answers = dict(
             connection.execute(
                 f"SELECT position, answer FROM votes WHERE rater = ? AND undone IS NULL AND position IN ({marks})",
                 (rater.id, *asked),
             ).fetchall()
         )
-        if len(given) < len(asked):
+        if len(answers) < len(asked):
             return
-        right = sum(given[i] == self.study.items[i].right for i in asked)
+        right = sum(answers[i] == self.study.items[i].right for i in asked)
         if right < self.study.qualification * len(asked):
             why = f"{right} of {len(asked)} qualification questions right, {self.study.qualification:.0%} needed"
             connection.execute("UPDATE raters SET barred = ? WHERE id = ?", (why, rater.id))
 
-    def undo(self, rater: Rater, *, now: float | None = None) -> Shown | None:
+    def undo(self, rater: Rater, *, now: float | None = None) -> ServedItem | None:
         """Take back a rater's last vote, and show its item again; None if they have none.
 
         Qualification items cannot be taken back.
@@ -524,13 +526,13 @@ class VoteStore:
     def qualification(self, rater: Rater) -> Qualification:
         """How far a rater is with the qualification, and how well they did once they are through."""
         with _connected(self.path) as connection:
-            asked, given, right = connection.execute(
+            asked, n_given, right = connection.execute(
                 """SELECT count(*), count(v.id), coalesce(sum(v.answer IS i."right"), 0) FROM items i
                    LEFT JOIN votes v ON v.position = i.position AND v.rater = ? AND v.undone IS NULL
                    WHERE i."check" = 'qualification'""",
                 (rater.id,),
             ).fetchone()
-        return Qualification(asked=asked, given=given, right=right if given == asked else None)
+        return Qualification(asked=asked, given=n_given, right=right if n_given == asked else None)
 
     def progress(self, rater: Rater | None = None) -> Progress:
         """How far a rater is (nobody: zeros), and the study."""
@@ -610,9 +612,9 @@ def _uri(path: Path) -> str:
 
 
 def _item(row: Sequence[Any]) -> Item:
-    item, task, cell, pictures, check, right = row
-    shown = tuple((int(run), str(image_id)) for run, image_id in json.loads(pictures))
-    return Item(item=item, task=task, cell=cell, pictures=shown, check=check, right=right)
+    item, task, cell, images, check, right = row
+    shown = tuple((int(run), str(image_id)) for run, image_id in json.loads(images))
+    return Item(item=item, task=task, cell=cell, images=shown, check=check, right=right)
 
 
 def _task(record: Mapping[str, Any]) -> RatingTask:
@@ -652,7 +654,7 @@ def _check(study: Study) -> None:
             raise UsageError(
                 f"item {item.item!r}: the known answer {item.right!r} is none of {', '.join(task.options)}"
             )
-        if not item.pictures or (task.unit == "pair") != (len(item.pictures) == 2 and "|" in item.item):
+        if not item.images or (task.unit == "pair") != (len(item.images) == 2 and "|" in item.item):
             raise UsageError(f"item {item.item!r} of task {task.name!r}: a pair has two images, others at least one")
-        if any(not 0 <= run < len(study.runs) for run, _ in item.pictures):
+        if any(not 0 <= run < len(study.runs) for run, _ in item.images):
             raise UsageError(f"item {item.item!r} shows an image of a run that is not in the study")

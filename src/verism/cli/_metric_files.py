@@ -100,9 +100,9 @@ def read_features_or_statistics(path: Path, option: str) -> Array | FeatureStati
 
 def read_pixels(path: Path, option: str) -> Array:
     """An image, shape (H, W, 3)."""
-    from verism.imaging import read_picture
+    from verism.imaging import read_image
 
-    image = read_picture(path)
+    image = read_image(path)
     if image.pixels is None:
         raise UsageError(f"{option}: {path} cannot be used: {image.note}")
     if image.state == "ok" and image.note:

@@ -15,7 +15,7 @@ _BETWEEN = ("percent_agreement", "within_one", "krippendorff_alpha", "fleiss_kap
 _PAIR = ("cohen_kappa", "phi", "cohen_kappa_quadratic", "kendall_tau_b", "within_one")
 _GRADED = ("kendall_tau_b", "spearman", "pearson", "auc", "within_one", "mean_difference")
 _FEW = 4  # classes up to which each is listed
-_BESIDE = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b", "spearman")
+_SIDE_TABLES = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b", "spearman")
 
 
 @click.command()
@@ -80,7 +80,7 @@ def _raters(name: str, among: dict[str, Any]) -> None:
 
 
 def _judge(protocol: str, judge: dict[str, Any]) -> None:
-    click.echo(f"  judge ({protocol}) beside annotators, {judge['items']:,} items: {_values(judge, _BESIDE)}")
+    click.echo(f"  judge ({protocol}) beside annotators, {judge['items']:,} items: {_values(judge, _SIDE_TABLES)}")
     for label, rates in judge["classes"].items() if len(judge["classes"]) <= _FEW else ():
         click.echo(f"    {label}: found {_number(rates['found'])}, not claimed {_number(rates['not_claimed'])}")
     _groups(judge, ("accuracy",))
@@ -92,8 +92,8 @@ def _groups(judge: dict[str, Any], measures: tuple[str, ...]) -> None:
             click.echo(f"    {facet} {value} ({group['items']}): {_values(group, measures)}")
             classes = group.get("classes", {})
             if 0 < len(classes) <= _FEW:
-                found = ", ".join(f"{label} {_number(rates['found'])}" for label, rates in classes.items())
-                click.echo(f"      found: {found}")
+                result = ", ".join(f"{label} {_number(rates['found'])}" for label, rates in classes.items())
+                click.echo(f"      found: {result}")
 
 
 def _preference(report: dict[str, Any]) -> None:

@@ -120,13 +120,13 @@ def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
         raise UsageError("--to is missing: name the folder that the files go to")
     if call.export_ == "mturk" and call.image_url is None:
         raise UsageError("--image-url is missing: where workers will find the images, with {name} for the file")
-    names, own, name = call.names, call.own, call.name
-    if not names and own is None and find_study(runs[0], name) is None:
+    names, subset, name = call.names, call.own, call.name
+    if not names and subset is None and find_study(runs[0], name) is None:
         if call.import_ is not None or call.export_ is not None or call.status or call.raters:
             raise UsageError(f"{runs[0].path} has no study {name!r} yet; make one: verism annotate RUN --task NAME ...")
         _list_tasks(runs[0], as_json)
         return
-    store = _study(runs, names, own, name, options)
+    store = _study(runs, names, subset, name, options)
     if call.import_ is not None:
         _import(store, call.import_, runs[0])
         _status(store, as_json)
@@ -189,7 +189,7 @@ def _list_tasks(run: Run, as_json: bool) -> None:
 
 
 def _study(
-    runs: Sequence[Run], names: tuple[str, ...], own: Path | None, name: str, settings: dict[str, Any]
+    runs: Sequence[Run], names: tuple[str, ...], own_values: Path | None, name: str, settings: dict[str, Any]
 ) -> VoteStore:
     """The study of this name: made now, or the one that is there if nothing else was asked for."""
     from verism.annotation.ratings import find_study, link_study, study_path
@@ -198,10 +198,10 @@ def _study(
     there = find_study(runs[0], name)
     if there is not None:
         store = VoteStore.open(there)
-        _refuse_other(store, names, own, settings)
+        _refuse_other(store, names, own_values, settings)
         return store
     path = study_path(runs[0], name)
-    tasks = _tasks(runs, names, own)
+    tasks = _tasks(runs, names, own_values)
     items = _items(runs, tasks, settings)
     store = VoteStore.create(
         path,
@@ -228,25 +228,25 @@ def _kept(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: str(value) if isinstance(value, Path) else value for key, value in settings.items()}
 
 
-def _refuse_other(store: VoteStore, names: tuple[str, ...], own: Path | None, settings: dict[str, Any]) -> None:
+def _refuse_other(store: VoteStore, names: tuple[str, ...], own_values: Path | None, settings: dict[str, Any]) -> None:
     """A study is what it is: other items or tasks are another study."""
     context = click.get_current_context()
-    given = click.core.ParameterSource.COMMANDLINE
+    supplied = click.core.ParameterSource.COMMANDLINE
     for key, value in _kept(settings).items():
         was = store.study.settings.get(key)
-        if context.get_parameter_source(key) == given and value != was:
+        if context.get_parameter_source(key) == supplied and value != was:
             option = key.replace("_", "-")
             raise UsageError(f"{store.path} was made with --{option} {was}, not {value}; give another --study NAME")
     there = [task.name for task in store.study.tasks]
     missing = [n for n in names if n not in there and not any(t.startswith(f"{n}: ") for t in there)]
-    if missing or (own is not None and not names and not there):
+    if missing or (own_values is not None and not names and not there):
         raise UsageError(f"{store.path} does not ask {missing[0]!r}; it asks {', '.join(there)}. Give another --study")
 
 
-def _tasks(runs: Sequence[Run], names: tuple[str, ...], own: Path | None) -> list[RatingTask]:
+def _tasks(runs: Sequence[Run], names: tuple[str, ...], own_values: Path | None) -> list[RatingTask]:
     from verism.annotation.tasks import PREFERENCE, choose_tasks, read_tasks, tasks_of
 
-    mine = [] if own is None else read_tasks(own)
+    mine = [] if own_values is None else read_tasks(own_values)
     offered = {task.name: task for task in [PREFERENCE, *tasks_of(runs[0]), *mine]}
     return choose_tasks(list(offered.values()), names) if names else mine
 
@@ -276,14 +276,14 @@ def _items(runs: Sequence[Run], tasks: list[RatingTask], settings: dict[str, Any
 
 
 def _status(store: VoteStore, as_json: bool) -> None:
-    whole = store.progress()
+    full = store.progress()
     by_rater = {rater: store.progress(rater) for rater in store.raters()}
     if as_json:
         put_json(
             {
                 "study": str(store.path),
-                "votes": whole.votes,
-                "wanted": whole.wanted,
+                "votes": full.votes,
+                "wanted": full.wanted,
                 "raters": [
                     {"name": r.name, "answered": p.answered, "checks": p.checked, "right": p.right, "barred": r.barred}
                     for r, p in by_rater.items()
@@ -291,7 +291,7 @@ def _status(store: VoteStore, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{store.path}: {whole.votes:,} of {whole.wanted:,} answers")
+    click.echo(f"{store.path}: {full.votes:,} of {full.wanted:,} answers")
     for rater, p in by_rater.items():
         checks = f", {p.right} of {p.checked} checks right" if p.checked else ""
         barred = f", may not go on: {rater.barred}" if rater.barred else ""
@@ -310,6 +310,6 @@ def _plan(run: Run, half_width: float, cards: tuple[Path, ...], as_json: bool) -
     click.echo(f"answers needed for +- {half_width:g} at 95 %, with the judge's answers and without")
     for p in planned:
         group = ", ".join(f"{k} {v}" for k, v in p.group.items()) or "all"
-        numbers = [f"more than the {p.n_pictures:,} images" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)]
+        numbers = [f"more than the {p.n_images:,} images" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)]
         basis = {"pilot": f"{p.n_labels} answers there", "card": "judge card", "none": "nothing known of the judge"}
         click.echo(f"  {p.metric} ({group}): {numbers[0]} with, {numbers[1]} without [{basis[p.basis]}]")

@@ -68,7 +68,7 @@ def _reference(suite: str, source: Path, features: str, out: Path, **options: An
     )
     shutil.rmtree(work)
     assert made.features is not None
-    click.echo(f"{out}: {len(made.pictures):,} images, {made.features.shape[1]:,} features each, by {made.judge}")
+    click.echo(f"{out}: {len(made.images):,} images, {made.features.shape[1]:,} features each, by {made.judge}")
     sys.exit(failures.report())
 
 

@@ -16,17 +16,17 @@ MODULES = (
     ("numpy", "numpy", None, "arrays"),
     ("scipy", "scipy", None, "statistics"),
     ("polars", "polars", None, "tables"),
-    ("PIL", "pillow", None, "pictures"),
+    ("PIL", "pillow", None, "images"),
     ("onnxruntime", "onnxruntime", None, "the built-in detector"),
     ("embreex", "embreex", None, "the simulator"),
     ("trimesh", "trimesh", None, "your own 3D models"),
     ("torch", "torch", "models", "hub models, training"),
     ("transformers", "transformers", "models", "detectors, CLIP, captioners, question answering from the hub"),
-    ("fastapi", "fastapi", "annotate", "the page where people judge pictures"),
+    ("fastapi", "fastapi", "annotate", "the page where people judge images"),
     ("uvicorn", "uvicorn", "annotate", "the same, its server"),
-    ("diffusers", "diffusers", "generate", "pictures by diffusers pipelines, finetuning"),
+    ("diffusers", "diffusers", "generate", "images by diffusers pipelines, finetuning"),
     ("peft", "peft", "generate", "low-rank finetuning (LoRA)"),
-    ("httpx", "httpx", "api", "pictures by OpenAI-compatible services"),
+    ("httpx", "httpx", "api", "images by OpenAI-compatible services"),
     ("sklearn", "scikit-learn", "models", "the released classifiers of gender presentation"),
     ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
     ("cv2", "opencv-python-headless", "faces", "finding faces by cascades"),
@@ -109,12 +109,12 @@ def _module(module: str, package: str, extra: str | None, purpose: str) -> Findi
 def _java() -> Finding:
     import shutil
 
-    found = shutil.which("java")
-    if found is None:
+    executable = shutil.which("java")
+    if executable is None:
         return Finding(
             "java", False, False, "needed for METEOR and SPICE; on Debian: apt-get install default-jre-headless"
         )
-    return Finding("java", True, False, f"{found}, for METEOR and SPICE")
+    return Finding("java", True, False, f"{executable}, for METEOR and SPICE")
 
 
 def _detector() -> Finding:
@@ -140,13 +140,13 @@ def _generator() -> Finding:
 def _simulator() -> Finding:
     try:
         from verism.records import Scene
-        from verism.simulator.painter import ScenePainter
+        from verism.simulator.scene_renderer import SceneRenderer
 
-        painter = ScenePainter(64)
+        renderer = SceneRenderer(64)
         scene = Scene(
             scene_id="doctor", skill="object", split="val", text="", background="photo_studio", objects=(), seed=1
         )
-        painter.paint(scene)
+        renderer.render(scene)
     except Exception as err:
         return Finding("simulator", False, True, f"cannot render: {err}")
     return Finding("simulator", True, True, "renders")

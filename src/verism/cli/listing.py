@@ -114,8 +114,8 @@ def option_text(record: Mapping[str, Any], *, width: int = 100) -> list[str]:
         lines += ["", f"  {str(argument['name']).upper()}: {argument['type']}", *_wrapped(argument["help"], width)]
     for option in options:
         default = option["default"]
-        said = f" (default: {default})" if default else ""
-        lines += ["", f"  {option['name']}={option['type']}{said}", *_wrapped(option["help"], width)]
+        answer = f" (default: {default})" if default else ""
+        lines += ["", f"  {option['name']}={option['type']}{answer}", *_wrapped(option["help"], width)]
     if record["passes_on"]:
         lines += ["", "  Other options are passed on as they are."]
     return lines

@@ -42,11 +42,11 @@ __all__ = ["cli", "main"]
 @click.version_option(__version__, prog_name="verism")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evaluate text-to-image models: are their pictures true to the prompt, and fair to the world?
+    """Evaluate text-to-image models: are their images true to the prompt, and fair to the world?
 
     \b
     Try it:               verism demo --out demo_run
-    Your own pictures:    verism run paintskills --images my_pictures --out runs/mine
+    Your own images:    verism run paintskills --images my_pictures --out runs/mine
     What is asked for:    verism run paintskills --dry-run --json
     """
     context.ensure_object(_Services)
@@ -213,7 +213,7 @@ def score(
     judges: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Apply rules and metrics of a run again. No picture is made or looked at.
+    """Apply rules and metrics of a run again. No image is made or looked at.
 
     \b
     verism score runs/mine --json > scores.json
@@ -248,7 +248,7 @@ def score(
 @with_options(judge_options())
 @click.option("--json", "as_json", is_flag=True)
 def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
-    """Let another judge look at the pictures of a run, and score by it. No picture is made.
+    """Let another judge look at the images of a run, and score by it. No image is made.
 
     \b
     verism observe runs/mine --detector open-vocabulary:google/owlv2-base-patch16-ensemble
@@ -267,7 +267,7 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
 @click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
-@click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Pictures shown.")
+@click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
 def report(
     run_dirs: tuple[Path, ...],
@@ -309,7 +309,7 @@ def report(
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
 @click.option("--json", "as_json", is_flag=True)
 def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
-    """Is B better than A, at what, and is it luck? B minus A; paired by prompt where pictures are decided one by one.
+    """Is B better than A, at what, and is it luck? B minus A; paired by prompt where images are decided one by one.
 
     \b
     verism compare runs/step-1000 runs/step-2000
@@ -437,9 +437,9 @@ class _Services(Services):
 
     def make_renderer(self, **context: Any) -> Any:
         """The simulator, with the user's own assets if any."""
-        from verism.registry import Context, make_painter
+        from verism.registry import Context, make_renderer
 
-        return make_painter(Context(**context))
+        return make_renderer(Context(**context))
 
     def evaluate(self, suite: str, **options: Any) -> Run:
         """A finished run."""

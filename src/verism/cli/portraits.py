@@ -12,7 +12,7 @@ __all__ = ["portraits"]
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Pictures; tones go round.")
+@click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Images; tones go round.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
@@ -24,19 +24,19 @@ def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> Non
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS
     verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
 
-    PORTRAITS/truth.csv says for each picture the tone of the skin's material, where the face and its landmarks are, and
+    PORTRAITS/truth.csv says for each image the tone of the skin's material, where the face and its landmarks are, and
     the light, turn and camera, all drawn independently of the tone.
     """
     from verism.simulator.portraits import render_portraits
 
-    made = render_portraits(out, count, seed=seed, size=size, on_picture=lambda done: _tell(done, count))
+    made = render_portraits(out, count, seed=seed, size=size, on_image=lambda done: _tell(done, count))
     if as_json:
-        put_json({"truth": str(made.table), "pictures": made.pictures})
+        put_json({"truth": str(made.table), "pictures": made.images})
     else:
-        click.echo(f"{made.table}: {made.pictures:,} pictures")
+        click.echo(f"{made.table}: {made.images:,} images")
 
 
 def _tell(done: int, count: int) -> None:
-    """How far it is, on standard error, every hundred pictures."""
+    """How far it is, on standard error, every hundred images."""
     if done % 100 == 0 and done < count:
-        say(f"{done:,} of {count:,} pictures")
+        say(f"{done:,} of {count:,} images")

@@ -51,17 +51,17 @@ def _command(name: str, locations: Sequence[str]) -> click.Command:
     def command(table: str | None, differences: bool, as_json: bool) -> None:
         from verism.published import Verdict, as_records, as_text, of_table, undocumented
 
-        found = published_checks(name)
+        report = published_checks(name)
         if table is not None:
             try:
-                found = of_table(found, table)
+                report = of_table(report, table)
             except ValueError as err:
                 raise UsageError(f"--table: {err}") from err
-        wrong = undocumented(found)
+        wrong = undocumented(report)
         if as_json:
-            put_json(as_records(c for c in found if not (differences and c.verdict is Verdict.AGREES)))
+            put_json(as_records(c for c in report if not (differences and c.verdict is Verdict.AGREES)))
         else:
-            click.echo(as_text(found, differences=differences))
+            click.echo(as_text(report, differences=differences))
         if wrong:
             say(f"{len(wrong):,} differ in a way that is not known: {'; '.join(c.quantity for c in wrong[:10])}")
             raise SystemExit(1)

@@ -143,13 +143,13 @@ class SuiteGroup(Group):
         self.path = path.split()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in self._added({**commands(), **plugin_commands()}) if name not in own)]
+        subset = super().list_commands(ctx)
+        return [*subset, *(name for name in self._added({**commands(), **plugin_commands()}) if name not in subset)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        own = super().get_command(ctx, cmd_name)
-        if own is not None:
-            return own
+        subset = super().get_command(ctx, cmd_name)
+        if subset is not None:
+            return subset
         location = self._added(commands()).get(cmd_name) or self._added(plugin_commands()).get(cmd_name)
         return LazyCommand(cmd_name, location) if location else None
 

@@ -111,11 +111,11 @@ def _given(config: type, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: one of them is no setting of this class.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    if foreign := [flag for name, flag in _FLAGS.items() if name in given and _field(config, name) is None]:
+    by_key = {name: value for name, value in options.items() if value is not None}
+    if foreign := [flag for name, flag in _FLAGS.items() if name in by_key and _field(config, name) is None]:
         other = " and ".join(sorted(label for label, other in _BASES.items() if other is not config))
         raise UsageError(f"{', '.join(foreign)}: only for --base {other}")
-    return given
+    return by_key
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -160,10 +160,10 @@ def train_detector(
     from verism.suites.catalogue import make_suite
     from verism.training.detector import train_and_export
 
-    given = _given(DetectorConfig, options)
+    value = _given(DetectorConfig, options)
     if suites:
-        given["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
-    config = DetectorConfig(**given, resume=not fresh)
+        value["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
+    config = DetectorConfig(**value, resume=not fresh)
     put_json(without_nan(train_and_export(scene_dirs, out, config, export_only=export_only, say=say)))
 
 
@@ -284,15 +284,15 @@ def _render_train_scenes(suite: str, skills: tuple[str, ...] | None, count: int,
     """Train scenes with masks in a folder; those that are there already are kept."""
     import os
 
-    from verism.registry import Context, make_painter
+    from verism.registry import Context, make_renderer
     from verism.training.train_scenes import SCENE_SIZE, render_train_scenes
 
-    painter = make_painter(Context(size=SCENE_SIZE, processes=os.cpu_count() or 1))
+    renderer = make_renderer(Context(size=SCENE_SIZE, processes=os.cpu_count() or 1))
     failures = Failures()
     try:
         render_train_scenes(
             suite,
-            painter,
+            renderer,
             out,
             skills=skills,
             count=count,
@@ -301,7 +301,7 @@ def _render_train_scenes(suite: str, skills: tuple[str, ...] | None, count: int,
             on_failure=failures,
         )
     finally:
-        getattr(painter, "close", lambda: None)()
+        getattr(renderer, "close", lambda: None)()
     failures.report()
     return out
 

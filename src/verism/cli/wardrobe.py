@@ -12,20 +12,20 @@ __all__ = ["people"]
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(2), default=300, show_default=True, help="Pictures; an even number.")
+@click.option("--count", type=click.IntRange(2), default=300, show_default=True, help="Images; an even number.")
 @click.option("--attribute", "attributes", multiple=True, help="Only this attribute; several times.  [default: all]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def people(count: int, attributes: tuple[str, ...], seed: int, size: int, out: Path, as_json: bool) -> None:
-    """Pictures of people in known clothes, with exact labels.
+    """Images of people in known clothes, with exact labels.
 
     \b
     verism scenes people --count 300 --seed 1 --out PEOPLE
     verism scenes people --attribute tie --attribute hat --count 100 --out PEOPLE
 
-    They come in pairs that differ in one garment, worn in one picture and not in the other. PEOPLE/labels.csv says what
+    They come in pairs that differ in one garment, worn in one image and not in the other. PEOPLE/labels.csv says what
     is worn and how much of it can be seen, PEOPLE/definitions.json what each attribute means.
     """
     from verism.simulator.wardrobe import render_people
@@ -34,14 +34,12 @@ def people(count: int, attributes: tuple[str, ...], seed: int, size: int, out: P
         out, count, seed=seed, size=size, attributes=attributes or None, on_pair=lambda done: _tell(done, count // 2)
     )
     if as_json:
-        put_json({"labels": str(made.labels), "pictures": made.pictures, "redrawn_pairs": made.redrawn})
+        put_json({"labels": str(made.labels), "pictures": made.images, "redrawn_pairs": made.redrawn})
     else:
-        click.echo(
-            f"{made.labels}: {made.pictures:,} pictures; {made.redrawn:,} pairs drawn anew to show their garment"
-        )
+        click.echo(f"{made.labels}: {made.images:,} images; {made.redrawn:,} pairs drawn anew to show their garment")
 
 
 def _tell(done: int, pairs: int) -> None:
     """How far it is, on standard error, every fifty pairs."""
     if done % 50 == 0 and done < pairs:
-        say(f"{2 * done:,} of {2 * pairs:,} pictures")
+        say(f"{2 * done:,} of {2 * pairs:,} images")

@@ -1,6 +1,6 @@
 """The text-to-image model that comes with the package: trained on rendered PaintSkills scenes, run by onnxruntime.
 
-It knows the words, classes and sceneries of PaintSkills and nothing else. It writes a description of a picture token by
+It knows the words, classes and sceneries of PaintSkills and nothing else. It writes a description of an image token by
 token, as DALL-E does, then paints its scenery and its objects as layers; see ``layered`` and the model card. A model
 trained with ``verism train generator --base builtin`` takes its place by the path of its folder.
 """
@@ -32,11 +32,11 @@ SIZES = (64, 1024)
 
 
 class BuiltinGenerator:
-    """Pictures from the words of PaintSkills.
+    """Images from the words of PaintSkills.
 
     Args:
         path: folder of a model written by ``verism train generator --base builtin``; ``None``: the packaged one.
-        size: width and height of the pictures in pixels.
+        size: width and height of the images in pixels.
         temperature: temperature of every token; 0 always takes the most likely one.
         structure_temperature: temperature of the classes of objects and of where the description ends.
         top_p: tokens are drawn from the most likely ones that make up this share (Holtzman et al. 2020).
@@ -50,7 +50,7 @@ class BuiltinGenerator:
         UsageError: no such folder, not a model of ours, or a setting out of range.
     """
 
-    batch_size = 8  # pictures made at once; always as many rows, so that a picture never depends on its neighbours
+    batch_size = 8  # images made at once; always as many rows, so that an image never depends on its neighbours
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class BuiltinGenerator:
         return {"sha256": self._digest, "card": self.card}
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
-        """A picture for every request; words the model does not know are named in the picture's note."""
+        """An image for every request; words the model does not know are named in the image's note."""
         iterator = iter(requests)
         while batch := list(islice(iterator, self.batch_size)):
             read = [self.language.read(r.prompt.text) for r in batch]
@@ -136,7 +136,7 @@ class BuiltinGenerator:
         return [language.understand(tokens[i, language.text_length :].tolist()) for i in range(len(prompts))]
 
     def paint(self, description: Description) -> np.ndarray:
-        """The picture of a description, RGB uint8, shape (size, size, 3)."""
+        """The image of a description, RGB uint8, shape (size, size, 3)."""
         language = self.language
         (scenery,) = self._scenery.run(
             None,

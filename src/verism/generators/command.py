@@ -1,11 +1,11 @@
 """A model in a program of its own: any language, any environment, a container. It talks by lines of JSON.
 
-The program is started once, with ``VERISM_PROTOCOL=1`` and ``VERISM_OUT``, a temporary directory for its pictures. It
+The program is started once, with ``VERISM_PROTOCOL=1`` and ``VERISM_OUT``, a temporary directory for its images. It
 reads one request per line from standard input, ::
 
     {"image_id": "...", "prompt_id": "...", "prompt": "...", "index": 0, "seed": 1, "path": "/tmp/.../00001.png"}
 
-writes each picture to a file, and answers one line on standard output, in any order::
+writes each image to a file, and answers one line on standard output, in any order::
 
     {"image_id": "..."}                                               painted, at the suggested path
     {"image_id": "...", "path": "other.webp", "note": "...", "seeded": false}
@@ -42,14 +42,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from verism.errors import UsageError, VerismError
-from verism.imaging import read_picture
+from verism.imaging import read_image
 from verism.options import read_signature
 from verism.records import Request, Result
 
 __all__ = ["CommandGenerator", "refuse_secret", "split_options"]
 
-UNDELIVERED = 4  # times `ahead`: pictures asked for and not yet handed on; bounds the files that wait for a slow first
-HOPELESS = 5  # pictures given up in a row, without an answer in between: the program is broken, and not the prompts
+UNDELIVERED = 4  # times `ahead`: images asked for and not yet handed on; bounds the files that wait for a slow first
+HOPELESS = 5  # images given up in a row, without an answer in between: the program is broken, and not the prompts
 SILENCE_S = (
     120.0  # without an answer, after which we say what the reason may be; and after which batches are tried again
 )
@@ -69,10 +69,10 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
     A question mark that is not followed by options of ours belongs to the command.
     """
     names = "|".join(option.name for option in read_signature(CommandGenerator).options)
-    found = re.fullmatch(rf"(.*)\?((?:{names})=[^&?]*(?:&(?:{names})=[^&?]*)*)", text, flags=re.DOTALL)
-    if found is None:
+    match = re.fullmatch(rf"(.*)\?((?:{names})=[^&?]*(?:&(?:{names})=[^&?]*)*)", text, flags=re.DOTALL)
+    if match is None:
         return text, {}
-    return found[1], dict(part.split("=", 1) for part in found[2].split("&"))
+    return match[1], dict(part.split("=", 1) for part in match[2].split("&"))
 
 
 def refuse_secret(words: Sequence[str], where: str) -> None:
@@ -83,9 +83,9 @@ def refuse_secret(words: Sequence[str], where: str) -> None:
             (``--max-token=77``) are no secrets.
     """
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        found = re.fullmatch(rf"({SECRET})=(.*)", word, flags=re.IGNORECASE | re.DOTALL)
-        name, value = (found[1], found[2]) if found else (word, following)
-        if found is None and not re.fullmatch(rf"--?{SECRET}", word, flags=re.IGNORECASE):
+        match = re.fullmatch(rf"({SECRET})=(.*)", word, flags=re.IGNORECASE | re.DOTALL)
+        name, value = (match[1], match[2]) if match else (word, following)
+        if match is None and not re.fullmatch(rf"--?{SECRET}", word, flags=re.IGNORECASE):
             continue
         if value and not value.startswith("-") and not value.isdigit():
             raise UsageError(
@@ -298,8 +298,8 @@ def _why_not(program: str, cwd: str | None, err: OSError) -> str:
     """Why a program could not be started, and what to do."""
     if cwd is not None and not os.path.isdir(cwd):
         return f"command: cwd={cwd}: no such directory"
-    found = program if os.path.dirname(program) else shutil.which(program)
-    path = os.path.join(cwd or "", found or program)
+    executable = program if os.path.dirname(program) else shutil.which(program)
+    path = os.path.join(cwd or "", executable or program)
     if isinstance(err, FileNotFoundError) and os.path.isfile(path):
         with open(path, "rb") as file:
             first = file.readline(200).decode("utf-8", errors="replace").rstrip("\n")
@@ -332,7 +332,7 @@ def _say(text: str) -> None:
 # ----------------------------------------------------------------------------------------------------- the generator
 @dataclass(frozen=True)
 class _Asked:
-    """A request in the program's hands, and the path suggested for its picture."""
+    """A request in the program's hands, and the path suggested for its image."""
 
     request: Request
     path: Path
@@ -340,8 +340,8 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class _Picture:
-    """An answer whose picture is read when its turn comes."""
+class _Image:
+    """An answer whose image is read when its turn comes."""
 
     path: Path
     note: str
@@ -349,11 +349,11 @@ class _Picture:
 
 
 class CommandGenerator:
-    """Pictures from a program that is started once and asked by lines of JSON.
+    """Images from a program that is started once and asked by lines of JSON.
 
     Args:
         command: as on a command line, split like a shell does but without one: no variables, pipes or wildcards.
-            ``{out}`` stands for the directory of pictures, which a container must be given
+            ``{out}`` stands for the directory of images, which a container must be given
             (``docker run -i -v {out}:{out} -e VERISM_OUT -e VERISM_PROTOCOL ...``).
         ahead: requests in the program's hands at once, so that it can paint in batches.
         timeout: seconds without an answer (loading the model included) after which the program is killed and started
@@ -415,10 +415,10 @@ class CommandGenerator:
         self._conversation: _Conversation | None = None
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
-        """Pictures in the order of the requests, whatever the order of the answers.
+        """Images in the order of the requests, whatever the order of the answers.
 
         Raises:
-            UsageError: the program cannot be started. VerismError: it dies, hangs or speaks such that no picture can
+            UsageError: the program cannot be started. VerismError: it dies, hangs or speaks such that no image can
                 be had from it.
         """
         if self._conversation is not None:  # an earlier call that nobody listens to any more
@@ -430,7 +430,7 @@ class CommandGenerator:
             conversation.end()
 
     def close(self) -> None:
-        """End the program with its children, and remove its temporary pictures."""
+        """End the program with its children, and remove its temporary images."""
         if self._conversation is not None:
             self._conversation.end()
             self._conversation = None
@@ -444,7 +444,7 @@ class CommandGenerator:
 
     def estimate(self, requests: Sequence[Request]) -> Sequence[str]:
         """For a dry run, which does not start the program."""
-        return [f"{len(requests):,} pictures from one program, {self.command}; up to {self.ahead} asked for at once"]
+        return [f"{len(requests):,} images from one program, {self.command}; up to {self.ahead} asked for at once"]
 
     def summary(self) -> Sequence[str]:
         """For the end of a run: how often the program had to be started again."""
@@ -452,12 +452,12 @@ class CommandGenerator:
         if self.starts > 1:
             lines.append(f"{self.label} was started {self.starts} times")
         if self.given_up:
-            lines.append(f"{self.given_up} pictures were given up because {self.label} died or hung over them")
+            lines.append(f"{self.given_up} images were given up because {self.label} died or hung over them")
         return lines
 
     @property
     def out(self) -> Path:
-        """The directory for pictures; made on first use, gone with ``close``."""
+        """The directory for images; made on first use, gone with ``close``."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="verism-", ignore_cleanup_errors=True)
         return Path(self._folder.name).resolve()
@@ -472,15 +472,15 @@ class CommandGenerator:
         return _Program(words, cwd=self.cwd, environment=environment, label=self.label)
 
     def suggested_path(self) -> Path:
-        """A path nobody was given before: a program that was killed cannot have left half a picture there."""
+        """A path nobody was given before: a program that was killed cannot have left half an image there."""
         return self.out / f"{next(self._serial):06d}.png"
 
 
 class _Conversation:
     """One call of ``generate``: what was asked, what is in the program's hands, what was answered.
 
-    When the program ends or hangs, the pictures in its hands are asked again *one at a time*: only so is it known over
-    which one it does. Given up is a picture that was first in its hands at two ends in a row (once is not enough: it
+    When the program ends or hangs, the images in its hands are asked again *one at a time*: only so is it known over
+    which one it does. Given up is an image that was first in its hands at two ends in a row (once is not enough: it
     may have ended before it read the request), or alone there when it hung; and for good only when the program has
     shown that it can still answer another.
     """
@@ -493,7 +493,7 @@ class _Conversation:
         if len(self.known) < len(requests):
             raise VerismError("command: two requests with the same image_id")
         self.hands: dict[str, _Asked] = {}  # in the order of asking
-        self.settled: dict[str, _Picture | Result] = {}  # answered, not yet handed on
+        self.settled: dict[str, _Image | Result] = {}  # answered, not yet handed on
         self.delivered: set[str] = set()
         self.program: _Program | None = None
         self.closed = False
@@ -528,7 +528,7 @@ class _Conversation:
     def _step(self) -> None:
         """Ask for what may be asked, and take in one event."""
         if self.closed:
-            raise VerismError(f"{self.owner.name} was closed while pictures were waited for")
+            raise VerismError(f"{self.owner.name} was closed while images were waited for")
         if self.program is None:
             self.program = self.owner.start()
             self.clock = time.monotonic()
@@ -541,7 +541,7 @@ class _Conversation:
             self.program.no_more()
         event = self._next_event(self.program)
         if self.closed:
-            raise VerismError(f"{self.owner.name} was closed while pictures were waited for")
+            raise VerismError(f"{self.owner.name} was closed while images were waited for")
         if isinstance(event, _Said):
             self.clock = max(self.clock, event.at)
             self._take(self.program, event.answer)
@@ -570,7 +570,7 @@ class _Conversation:
 
     def _next_event(self, program: _Program) -> _Said | _Garbled | _Ended | None:
         """The next event; None when the time for it is over and something was done about that."""
-        # Not from the last answer alone: the program may have been idle after it, while our pictures were waited upon.
+        # Not from the last answer alone: the program may have been idle after it, while our images were waited upon.
         since = max(self.clock, next((asked.at for asked in self.hands.values()), 0.0))
         limit = SILENCE_S if (not self.hinted or self.suspects) else None
         if self.owner.timeout is not None:
@@ -594,7 +594,7 @@ class _Conversation:
                 self.hinted = True
                 _say(
                     f"no answer from {self.owner.label} in {silent:.0f} s. It may be at work. If not, does it "
-                    "write one line of JSON per picture, and flush its standard output? Does it wait for more than "
+                    "write one line of JSON per image, and flush its standard output? Does it wait for more than "
                     f"ahead={self.owner.ahead} requests? The option timeout=SECONDS would end it"
                 )
         return None
@@ -628,7 +628,7 @@ class _Conversation:
         self.suspects.discard(image_id)
         self.settled[image_id] = self._settle(image_id, path, answer)
 
-    def _settle(self, image_id: str, path: Path, answer: Mapping[str, Any]) -> _Picture | Result:
+    def _settle(self, image_id: str, path: Path, answer: Mapping[str, Any]) -> _Image | Result:
         state, note = answer.get("state", "ok"), answer.get("note")
         note = "" if note is None else _short(str(note), 1000)
         if state in ("refused", "failed"):
@@ -636,18 +636,18 @@ class _Conversation:
         if state not in ("ok", None):
             wrong = f"the program answered with state {_short(repr(state))}; expected ok, refused or failed"
             return Result(image_id=image_id, state="failed", note="; ".join(filter(None, (wrong, note))))
-        given = answer.get("path")
-        if given is not None:
-            if not isinstance(given, str) or not given or "\0" in given:
+        value = answer.get("path")
+        if value is not None:
+            if not isinstance(value, str) or not value or "\0" in value:
                 return Result(
-                    image_id=image_id, state="failed", note=f"the program answered with path {_short(repr(given))}"
+                    image_id=image_id, state="failed", note=f"the program answered with path {_short(repr(value))}"
                 )
-            path = Path(os.path.abspath(self.owner.out / given))
+            path = Path(os.path.abspath(self.owner.out / value))
         self._claim(image_id, path)
-        return _Picture(path, note, answer.get("seeded") is not False)
+        return _Image(path, note, answer.get("seeded") is not False)
 
     def _claim(self, image_id: str, path: Path) -> None:
-        """Refuse one file for two pictures, unless it is older than the program (a collection of pictures).
+        """Refuse one file for two images, unless it is older than the program (a collection of images).
 
         A program with several requests in its hands overwrites such a file before it is read. With ``ahead=1`` it
         cannot.
@@ -658,18 +658,18 @@ class _Conversation:
         try:
             young = path.stat().st_mtime > self.began - 2  # clocks of file systems are coarse
         except OSError:
-            young = True  # gone: it was read for the other picture and removed
+            young = True  # gone: it was read for the other image and removed
         if young:
             raise VerismError(
-                f"{self.owner.label} answered with one file, {path}, for {other!r} and for {image_id!r}: one picture "
+                f"{self.owner.label} answered with one file, {path}, for {other!r} and for {image_id!r}: one image "
                 "overwrites the other, and those made so far may be wrong. Write each to the `path` of its request, or "
                 "add ?ahead=1, and start a new run"
             )
 
     def _take_garbled(self, event: _Garbled) -> None:
-        found = re.search(r'"image_id"\s*:\s*("(?:[^"\\]|\\.)*")', event.line)
+        match = re.search(r'"image_id"\s*:\s*("(?:[^"\\]|\\.)*")', event.line)
         try:
-            image_id = json.loads(found[1]) if found else None
+            image_id = json.loads(match[1]) if match else None
         except ValueError:
             image_id = None
         if image_id in self.hands:
@@ -682,7 +682,7 @@ class _Conversation:
 
     # Ends
     def _lost(self, program: _Program, how: str, *, hung: bool) -> None:
-        """The program is gone with pictures in its hands: ask again, give one up, or give up altogether."""
+        """The program is gone with images in its hands: ask again, give one up, or give up altogether."""
         hands = [asked.request for asked in self.hands.values()]
         self.hands.clear()
         first = hands[0].image_id if hands else ""
@@ -698,7 +698,7 @@ class _Conversation:
             )
         if hands and (alone if hung else first == self.last_first):
             request = hands.pop(0)
-            note = _short(f"the program {how} over this picture{program.tail(3)}", 1000)
+            note = _short(f"the program {how} over this image{program.tail(3)}", 1000)
             self.settled[first] = Result(image_id=request.image_id, state="failed", note=note)
             self.doubtful.add(first)
             self.owner.given_up += 1
@@ -706,7 +706,7 @@ class _Conversation:
                 self.barren = 0
             if len(self.doubtful) >= HOPELESS:
                 raise VerismError(
-                    f"{self.owner.command}: the program {how}, and {HOPELESS} pictures in a row could not be had from "
+                    f"{self.owner.command}: the program {how}, and {HOPELESS} images in a row could not be had from "
                     f"it{program.tail(8)}"
                 )
         self.last_first = first
@@ -715,26 +715,26 @@ class _Conversation:
         if hands or self.unasked:
             _say(f"{self.owner.label} {how}; starting it again")
 
-    # Pictures
-    def _result(self, image_id: str, settled: _Picture | Result) -> Result:
+    # Images
+    def _result(self, image_id: str, settled: _Image | Result) -> Result:
         """What is handed on: pixels, so that the file can go."""
         if isinstance(settled, Result):
             return settled
         path = settled.path
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
             return Result(image_id=image_id, state="failed", note=f"{path}: not a file")
-        picture = read_picture(path)
+        image = read_image(path)
         # Only what lies in our directory: it may have a link to somebody's collection.
         if Path(os.path.realpath(path.parent)).is_relative_to(self.owner.out):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        note = "; ".join(n for n in (settled.note, picture.note) if n)
-        if picture.pixels is None:
-            where = "" if picture.state == "failed" else f" ({path})"
+        note = "; ".join(n for n in (settled.note, image.note) if n)
+        if image.pixels is None:
+            where = "" if image.state == "failed" else f" ({path})"
             return Result(image_id=image_id, state="failed", note=note + where)
-        # One flat colour is a picture too: the run files it as blank, as it does for every model.
-        note = settled.note if picture.state == "blank" else note
-        return Result(image_id=image_id, state="ok", pixels=picture.pixels, note=note, seeded=settled.seeded)
+        # One flat colour is an image too: the run files it as blank, as it does for every model.
+        note = settled.note if image.state == "blank" else note
+        return Result(image_id=image_id, state="ok", pixels=image.pixels, note=note, seeded=settled.seeded)
 
 
 def _named_files(words: Sequence[str], cwd: str | None) -> Iterator[tuple[str, Path]]:

@@ -1,8 +1,8 @@
-"""Pictures that exist already: a folder, or a manifest that says which file belongs to which prompt.
+"""Images that exist already: a folder, or a manifest that says which file belongs to which prompt.
 
-Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common picture suffix;
-for the second and later pictures of a prompt ``{id}_{k}.png``); of a data set in the published layout the folders of
-pictures of all skills are searched. A manifest is CSV (with a header) or JSON lines with a path, ``prompt_id`` or
+Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common image suffix;
+for the second and later images of a prompt ``{id}_{k}.png``); of a data set in the published layout the folders of
+images of all skills are searched. A manifest is CSV (with a header) or JSON lines with a path, ``prompt_id`` or
 ``prompt`` (the text), and optionally ``index`` (see ``verism.user_images``); relative paths count from the manifest.
 """
 
@@ -17,7 +17,7 @@ from verism.files import IMAGE_SUFFIXES
 from verism.records import Prompt, Request, Result, UserImage
 from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
 
-__all__ = ["FolderGenerator", "Matching", "brought_pictures", "match_pictures", "matched_images"]
+__all__ = ["FolderGenerator", "Matching", "match_images", "match_user_images", "matched_images"]
 
 COLUMNS = "prompt_id or prompt"
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
@@ -25,7 +25,7 @@ IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in th
 
 @dataclass(frozen=True)
 class Matching:
-    """Which file belongs to which picture asked for.
+    """Which file belongs to which image asked for.
 
     Attributes:
         files: by (prompt id, index). missing: asked for, but no file. ignored: files that belong to nothing asked for.
@@ -40,7 +40,7 @@ class Matching:
     def table(self) -> str:
         """What matched, what is missing and what was ignored, in lines for a person."""
         lines = [
-            f"pictures from {self.source}",
+            f"images from {self.source}",
             f"  matched {len(self.files):>7,}",
             f"  missing {len(self.missing):>7,}{_examples([f'{p}#{i}' if i else p for p, i in self.missing])}",
             f"  ignored {len(self.ignored):>7,}{_examples([p.name for p in self.ignored])}",
@@ -54,11 +54,11 @@ def _examples(names: Sequence[str]) -> str:
     return f"   e.g. {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
 
 
-def match_pictures(source: Path, prompts: Sequence[Prompt]) -> Matching:
+def match_images(source: Path, prompts: Sequence[Prompt]) -> Matching:
     """Match a folder or manifest with prompts.
 
     Raises:
-        UsageError: no such source, an unreadable manifest, or one picture claimed by two files.
+        UsageError: no such source, an unreadable manifest, or one image claimed by two files.
     """
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
     if source.is_dir():
@@ -71,9 +71,9 @@ def match_pictures(source: Path, prompts: Sequence[Prompt]) -> Matching:
     return Matching(source, files, missing, tuple(ignored))
 
 
-def brought_pictures(source: Path, prompts: Sequence[Prompt], brought: Sequence[UserImage]) -> Matching:
-    """The matching a suite made itself, from a list that says what each picture shows."""
-    files = {(b.prompt_id, b.index): Path(b.path) for b in brought}
+def match_user_images(source: Path, prompts: Sequence[Prompt], user_images: Sequence[UserImage]) -> Matching:
+    """The matching a suite made itself, from a list that says what each image shows."""
+    files = {(b.prompt_id, b.index): Path(b.path) for b in user_images}
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
     ignored = tuple(path for key, path in files.items() if key not in wanted)
     return Matching(
@@ -140,15 +140,15 @@ def matched_images(
         on_matched: told what matched, in lines.
 
     Raises:
-        UsageError: as ``match_pictures``, or nothing matches.
+        UsageError: as ``match_images``, or nothing matches.
     """
-    matching = match_pictures(source, prompts)
+    matching = match_images(source, prompts)
     if on_matched is not None:
         on_matched(matching.table())
     if not matching.files:
         example = prompts[0].prompt_id if prompts else "count_val_00000"
         raise UsageError(
-            f"none of the {len(prompts):,} prompts has a picture in {source}: expected names such as "
+            f"none of the {len(prompts):,} prompts has an image in {source}: expected names such as "
             f"image_{example}.png or {example}.png, or a manifest (.csv, .jsonl) with columns path and prompt_id or "
             f"prompt. Found: {', '.join(p.name for p in matching.ignored[:3]) or 'nothing'}"
         )

@@ -24,12 +24,12 @@ from PIL import Image as PilImage
 
 from verism.errors import UsageError, VerismError
 from verism.generators.command import refuse_secret
-from verism.imaging import read_picture
+from verism.imaging import read_image
 from verism.records import Generator, Request, Result
 
 __all__ = ["FunctionGenerator", "Refused", "load_generator"]
 
-HOPELESS = 5  # first pictures that all fail at one place: the model is broken, and not the prompts
+HOPELESS = 5  # first images that all fail at one place: the model is broken, and not the prompts
 ROUNDING = 1e-3  # floats may leave [0, 1] by so much
 
 
@@ -38,16 +38,16 @@ class Refused(Exception):
 
 
 class FunctionGenerator:
-    """Pictures from a function that is called with a prompt and a seed.
+    """Images from a function that is called with a prompt and a seed.
 
     Args:
         paint: ``paint(prompt: str, seed: int)`` returns a PIL image, an array (H, W, 3) of uint8 or of floats in
-            [0, 1], or the path of a picture, which is read at once and left where it is. What it raises concerns this
-            picture: ``Refused`` is stored as refused, any other exception as failed. With an attribute ``batch_size``
+            [0, 1], or the path of an image, which is read at once and left where it is. What it raises concerns this
+            image: ``Refused`` is stored as refused, any other exception as failed. With an attribute ``batch_size``
             (int >= 1) it is called with up to so many prompts and seeds, as two lists, and returns a list of as many
-            pictures, in which exceptions may take the place of pictures; if such a call raises, its pictures are asked
-            for one by one. With an attribute ``seeded = False`` the pictures are stored without a seed.
-        name: identifies the model and every setting that changes pictures; a run is not resumed under another name.
+            images, in which exceptions may take the place of images; if such a call raises, its images are asked
+            for one by one. With an attribute ``seeded = False`` the images are stored without a seed.
+        name: identifies the model and every setting that changes images; a run is not resumed under another name.
 
     Optional methods ``close()`` and ``describe()`` of ``paint`` are called. What it prints goes to standard error.
 
@@ -74,7 +74,7 @@ class FunctionGenerator:
         """One result per request, in order.
 
         Raises:
-            VerismError: the first five pictures fail, all with the same error at the same line.
+            VerismError: the first five images fail, all with the same error at the same line.
         """
         held: list[tuple[Result, Exception]] = []  # failures before the first success
         worked = False  # in this call: a model that worked in another run may be broken now
@@ -90,7 +90,7 @@ class FunctionGenerator:
             if len(held) == HOPELESS:
                 if len({_place(err) for _, err in held}) == 1:
                     raise VerismError(
-                        f"{self.name}: the first {HOPELESS} pictures all failed alike, so the model is broken: "
+                        f"{self.name}: the first {HOPELESS} images all failed alike, so the model is broken: "
                         f"{_words(err)}{_where(err)}"
                     ) from err
                 worked = True  # different errors: of the prompts, then
@@ -119,15 +119,15 @@ class FunctionGenerator:
     def _batch(self, batch: Sequence[Request]) -> list[Any]:
         made = _call(self.paint, [r.prompt.text for r in batch], [r.seed for r in batch])
         if isinstance(made, Exception):
-            # One by one, so that a picture that cannot be made does not take its neighbours with it.
+            # One by one, so that an image that cannot be made does not take its neighbours with it.
             return [made] if len(batch) == 1 else [self._batch([request])[0] for request in batch]
         try:
-            pictures = list(made)
+            images = list(made)
         except TypeError:
-            raise VerismError(f"{self.name}: expected a list of pictures, got {type(made).__name__}") from None
-        if len(pictures) != len(batch):
-            raise VerismError(f"{self.name}: returned {len(pictures)} pictures for {len(batch)} prompts")
-        return pictures
+            raise VerismError(f"{self.name}: expected a list of images, got {type(made).__name__}") from None
+        if len(images) != len(batch):
+            raise VerismError(f"{self.name}: returned {len(images)} images for {len(batch)} prompts")
+        return images
 
     def _result(self, request: Request, painted: Any) -> tuple[Result, Exception | None]:
         """The result, and the exception if it failed."""
@@ -158,14 +158,14 @@ def _pixels(painted: Any) -> tuple[NDArray[np.uint8], str]:
     """RGB (H, W, 3) uint8, and a note, of an image, an array or a path.
 
     Raises:
-        ValueError: an array of the wrong shape, type or range, or a file that is no picture. TypeError: none of these.
+        ValueError: an array of the wrong shape, type or range, or a file that is no image. TypeError: none of these.
     """
     if isinstance(painted, (str, os.PathLike)):
-        picture = read_picture(Path(painted))
-        if picture.pixels is None:
-            raise ValueError(f"{painted}: {picture.note}")
-        # One flat colour is a picture too: the run files it as blank, as it does for every model.
-        return picture.pixels, "" if picture.state == "blank" else picture.note
+        image = read_image(Path(painted))
+        if image.pixels is None:
+            raise ValueError(f"{painted}: {image.note}")
+        # One flat colour is an image too: the run files it as blank, as it does for every model.
+        return image.pixels, "" if image.state == "blank" else image.note
     if isinstance(painted, PilImage.Image):
         if painted.mode in ("I", "F") or painted.mode.startswith("I;"):
             raise ValueError(f"a PIL image of mode {painted.mode} has no defined range; convert it to RGB")
@@ -256,17 +256,17 @@ def _module(name: str) -> ModuleType:
 
 
 def _factory(module: ModuleType, name: str, argument: str) -> Callable[..., Any]:
-    found: Any = module
+    result: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(result, part):
             there = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
             near = difflib.get_close_matches(name, there, n=2)
             hint = f". Did you mean {' or '.join(near)}?" if near else ""
             raise UsageError(f"python:{argument}: {module.__name__} has no {name!r}{hint}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UsageError(f"python:{argument} is {type(found).__name__}; expected a function that returns the model")
-    function: Callable[..., Any] = found
+        result = getattr(result, part)
+    if not callable(result):
+        raise UsageError(f"python:{argument} is {type(result).__name__}; expected a function that returns the model")
+    function: Callable[..., Any] = result
     return function
 
 

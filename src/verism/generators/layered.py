@@ -1,6 +1,6 @@
-"""How the built-in model describes a picture in whole numbers: its words, its tokens, and how layers become a picture.
+"""How the built-in model describes an image in whole numbers: its words, its tokens, and how layers become an image.
 
-A picture is one scenery and up to four objects. In a row: the words of the prompt, the kind of scenery and its codes,
+An image is one scenery and up to four objects. In a row: the words of the prompt, the kind of scenery and its codes,
 then for each object its class, where the centre of its box lies, how long the box's longer side is, and the codes of
 its looks; the end stands where a next class would. Training writes such rows, the generator reads them back.
 """
@@ -17,9 +17,9 @@ import numpy as np
 
 __all__ = ["Description", "Language", "Placed", "compose", "mirrored_text", "words_of"]
 
-PLACES = 96  # steps of x and y across the picture
+PLACES = 96  # steps of x and y across the image
 SIDES = 48  # steps of the logarithm of an object's side
-LOG_SIDES = (math.log(0.06), math.log(0.95))  # shares of the picture's side
+LOG_SIDES = (math.log(0.06), math.log(0.95))  # shares of the image's side
 MOST_OBJECTS = 4
 CODES = 64  # values of each code
 PAD, UNKNOWN = 0, 1
@@ -31,13 +31,13 @@ def words_of(text: str) -> list[str]:
 
 
 def mirrored_text(text: str) -> str:
-    """What the text says of the mirrored picture: left and right change places."""
+    """What the text says of the mirrored image: left and right change places."""
     return re.sub(r"\b(left|right)\b", lambda m: "right" if m[1] == "left" else "left", text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """An object of a description: label, centre and longer side as shares of the picture, and its codes, 0 to 63."""
+    """An object of a description: label, centre and longer side as shares of the image, and its codes, 0 to 63."""
 
     label: str
     x: float
@@ -48,7 +48,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a picture shows: kind of scenery, its codes (0 to 63), and the objects."""
+    """What an image shows: kind of scenery, its codes (0 to 63), and the objects."""
 
     background: str
     codes: tuple[int, ...]
@@ -198,7 +198,7 @@ def _middle(step: int, low: float, high: float, steps: int) -> float:
 def compose(
     scenery: np.ndarray, figures: np.ndarray, objects: Sequence[Placed], size: int, margin: float
 ) -> np.ndarray:
-    """Layers as one picture, RGB uint8, shape (size, size, 3).
+    """Layers as one image, RGB uint8, shape (size, size, 3).
 
     Args:
         scenery: RGB in [0, 1], shape (A, A, 3).
@@ -210,7 +210,7 @@ def compose(
         obj.y + obj.side * margin * (_lowest(figure[..., 3]) - 0.5)
         for figure, obj in zip(figures, objects, strict=True)
     ]
-    # What stands lower in the picture stands nearer, and hides what is behind it.
+    # What stands lower in the image stands nearer, and hides what is behind it.
     for k in np.argsort(bottoms, kind="stable"):
         obj, figure = objects[k], figures[k]
         side = max(round(obj.side * margin * size), 2)

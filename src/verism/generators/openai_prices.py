@@ -48,8 +48,8 @@ def table_source() -> str:
 
 def _model(model: str) -> Mapping[str, Any]:
     # Dated snapshots (gpt-image-1.5-2025-12-16) cost what their model costs.
-    found: Mapping[str, Any] = _table()["models"].get(re.sub(r"-\d{4}-\d{2}-\d{2}$", "", model), {})
-    return found
+    results: Mapping[str, Any] = _table()["models"].get(re.sub(r"-\d{4}-\d{2}-\d{2}$", "", model), {})
+    return results
 
 
 def image_cost(model: str, size: str | None, quality: str | None) -> ImageCost | None:

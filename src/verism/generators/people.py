@@ -1,8 +1,8 @@
-"""A painter of people of known distribution: what a measured bias must come out as.
+"""A renderer of people of known distribution: what a measured bias must come out as.
 
-Each picture shows one person. Whether that person would be called a woman or a man, the Monk tone of the skin and the
+Each image shows one person. Whether that person would be called a woman or a man, the Monk tone of the skin and the
 clothes are drawn at stated probabilities; ``shares`` gives the exact ones for any prompt. What was drawn is kept beside
-each picture as ground truth: what a perfect judge would answer to the prompt's questions, and the tone.
+each image as ground truth: what a perfect judge would answer to the prompt's questions, and the tone.
 
 A drawn label is how a figure is *painted* and so how it should be perceived: hair, outline and clothes of drawings. It
 says nothing about anybody.
@@ -47,7 +47,7 @@ _WEARS = re.compile(r"wear(?:ing|s)?\s+(.+?)\s*\?", re.IGNORECASE)
 _FOOTWEAR, _LOWER, _UPPER = ("boots", "slippers"), ("jeans", "shorts", "slacks", "skirt"), ("shirt", "jacket")
 
 
-class _Picture(Protocol):
+class _Image(Protocol):
     @property
     def pixels(self) -> NDArray[np.uint8]: ...
 
@@ -55,13 +55,13 @@ class _Picture(Protocol):
     def face(self) -> tuple[float, float, float, float]: ...
 
 
-class PersonPainter(Protocol):
-    """What paints: ``name``, the clothes it knows, and a picture of one person with the box of the face."""
+class PersonRenderer(Protocol):
+    """What paints: ``name``, the clothes it knows, and an image of one person with the box of the face."""
 
     name: str
     attributes: tuple[str, ...]
 
-    def paint(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> _Picture: ...
+    def render(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> _Image: ...
 
 
 class Shares(NamedTuple):
@@ -104,14 +104,14 @@ def parse_wears(text: str) -> dict[str, tuple[float, float]]:
     for part in filter(None, text.split(",")):
         try:
             name, shares = part.split(":")
-            given = [float(x) for x in shares.split("/")]
-            if not 1 <= len(given) <= 2 or not all(0 <= x <= 1 for x in given):
+            values = [float(x) for x in shares.split("/")]
+            if not 1 <= len(values) <= 2 or not all(0 <= x <= 1 for x in values):
                 raise ValueError
         except ValueError:
             raise UsageError(
                 f"people: wears={text!r}: write garment:share-of-women/share-of-men, as skirt:0.4/0.0"
             ) from None
-        wears[_bare(name)] = (given[0], given[-1])
+        wears[_bare(name)] = (values[0], values[-1])
     return wears
 
 
@@ -151,7 +151,7 @@ def drawn_people(
     view: Literal["full", "upper", "bust"] = "full",
     size: int = 256,
     people: PeopleSettings = PeopleSettings(),
-    person_painter: Callable[[int, str], PersonPainter],
+    person_renderer: Callable[[int, str], PersonRenderer],
     garments: Sequence[str],
 ) -> PeopleGenerator:
     """People by the simulator, or signs of people.
@@ -161,11 +161,11 @@ def drawn_people(
         view: what is in a rendered image: ``full`` shows all clothes, ``bust`` the face.
         size: width and height in pixels.
         people: how they are distributed.
-        person_painter: makes the simulator's painter of a size and a view.
+        person_renderer: makes the simulator's renderer of a size and a view.
         garments: all clothes there are.
     """
     return PeopleGenerator(
-        person_painter(size, view) if draw == "rendered" else PlainPeople(tuple(garments), size), people
+        person_renderer(size, view) if draw == "rendered" else PlainPeople(tuple(garments), size), people
     )
 
 
@@ -178,14 +178,14 @@ class PeopleGenerator:
     times exp(``tone_strength`` times such a number times the tone's distance from 5.5, by 4.5).
 
     Args:
-        painter: paints one person.
+        renderer: paints one person.
         settings: how people are distributed.
 
     Raises:
-        UsageError: numbers outside their ranges, or clothes that the painter does not have.
+        UsageError: numbers outside their ranges, or clothes that the renderer does not have.
     """
 
-    def __init__(self, painter: PersonPainter, settings: PeopleSettings = PeopleSettings()) -> None:
+    def __init__(self, renderer: PersonRenderer, settings: PeopleSettings = PeopleSettings()) -> None:
         female, tones, wears = settings.female, settings.tones, settings.wears
         strength, tone_strength = settings.strength, settings.tone_strength
         if not 0 <= female <= 1:
@@ -194,11 +194,13 @@ class PeopleGenerator:
             raise UsageError(f"people: strength moves the odds of a woman, and there are none with female={female:g}")
         if len(tones) != 10 or abs(sum(tones) - 1) > 1e-6 or min(tones) < 0:
             raise UsageError(f"people: expected ten shares of tones that sum to 1, got {list(tones)}")
-        if foreign := sorted(set(wears or {}) - set(painter.attributes)):
-            raise UsageError(f"people: nobody can be painted with {foreign}; there are {', '.join(painter.attributes)}")
+        if foreign := sorted(set(wears or {}) - set(renderer.attributes)):
+            raise UsageError(
+                f"people: nobody can be rendered with {foreign}; there are {', '.join(renderer.attributes)}"
+            )
         if "tie" in (wears or {}) and not {"suit", "shirt"} & set(wears or {}):
-            raise UsageError("people: a tie is painted with a suit or a shirt only; give one: wears=shirt:0.5,tie:0.3")
-        self.painter = painter
+            raise UsageError("people: a tie is rendered with a suit or a shirt only; give one: wears=shirt:0.5,tie:0.3")
+        self.renderer = renderer
         self.female = female
         self.tones = tuple(float(t) for t in tones)
         self.wears = dict(wears or {})
@@ -214,18 +216,18 @@ class PeopleGenerator:
             + (f"&strength={strength:g}" if strength else "")
             + (f"&tone_strength={tone_strength:g}" if tone_strength else "")
             + (f"&facet={self.facet}&seed={self.seed}" if strength or tone_strength else "")
-            + f"({painter.name})"
+            + f"({renderer.name})"
         )
 
     # ------------------------------------------------------------------------------------------------------ planted
     def shares(self, prompt: Prompt) -> Shares:
-        """What a picture of the prompt is drawn from: the truth that a measurement has to find."""
+        """What an image of the prompt is drawn from: the truth that a measurement has to find."""
         words = set(re.findall(r"[a-z]+", prompt.text.lower()))
         said_woman, said_man = bool(words & WOMAN), bool(words & MAN)
         topic = prompt.facets.get(self.facet)
         # Drawn from the descriptor alone, so that all prompts of a profession lean the same way.
-        own = np.random.default_rng([self.seed, zlib.crc32(str(prompt.text if topic is None else topic).encode())])
-        lean, tone_lean = own.standard_normal(2)
+        rng = np.random.default_rng([self.seed, zlib.crc32(str(prompt.text if topic is None else topic).encode())])
+        lean, tone_lean = rng.standard_normal(2)
         if said_woman != said_man:
             woman = float(said_woman)
         elif self.strength:
@@ -247,18 +249,18 @@ class PeopleGenerator:
             for k in (0, 1):
                 # Garments are drawn independently but for those that exclude it: they must not be worn.
                 free = 1.0
-                given = {n: w[k] for n, w in self.wears.items()}
+                options = {n: w[k] for n, w in self.wears.items()}
                 if name in _FOOTWEAR:
-                    free = math.prod(1 - given.get(n, 0.0) for n in _FOOTWEAR[: _FOOTWEAR.index(name)])
+                    free = math.prod(1 - options.get(n, 0.0) for n in _FOOTWEAR[: _FOOTWEAR.index(name)])
                 elif name == "suit":
-                    free = 1 - given.get("dress", 0.0)
+                    free = 1 - options.get("dress", 0.0)
                 elif name in (*_LOWER, *_UPPER):
                     group: tuple[str, ...] = _LOWER if name in _LOWER else _UPPER
                     earlier = ("dress", "suit", *group[: group.index(name)])
-                    free = _none_of(earlier, given)
+                    free = _none_of(earlier, options)
                 elif name == "tie":
-                    free = self._collar_share(given)
-                both.append(free * given[name])
+                    free = self._collar_share(options)
+                both.append(free * options[name])
             shares[name] = (both[0], both[1])
         return shares
 
@@ -274,7 +276,7 @@ class PeopleGenerator:
         tone = int(rng.choice(10, p=shares.tones)) + 1
         worn: set[str] = set()
         # One number for every garment there is, so that other shares of one do not change the others.
-        luck = {name: float(rng.random()) for name in self.painter.attributes}
+        luck = {name: float(rng.random()) for name in self.renderer.attributes}
 
         def wear(name: str) -> None:
             if luck.get(name, 1.0) < self.wears.get(name, (0.0, 0.0))[not woman]:
@@ -292,7 +294,7 @@ class PeopleGenerator:
             wear_one(*_UPPER)
         if worn & {"shirt", "suit"}:
             wear("tie")
-        for name in self.painter.attributes:
+        for name in self.renderer.attributes:
             if name not in (*_FOOTWEAR, "dress", "suit", *_LOWER, *_UPPER, "tie"):
                 wear(name)
         return woman, tone, worn
@@ -303,14 +305,14 @@ class PeopleGenerator:
             key = zlib.crc32(request.prompt.prompt_id.encode())
             rng = np.random.default_rng([request.seed, key, self.seed, 0x9E091E])
             woman, tone, worn = self._draw(rng, self.shares(request.prompt))
-            picture = self.painter.paint(woman=woman, tone=tone, worn=worn, seed=int(rng.integers(2**31)))
+            image = self.renderer.render(woman=woman, tone=tone, worn=worn, seed=int(rng.integers(2**31)))
             clothes = f" with {', '.join(sorted(worn))}" if worn else ""
             yield Result(
                 image_id=request.image_id,
                 state="ok",
-                pixels=picture.pixels,
+                pixels=image.pixels,
                 note=f"painted as a {'woman' if woman else 'man'} of tone {tone}{clothes}",
-                truth=_truth(request, woman, tone, worn, picture.face),
+                truth=_truth(request, woman, tone, worn, image.face),
             )
 
 
@@ -326,7 +328,7 @@ def answer_to(
     """What a perfect judge replies to a question about a painted person, and the choice (or yes, no) that it means.
 
     Choices that name a gender or a tone are told by their words; a question whether something is worn, by what follows
-    "wearing"; whether there is a person, with yes. What this painter cannot know is answered "unknown", None.
+    "wearing"; whether there is a person, with yes. What this renderer cannot know is answered "unknown", None.
     """
     for choice in choices:
         words = set(re.findall(r"[a-z]+", choice.lower()))
@@ -336,14 +338,14 @@ def answer_to(
         return (str(tone), str(tone)) if str(tone) in choices else ("unknown", None)
     lower = text.lower()
     if asked := _WEARS.search(lower):
-        said = "yes" if _bare(asked[1]) in worn else "no"
-        return said, said
+        answer = "yes" if _bare(asked[1]) in worn else "no"
+        return answer, answer
     words = set(re.findall(r"[a-z]+", lower))
     if words & WOMAN and words & MAN:
         return ("a woman" if woman else "a man"), None
     if words & (WOMAN | MAN):
-        said = "yes" if bool(words & WOMAN) == woman else "no"
-        return said, said
+        answer = "yes" if bool(words & WOMAN) == woman else "no"
+        return answer, answer
     return ("yes", "yes") if words & {"person", "people", "human", "someone"} else ("unknown", None)
 
 
@@ -414,7 +416,7 @@ class PlainPeople:
         self.attributes = tuple(attributes)
         self.name = f"plain-people-1@{size}"
 
-    def paint(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> _Sketch:
+    def render(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> _Sketch:
         from verism.metrics.colour import MONK_RGB
 
         rng = np.random.default_rng(seed)

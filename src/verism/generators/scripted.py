@@ -1,6 +1,6 @@
-"""A painter of known truth: it draws what a prompt asks for, or, at a known rate, something else on purpose.
+"""A renderer of known truth: it draws what a prompt asks for, or, at a known rate, something else on purpose.
 
-What it painted is kept beside each picture as ground truth, so that whoever judges the pictures is judged as well: the
+What it rendered is kept beside each image as ground truth, so that whoever judges the images is judged as well: the
 measured accuracy must agree with the true one, and false accepts and false rejects can be counted.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
-from verism.records import Painted, Painter, Request, Result, Scene, SceneObject, frame, schema
+from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +31,7 @@ class ScriptedGenerator:
     """Paints the scene of each prompt, wrong on purpose with probability ``error``.
 
     Args:
-        painter: turns scenes into pictures with boxes.
+        renderer: turns scenes into images with boxes.
         classes: the name in scene files of each class, by its label; a wrong class is drawn from these.
         colors: a wrong colour is drawn from these.
         error: probability of a mistake, in [0, 1].
@@ -43,7 +43,7 @@ class ScriptedGenerator:
 
     def __init__(
         self,
-        painter: Painter,
+        renderer: Renderer,
         *,
         classes: Mapping[str, str],
         colors: Sequence[str],
@@ -54,32 +54,32 @@ class ScriptedGenerator:
             raise UsageError(f"scripted: error must lie between 0 and 1, got {error}")
         if unknown := sorted(set(mistakes) - set(MISTAKES)):
             raise UsageError(f"scripted: unknown mistakes {unknown}; choose from {list(MISTAKES)}")
-        self.painter = painter
+        self.renderer = renderer
         self.classes = dict(classes)
         self.colors = tuple(colors)
         self.error = error
         self.mistakes = tuple(mistakes)
         kinds = "" if self.mistakes == MISTAKES else f"&mistakes={'+'.join(self.mistakes)}"
-        self.name = f"scripted:error={error:g}{kinds}({painter.name})"
+        self.name = f"scripted:error={error:g}{kinds}({renderer.name})"
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         plans = [self._plan(request) for request in requests]
-        painted = self.painter.paint_all([scene for scene, _ in plans])
-        for request, (scene, made), picture in zip(requests, plans, painted, strict=True):
-            if isinstance(picture, VerismError):
-                yield Result(image_id=request.image_id, state="failed", note=str(picture))
+        rendered = self.renderer.render_all([scene for scene, _ in plans])
+        for request, (scene, made), image in zip(requests, plans, rendered, strict=True):
+            if isinstance(image, VerismError):
+                yield Result(image_id=request.image_id, state="failed", note=str(image))
                 continue
             yield Result(
                 image_id=request.image_id,
                 state="ok",
-                pixels=picture.pixels,
+                pixels=image.pixels,
                 note=f"painted {made}",
-                truth={"detections": detections_of(request.image_id, scene, picture, tuple(self.classes), self.colors)},
+                truth={"detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors)},
             )
 
     def close(self) -> None:
-        """End the painter's processes, if it has any."""
-        getattr(self.painter, "close", lambda: None)()
+        """End the renderer's processes, if it has any."""
+        getattr(self.renderer, "close", lambda: None)()
 
     def _plan(self, request: Request) -> tuple[Scene, str]:
         """What will be painted for a request, and in words whether that is what was asked."""
@@ -93,15 +93,15 @@ class ScriptedGenerator:
         return replace(scene, seed=int(rng.integers(2**62))), made
 
 
-def oracle(painter: Painter, *, classes: Mapping[str, str], colors: Sequence[str]) -> ScriptedGenerator:
+def oracle(renderer: Renderer, *, classes: Mapping[str, str], colors: Sequence[str]) -> ScriptedGenerator:
     """Paints the very scene of each prompt.
 
     Args:
-        painter: turns scenes into pictures with boxes.
+        renderer: turns scenes into images with boxes.
         classes: as in ``ScriptedGenerator``.
         colors: as in ``ScriptedGenerator``.
     """
-    return ScriptedGenerator(painter, classes=classes, colors=colors, error=0.0)
+    return ScriptedGenerator(renderer, classes=classes, colors=colors, error=0.0)
 
 
 def spoil(
@@ -125,7 +125,7 @@ def spoil(
         m
         for m in mistakes
         if m == "class"
-        # Nothing in the black void is a blank picture: no answer, and not a wrong one.
+        # Nothing in the black void is a blank image: no answer, and not a wrong one.
         or (m == "empty" and scene.background != "empty")
         or (m == "count" and scene.skill == "count")
         or (m == "relation" and relation is not None)
@@ -140,8 +140,8 @@ def spoil(
     if kind == "count":
         wanted = len(objects)
         other = [n for n in range(1, 5) if n != wanted]
-        found = other[int(rng.integers(len(other)))]
-        return replace(scene, objects=tuple(objects[0] for _ in range(found))), f"{found} instead of {wanted}"
+        result = other[int(rng.integers(len(other)))]
+        return replace(scene, objects=tuple(objects[0] for _ in range(result))), f"{result} instead of {wanted}"
     if kind == "color":
         other_colors = [c for c in colors if c != objects[0].color]
         color = other_colors[int(rng.integers(len(other_colors)))]
@@ -170,12 +170,12 @@ def spoil(
 
 
 def detections_of(
-    image_id: str, scene: Scene, painted: Painted, classes: Sequence[str], colors: Sequence[str], judge: str = "truth"
+    image_id: str, scene: Scene, rendered: Rendered, classes: Sequence[str], colors: Sequence[str], judge: str = "truth"
 ) -> pl.DataFrame:
-    """What a perfect detector would say of a painted scene: table ``detections``, confidence 1."""
+    """What a perfect detector would say of a rendered scene: table ``detections``, confidence 1."""
     looked: dict[str, Any] = {"image_id": image_id, "judge": judge, "query": -1, "class_scores": [], "color_scores": []}
     rows = [looked]
-    for query, (obj, box) in enumerate(zip(scene.objects, painted.boxes.tolist(), strict=True)):
+    for query, (obj, box) in enumerate(zip(scene.objects, rendered.boxes.tolist(), strict=True)):
         x0, y0, x1, y1 = box
         rows.append(
             {

@@ -1,4 +1,4 @@
-"""Pictures of other prompts: what chance alone, and the likeness of prompts, would score."""
+"""Images of other prompts: what chance alone, and the likeness of prompts, would score."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ShuffledGenerator"]
 
 
 class ShuffledGenerator:
-    """Answers each request with the picture of a random prompt of the same group.
+    """Answers each request with the image of a random prompt of the same group.
 
     Drawn with replacement, one draw per request, from all prompts that share the facet, itself included: this is what
     the released PaintSkills code calls shuffling (there unseeded). It is not a permutation.
@@ -42,9 +42,9 @@ class ShuffledGenerator:
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         donors = [replace(r, prompt=self._donor[r.prompt.prompt_id]) for r in requests]
         for request, result in zip(donors, self.inner.generate(donors), strict=True):
-            note = f"picture of {request.prompt.prompt_id}" + (f"; {result.note}" if result.note else "")
+            note = f"image of {request.prompt.prompt_id}" + (f"; {result.note}" if result.note else "")
             yield replace(result, note=note)
 
     def close(self) -> None:
-        """End what the generator of the pictures has running, if anything."""
+        """End what the generator of the images has running, if anything."""
         getattr(self.inner, "close", lambda: None)()

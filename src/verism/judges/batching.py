@@ -1,7 +1,7 @@
 """What judges that run on PyTorch share: device and precision, preprocessing, batches, and the identity of weights.
 
-Only pictures whose network input has the same size share a batch, so nothing is ever padded for a neighbour's sake and
-the result for a picture does not depend on the pictures beside it.
+Only images whose network input has the same size share a batch, so nothing is ever padded for a neighbour's sake and
+the result for an image does not depend on the images beside it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 RELEASED_SIZE_PX = 800  # both sides, whatever the aspect: the authors' PaintSkills evaluation does so
 
-T = TypeVar("T")  # what is judged: pictures, or texts
+T = TypeVar("T")  # what is judged: images, or texts
 R = TypeVar("R")
 
 
@@ -89,7 +89,7 @@ def check_batch_size(batch_size: int) -> int:
 # Preprocessing
 # --------------------------------------------------------------------------------------------------------------------
 def resized(pixels: np.ndarray, *, width: int, height: int, resample: int | None = None) -> np.ndarray:
-    """A picture at another size, aspect ignored, with Pillow's filters (bilinear unless told).
+    """An image at another size, aspect ignored, with Pillow's filters (bilinear unless told).
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
@@ -141,9 +141,9 @@ def shortest_side_size(width: int, height: int, *, shortest: int, longest: int |
 # Batches
 # --------------------------------------------------------------------------------------------------------------------
 class Batches:
-    """Runs a model over pictures (or texts) in batches of equal input size; out of memory, the batch is halved.
+    """Runs a model over images (or texts) in batches of equal input size; out of memory, the batch is halved.
 
-    ``size`` is the largest batch; once halved it stays so, as the next pictures would fail again.
+    ``size`` is the largest batch; once halved it stays so, as the next images would fail again.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
@@ -156,11 +156,11 @@ class Batches:
         prepare: Callable[[T], Mapping[str, torch.Tensor]],
         step: Callable[[Sequence[T], dict[str, torch.Tensor]], Sequence[R]],
     ) -> list[R]:
-        """One result per picture, in the order of the pictures.
+        """One result per image, in the order of the images.
 
         Args:
-            prepare: network inputs of one picture, by name, without the batch axis.
-            step: results of some pictures, given their inputs stacked on the device.
+            prepare: network inputs of one image, by name, without the batch axis.
+            step: results of some images, given their inputs stacked on the device.
         """
         results: dict[int, R] = {}
         waiting: dict[tuple[tuple[str, tuple[int, ...]], ...], list[tuple[int, Mapping[str, torch.Tensor]]]] = {}
@@ -192,20 +192,20 @@ class Batches:
                 names = part[0][1]
                 stacked = {name: torch.stack([inputs[name] for _, inputs in part]).to(self.device) for name in names}
                 with torch.inference_mode():
-                    found = step([images[i] for i, _ in part], stacked)
+                    found_value = step([images[i] for i, _ in part], stacked)
             except torch.OutOfMemoryError as err:
                 # Kept as text: the traceback would hold the tensors that have to go before the next try.
                 out_of_memory = str(err)
             if out_of_memory is not None:
                 if len(part) == 1:
                     raise VerismError(
-                        "the GPU's memory does not hold a single picture. Use dtype='bfloat16', device='cpu', or a "
+                        "the GPU's memory does not hold a single image. Use dtype='bfloat16', device='cpu', or a "
                         f"smaller model. PyTorch says: {out_of_memory}"
                     )
                 self.size = len(part) // 2
                 torch.cuda.empty_cache()
                 continue
-            results.update({i: result for (i, _), result in zip(part, found, strict=True)})
+            results.update({i: result for (i, _), result in zip(part, found_value, strict=True)})
             done += len(part)
 
 
@@ -231,5 +231,5 @@ def content_id(path: Path) -> str:
 
 def judge_name(kind: str, source: str, identity: str, **options: Any) -> str:
     """Name of a judge: its kind, weights, their revision, and every option that changes the result."""
-    told = "".join(f" {name}={value}" for name, value in options.items() if value is not None)
-    return f"{kind}:{source}@{identity}{told}"
+    text = "".join(f" {name}={value}" for name, value in options.items() if value is not None)
+    return f"{kind}:{source}@{identity}{text}"

@@ -86,7 +86,7 @@ def load_image_processor(id_or_path: str, config: Any, hub: Mapping[str, Any]) -
     settings: dict[str, Any] = get_image_processor_config(id_or_path, **hub)
     if not settings:
         raise UsageError(
-            f"{id_or_path!r} has no preprocessor_config.json, so how to prepare pictures for it is unknown. Add the "
+            f"{id_or_path!r} has no preprocessor_config.json, so how to prepare images for it is unknown. Add the "
             "file of the model it was made from, or choose preprocessing='released'."
         )
     try:
@@ -104,7 +104,7 @@ def load_image_processor(id_or_path: str, config: Any, hub: Mapping[str, Any]) -
 class SimpleProcessor:
     """Resizes, rescales and normalises as a ``preprocessor_config.json`` says, without ``torchvision``.
 
-    For checkpoints whose image processor exists for ``torchvision`` only (RF-DETR). That one resizes the picture as
+    For checkpoints whose image processor exists for ``torchvision`` only (RF-DETR). That one resizes the image as
     floating-point numbers without smoothing, and so do we for it; others are resized with Pillow.
 
     Raises:
@@ -124,7 +124,7 @@ class SimpleProcessor:
         sides = set(size or {})
         if other or size is None or sides not in ({"height", "width"}, {"shortest_edge", "longest_edge"}, set()):
             raise UsageError(
-                f"{source!r} prepares pictures with {kind}, which exists for torchvision only, and its settings "
+                f"{source!r} prepares images with {kind}, which exists for torchvision only, and its settings "
                 f"({', '.join(other) or f'size={size}'}) go beyond resizing to height and width or to shortest_edge "
                 "and longest_edge, rescaling and normalising. Choose preprocessing='released' or another checkpoint."
             )
@@ -137,7 +137,7 @@ class SimpleProcessor:
         self._std = tuple(settings.get("image_std", IMAGENET_STD)) if normalise else (1.0,) * 3
 
     def __call__(self, *, images: Sequence[Any], **_: Any) -> dict[str, torch.Tensor]:
-        """Pictures of one size as ``pixel_values``, float32, shape (N, 3, height, width)."""
+        """Images of one size as ``pixel_values``, float32, shape (N, 3, height, width)."""
         import torch
 
         prepared = []
@@ -182,13 +182,13 @@ class WholeImage:
         self._processor = processor
         self._side: tuple[int, int] | None = None
         if squash:
-            of = "crop_size" if getattr(processor, "do_center_crop", False) else "size"
-            size = getattr(processor, of, None)
+            owner = "crop_size" if getattr(processor, "do_center_crop", False) else "size"
+            size = getattr(processor, owner, None)
             height, width = getattr(size, "height", None), getattr(size, "width", None)
             if not height or not width:
                 raise UsageError(
                     "preprocessing=squash needs a model that takes images of one size, and this one's settings name "
-                    f"none ({of}={size}). Use preprocessing=model."
+                    f"none ({owner}={size}). Use preprocessing=model."
                 )
             self._side = (int(width), int(height))
 
@@ -222,7 +222,7 @@ def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torc
 
     logging.disable_progress_bar()  # runs have a line of their own
     try:
-        model, told = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
+        model, loading_info = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
     except ImportError as err:
         raise UsageError(
             f"{id_or_path!r} needs a library that is not installed (DETR checkpoints with a 'timm' backbone do). "
@@ -233,8 +233,8 @@ def load_model(loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torc
     except (OSError, ValueError) as err:
         raise UsageError(f"cannot load the weights of {id_or_path!r}: {_first_lines(err)}") from err
     # transformers fills what is missing with random numbers and only logs it; boxes would be noise that looks real.
-    missing = sorted(key for key in told["missing_keys"] if not key.endswith(_DERIVED))
-    mismatched = sorted(str(key) for key in told["mismatched_keys"])
+    missing = sorted(key for key in loading_info["missing_keys"] if not key.endswith(_DERIVED))
+    mismatched = sorted(str(key) for key in loading_info["mismatched_keys"])
     if missing or mismatched:
         raise UsageError(
             f"the weights of {id_or_path!r} are incomplete: {len(missing)} missing ({', '.join(missing[:5])}), "

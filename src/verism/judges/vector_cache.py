@@ -7,7 +7,7 @@ folder if one is given, which runs and processes may share::
 
 Parts are written whole and never changed. One that cannot be read is treated as absent, and replaced.
 
-Nothing is ever dropped: a vector takes 4 bytes a number and about 200 more, 60 MB for 30,000 pictures and 512 numbers
+Nothing is ever dropped: a vector takes 4 bytes a number and about 200 more, 60 MB for 30,000 images and 512 numbers
 each, 250 MB for 2,048; on disk the same without the 200.
 """
 
@@ -34,10 +34,10 @@ _PART = re.compile(r"[0-9a-f]{32}\.npz")
 
 
 def pixels_key(pixels: NDArray[np.uint8]) -> str:
-    """SHA-256 of a picture's shape and bytes, as 64 hexadecimal digits: equal for equal pixels, whatever the file.
+    """SHA-256 of an image's shape and bytes, as 64 hexadecimal digits: equal for equal pixels, whatever the file.
 
     Raises:
-        ValueError: not uint8; the bytes alone would not tell such a picture from another.
+        ValueError: not uint8; the bytes alone would not tell such an image from another.
     """
     if pixels.dtype != np.uint8:
         raise ValueError(f"pixels must be uint8, RGB, shape (H, W, 3); got {pixels.dtype} of shape {pixels.shape}")
@@ -47,7 +47,7 @@ def pixels_key(pixels: NDArray[np.uint8]) -> str:
 
 
 def text_key(text: str) -> str:
-    """SHA-256 of a text, as 64 hexadecimal digits; never that of a picture."""
+    """SHA-256 of a text, as 64 hexadecimal digits; never that of an image."""
     return hashlib.sha256(b"text\n" + text.encode()).hexdigest()
 
 

@@ -1,11 +1,11 @@
-"""Models of the hub that read a picture and a text and write a text: what captioners and question answerers share.
+"""Models of the hub that read an image and a text and write a text: what captioners and question answerers share.
 
 BLIP, BLIP-2, InstructBLIP, GIT, encoder-decoders such as ViT-GPT2, and chat models (LLaVA, Qwen-VL and their kind)
-through their own chat templates. Pictures are prepared by the checkpoint's image processor in its Pillow edition:
+through their own chat templates. Images are prepared by the checkpoint's image processor in its Pillow edition:
 ``torchvision`` is neither needed nor used, not even where a processor asks for it on behalf of videos.
 
-Nothing is ever padded: only texts of equal length share a batch, and only pictures of equal input size. So a reply
-does not depend on the pictures and questions beside it but for rounding, and padding sides do not matter.
+Nothing is ever padded: only texts of equal length share a batch, and only images of equal input size. So a reply
+does not depend on the images and questions beside it but for rounding, and padding sides do not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Ask", "Reply", "VisionLanguageModel", "check_count"]
 
 Task = Literal["captions", "answers"]
 
-# Where the parts lie whose output is the same for every question about a picture: the vision network, and what comes
+# Where the parts lie whose output is the same for every question about an image: the vision network, and what comes
 # after it before the text does. InstructBLIP's second part reads the question, BLIP-2's does not.
 _SHARED: dict[str, tuple[str, ...]] = {
     "blip": ("vision_model",),
@@ -87,7 +87,7 @@ def check_count(name: str, value: int) -> int:
 
 
 class VisionLanguageModel:
-    """A model that writes a text about a picture, loaded with ``transformers``.
+    """A model that writes a text about an image, loaded with ``transformers``.
 
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
@@ -98,7 +98,7 @@ class VisionLanguageModel:
         chat: whether texts reach it through a chat template.
         says_yes_and_no: whether each of the two words is a token of its vocabulary.
         source, identity: what enters the name of a judge.
-        shares_vision: whether a picture is looked at once for all its texts; the same answers without, but later.
+        shares_vision: whether an image is looked at once for all its texts; the same answers without, but later.
     Raises:
         UsageError: no such model, a model that writes no text, or incomplete weights.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
@@ -111,7 +111,7 @@ class VisionLanguageModel:
         task: Task,
         hub: HubOptions,
     ) -> None:
-        purpose = "a captioner" if task == "captions" else "a model that answers questions about pictures"
+        purpose = "a captioner" if task == "captions" else "a model that answers questions about images"
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
         self._device = pick_device(hub.device)
@@ -146,16 +146,16 @@ class VisionLanguageModel:
         max_new_tokens: int = 20,
         generation: Mapping[str, float] | None = None,
     ) -> list[list[Reply]]:
-        """The replies to all texts about all pictures, without sampling.
+        """The replies to all texts about all images, without sampling.
 
         Args:
             images: RGB uint8, of any size.
-            asks: the texts for a picture.
+            asks: the texts for an image.
             beams: of the search; 1 takes the most probable token each time.
             max_new_tokens: length of a reply.
             generation: further settings of ``generate`` for the replies, in place of the checkpoint's own.
         Returns:
-            Per picture, in order, a reply per text.
+            Per image, in order, a reply per text.
         """
         import torch
 
@@ -166,15 +166,15 @@ class VisionLanguageModel:
         def answer(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             vision = {k: v.to(self._dtype) if v.is_floating_point() else v for k, v in vision.items()}
             pairs = [
-                _Pair(picture=i, ask=ask, text=text)
+                _Pair(image=i, ask=ask, text=text)
                 for i, item in enumerate(items)
                 for ask, text in zip(item.asks, item.texts, strict=True)
             ]
             options = {**(generation or {}), "num_beams": beams, "max_new_tokens": max_new_tokens}
             shared = _SHARED.get(self.family, ()) if self.shares_vision else ()
             with _vision_once(self._model, shared, vision) as show:
-                found = iter(self._answer(pairs, vision, show, options))
-            return [[next(found) for _ in item.asks] for item in items]
+                result = iter(self._answer(pairs, vision, show, options))
+            return [[next(result) for _ in item.asks] for item in items]
 
         def step(items: Sequence[_Item], vision: dict[str, torch.Tensor]) -> list[list[Reply]]:
             while True:
@@ -189,30 +189,30 @@ class VisionLanguageModel:
                 torch.cuda.empty_cache()
 
         every = [_Item(pixels=image.pixels, asks=tuple(asks(image))) for image in images]
-        found = iter(self._batches.run([item for item in every if item.asks], prepare, step))
-        return [next(found) if item.asks else [] for item in every]
+        result = iter(self._batches.run([item for item in every if item.asks], prepare, step))
+        return [next(result) if item.asks else [] for item in every]
 
     # ---------------------------------------------------------------------------------------------------- inputs
     def _encode(
         self, pixels: np.ndarray, texts: Sequence[str]
     ) -> tuple[dict[str, torch.Tensor], list[dict[str, torch.Tensor]]]:
-        """The network inputs of a picture, and those of each text about it."""
+        """The network inputs of an image, and those of each text about it."""
         from PIL import Image
 
-        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
-        picture = Image.fromarray(np.ascontiguousarray(pixels))
+        # As a Pillow image: from an array, an image three pixels high would be taken for channels first.
+        image = Image.fromarray(np.ascontiguousarray(pixels))
         self._images.forget()
         if self._processor is None:
-            return dict(self._images([picture], return_tensors="pt")), [{} for _ in texts]
+            return dict(self._images([image], return_tensors="pt")), [{} for _ in texts]
         vision: dict[str, torch.Tensor] = {}
         prepared = []
         for text in texts:
-            # BLIP and GIT write a caption without being asked; the others have their place for the picture in the text.
+            # BLIP and GIT write a caption without being asked; the others have their place for the image in the text.
             silent = not text and self.family in ("blip", "git")
             wording = None if silent else self._wording(text)
             try:
-                batch = self._processor(images=[picture], text=wording, return_tensors="pt")
-            except ValueError as err:  # some processors count the places for pictures themselves
+                batch = self._processor(images=[image], text=wording, return_tensors="pt")
+            except ValueError as err:  # some processors count the places for images themselves
                 raise UsageError(f"{self._no_place()} The processor says: {' '.join(str(err).split())[:300]}") from err
             vision = {name: batch[name] for name in batch if name in self._images.names}
             prepared.append({name: batch[name] for name in batch if name not in vision})
@@ -233,7 +233,7 @@ class VisionLanguageModel:
         """Fit a text's inputs to the model.
 
         Raises:
-            UsageError: the text has no place for the picture, which would be ignored.
+            UsageError: the text has no place for the image, which would be ignored.
         """
         ids = inputs.get("input_ids")
         if self.family == "git" and ids is not None:
@@ -245,7 +245,7 @@ class VisionLanguageModel:
 
     def _no_place(self) -> str:
         return (
-            f"{self.source!r} ({self.family}) marks the picture's place in a text by a token of its own, and it has to "
+            f"{self.source!r} ({self.family}) marks the image's place in a text by a token of its own, and it has to "
             "stand there once. It does not: the checkpoint has neither a chat template nor a processor that sees to "
             "it, or the text has the token already. Write it into the prompt (often '<image>'), or add the chat "
             "template of the model the checkpoint was made from."
@@ -272,7 +272,7 @@ class VisionLanguageModel:
                     for i, value in zip(part, first[:, tokens_of_word].sum(-1).tolist(), strict=True):
                         words[word][i] = value
         candidates = self._candidates(pairs, vision, show)
-        return [Reply(*told) for told in zip(texts, words["yes"], words["no"], candidates, strict=True)]
+        return [Reply(*result) for result in zip(texts, words["yes"], words["no"], candidates, strict=True)]
 
     def _candidates(
         self,
@@ -293,23 +293,23 @@ class VisionLanguageModel:
             output = self._generate(
                 [repeated[j] for j in part], vision, show, force, num_beams=1, max_new_tokens=force.length
             )
-            told = [logits.double().log_softmax(-1) for logits in output.logits]
+            collected = [logits.double().log_softmax(-1) for logits in output.logits]
             for row, j in enumerate(part):
                 i, k, tokens = asked[j]
-                value = sum(float(told[t][row, token]) for t, token in enumerate(tokens))
-                value += float(told[len(tokens)][row, self._end].logsumexp(-1))
+                value = sum(float(collected[t][row, token]) for t, token in enumerate(tokens))
+                value += float(collected[len(tokens)][row, self._end].logsumexp(-1))
                 sums[i][k] += math.exp(value)
         return [tuple(values) for values in sums]
 
     def _spelled(self, spellings: Sequence[str]) -> list[tuple[int, ...]]:
         """The tokens of each spelling, with and without a space before it, each sequence once."""
-        found: dict[tuple[int, ...], None] = {}
+        results: dict[tuple[int, ...], None] = {}
         for spelling in spellings:
             for text in (spelling, f" {spelling}"):
                 tokens = tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
                 if tokens:
-                    found[tokens] = None
-        return list(found)
+                    results[tokens] = None
+        return list(results)
 
     def _parts(self, pairs: Sequence[_Pair], numbers: Sequence[int]) -> Iterator[list[int]]:
         """Numbers of pairs whose texts have equal shapes, at most a batch at a time."""
@@ -331,9 +331,9 @@ class VisionLanguageModel:
     ) -> Any:
         import torch
 
-        rows = torch.tensor([pair.picture for pair in pairs], device=self._device)
+        rows = torch.tensor([pair.image for pair in pairs], device=self._device)
         show(rows)
-        # Stacked by picture; its own first axis, if the model packs pictures of different sizes, is joined again.
+        # Stacked by image; its own first axis, if the model packs images of different sizes, is joined again.
         shown = {name: value[rows].flatten(0, 1) for name, value in vision.items()}
         asked = {name: torch.cat([pair.text[name] for pair in pairs]).to(self._device) for name in pairs[0].text}
         return self._model.generate(
@@ -358,9 +358,9 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Pair:
-    """One text about one picture of a batch."""
+    """One text about one image of a batch."""
 
-    picture: int
+    image: int
     ask: Ask
     text: dict[str, torch.Tensor]
 
@@ -399,10 +399,10 @@ class _Forced:
 def _vision_once(
     model: Any, shared: Sequence[str], vision: Mapping[str, torch.Tensor]
 ) -> Iterator[Callable[[torch.Tensor], None]]:
-    """Let a model look at each picture of a batch once, however many texts there are about it.
+    """Let a model look at each image of a batch once, however many texts there are about it.
 
-    Within the context, the parts named by ``shared``, see ``_SHARED``, hand out rows of what they made of each picture
-    before. The function the context gives says which picture each row of the next call is of. Without such parts,
+    Within the context, the parts named by ``shared``, see ``_SHARED``, hand out rows of what they made of each image
+    before. The function the context gives says which image each row of the next call is of. Without such parts,
     every batch of texts looks again.
     """
     rows: list[torch.Tensor] = []
@@ -421,13 +421,13 @@ def _vision_once(
 
 
 def _tower_once(
-    own: Callable[..., Any], vision: Mapping[str, torch.Tensor], rows: Sequence[torch.Tensor]
+    own_values: Callable[..., Any], vision: Mapping[str, torch.Tensor], rows: Sequence[torch.Tensor]
 ) -> Callable[..., Any]:
     """A vision network's ``forward`` that computes the whole batch at its first call and then hands out its rows.
 
     Args:
-        vision: the network inputs, stacked by picture; ``image_grid_thw`` where pictures are packed patch by patch.
-        rows: its one element is the picture of each text of the call under way.
+        vision: the network inputs, stacked by image; ``image_grid_thw`` where images are packed patch by patch.
+        rows: its one element is the image of each text of the call under way.
     """
     pixels = vision["pixel_values"]
     packed = {"grid_thw": vision["image_grid_thw"].flatten(0, 1)} if "image_grid_thw" in vision else {}
@@ -438,57 +438,57 @@ def _tower_once(
         repeats, rest = divmod(len(pixel_values), pixels.shape[1] * len(rows[0]))
         plain = {name: value for name, value in options.items() if name not in packed}
         if rest or not repeats or (given and not packed):
-            return own(pixel_values, *given, **options)
+            return own_values(pixel_values, *given, **options)
         key = repr(sorted(plain.items()))
         if key not in results:
-            results[key] = own(pixels.flatten(0, 1), **packed, **plain)
-        return _take_rows(results[key], rows[0].repeat_interleave(repeats), pictures=len(pixels))
+            results[key] = own_values(pixels.flatten(0, 1), **packed, **plain)
+        return _take_rows(results[key], rows[0].repeat_interleave(repeats), images=len(pixels))
 
     return forward
 
 
-def _part_once(own: Callable[..., Any], rows: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """The ``forward`` of a part between vision and text that is computed once for each picture, when it is first met.
+def _part_once(own_values: Callable[..., Any], rows: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """The ``forward`` of a part between vision and text that is computed once for each image, when it is first met.
 
-    Its tensors have a row per text of the call under way, all its inputs follow from the picture.
+    Its tensors have a row per text of the call under way, all its inputs follow from the image.
     """
     import torch
 
-    kept: list[Any] = []  # one output, of the pictures met so far
-    place: dict[int, int] = {}  # of each of them: its row there
+    kept: list[Any] = []  # one output, of the images met so far
+    position: dict[int, int] = {}  # of each of them: its row there
 
     def forward(*given: Any, **options: Any) -> Any:
-        pictures = rows[0].tolist()
-        new = {picture: row for row, picture in enumerate(pictures) if picture not in place}
+        images = rows[0].tolist()
+        new = {image: row for row, image in enumerate(images) if image not in position}
         if new:
             some = torch.tensor(list(new.values()), device=rows[0].device)
-            made = own(
+            made = own_values(
                 *[_take_rows(value, some) for value in given],
                 **{name: _take_rows(value, some) for name, value in options.items()},
             )
-            place.update({picture: len(place) + i for i, picture in enumerate(new)})
+            position.update({image: len(position) + i for i, image in enumerate(new)})
             kept[:] = [_joined(kept[0], made) if kept else made]
-        return _take_rows(kept[0], torch.tensor([place[p] for p in pictures], device=rows[0].device))
+        return _take_rows(kept[0], torch.tensor([position[p] for p in images], device=rows[0].device))
 
     return forward
 
 
-def _take_rows(value: Any, rows: torch.Tensor, pictures: int | None = None) -> Any:
+def _take_rows(value: Any, rows: torch.Tensor, images: int | None = None) -> Any:
     """Rows of every tensor of a network's output, in the same structure; what is no tensor stays as it is.
 
     Args:
-        pictures: how many pictures the first axis of each tensor is made of, if that is not one row each.
+        images: how many images the first axis of each tensor is made of, if that is not one row each.
     """
     import torch
 
     if isinstance(value, torch.Tensor):
-        if pictures is None or len(value) == pictures:
+        if images is None or len(value) == images:
             return value[rows]
-        return value.reshape(pictures, -1, *value.shape[1:])[rows].flatten(0, 1)
+        return value.reshape(images, -1, *value.shape[1:])[rows].flatten(0, 1)
     if isinstance(value, Mapping):
-        return type(value)(**{name: _take_rows(part, rows, pictures) for name, part in value.items()})
+        return type(value)(**{name: _take_rows(part, rows, images) for name, part in value.items()})
     if isinstance(value, tuple | list):
-        return type(value)(_take_rows(part, rows, pictures) for part in value)
+        return type(value)(_take_rows(part, rows, images) for part in value)
     return value
 
 
@@ -509,7 +509,7 @@ def _joined(first: Any, second: Any) -> Any:
 # Loading
 # --------------------------------------------------------------------------------------------------------------------
 class _ImageProcessor:
-    """An image processor that prepares a picture once for all texts about it."""
+    """An image processor that prepares an image once for all texts about it."""
 
     def __init__(self, processor: Any) -> None:
         self.own = processor
@@ -517,7 +517,7 @@ class _ImageProcessor:
         self.names: tuple[str, ...] = ()
 
     def forget(self) -> None:
-        """The next picture is another one."""
+        """The next image is another one."""
         self._kept = None
 
     def __call__(self, images: Any, **options: Any) -> Any:
@@ -555,7 +555,7 @@ def _loader(id_or_path: str, config: Any, task: Task) -> Any:
         raise UsageError(f"{id_or_path!r} is a captioner that reads no questions; name it as --captioner")
     if config.model_type not in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         raise UsageError(
-            f"{id_or_path!r} is a model of type {config.model_type!r}, which writes no text about pictures. Wanted is, "
+            f"{id_or_path!r} is a model of type {config.model_type!r}, which writes no text about images. Wanted is, "
             "for example, BLIP, BLIP-2, InstructBLIP, GIT, LLaVA or Qwen-VL."
         )
     return transformers.AutoModelForImageTextToText
@@ -565,12 +565,12 @@ def _load_model(
     loader: Any, id_or_path: str, hub: Mapping[str, Any], dtype: torch.dtype, device: torch.device, purpose: str
 ) -> Any:
     try:
-        model, told = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
+        model, loading_info = loader.from_pretrained(id_or_path, dtype=dtype, output_loading_info=True, **hub)
     except (OSError, ValueError, ImportError) as err:
         raise UsageError(f"cannot load the weights of {id_or_path!r}: {' '.join(str(err).split())[:400]}") from err
     # transformers fills what is missing with random numbers and only logs it; replies would be noise that looks real.
-    missing = sorted(key for key in told["missing_keys"] if not key.endswith(_DERIVED))
-    mismatched = sorted(str(key) for key in told["mismatched_keys"])
+    missing = sorted(key for key in loading_info["missing_keys"] if not key.endswith(_DERIVED))
+    mismatched = sorted(str(key) for key in loading_info["mismatched_keys"])
     if missing or mismatched:
         raise UsageError(
             f"the weights of {id_or_path!r} are incomplete: {len(missing)} missing ({', '.join(missing[:5])}), "
@@ -608,9 +608,9 @@ def _load_processor(id_or_path: str, config: Any, images: Any, hub: Mapping[str,
     except (OSError, ValueError, TypeError, ImportError) as err:
         raise UsageError(f"cannot load the processor of {id_or_path!r}: {' '.join(str(err).split())[:400]}") from err
     if not hasattr(processor, "tokenizer"):
-        raise UsageError(f"{id_or_path!r} comes without a processor for pictures and texts; add its files")
+        raise UsageError(f"{id_or_path!r} comes without a processor for images and texts; add its files")
     processor.image_processor = images
-    # Older checkpoints of the BLIP-2 family do not say how many places the picture takes; the text would have none.
+    # Older checkpoints of the BLIP-2 family do not say how many places the image takes; the text would have none.
     if getattr(processor, "num_query_tokens", 0) is None:
         processor.num_query_tokens = config.num_query_tokens
     if getattr(processor, "chat_template", None) is None and hasattr(processor, "chat_template"):
@@ -619,16 +619,16 @@ def _load_processor(id_or_path: str, config: Any, images: Any, hub: Mapping[str,
 
 
 def _without_video(id_or_path: str, config: Any, images: Any, hub: Mapping[str, Any]) -> Any:
-    """A processor for pictures and texts where the checkpoint's own cannot be made for want of one for videos."""
+    """A processor for images and texts where the checkpoint's own cannot be made for want of one for videos."""
     import transformers
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 
     name = PROCESSOR_MAPPING_NAMES.get(config.model_type)
     base: Any = getattr(transformers, str(name), None)
     if base is None or "video_processor" not in base.get_attributes():
-        raise UsageError(f"{id_or_path!r} ({config.model_type}) prepares pictures with torchvision only")
+        raise UsageError(f"{id_or_path!r} ({config.model_type}) prepares images with torchvision only")
 
-    class PicturesOnly(base):  # type: ignore[misc]
+    class ImagesOnly(base):  # type: ignore[misc]
         def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
             if argument_name in ("image_processor", "video_processor"):
                 return type(argument)
@@ -641,9 +641,9 @@ def _without_video(id_or_path: str, config: Any, images: Any, hub: Mapping[str, 
     }
     unknown = [part for part in base.get_attributes() if part not in parts]
     if unknown:
-        raise UsageError(f"{id_or_path!r} ({config.model_type}) needs {unknown} beside pictures and texts")
+        raise UsageError(f"{id_or_path!r} ({config.model_type}) needs {unknown} beside images and texts")
     settings, _ = base.get_processor_dict(id_or_path, **hub)
-    return PicturesOnly.from_args_and_dict([parts[part] for part in base.get_attributes()], settings)
+    return ImagesOnly.from_args_and_dict([parts[part] for part in base.get_attributes()], settings)
 
 
 def _tokens_of_word(tokenizer: Any, word: str) -> list[int]:

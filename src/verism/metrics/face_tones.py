@@ -51,11 +51,11 @@ def _mean_angle(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int 
     released = protocol == "released"
     angle_column, tone_column = ("released_ita_deg", "released_tone") if released else ("ita_deg", "tone_by_ita")
     angles = [f[angle_column] for f in faces if f[angle_column] is not None and math.isfinite(f[angle_column])]
-    of = "1 face" if len(angles) == 1 else f"the mean of {len(angles)} faces"
+    owner = "1 face" if len(angles) == 1 else f"the mean of {len(angles)} faces"
     if angles:
         mean = float(np.mean(angles))
         tone = int((released_tone if released else tone_by_ita)(np.array(mean)))
-        reason = f"{mean:.1f} degrees of {of}: tone {tone}"
+        reason = f"{mean:.1f} degrees of {owner}: tone {tone}"
     else:
         known = next((f for f in faces if f[tone_column] is not None), None)
         if known is None:

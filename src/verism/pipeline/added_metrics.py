@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from verism.errors import UsageError, VerismError
-from verism.pipeline.stream import BATCH, batches, reload_picture
+from verism.pipeline.stream import BATCH, batches, reload_image
 from verism.progress import Progress
 from verism.records import LoadedImage, Prompt, Score, frame
 from verism.specs import MetricSpec, Presentation, Scale
@@ -171,7 +171,7 @@ def _measure(run: Run, metric: Metric) -> None:
         Progress(metric.spec.title, images.height, done=images.height - len(pending)) as progress,
     ):
         for rows in batches(pending, BATCH):
-            loaded = list(pool.map(lambda row: reload_picture(run, row), rows))
+            loaded = list(pool.map(lambda row: reload_image(run, row), rows))
             values = [
                 {
                     "image_id": image.image_id,

@@ -18,7 +18,7 @@ from verism._version import __version__
 from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError, VerismError
 from verism.files import read_json, read_rows
-from verism.imaging import read_picture
+from verism.imaging import read_image
 from verism.judges.calibration import Calibration
 from verism.pipeline.stream import BATCH, batches
 from verism.records import Judge, LoadedImage
@@ -163,7 +163,7 @@ def calibrate(
 
 
 def _loaded(item: KnownImage) -> LoadedImage:
-    image = read_picture(item.path)
+    image = read_image(item.path)
     if image.pixels is None:
         raise VerismError(f"{item.path}: {image.state}, {image.note}; all images of the table must be there")
     return LoadedImage(image_id=item.image_id, prompt_id="", pixels=image.pixels)

@@ -34,9 +34,9 @@ class Difference:
         difference: B minus A, in ``unit``. ci_low, ci_high: 95 %.
         p_value: two-sided test of no difference. p_holm: the same after Holm's correction over the groups.
         value_a, value_b: the two values.
-        n_pairs: pictures judged in both. n_unpaired: pictures that only one run, or neither, has a usable answer for;
-            those of prompts that only one run asked are among them. Of ``independent`` rows no pictures are paired.
-        method: ``paired``: over the pictures both could be judged on, clustered by prompt, by permutations.
+        n_pairs: images judged in both. n_unpaired: images that only one run, or neither, has a usable answer for;
+            those of prompts that only one run asked are among them. Of ``independent`` rows no images are paired.
+        method: ``paired``: over the images both could be judged on, clustered by prompt, by permutations.
             ``independent``: from the two intervals (see ``compare_scores``).
         adjusted: as of ``Score``: by what the judge's error was taken out of both values; empty for neither.
     """
@@ -114,15 +114,15 @@ def compare_scores(
         )
     same = same_outcome(a, b)
     shared.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
-    found = [_independent(columns[0][key], columns[1][key]) for key in shared]
+    results = [_independent(columns[0][key], columns[1][key]) for key in shared]
     families: dict[tuple[str, str, str], list[int]] = {}
-    for place, row in enumerate(found):
+    for index, row in enumerate(results):
         if row.group and not math.isnan(row.p_value):
-            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(place)
+            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(index)
     for places in families.values():
-        for place, p in zip(places, holm([found[i].p_value for i in places]).tolist(), strict=True):
-            found[place] = replace(found[place], p_holm=p)
-    return [_without_interval(row) for row in found] if same else found
+        for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
+            results[index] = replace(results[index], p_holm=p)
+    return [_without_interval(row) for row in results] if same else results
 
 
 def _independent(a: Score, b: Score) -> Difference:
@@ -232,8 +232,8 @@ def compare_images(
     same = same_outcome(a, b)
     verdicts = a.verdicts(), b.verdicts()
     rows: list[Difference] = []
-    found = {name for table in verdicts for name in table["protocol"].unique().to_list()}
-    for name in sorted(found, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
+    result = {name for table in verdicts for name in table["protocol"].unique().to_list()}
+    for name in sorted(result, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
         for pairing in pairings:
             joined = _joined(verdicts, pairing, name)
             if joined.height:
@@ -376,20 +376,20 @@ def _difference(
     a, b = usable["value"].to_numpy(), usable["value_right"].to_numpy()
     if weights is not None:
         a, b = a * weights, b * weights
-    found = paired_difference(a, b, usable["prompt_id"].to_numpy(), seed=seed)
+    estimate = paired_difference(a, b, usable["prompt_id"].to_numpy(), seed=seed)
     return Difference(
         metric=metric,
         protocol=protocol,
         group=dict(group),
         value_a=float(a.mean()) if len(a) else math.nan,
         value_b=float(b.mean()) if len(b) else math.nan,
-        difference=found.difference,
-        ci_low=found.low,
-        ci_high=found.high,
-        p_value=found.p_value,
-        p_holm=found.p_value,
-        n_pairs=found.n_pairs,
-        n_prompts=found.n_clusters,
+        difference=estimate.difference,
+        ci_low=estimate.low,
+        ci_high=estimate.high,
+        p_value=estimate.p_value,
+        p_holm=estimate.p_value,
+        n_pairs=estimate.n_pairs,
+        n_prompts=estimate.n_clusters,
         n_unpaired=rows.height - len(a),
         unit=unit,
     )

@@ -184,7 +184,7 @@ def adjust_by_cards(
         declared: these rules as the suite declares them: some concern a single protocol.
     """
     made = []
-    fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same pictures
+    fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same images
     for estimand in estimands:
         judge = judges.get(estimand.role, "")
         matches = [

@@ -1,6 +1,6 @@
 """The stages of a run on this machine.
 
-Pictures stream through: a batch is made or found, decoded once, stored and shown to every judge, and its rows are
+Images stream through: a batch is made or found, decoded once, stored and shown to every judge, and its rows are
 written before the next batch is done. Encoding, hashing and decoding happen on worker threads while the models work.
 Whatever was finished before is not done again, so a killed run goes on where it stopped and ends in the same tables.
 """
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import VerismError
-from verism.imaging import encode_png, is_blank, read_picture
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
+from verism.imaging import encode_png, is_blank, read_image
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image
 from verism.progress import Progress
 from verism.records import (
     EmbeddingNeed,
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "image_seed",
     "make_requests",
-    "observe_pictures",
+    "observe_images",
     "observe_texts",
-    "picture_seed",
-    "run_pictures",
+    "run_images",
 ]
 
 PART_SECONDS = 30.0  # a slow generator's part ends sooner, so that no more than this is lost
 TEXTS = 1024  # texts per part
 
 
-def picture_seed(seed: int, image_id: str) -> int:
-    """The generator's seed of one picture: a hash of the run's seed and the picture's id, 31 bits.
+def image_seed(seed: int, image_id: str) -> int:
+    """The generator's seed of one image: a hash of the run's seed and the image's id, 31 bits.
 
-    It does not depend on which other pictures are asked for, so a larger run repeats the pictures of a smaller one.
+    It does not depend on which other images are asked for, so a larger run repeats the images of a smaller one.
     """
     digest = hashlib.blake2b(f"{seed}/{image_id}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
-    """Every picture a run asks for, in order.
+    """Every image a run asks for, in order.
 
-    A suite may pair the pictures of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
-    get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each picture.
+    A suite may pair the images of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
+    get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each image.
     """
     return [
         Request(
@@ -78,22 +78,22 @@ def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
 
 
 def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
-    given = prompt.spec.get("seeds")
-    if given is not None:
-        return int(given[index])
-    return picture_seed(seed, make_image_id(str(prompt.spec.get("seed_key", prompt.prompt_id)), index))
+    seeds = prompt.spec.get("seeds")
+    if seeds is not None:
+        return int(seeds[index])
+    return image_seed(seed, make_image_id(str(prompt.spec.get("seed_key", prompt.prompt_id)), index))
 
 
 @dataclass(eq=False)
-class _Arrived:
-    """A picture on its way: its table row, and its pixels if it has any to judge."""
+class _ReceivedImage:
+    """An image on its way: its table row, and its pixels if it has any to judge."""
 
     row: dict[str, Any]
     image: LoadedImage | None
     truth: Mapping[str, pl.DataFrame]
 
 
-def run_pictures(
+def run_images(
     run: Run,
     requests: Sequence[Request],
     generator: Generator,
@@ -102,11 +102,11 @@ def run_pictures(
     retry: bool = False,
     on_failure: Callable[[str], None] | None = None,
 ) -> None:
-    """Make or find every picture that is not there yet, and let the judges look at it.
+    """Make or find every image that is not there yet, and let the judges look at it.
 
     Args:
-        retry: ask again for pictures that are missing, failed or refused.
-        on_failure: told of every picture that is not ok: first of those of an earlier call, then as it happens.
+        retry: ask again for images that are missing, failed or refused.
+        on_failure: told of every image that is not ok: first of those of an earlier call, then as it happens.
     """
     import polars as pl
 
@@ -118,7 +118,7 @@ def run_pictures(
     have = set(known["image_id"].to_list())
     pending = [r for r in requests if r.image_id not in have]
     for judge, need in judges:
-        # Rows of a batch cut off before its pictures' own rows: these pictures come anew, and may come otherwise.
+        # Rows of a batch cut off before its images' own rows: these images come anew, and may come otherwise.
         stale = sorted(run.keys(need.table, judge.name) - have)
         if stale:
             run.forget(need.table, stale, judge.name)
@@ -129,7 +129,7 @@ def run_pictures(
                 on_failure(failure(row))
     with (
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-        Progress("pictures", len(requests), done=len(requests) - len(pending)) as progress,
+        Progress("images", len(requests), done=len(requests) - len(pending)) as progress,
     ):
         for batch in ahead(_parts(pending, generator, run, pool)):
             arrived = [future.result() for future in batch.futures]
@@ -142,32 +142,31 @@ def run_pictures(
                 ask(run, judge, need, looked_at)
             for table in sorted({name for a in arrived for name in a.truth}):
                 run.append(table, pl.concat([a.truth[table] for a in arrived if table in a.truth]), TRUTH)
-            # The pictures' own rows come last: a picture is done once it is in this table.
+            # The images' own rows come last: an image is done once it is in this table.
             run.append("images", frame("images", [a.row for a in arrived]))
             progress.advance(len(arrived))
     run.compact("images")
     for judge, need in judges:
-        observe_pictures(run, requests, judge, need)
+        observe_images(run, requests, judge, need)
     for table in {need.table for _, need in judges}:
         run.compact(table, TRUTH)
 
 
-def observe_pictures(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> None:
-    """Let a judge look at the run's pictures it has not seen yet, without asking for any picture again."""
+def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> None:
+    """Let a judge look at the run's images it has not seen yet, without asking for any image again."""
     import polars as pl
 
     done = run.keys(need.table, judge.name)
-    pictures = run.read("images").filter(pl.col("state") == "ok")
+    images = run.read("images").filter(pl.col("state") == "ok")
     wanted = {r.image_id for r in requests}
-    pending = [r for r in pictures.iter_rows(named=True) if r["image_id"] in wanted - done]
+    pending = [r for r in images.iter_rows(named=True) if r["image_id"] in wanted - done]
     if pending:
         with (
             ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-            Progress("looked at", pictures.height, done=pictures.height - len(pending)) as progress,
+            Progress("looked at", images.height, done=images.height - len(pending)) as progress,
         ):
             started = ahead(
-                Batch([pool.submit(reload_picture, run, r) for r in rows], made=False)
-                for rows in batches(pending, BATCH)
+                Batch([pool.submit(reload_image, run, r) for r in rows], made=False) for rows in batches(pending, BATCH)
             )
             for batch in started:
                 ask(run, judge, need, [future.result() for future in batch.futures])
@@ -195,13 +194,13 @@ def observe_texts(run: Run, texts: Sequence[str], judge: Any) -> None:
 
 
 class _WrongAnswerError(VerismError):
-    """A generator answered what it was not asked, or no picture."""
+    """A generator answered what it was not asked, or no image."""
 
 
 def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[Batch]:
     """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
 
-    Storing and decoding go on behind while it works on the next picture. If it gives up, what it made is kept first.
+    Storing and decoding go on behind while it works on the next image. If it gives up, what it made is kept first.
     """
     if not requests:
         return
@@ -228,7 +227,7 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
                 part = Batch([], made=False)
                 began = time.monotonic()
     except _WrongAnswerError:
-        raise  # whose picture is whose can no longer be trusted
+        raise  # whose image is whose can no longer be trusted
     except (Exception, KeyboardInterrupt):
         if part.futures:
             part.made = True  # to be stored now, and not ahead of what never comes
@@ -241,7 +240,7 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
 
 
 def _check_result(generator: Generator, result: Result) -> None:
-    """Refuse what would end as a wrong picture: a state without one, or numbers that are no 8-bit RGB."""
+    """Refuse what would end as a wrong image: a state without one, or numbers that are no 8-bit RGB."""
     if result.state == "ok" and (result.pixels is None) == (result.path is None):
         raise _WrongAnswerError(f"{generator.name}: {result.image_id!r} is ok, so it needs either pixels or a path")
     if result.pixels is not None:
@@ -253,7 +252,7 @@ def _check_result(generator: Generator, result: Result) -> None:
             )
 
 
-def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
+def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
     row: dict[str, Any] = {
         "image_id": request.image_id,
         "prompt_id": request.prompt.prompt_id,
@@ -264,16 +263,16 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
     }
     pixels = None
     if result.path is not None:
-        picture = read_picture(Path(result.path))
-        pixels = picture.pixels
-        note = "; ".join(n for n in (result.note, picture.note) if n)
-        state = picture.state if result.state == "ok" else result.state
-        row |= {"state": state, "path": result.path, "sha256": picture.sha256, "note": note}
+        decoded = read_image(Path(result.path))
+        pixels = decoded.pixels
+        note = "; ".join(n for n in (result.note, decoded.note) if n)
+        state = decoded.state if result.state == "ok" else result.state
+        row |= {"state": state, "path": result.path, "sha256": decoded.sha256, "note": note}
     elif result.pixels is not None:
         pixels = np.asarray(result.pixels)
         png = encode_png(pixels)
         row |= {
-            "path": run.write_picture(request.image_id, png),
+            "path": run.write_image(request.image_id, png),
             "sha256": hashlib.sha256(png).hexdigest(),
             "seed": request.seed if result.seeded else None,
         }
@@ -285,4 +284,4 @@ def _take_in(request: Request, result: Result, run: Run) -> _Arrived:
         row |= {"width": pixels.shape[1], "height": pixels.shape[0]}
         if row["state"] == "ok":
             image = LoadedImage(image_id=request.image_id, prompt_id=request.prompt.prompt_id, pixels=pixels)
-    return _Arrived(row, image, result.truth)
+    return _ReceivedImage(row, image, result.truth)

@@ -1,4 +1,4 @@
-"""The real pictures a suite compares with: read, hashed and looked at as a run's own are, once."""
+"""The real images a suite compares with: read, hashed and looked at as a run's own are, once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.imaging import read_picture
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_picture
+from verism.imaging import read_image
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image
 from verism.progress import Progress
 from verism.records import (
     FeatureNeed,
     Judge,
     LoadedImage,
-    ReferencePicture,
+    ReferenceImage,
     ReferenceSet,
     frame,
     vector_rows,
@@ -32,18 +32,18 @@ TABLE = "reference_features"
 
 
 def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) -> list[str]:
-    """Note the real pictures a run compares with, and let a judge look at them; what was done before is kept.
+    """Note the real images a run compares with, and let a judge look at them; what was done before is kept.
 
-    A picture that cannot be used keeps its place, with the reason.
+    An image that cannot be used keeps its place, with the reason.
 
     Args:
         judge: who gives their features; None if only their names are wanted.
 
     Returns:
-        A line about each picture that cannot be used.
+        A line about each image that cannot be used.
 
     Raises:
-        UsageError: only features by another judge are known of the pictures.
+        UsageError: only features by another judge are known of the images.
     """
     import polars as pl
 
@@ -51,17 +51,17 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
         _take_in_features(run, reference, judge)
         return []
     done = run.keys("reference")
-    pending = [p for p in reference.pictures if p.image_id not in done]
+    pending = [p for p in reference.images if p.image_id not in done]
     with (
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-        Progress("reference", len(reference.pictures), done=len(done)) as progress,
+        Progress("reference", len(reference.images), done=len(done)) as progress,
     ):
         started = ahead(Batch([pool.submit(_read, p) for p in part], made=False) for part in batches(pending, BATCH))
         for batch in started:
             read = [future.result() for future in batch.futures]
             if judge is not None:
                 ask(run, judge, FeatureNeed(), [image for _, image in read if image is not None], table=TABLE)
-            # As with the run's own pictures: one is done once it is in this table.
+            # As with the run's own images: one is done once it is in this table.
             run.append("reference", frame("reference", [row for row, _ in read]))
             progress.advance(len(read))
     run.compact("reference")
@@ -71,7 +71,7 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
 
 
 def observe_reference(run: Run, judge: Judge) -> None:
-    """Let a judge look at the real pictures of a run it has not seen yet."""
+    """Let a judge look at the real images of a run it has not seen yet."""
     import polars as pl
 
     done = run.keys(TABLE, judge.name)
@@ -83,8 +83,7 @@ def observe_reference(run: Run, judge: Judge) -> None:
             Progress("reference looked at", usable.height, done=usable.height - len(pending)) as progress,
         ):
             started = ahead(
-                Batch([pool.submit(reload_picture, run, r) for r in part], made=False)
-                for part in batches(pending, BATCH)
+                Batch([pool.submit(reload_image, run, r) for r in part], made=False) for part in batches(pending, BATCH)
             )
             for batch in started:
                 ask(run, judge, FeatureNeed(), [future.result() for future in batch.futures], table=TABLE)
@@ -93,14 +92,14 @@ def observe_reference(run: Run, judge: Judge) -> None:
 
 
 def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:
-    """The real pictures of a run with the features a judge gave them, to be shared as a reference file."""
+    """The real images of a run with the features a judge gave them, to be shared as a reference file."""
     import polars as pl
 
     rows = run.read("reference").filter(pl.col("state") == "ok").join(run.read(TABLE, judge), on="image_id")
     return ReferenceSet(
         source=source,
-        pictures=tuple(
-            ReferencePicture(
+        images=tuple(
+            ReferenceImage(
                 image_id=row["image_id"], path=row["path"], sha256=row["sha256"], facets=json.loads(row["facets"])
             )
             for row in rows.drop("vector").iter_rows(named=True)
@@ -110,22 +109,22 @@ def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:
     )
 
 
-def _read(picture: ReferencePicture) -> tuple[dict[str, Any], LoadedImage | None]:
+def _read(image: ReferenceImage) -> tuple[dict[str, Any], LoadedImage | None]:
     row = {
-        "image_id": picture.image_id,
+        "image_id": image.image_id,
         "state": "ok",
-        "path": picture.path,
-        "sha256": picture.sha256,
-        "facets": json.dumps(dict(picture.facets), ensure_ascii=False),
+        "path": image.path,
+        "sha256": image.sha256,
+        "facets": json.dumps(dict(image.facets), ensure_ascii=False),
         "note": None,
     }
-    if picture.path is None:
+    if image.path is None:
         return row, None
-    read = read_picture(Path(picture.path))
+    read = read_image(Path(image.path))
     row |= {"state": read.state, "sha256": read.sha256, "note": read.note or None}
     if read.state != "ok" or read.pixels is None:
         return row, None
-    return row, LoadedImage(image_id=picture.image_id, prompt_id="", pixels=read.pixels)
+    return row, LoadedImage(image_id=image.image_id, prompt_id="", pixels=read.pixels)
 
 
 def _take_in_features(run: Run, reference: ReferenceSet, judge: Judge | None) -> None:
@@ -133,22 +132,22 @@ def _take_in_features(run: Run, reference: ReferenceSet, judge: Judge | None) ->
     assert reference.features is not None
     if judge is not None and reference.judge is not None and reference.judge != judge.name:
         raise UsageError(
-            f"{reference.source} holds features by {reference.judge}, and the pictures would be seen by {judge.name}: "
-            "such features cannot be compared. Use the same --features, or the reference pictures themselves"
+            f"{reference.source} holds features by {reference.judge}, and the images would be seen by {judge.name}: "
+            "such features cannot be compared. Use the same --features, or the reference images themselves"
         )
-    if {p.image_id for p in reference.pictures} - run.keys("reference"):
-        run.append("reference", frame("reference", [_unread(p) for p in reference.pictures]))
-    if judge is not None and {p.image_id for p in reference.pictures} - run.keys(TABLE, judge.name):
-        ids = [p.image_id for p in reference.pictures]
+    if {p.image_id for p in reference.images} - run.keys("reference"):
+        run.append("reference", frame("reference", [_unread(p) for p in reference.images]))
+    if judge is not None and {p.image_id for p in reference.images} - run.keys(TABLE, judge.name):
+        ids = [p.image_id for p in reference.images]
         run.append(TABLE, vector_rows(TABLE, ids, judge.name, reference.features), judge.name)
 
 
-def _unread(picture: ReferencePicture) -> dict[str, Any]:
+def _unread(image: ReferenceImage) -> dict[str, Any]:
     return {
-        "image_id": picture.image_id,
+        "image_id": image.image_id,
         "state": "ok",
-        "path": picture.path,
-        "sha256": picture.sha256,
-        "facets": json.dumps(dict(picture.facets), ensure_ascii=False),
+        "path": image.path,
+        "sha256": image.sha256,
+        "facets": json.dumps(dict(image.facets), ensure_ascii=False),
         "note": "known by its features alone; the file was not read",
     }

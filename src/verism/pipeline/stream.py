@@ -1,4 +1,4 @@
-"""What every stage that shows pictures to judges shares: batches started ahead, reading again, asking, failures."""
+"""What every stage that shows images to judges shares: batches started ahead, reading again, asking, failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import VerismError
-from verism.imaging import read_picture
+from verism.imaging import read_image
 from verism.prefetch import prefetch
 from verism.records import AnswerNeed, DetectionNeed, EmbeddingNeed, FeatureNeed, Judge, LoadedImage, Need, schema
 from verism.store import Run
@@ -17,15 +17,15 @@ from verism.store import Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_picture"]
+__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_image"]
 
-BATCH = 32  # pictures per part; a killed run loses at most one batch
-AHEAD = 2  # batches of pictures that exist already, decoded before they are needed
+BATCH = 32  # images per part; a killed run loses at most one batch
+AHEAD = 2  # batches of images that exist already, decoded before they are needed
 
 
 @dataclass(eq=False)
 class Batch:
-    """A batch under way. ``made``: its pictures were made and not found, so losing them would cost."""
+    """A batch under way. ``made``: its images were made and not found, so losing them would cost."""
 
     futures: list[Future[Any]]
     made: bool
@@ -41,13 +41,13 @@ def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
 def ahead(started: Iterator[Batch]) -> Iterator[Batch]:
     """Start batches before they are needed, ``AHEAD`` at a time; yield them in order.
 
-    Pictures that were made are kept before more are made: a killed run loses one batch of them, not several.
+    Images that were made are kept before more are made: a killed run loses one batch of them, not several.
     """
     return prefetch(started, AHEAD, flush=lambda batch: batch.made)
 
 
 def ask(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, table: str | None = None) -> None:
-    """Show pictures to a judge and keep its rows, in ``table`` or the need's own.
+    """Show images to a judge and keep its rows, in ``table`` or the need's own.
 
     Raises:
         VerismError: as ``check_rows``.
@@ -80,14 +80,14 @@ def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> No
         raise VerismError(f"{where}: observe returned {type(rows).__name__}; expected a table, as records.frame makes")
     columns = schema(need.table)
     if wrong := sorted(set(columns) ^ set(rows.columns)):
-        said = [f"{column} is {'missing' if column in columns else 'unknown'}" for column in wrong]
-        raise VerismError(f"{where}: {', '.join(said)}; its columns are {', '.join(columns)}")
+        answers = [f"{column} is {'missing' if column in columns else 'unknown'}" for column in wrong]
+        raise VerismError(f"{where}: {', '.join(answers)}; its columns are {', '.join(columns)}")
     for column, dtype in columns.items():
         if rows.schema[column] != dtype:
             raise VerismError(f"{where}: column {column} is of type {rows.schema[column]}, expected {dtype}")
     shown, answered = set(image_ids), set(rows["image_id"].to_list())
     if silent := sorted(shown - answered):
-        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every picture needs a row")
+        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every image needs a row")
     if foreign := sorted(answered - shown, key=str):
         raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
     if others := sorted(set(rows["judge"].to_list()) - {name}, key=str):
@@ -140,22 +140,22 @@ def _check_unit(values: pl.Series, where: str, column: str) -> None:
         raise VerismError(f"{where}: column {column} must lie in [0, 1]; it runs from {low!r} to {high!r}")
 
 
-def reload_picture(run: Run, row: Mapping[str, Any]) -> LoadedImage:
-    """The picture of a row of ``images`` or ``reference``, read again.
+def reload_image(run: Run, row: Mapping[str, Any]) -> LoadedImage:
+    """The image of a row of ``images`` or ``reference``, read again.
 
     Raises:
         VerismError: the file is gone, or is not what it was.
     """
-    picture = read_picture(run.resolve(row["path"]))
-    if picture.pixels is None or picture.sha256 != row["sha256"]:
-        why = picture.note if picture.pixels is None else "its content changed"
+    image = read_image(run.resolve(row["path"]))
+    if image.pixels is None or image.sha256 != row["sha256"]:
+        why = image.note if image.pixels is None else "its content changed"
         raise VerismError(
-            f"picture {row['image_id']} ({row['path']}) is not what it was when the run took it in: {why}. "
+            f"image {row['image_id']} ({row['path']}) is not what it was when the run took it in: {why}. "
             "Restore the file, or start a new run with another --out"
         )
-    return LoadedImage(image_id=row["image_id"], prompt_id=row.get("prompt_id", ""), pixels=picture.pixels)
+    return LoadedImage(image_id=row["image_id"], prompt_id=row.get("prompt_id", ""), pixels=image.pixels)
 
 
 def failure(row: Mapping[str, Any]) -> str:
-    """A row of a picture that is not ok, as a line."""
+    """A row of an image that is not ok, as a line."""
     return f"{row['image_id']}: {row['state']}: {row['note']}"

@@ -25,7 +25,7 @@ __all__ = [
     "kinds_of",
 ]
 
-BY = {"human": "corrected by people", "rendered": "corrected by known pictures"}
+BY = {"human": "corrected by people", "rendered": "corrected by known images"}
 
 
 def as_judged(scores: Iterable[Score]) -> list[Score]:
@@ -91,7 +91,7 @@ class AdjustedRow:
 
 def adjusted_rows(evidence: Evidence) -> dict[str, list[AdjustedRow]]:
     """By protocol: every adjusted number of these runs, those of the whole before those of groups."""
-    found: dict[str, list[tuple[int, AdjustedRow]]] = {protocol: [] for protocol in evidence.protocols}
+    results: dict[str, list[tuple[int, AdjustedRow]]] = {protocol: [] for protocol in evidence.protocols}
     for number, (run, scores) in enumerate(zip(evidence.runs, evidence.every, strict=True)):
         judged = {_key(s.metric, s.protocol, s.group): s for s in as_judged(scores)}
         how = {(*_key(r["metric"], r["protocol"], r["group"]), r["adjusted"]): r for r in run.adjustments()}
@@ -99,8 +99,8 @@ def adjusted_rows(evidence: Evidence) -> dict[str, list[AdjustedRow]]:
             if score.adjusted:
                 key = _key(score.metric, score.protocol, score.group)
                 row = _row(evidence, number, score, judged.get(key), how.get((*key, score.adjusted), {}))
-                found[score.protocol].append((len(score.group), row))
-    return {p: [row for _, row in sorted(of, key=lambda r: r[0])] for p, of in found.items()}
+                results[score.protocol].append((len(score.group), row))
+    return {p: [row for _, row in sorted(members, key=lambda r: r[0])] for p, members in results.items()}
 
 
 def correction_notes(run: Run) -> list[str]:
@@ -114,11 +114,11 @@ def correction_notes(run: Run) -> list[str]:
             r["effective_n"] / r["n_labels"] for r in records if r.get("effective_n") is not None and r["n_labels"]
         ]
         labels = sorted({r["n_labels"] for r in records})
-        told = f"{labels[0]:,}" if len(labels) == 1 else f"{labels[0]:,} to {labels[-1]:,}"
+        text = f"{labels[0]:,}" if len(labels) == 1 else f"{labels[0]:,} to {labels[-1]:,}"
         worth = f", worth {min(gains):.1f} to {max(gains):.1f} times as many" if gains else ""
         n = f"{len(records):,} number{'' if len(records) == 1 else 's'}"
-        lines.append(f"{n}{corrected_by(kind).replace(',', '')}: {method}, {source}; {told} labels{worth}")
-    return lines + list(dict.fromkeys(r["note"] for of in ways.values() for r in of if r.get("note")))
+        lines.append(f"{n}{corrected_by(kind).replace(',', '')}: {method}, {source}; {text} labels{worth}")
+    return lines + list(dict.fromkeys(r["note"] for members in ways.values() for r in members if r.get("note")))
 
 
 def _key(metric: str, protocol: str, group: Mapping[str, Any]) -> tuple[str, str, str]:

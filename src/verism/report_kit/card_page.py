@@ -24,7 +24,7 @@ ORDER = ("corrected", *(p for p in PROTOCOLS if p != "corrected"))
 KINDS = {"rendered": "images of known content", "human": "what people say"}
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {
-    "rendered": "Measured on images whose content is known because they were painted on purpose. Generated images "
+    "rendered": "Measured on images whose content is known because they were rendered on purpose. Generated images "
     "look different, and are wrong in other ways: there the judge may err more.",
     "human": "Measured beside people, who err and disagree, too: part of what counts as the judge's error is theirs.",
 }
@@ -84,8 +84,8 @@ def _rate(hits: int, n: int) -> str:
     """A share in per cent with its interval; a dash for none."""
     if n == 0:
         return UNDEFINED
-    found = wilson(hits, n)
-    return f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    result = wilson(hits, n)
+    return f"{100 * result.value:.1f} [{100 * result.low:.1f}, {100 * result.high:.1f}]"
 
 
 def _rows(m: Measured) -> list[ClassRow]:
@@ -115,8 +115,8 @@ def _area(m: Measured) -> str:
         return ""
     from verism.statistics.association import auc
 
-    found = auc([score for _, score in m.scores], [true for true, _ in m.scores], n_resamples=500, seed=0)
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    estimate = auc([score for _, score in m.scores], [true for true, _ in m.scores], n_resamples=500, seed=0)
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def _pooled(tables: Sequence[Measured]) -> Measured | None:
@@ -139,9 +139,9 @@ def card_line(card: JudgeCard) -> str:
     parts = []
     main = main_tables(card)
     for task in dict.fromkeys(m.task for m in main):
-        of = [m for m in main if m.task == task]
-        protocol = next((p for p in ORDER if any(m.protocol == p for m in of)), of[0].protocol)
-        m = _pooled([m for m in of if m.protocol == protocol])
+        owner = [m for m in main if m.task == task]
+        protocol = next((p for p in ORDER if any(m.protocol == p for m in owner)), owner[0].protocol)
+        m = _pooled([m for m in owner if m.protocol == protocol])
         if m is None:
             continue
         n, lost = sum(map(sum, m.counts)), sum(m.unusable)
@@ -151,8 +151,8 @@ def card_line(card: JudgeCard) -> str:
             label = rows[1].label
             words += f", sensitivity for “{label}” {rows[1].found} %, specificity {rows[1].not_claimed} %"
         else:
-            found = [m.counts[k][k] / row.n for k, row in enumerate(rows) if row.n]
-            words += f", classes found in {100 * min(found):.0f} to {100 * max(found):.0f} %" if found else ""
+            results = [m.counts[k][k] / row.n for k, row in enumerate(rows) if row.n]
+            words += f", classes found in {100 * min(results):.0f} to {100 * max(results):.0f} %" if results else ""
         parts.append(words + (f", {lost:,} unusable" if lost else ""))
     return "; ".join(parts) or "no table of all items"
 
@@ -199,14 +199,14 @@ def _few(main: Sequence[Measured]) -> list[str]:
 
 def _flat(record: Mapping[str, Any], name: str = "") -> Iterable[tuple[str, str]]:
     for key, value in record.items():
-        whole = f"{name}.{key}" if name else str(key)
+        full = f"{name}.{key}" if name else str(key)
         if isinstance(value, Mapping):
-            yield from _flat(value, whole)
+            yield from _flat(value, full)
         elif isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
             for number, part in enumerate(value, start=1):
-                yield from _flat(part, f"{whole} {number}")
+                yield from _flat(part, f"{full} {number}")
         else:
-            yield whole, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield full, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 # --------------------------------------------------------------------------------------------------------------- figure
@@ -217,13 +217,13 @@ def confusion_map(m: Measured) -> Markup:
     rows = []
     for i, label in enumerate(m.labels):
         counts = [*m.counts[i], *([m.unusable[i]] if lost else [])]
-        whole = sum(counts)
+        full = sum(counts)
         cells = []
         for j, count in enumerate(counts):
-            share = count / whole if whole else 0.0
-            told = f"truly {label}, judged {columns[j]}: {count:,} of {whole:,}"
-            told += f", {100 * share:.1f} %" if whole else ""
-            cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, told=told, diagonal=i == j))
+            share = count / full if full else 0.0
+            text = f"truly {label}, judged {columns[j]}: {count:,} of {full:,}"
+            text += f", {100 * share:.1f} %" if full else ""
+            cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, told=text, diagonal=i == j))
         rows.append(cells)
     return count_map(
         head="the judge says",

@@ -25,7 +25,7 @@ LARGEST_GALLERY_PIXELS, SMALLEST_GALLERY_PIXELS = 4096, 16
 
 def union(lists: Iterable[Iterable[str]]) -> list[str]:
     """Each once, in the order of first appearance."""
-    return list(dict.fromkeys(item for found in lists for item in found))
+    return list(dict.fromkeys(item for result in lists for item in result))
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
@@ -106,14 +106,14 @@ class Vocabulary:
 
     def caveat(self, group: Iterable[tuple[str, FacetValue]]) -> str:
         """What stands behind the name of a group whose numbers are not to be trusted; empty for most."""
-        found = [self._caveats[key] for name, value in group if (key := f"{name}={value}") in self._caveats]
-        return f" ({'; '.join(found)})" if found else ""
+        results = [self._caveats[key] for name, value in group if (key := f"{name}={value}") in self._caveats]
+        return f" ({'; '.join(results)})" if results else ""
 
     def key_of(self, score: Score) -> Key:
         """What tells a score from the others of its run and protocol, and is the same in all runs."""
         spec = self.spec(score.metric)
-        found = spec is not None and spec.finds_group
-        return score.metric, tuple((k, v) for k, v in score.group.items() if not found or k in self.split)
+        result = spec is not None and spec.finds_group
+        return score.metric, tuple((k, v) for k, v in score.group.items() if not result or k in self.split)
 
     def group_name(self, key: Key) -> str:
         """The group a row is restricted to, in words; ``all`` for none."""
@@ -240,7 +240,7 @@ class Evidence:
             names=run_names(runs),
             presentations=[presented(run) for run in runs] if presentations is None else list(presentations),
             every=every,
-            scores=[as_judged(of) for of in every],
+            scores=[as_judged(members) for members in every],
             gallery=gallery,
             embed_pixels=embed_pixels,
             cards=list(cards),
@@ -250,12 +250,12 @@ class Evidence:
     def protocols(self) -> tuple[str, ...]:
         """Names of the protocols, those of the suites first; the first is the one to compare models with."""
         declared = union(p.info.protocols for p in self.presentations)
-        return tuple(union([declared, (s.protocol for of in self.every for s in of)]))
+        return tuple(union([declared, (s.protocol for members in self.every for s in members)]))
 
     @cached_property
     def lookups(self) -> list[Lookup]:
         """Scores of each run by what they are of."""
-        return [Lookup(of) for of in self.every]
+        return [Lookup(members) for members in self.every]
 
     @property
     def main(self) -> str:
@@ -275,7 +275,7 @@ class Evidence:
     def columns(self, protocol: str) -> list[dict[Key, Score]]:
         """By run, scores of a protocol by key, as judged."""
         key = self.vocabulary.key_of
-        return [{key(s): s for s in of if s.protocol == protocol} for of in self.scores]
+        return [{key(s): s for s in members if s.protocol == protocol} for members in self.scores]
 
     def adjusted(self, run: int, score: Score) -> list[Score]:
         """The same score with the judge's error taken out, in each way it was.
@@ -286,8 +286,8 @@ class Evidence:
         """
         lookup = self.lookups[run]
         kinds = kinds_of(lookup.scores)
-        found = (lookup.find(score.metric, score.protocol, score.group, kind) for kind in kinds)
-        return [s for s in found if s is not None]
+        result = (lookup.find(score.metric, score.protocol, score.group, kind) for kind in kinds)
+        return [s for s in result if s is not None]
 
     def cell(self, score: Score | None) -> str:
         """Value, interval and counts in words, with real minus signs."""

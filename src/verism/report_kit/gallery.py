@@ -261,7 +261,7 @@ def image_gallery(evidence: Evidence, settings: GallerySettings | None = None) -
             '<span class="swatch wanted"></span>asked for <span class="swatch other"></span>not asked for; boxes above '
             "{}, the threshold of the {} protocol"
         ).format(above, evidence.main)
-    found = {name: sorted(union(tile.facets.get(name, ()) for tile in tiles)) for name in filters}
+    results = {name: sorted(union(tile.facets.get(name, ()) for tile in tiles)) for name in filters}
     chosen = (
         "wrong and unusable ones first"
         if decided
@@ -275,7 +275,7 @@ def image_gallery(evidence: Evidence, settings: GallerySettings | None = None) -
         tiles=tiles,
         intro=intro,
         outcomes=[Choice(o, names[o], o) for o in OUTCOMES],
-        filters=[(name, values) for name, values in found.items() if len(values) > 1],
+        filters=[(name, values) for name, values in results.items() if len(values) > 1],
         boxes=with_boxes,
         key=key,
         css="pairs" if any("nearest" in tile.words for tile in tiles) else "",
@@ -291,7 +291,7 @@ def _filters(evidence: Evidence) -> dict[str, Sequence[str]]:
             for name, value in prompt.facets.items():
                 if value is not None:
                     values.setdefault(name, set()).add(str(value))
-    useful = [name for name, found in values.items() if 2 <= len(found) <= MOST_VALUES]
+    useful = [name for name, result in values.items() if 2 <= len(result) <= MOST_VALUES]
     useful.sort(key=lambda name: name != evidence.vocabulary.facet)
     return {evidence.vocabulary.facet_name(name): (name,) for name in useful[:MOST_FILTERS]}
 
@@ -303,9 +303,9 @@ def collect(evidence: Evidence, settings: GallerySettings) -> list[Tile]:
         evidence: what the report is made of.
         settings: what the suite knows better.
     """
-    found = [_Images(evidence, number, settings) for number in range(len(evidence.runs))]
+    results = [_Images(evidence, number, settings) for number in range(len(evidence.runs))]
     tiles: list[tuple[int, Tile]] = []
-    for images, share in zip(found, even_shares([len(i.rows) for i in found], evidence.gallery), strict=True):
+    for images, share in zip(results, even_shares([len(i.rows) for i in results], evidence.gallery), strict=True):
         tiles += images.tiles(share)
     # Over all runs by outcome, then as they were drawn: images of the same outcome lie together.
     return [tile for _, tile in sorted(tiles, key=lambda pair: pair[0])]
@@ -337,15 +337,15 @@ class _Images:
     def _decisions(self, verdicts: pl.DataFrame) -> dict[str, dict[str, list[Line]]]:
         import polars as pl
 
-        own = verdicts.filter(pl.col("image_id").is_in(list(self.rows)))
+        subset = verdicts.filter(pl.col("image_id").is_in(list(self.rows)))
         if self.decisive:
-            own = own.filter(pl.col("rule").is_in(sorted(self.decisive)))
-        ends = {} if self.decisive else self._lowest(own)
+            subset = subset.filter(pl.col("rule").is_in(sorted(self.decisive)))
+        ends = {} if self.decisive else self._lowest(subset)
         where = {pairing.rule: pairing.where for pairing in self.pairings}
         lines: dict[str, dict[str, list[Line]]] = {}
-        columns = own.select("image_id", "protocol", "rule", "value", "reason", "detail")
-        for image_id, protocol, rule, value, reason, told in columns.iter_rows():
-            detail = json.loads(told) if told else {}
+        columns = subset.select("image_id", "protocol", "rule", "value", "reason", "detail")
+        for image_id, protocol, rule, value, reason, result in columns.iter_rows():
+            detail = json.loads(result) if result else {}
             detail = detail if isinstance(detail, dict) else {}
             if detail.get("nearest") is not None and protocol == self.evidence.main:
                 near = (float(detail["distance"]), str(detail["nearest"]))
@@ -362,8 +362,8 @@ class _Images:
                 )
             )
         for by in lines.values():
-            for of in by.values():
-                of.sort(key=_place)
+            for members in by.values():
+                members.sort(key=_place)
         return lines
 
     def _shown(self, rule: str, value: float | None, graded: bool) -> str:
@@ -374,17 +374,17 @@ class _Images:
         words = ("wrong", "right") if rule in self.decisive else self.settings.answers(rule)
         return f"{value:.3f}" if graded else words[int(value >= 0.5)]
 
-    def _lowest(self, own: pl.DataFrame) -> dict[tuple[str, str, str], tuple[float, float]]:
+    def _lowest(self, own_values: pl.DataFrame) -> dict[tuple[str, str, str], tuple[float, float]]:
         """Up to which value a similarity stands out, and its highest: by protocol, rule and group."""
         values: dict[tuple[str, str, str], list[float]] = {}
-        for image_id, protocol, rule, value in own.select("image_id", "protocol", "rule", "value").iter_rows():
+        for image_id, protocol, rule, value in own_values.select("image_id", "protocol", "rule", "value").iter_rows():
             if value is not None:
                 values.setdefault((protocol, rule, self._within(image_id)), []).append(value)
-        graded = {(protocol, rule) for (protocol, rule, _), found in values.items() if set(found) - {0.0, 1.0}}
+        graded = {(protocol, rule) for (protocol, rule, _), result in values.items() if set(result) - {0.0, 1.0}}
         # The highest never stands out: where most images tie, the lowest tenth would be nearly all of them.
         return {
-            key: (float(np.quantile(np.array(found), LOWEST)), max(found))
-            for key, found in values.items()
+            key: (float(np.quantile(np.array(result), LOWEST)), max(result))
+            for key, result in values.items()
             if key[:2] in graded
         }
 
@@ -398,13 +398,15 @@ class _Images:
 
     def outcome(self, image_id: str, protocol: str) -> Outcome:
         """Wrong if a rule went against the image; of several decisions of one rule, if none was for it."""
-        found = [_of_rule([line.outcome for line in of]) for of in self._counted(image_id, protocol).values()]
-        return "wrong" if "wrong" in found else "right" if "right" in found else "unusable"
+        results = [
+            _of_rule([line.outcome for line in members]) for members in self._counted(image_id, protocol).values()
+        ]
+        return "wrong" if "wrong" in results else "right" if "right" in results else "unusable"
 
     def _refused(self, image_id: str) -> bool:
         """Whether a yes or no decision went against an image: that says more than a low similarity."""
-        of = self._counted(image_id, self.evidence.main).values()
-        return any(_of_rule([line.outcome for line in lines if not line.graded]) == "wrong" for lines in of)
+        owner = self._counted(image_id, self.evidence.main).values()
+        return any(_of_rule([line.outcome for line in lines if not line.graded]) == "wrong" for lines in owner)
 
     # ------------------------------------------------------------------------------------------------ which images
     def _order(self, outcomes: Mapping[str, Outcome]) -> dict[Outcome, list[str]]:
@@ -412,12 +414,12 @@ class _Images:
         facets = [names[0] for names in self.filters.values()]
         groups: dict[Outcome, dict[str, dict[str, list[str]]]] = {outcome: {} for outcome in OUTCOMES}
         for image_id, outcome in outcomes.items():
-            own = self._facets(image_id)
-            first, second = (str(own.get(facets[k])) if k < len(facets) else "" for k in (0, 1))
+            subset = self._facets(image_id)
+            first, second = (str(subset.get(facets[k])) if k < len(facets) else "" for k in (0, 1))
             groups[outcome].setdefault(first, {}).setdefault(second, []).append(image_id)
         return {
-            outcome: turns([spread(name, by, self._refused) for name, by in found.items()])
-            for outcome, found in groups.items()
+            outcome: turns([spread(name, by, self._refused) for name, by in result.items()])
+            for outcome, result in groups.items()
         }
 
     def tiles(self, share: int) -> Iterator[tuple[int, Tile]]:
@@ -440,8 +442,8 @@ class _Images:
         lines = {p: self.lines.get(image_id, {}).get(p, []) for p in self.evidence.protocols}
         names = self.evidence.vocabulary
         filters = {
-            name: list(dict.fromkeys(names.value_name(f, facets[f]) for f in of if facets.get(f) is not None))
-            for name, of in self.filters.items()
+            name: list(dict.fromkeys(names.value_name(f, facets[f]) for f in members if facets.get(f) is not None))
+            for name, members in self.filters.items()
         }
         first = next(iter(filters.values()), [])
         split = [names.value_name(f, facets[f]) for f in sorted(names.split) if facets.get(f) is not None]
@@ -466,8 +468,8 @@ class _Images:
             words=part(
                 self.evidence,
                 "decisions.html.j2",
-                lines={p: _most_telling(found) for p, found in lines.items()},
-                more={p: max(0, len(found) - LINES) for p, found in lines.items()},
+                lines={p: _most_telling(result) for p, result in lines.items()},
+                more={p: max(0, len(result) - LINES) for p, result in lines.items()},
                 neighbour=self._neighbour(image_id),
             ),
             meta=[*dict.fromkeys([*first[:1], *split]), image_id],
@@ -540,9 +542,9 @@ def even_shares(sizes: Sequence[int], total: int) -> list[int]:
     """``total`` dealt out evenly, none getting more than it can use."""
     shares = [0] * len(sizes)
     order = sorted(range(len(sizes)), key=lambda k: (sizes[k], k))  # the smallest first: what they leave, others get
-    for place, k in enumerate(order):
+    for index, k in enumerate(order):
         left = total - sum(shares)
-        shares[k] = min(sizes[k], -(-left // (len(order) - place)))
+        shares[k] = min(sizes[k], -(-left // (len(order) - index)))
     return shares
 
 
@@ -589,13 +591,13 @@ def _boxes(run: Run, chosen: Sequence[str], threshold: float) -> dict[str, list[
         .sort("image_id", "score", "query", descending=[False, True, False])
         .select("image_id", "x0", "y0", "x1", "y1", "label", "raw_label", "color", "score")
     )
-    found: dict[str, list[_Box]] = {}
+    results: dict[str, list[_Box]] = {}
     for image_id, x0, y0, x1, y1, label, raw, color, score in rows.iter_rows():
-        kept = found.setdefault(image_id, [])
+        kept = results.setdefault(image_id, [])
         if len(kept) < MAX_BOXES and None not in (x0, y0, x1, y1):
-            said = " ".join(filter(None, (color, label or raw or "other object")))
-            kept.append(((x0, y0, x1, y1), f"{said} {score:.2f}", label))
-    return found
+            answer = " ".join(filter(None, (color, label or raw or "other object")))
+            kept.append(((x0, y0, x1, y1), f"{answer} {score:.2f}", label))
+    return results
 
 
 def image_boxes(
@@ -646,12 +648,12 @@ def image_data(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str
         row: of the table ``images`` or ``reference``.
         embed_pixels: longer side at most, in pixels.
     """
-    from verism.imaging import read_picture
+    from verism.imaging import read_image
 
     if row["path"] is None:
         return None, (1, 1), row["state"]
     try:
-        read = read_picture(run.resolve(row["path"]))
+        read = read_image(run.resolve(row["path"]))
     except ValueError:  # no file can have this name
         return None, (1, 1), f"{row['state']}; its file name is not valid here"
     if read.pixels is None:

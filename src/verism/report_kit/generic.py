@@ -44,14 +44,14 @@ def generic_sections(evidence: Evidence, *, gallery: GallerySettings | None = No
         evidence: what the report is made of.
         gallery: what the suite knows better about its images.
     """
-    found = (
+    result = (
         results_section(evidence),
         breakdown_section(evidence) if _in_columns(evidence) else group_section(evidence),
         judge_section(evidence),
         image_gallery(evidence, gallery),
         protocol_section(evidence),
     )
-    return [section for section in found if section is not None]
+    return [section for section in result if section is not None]
 
 
 def _in_columns(evidence: Evidence) -> bool:
@@ -118,7 +118,7 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
     values: dict[str, Any] = {"settings": settings, "glossary": _glossary(evidence)}
     if _in_columns(evidence):
         table = tables.columns_of(evidence)
-        kinds = [kinds_of(of) for of in evidence.every]
+        kinds = [kinds_of(members) for members in evidence.every]
         body = part(
             evidence,
             "columns.html.j2",
@@ -132,7 +132,7 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
     else:
         names = evidence.vocabulary
         chosen = settings.chosen or (lambda s: not names.is_detail(s) and names.is_summary(s))
-        beside, whole = settings.beside, settings.chosen is None
+        beside, full = settings.beside, settings.chosen is None
         body = part(
             evidence,
             "results.html.j2",
@@ -142,7 +142,7 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
             },
             by_group={
                 p: tables.score_rows(evidence, p, lambda s: not names.is_detail(s) and not names.is_summary(s))
-                if whole
+                if full
                 else []
                 for p in evidence.protocols
             },
@@ -153,8 +153,8 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
 
 def _glossary(evidence: Evidence) -> list[tuple[str, str, str]]:
     """Title, meaning and source of every metric that these runs have."""
-    found = dict.fromkeys(s.metric for of in evidence.scores for s in of)
-    specs = [spec for metric in found if (spec := evidence.vocabulary.spec(metric)) is not None]
+    result = dict.fromkeys(s.metric for members in evidence.scores for s in members)
+    specs = [spec for metric in result if (spec := evidence.vocabulary.spec(metric)) is not None]
     return [(spec.title, spec.meaning, spec.source) for spec in specs]
 
 
@@ -176,7 +176,7 @@ def _headline_plot(table: tables.Columns, protocol: str) -> Markup:
 
 def _mean_note(table: tables.Columns) -> str:
     """Which groups the mean is over, if it is not all of them."""
-    left_out = [v for v in table.values if not any(v in of for of in table.mean_of)]
+    left_out = [v for v in table.values if not any(v in members for members in table.mean_of)]
     if not left_out or not table.layout.mean:
         return ""
     name, facet = table.evidence.vocabulary.value_name, table.layout.facet
@@ -190,8 +190,8 @@ def group_section(evidence: Evidence) -> Section | None:
     """For every metric that is broken down by one facet, its values by group; None without any."""
     names = evidence.vocabulary
     facets: dict[tuple[str, str, tuple[tuple[str, FacetValue], ...]], None] = {}
-    for of in evidence.scores:
-        for s in of:
+    for members in evidence.scores:
+        for s in members:
             facet, spec = names.level_facet(s), names.spec(s.metric)
             if facet is not None and (spec is None or spec.compare != "never"):
                 facets.setdefault((s.metric, facet, _split(evidence, s)), None)
@@ -217,8 +217,8 @@ def group_section(evidence: Evidence) -> Section | None:
         evidence,
         "groups.html.j2",
         figures=figures,
-        dashed=any(s.metric in baselines for of in evidence.scores for s in of),
-        p_values=any(s.unit == "p" for of in evidence.scores for s in of),
+        dashed=any(s.metric in baselines for members in evidence.scores for s in members),
+        p_values=any(s.unit == "p" for members in evidence.scores for s in members),
     )
     return Section(title="By group", id="groups", body=body, generic=True)
 
@@ -237,7 +237,7 @@ def _group_figure(
 ) -> Markup | None:
     names = evidence.vocabulary
 
-    def of(found: Sequence[Score], wanted: str) -> dict[str, Score]:
+    def owner(found: Sequence[Score], wanted: str) -> dict[str, Score]:
         return {
             names.value_name(facet, s.group[facet]): s
             for s in found
@@ -246,12 +246,12 @@ def _group_figure(
             and _split(evidence, s) == split
         }
 
-    columns = [of(found, metric) for found in evidence.scores]
+    columns = [owner(result, metric) for result in evidence.scores]
     levels = union(columns)
     if len(levels) < 2:
         return None
     spec = names.spec(metric)
-    known = [of(found, spec.baseline) if spec and spec.baseline else {} for found in evidence.scores]
+    known = [owner(result, spec.baseline) if spec and spec.baseline else {} for result in evidence.scores]
     unit = next(s.unit for column in columns for s in column.values())
     return group_dots(
         levels=levels,
@@ -268,11 +268,11 @@ def breakdown_section(evidence: Evidence) -> Section | None:
     """Of scores in columns: for every column, the metric by every other facet; None without any."""
     names, table = evidence.vocabulary, tables.columns_of(evidence)
     metric, main = table.layout.metric, table.layout.facet
-    found = []
+    results = []
     for value in table.values:
         facets: dict[str, dict[FacetValue, None]] = {}
-        for of in evidence.scores:
-            for s in of:
+        for members in evidence.scores:
+            for s in members:
                 if s.metric == metric and len(s.group) == 2 and str(s.group.get(main)) == value:
                     other = next(name for name in s.group if name != main)
                     facets.setdefault(other, {}).setdefault(s.group[other], None)
@@ -288,17 +288,18 @@ def breakdown_section(evidence: Evidence) -> Section | None:
                     levels=[names.value_name(facet, v).replace("_", " ") for v in levels],
                     rows=evidence.names,
                     cells=[
-                        [of.find(metric, protocol, {main: value, facet: v}) for of in evidence.lookups] for v in levels
+                        [members.find(metric, protocol, {main: value, facet: v}) for members in evidence.lookups]
+                        for v in levels
                     ],
                     label=f"{title}, {names.facet_name(main)} {names.value_name(main, value)}, protocol {protocol}",
                 )
 
             figures += figure(f"by {names.facet_name(facet)}", evidence.protocols, draw)
         if figures:
-            found.append((names.value_name(main, value), figures))
-    if not found:
+            results.append((names.value_name(main, value), figures))
+    if not results:
         return None
-    body = part(evidence, "breakdowns.html.j2", breakdowns=found)
+    body = part(evidence, "breakdowns.html.j2", breakdowns=results)
     return Section(title="Breakdowns", id="breakdowns", body=body, generic=True)
 
 
@@ -308,7 +309,7 @@ def judge_section(evidence: Evidence) -> Section | None:
     if not any(pairing.right_or_wrong for p in evidence.presentations for pairing in p.pairings):
         return None
     rows = {p: tables.judge_errors(evidence, p) for p in evidence.protocols}
-    known = {row.run for of in rows.values() for row in of}
+    known = {row.run for members in rows.values() for row in members}
     without = [n for n in range(len(evidence.runs)) if n not in known]
     body = part(evidence, "judge_errors.html.j2", rows=rows, any_rows=any(rows.values()), without=without)
     return Section(title="How far the judge can be trusted", id="judge", nav="Judge errors", body=body, generic=True)
@@ -345,5 +346,5 @@ def _first_scores(evidence: Evidence) -> Callable[[Score], bool]:
         layout = evidence.presentations[0].layout
         cells = ((layout.metric, {layout.facet}), (layout.mean, set[str]()))
         return lambda s: (s.metric, set(s.group)) in cells
-    summaries = any(names.is_summary(s) and not names.is_detail(s) for of in evidence.scores for s in of)
+    summaries = any(names.is_summary(s) and not names.is_detail(s) for members in evidence.scores for s in members)
     return lambda s: not names.is_detail(s) and names.is_summary(s) == summaries

@@ -47,12 +47,12 @@ def cards_of(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[Judge
     Raises:
         UsageError: a file in such a folder is no card.
     """
-    own = [read_card(path) for run in runs for path in sorted((run.path / CARDS).glob("*.json"))]
-    found: list[JudgeCard] = []
-    for card in [*given, *own, *shipped_cards()]:
-        if card not in found:
-            found.append(card)
-    return found
+    subset = [read_card(path) for run in runs for path in sorted((run.path / CARDS).glob("*.json"))]
+    results: list[JudgeCard] = []
+    for card in [*given, *subset, *shipped_cards()]:
+        if card not in results:
+            results.append(card)
+    return results
 
 
 def judge_panels(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[JudgePanel]:
@@ -66,15 +66,15 @@ def judge_panels(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[J
                 used.setdefault((role, name), []).append(number)
     panels = []
     for (role, name), numbers in used.items():
-        own = [view_of(card) for card in cards if (card.judge, card.role) == (name, role)]
+        subset = [view_of(card) for card in cards if (card.judge, card.role) == (name, role)]
         measured = any(_with_errors(runs[n]) for n in numbers)
         panels.append(
             JudgePanel(
                 name=name,
                 role=f"({NEEDS[role].judges})",
                 runs=numbers,
-                cards=own,
-                missing="" if own or NEEDS[role].table in WITHOUT_CLASSES else UNMEASURED,
+                cards=subset,
+                missing="" if subset or NEEDS[role].table in WITHOUT_CLASSES else UNMEASURED,
                 beside=COUNTED if measured else "",
             )
         )

@@ -45,7 +45,7 @@ def group_map(
     names_width = min(190.0, 16 + max((len(name) for name in rows), default=0) * 12.5 * GLYPH_WIDTH)
     wide = min(120.0, max(58.0, 10 + max((len(name) for name in columns), default=0) * 11 * GLYPH_WIDTH))
     high, top, left = 21.0, 24.0, names_width
-    own = next((s.unit for s in cells.values()), "share")
+    subset = next((s.unit for s in cells.values()), "share")
     parts = []
     for k, column in enumerate(columns):
         shown = escape(cut(column, wide - 4, 11))
@@ -70,7 +70,7 @@ def group_map(
                 + f"<title>{escape(f'{row}, {column}: {cell(score)}')}</title></g>"
             )
     bottom = top + len(rows) * high
-    ends = " to ".join(number(end, own).removesuffix(".0") for end in scale)
+    ends = " to ".join(number(end, subset).removesuffix(".0") for end in scale)
     key = f"{unit}; palest to darkest: {ends}"
     parts.append(text(left + 1, bottom + 16, key, "tick"))
     width = max(left + len(columns) * wide + 6, left + 8 + len(key) * 11 * GLYPH_WIDTH)

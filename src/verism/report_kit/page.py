@@ -86,8 +86,8 @@ def sections_of(evidence: Evidence, suites: Sequence[Reported | None]) -> list[S
         suites: of each run; None for one that is not installed.
     """
     if all(suite is not None for suite in suites) and suites[0] is not None:
-        own = suites[0].sections(evidence)
-        return generic_sections(evidence) if own is None else list(own)
+        subset = suites[0].sections(evidence)
+        return generic_sections(evidence) if subset is None else list(subset)
     generic = {section.id: section for section in generic_sections(evidence)}
     kept = [stored_sections(run) for run in evidence.runs]
     if not any(kept):
@@ -97,8 +97,8 @@ def sections_of(evidence: Evidence, suites: Sequence[Reported | None]) -> list[S
         return [*(s for s in order if s is not None), *generic.values()]
     particular = [
         replace(s, id=f"{s.id}-{n + 1}", title=f"{s.title}: {name}", nav=f"{s.nav or s.title}, {name}")
-        for n, (name, of) in enumerate(zip(evidence.names, kept, strict=True))
-        for s in of or []
+        for n, (name, members) in enumerate(zip(evidence.names, kept, strict=True))
+        for s in members or []
         if not s.generic
     ]
     return [*generic.values(), *particular]

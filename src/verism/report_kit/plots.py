@@ -75,11 +75,11 @@ def axis_of(scores: Sequence[Score | None], *, whole: bool = True) -> Axis:
         whole: whether an axis of shares reaches from 0 to 100 % in any case. Other axes begin at zero unless the
             values lie close together and far from it.
     """
-    found = [s for s in scores if s is not None and not math.isnan(s.value)]
-    unit = next((s.unit for s in (found or scores) if s is not None), "share")
-    if not found or (whole and unit == "share"):
+    results = [s for s in scores if s is not None and not math.isnan(s.value)]
+    unit = next((s.unit for s in (results or scores) if s is not None), "share")
+    if not results or (whole and unit == "share"):
         return Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0], unit)
-    ends = [v for s in found for v in (s.value, s.ci_low, s.ci_high) if math.isfinite(v)] or [0.0, 1.0]
+    ends = [v for s in results for v in (s.value, s.ci_low, s.ci_high) if math.isfinite(v)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low >= 0 and low < 0.6 * high and whole:
         low = 0.0  # a distance from zero says more than one from nowhere
@@ -154,9 +154,9 @@ def symlog_axis(scores: Sequence[Score | None], title: str = "") -> SymlogAxis:
     Its threshold is a tenth of the power of ten that the largest of them reaches: small differences keep their signs
     and places, and noise far below the largest one is not blown up.
     """
-    found = [s for s in scores if s is not None]
-    unit = found[0].unit if found else "share"
-    sizes = [abs(v) for s in found for v in (s.value, s.ci_low, s.ci_high) if math.isfinite(v)]
+    results = [s for s in scores if s is not None]
+    unit = results[0].unit if results else "share"
+    sizes = [abs(v) for s in results for v in (s.value, s.ci_low, s.ci_high) if math.isfinite(v)]
     largest = max(sizes, default=0.0)
     if largest == 0.0:
         return SymlogAxis(0.01, 0.1, unit, title)
@@ -270,16 +270,16 @@ def dots(*, rows: Sequence[DotRow], axis: Axis, label: str, style: DotStyle | No
 
 
 def _dot(dot: Dot, name: str, x_of: Callable[[float], float], y: float, style: DotStyle) -> str:
-    drawn, told = "", f"{name}, {dot.name}: {dot.told}"
+    drawn, result = "", f"{name}, {dot.name}: {dot.told}"
     if dot.band is not None:
         a, b = (x_of(end) for end in dot.band)
         width = trimmed(max(b - a, 1))
         drawn += f'<rect class="band" x="{trimmed(a)}" y="{trimmed(y - 7)}" width="{width}" height="14"/>'
-        told += f"; of an unbiased model 95 of 100 lie from {dot.band[0]:.2f} to {dot.band[1]:.2f}"
+        result += f"; of an unbiased model 95 of 100 lie from {dot.band[0]:.2f} to {dot.band[1]:.2f}"
     if dot.baseline is not None and not math.isnan(dot.baseline):
         x = x_of(dot.baseline)
         drawn += line(x, y - 7, x, y + 7, "ref")
-        told += f"; {style.baseline} {number(dot.baseline, '' if dot.score is None else dot.score.unit)}"
+        result += f"; {style.baseline} {number(dot.baseline, '' if dot.score is None else dot.score.unit)}"
     css = f"r{dot.run % RUN_COLORS}"
     score = dot.score
     if score is not None and not math.isnan(score.value):
@@ -289,7 +289,7 @@ def _dot(dot: Dot, name: str, x_of: Callable[[float], float], y: float, style: D
             drawn += line(x_of(score.ci_low), y, x_of(score.ci_high), y, "whisker")
         drawn += mark(dot.run, x_of(score.value), y, shape=2 if score.adjusted else None)
         css += " hollow" if score.adjusted else ""
-    return f'<g class="{css}">{drawn}<title>{escape(told)}</title></g>' if drawn else ""
+    return f'<g class="{css}">{drawn}<title>{escape(result)}</title></g>' if drawn else ""
 
 
 def group_dots(
@@ -345,7 +345,7 @@ def _counted(score: Score) -> str:
 
 
 def _widest(cells: Sequence[Sequence[Score | None]]) -> int:
-    """Characters of the longest remark on numbers of pictures."""
+    """Characters of the longest remark on numbers of images."""
     return max((len(_counted(score)) for row in cells for score in row if score is not None), default=0)
 
 
@@ -564,9 +564,9 @@ def _frame(title: str, axis: SymlogAxis, left: float, bottom: float, terms: tupl
 def _bar(bar: Bar, axis: SymlogAxis, left: float, y: float, thick: float, run: int, name: str) -> str:
     zero = left + DIVERGING / 2
     middle = y + thick / 2
-    told = f"<title>{escape(f'{name}: {bar.told()}')}</title>"
+    description = f"<title>{escape(f'{name}: {bar.told()}')}</title>"
     if math.isnan(bar.score.value):
-        return f"<g>{text(zero, middle + 4, UNDEFINED, 'none', 'middle')}{told}</g>"
+        return f"<g>{text(zero, middle + 4, UNDEFINED, 'none', 'middle')}{description}</g>"
     end = left + DIVERGING * axis.at(bar.score.value)
     wide = max(abs(end - zero), 1.2)  # zero is a thin stroke: measured, and it was zero
     drawn = (
@@ -577,4 +577,4 @@ def _bar(bar: Bar, axis: SymlogAxis, left: float, y: float, thick: float, run: i
         ends = [left + DIVERGING * axis.at(v) for v in (bar.score.ci_low, bar.score.ci_high)]
         drawn += line(ends[0], middle, ends[1], middle, "whisker")
     css = f"r{run % RUN_COLORS}" + (" unsure" if bar.faint else "")
-    return f'<g class="{css}">{drawn}{told}</g>'
+    return f'<g class="{css}">{drawn}{description}</g>'

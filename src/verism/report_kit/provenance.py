@@ -112,7 +112,7 @@ def _images_hash(images: pl.DataFrame) -> str:
 
 def cautions(sources: Sequence[Source]) -> list[str]:
     """Why numbers of different rows may not be comparable, or not final."""
-    found = []
+    results = []
     for what, values in (
         ("suites", {s.suite for s in sources}),
         ("prompts", {s.texts_hash for s in sources}),
@@ -121,21 +121,21 @@ def cautions(sources: Sequence[Source]) -> list[str]:
         ("rules", {content_hash(dict(s.run.manifest.scoring.rules)) for s in sources}),
     ):
         if len(values) > 1:
-            found.append(f"These runs were made with different {what}: their rows are not directly comparable.")
+            results.append(f"These runs were made with different {what}: their rows are not directly comparable.")
             if what == "suites":  # then everything else differs, too
                 break
-    found += [
+    results += [
         f"{s.name} is not finished: {s.pending:,} of {s.asked:,} images have not been asked for yet."
         for s in sources
         if s.pending
     ]
-    found += [
+    results += [
         f"{s.name}: {s.unread:,} images that are in order have no usable verdict (not judged, or the judge could not "
         "answer what is asked)."
         for s in sources
         if s.unread
     ]
-    return found
+    return results
 
 
 def _flat(value: Any, name: str = "") -> dict[str, str]:

@@ -141,13 +141,13 @@ def score_rows(
     keys = [key for column in columns for key, s in column.items() if chosen(s)]
     rows = []
     for key in _ordered(names.by_metric(keys), order):
-        found = [column.get(key) for column in columns]
-        one = next(s for s in found if s is not None)
+        results = [column.get(key) for column in columns]
+        one = next(s for s in results if s is not None)
         cells = []
-        for n, score in enumerate(found):
-            more = [(said, columns[n].get((key[0] + end, key[1]))) for end, said in ends.items()]
-            told = " · ".join(f"{said}\u00a0{words.value(s)}" for said, s in more if s is not None)
-            cells.append(cell_of(evidence, n, score, told, adjusted=adjusted))
+        for n, score in enumerate(results):
+            more = [(label, columns[n].get((key[0] + end, key[1]))) for end, label in ends.items()]
+            text = " · ".join(f"{label}\u00a0{words.value(s)}" for label, s in more if s is not None)
+            cells.append(cell_of(evidence, n, score, text, adjusted=adjusted))
         rows.append(
             ScoreRow(
                 key=key,
@@ -205,9 +205,9 @@ def protocol_rows(evidence: Evidence, chosen: Callable[[Score], bool]) -> list[P
     """
     names = evidence.vocabulary
     rows = []
-    for number, of in enumerate(evidence.scores):
+    for number, members in enumerate(evidence.scores):
         values: dict[Key, dict[str, Score]] = {}
-        for s in filter(chosen, of):
+        for s in filter(chosen, members):
             values.setdefault(names.key_of(s), {})[s.protocol] = s
         for key, by in values.items():
             if len(by) > 1:
@@ -271,10 +271,14 @@ class Columns:
 def columns_of(evidence: Evidence) -> Columns:
     """The table of columns of runs whose suites lay their scores out so."""
     layout = evidence.presentations[0].layout
-    found = [[str(s.group[layout.facet]) for s in of.of(layout.metric, layout.facet)] for of in evidence.lookups]
-    values = tuple(union(found))
+    results = [
+        [str(s.group[layout.facet]) for s in members.of(layout.metric, layout.facet)] for members in evidence.lookups
+    ]
+    values = tuple(union(results))
     names = evidence.vocabulary
-    mean_of = tuple(_of_mean(p, list(dict.fromkeys(own))) for p, own in zip(evidence.presentations, found, strict=True))
+    mean_of = tuple(
+        _of_mean(p, list(dict.fromkeys(entry))) for p, entry in zip(evidence.presentations, results, strict=True)
+    )
     expected = [_reference(evidence, n, layout, mean_of[n]) for n in range(len(evidence.runs))]
     label = names.title(layout.reference) if layout.reference else ""
     reference: tuple[tuple[str, Mapping[str, float]], ...]
@@ -332,9 +336,11 @@ def judge_errors(evidence: Evidence, protocol: str) -> list[JudgeErrors]:
         protocol: of the scores.
     """
     rows = []
-    for number, of in enumerate(evidence.scores):
+    for number, members in enumerate(evidence.scores):
         groups = list(
-            dict.fromkeys(tuple(s.group.items()) for s in of if s.metric in JUDGE_METRICS and s.protocol == protocol)
+            dict.fromkeys(
+                tuple(s.group.items()) for s in members if s.metric in JUDGE_METRICS and s.protocol == protocol
+            )
         )
         metrics = [
             q.metric for q in evidence.presentations[number].pairings if q.right_or_wrong
@@ -377,8 +383,8 @@ def _column_rows(table: Columns, protocol: str) -> tuple[list[str], list[list[st
     header = ["run", *table.values, *([MEAN] if table.layout.mean else []), "used / unusable"]
     body = []
     for n, name in enumerate(evidence.names):
-        found = [table.cell(n, value, protocol) for value in table.values]
-        used = f"{sum(s.n_used for s in found if s)} / {sum(s.n_unusable for s in found if s)}"
+        results = [table.cell(n, value, protocol) for value in table.values]
+        used = f"{sum(s.n_used for s in results if s)} / {sum(s.n_unusable for s in results if s)}"
         body.append([name, *(_value_and_interval(table.cell(n, c, protocol)) for c in table.columns), used])
         for kind in kinds_of(evidence.every[n]):
             cells = [table.cell(n, c, protocol, kind) for c in table.columns]
@@ -399,10 +405,10 @@ def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[lis
     columns = [
         {
             (names.key_of(s), s.adjusted): s
-            for s in of
+            for s in members
             if s.protocol == protocol and in_first_table(evidence.presentations[n].layout, s)
         }
-        for n, of in enumerate(evidence.every)
+        for n, members in enumerate(evidence.every)
     ]
     order = names.by_metric(key for column in columns for key, _ in column)
     listed = [row.metric for p in evidence.presentations for row in p.layout.rows]
@@ -416,8 +422,8 @@ def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[lis
         scores = [column.get((key, kind)) for column in columns]
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
-        found = [words.cell(s, "" if s is None else names.found_group(s)) for s in scores]
-        body.append([one.metric + corrected_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *found])
+        results = [words.cell(s, "" if s is None else names.found_group(s)) for s in scores]
+        body.append([one.metric + corrected_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
     return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
 
 
@@ -434,7 +440,7 @@ def _text_table(evidence: Evidence, protocol: str) -> tuple[list[str], list[list
         f"{title[:1].upper()}{title[1:]} in per cent with 95 % intervals clustered by prompt; suite {suites}, "
         f"protocol {protocol}. Unusable images are not part of the values."
     )
-    if any(kinds_of(of) for of in evidence.every):
+    if any(kinds_of(members) for members in evidence.every):
         note += (
             " Corrected: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
         )

@@ -70,10 +70,10 @@ def trade_off_section(evidence: Evidence, aims: Mapping[str, str]) -> Section | 
     """
     setting = differing_setting(evidence.runs)
     labels = setting[1] if setting else list(evidence.names)
-    found = trade_offs(evidence, aims, labels)
-    if not found:
+    result = trade_offs(evidence, aims, labels)
+    if not result:
         return None
-    body = part(evidence, "trade_offs.html.j2", trade_offs=found, setting=setting[0] if setting else "", labels=labels)
+    body = part(evidence, "trade_offs.html.j2", trade_offs=result, setting=setting[0] if setting else "", labels=labels)
     return Section(title="Trade-offs", id="trade-offs", body=body)
 
 
@@ -90,15 +90,17 @@ def trade_offs(evidence: Evidence, aims: Mapping[str, str], labels: Sequence[str
     split = evidence.vocabulary.split
     groups: dict[tuple[tuple[str, FacetValue], ...], None] = {
         tuple(s.group.items()): None
-        for of in evidence.scores
-        for s in of
+        for members in evidence.scores
+        for s in members
         if s.metric in aims and not set(s.group) - split
     }
-    found = []
+    results = []
     for group in groups:
         form = ", ".join(evidence.vocabulary.value_name(*item) for item in group)
         by_protocol = {
-            protocol: {metric: [of.find(metric, protocol, dict(group)) for of in evidence.lookups] for metric in aims}
+            protocol: {
+                metric: [members.find(metric, protocol, dict(group)) for members in evidence.lookups] for metric in aims
+            }
             for protocol in evidence.protocols
         }
         panels: list[FigureByProtocol] = []
@@ -115,16 +117,16 @@ def trade_offs(evidence: Evidence, aims: Mapping[str, str], labels: Sequence[str
 
             panels += figure(f"{aims[x]} and {aims[y]}", evidence.protocols, draw)
         if panels:
-            kept = {p: [m for m, of in by.items() if any(map(_defined, of))] for p, by in by_protocol.items()}
-            found.append(
+            kept = {p: [m for m, members in by.items() if any(map(_defined, members))] for p, by in by_protocol.items()}
+            results.append(
                 TradeOff(
                     title=form,
                     panels=panels,
-                    metrics={p: [evidence.vocabulary.title(m) for m in of] for p, of in kept.items()},
-                    rows={p: _rows([by_protocol[p][m] for m in of], len(labels)) for p, of in kept.items()},
+                    metrics={p: [evidence.vocabulary.title(m) for m in members] for p, members in kept.items()},
+                    rows={p: _rows([by_protocol[p][m] for m in members], len(labels)) for p, members in kept.items()},
                 )
             )
-    return found
+    return results
 
 
 def _defined(score: Score | None) -> bool:
@@ -181,9 +183,9 @@ def _axis_name(evidence: Evidence, score: Score, aim: str) -> str:
 
 def _rows(columns: Sequence[Sequence[Score | None]], n_runs: int) -> list[Row]:
     """Every run with its place among all of those that have all values."""
-    whole = [i for i in range(n_runs) if columns and all(_defined(c[i]) for c in columns)]
-    front = _front([[s for i in whole if (s := c[i]) is not None] for c in columns]) if whole else []
-    unbeaten = dict(zip(whole, front))
+    full = [i for i in range(n_runs) if columns and all(_defined(c[i]) for c in columns)]
+    front = _front([[s for i in full if (s := c[i]) is not None] for c in columns]) if full else []
+    unbeaten = dict(zip(full, front))
     return [
         Row(
             run=i,

@@ -1,1 +1,1 @@
-"""Scene -> picture and exact boxes: parametric models, environments, and a ray-cast renderer for the CPU."""
+"""Scene -> image and exact boxes: parametric models, environments, and a ray-cast renderer for the CPU."""

@@ -54,7 +54,7 @@ class Catalogue:
         return self.environments[name]
 
     def with_assets(self, folder: Path) -> Catalogue:
-        """With the models (.glb, .gltf, .obj) and pictures (environments) of a folder; taken names are replaced."""
+        """With the models (.glb, .gltf, .obj) and images (environments) of a folder; taken names are replaced."""
         from verism.simulator.environments import user_environment
         from verism.simulator.user_assets import load_assets
 
@@ -66,7 +66,7 @@ class Catalogue:
 
 
 def _hash_of(folder: Path) -> str:
-    """Of names and contents of all files, 8 hexadecimal digits: other files, other pictures."""
+    """Of names and contents of all files, 8 hexadecimal digits: other files, other images."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

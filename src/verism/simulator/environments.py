@@ -1,6 +1,6 @@
-"""Places for objects to stand in: a black void, landscapes, streets and rooms, and a user's own picture.
+"""Places for objects to stand in: a black void, landscapes, streets and rooms, and a user's own image.
 
-Nothing is loaded from files except a user's picture. A sky is a gradient with clouds and rows of silhouettes (hills,
+Nothing is loaded from files except a user's image. A sky is a gradient with clouds and rows of silhouettes (hills,
 trees, houses), painted by direction; a ground is a few noise textures looked up by position. Colours are written in
 sRGB, as they should appear in daylight, and turned into linear light where they are used.
 
@@ -37,7 +37,7 @@ __all__ = ["ENVIRONMENTS", "environment", "read_radiance", "user_environment"]
 
 TABLE = 4096  # entries of a horizon line over u in [-2, 2]: a third of a pixel at 256 pixels
 GRADIENT = 1024  # entries of a sky gradient over z in [0, 1]
-VIEWPOINT = (0.0, -4.5, 1.5)  # metres; where the camera usually is, for pictures projected on the ground
+VIEWPOINT = (0.0, -4.5, 1.5)  # metres; where the camera usually is, for images projected on the ground
 
 
 # ------------------------------------------------------------------------------------------------- baked textures
@@ -1482,45 +1482,45 @@ def environment(name: str) -> Environment:
     raise ValueError(f"no environment is named {name!r}; {hint}")
 
 
-# ------------------------------------------------------------------------------------------- a user's own picture
+# --------------------------------------------------------------------------------------------- a user's own image
 def user_environment(path: Path) -> Environment:
-    """A place made of a user's picture; the file is read once, here.
+    """A place made of a user's image; the file is read once, here.
 
     * A panorama (equirectangular, twice as wide as high; PNG, JPEG ... in sRGB, or Radiance ``.hdr``) becomes the sky,
       and its lower half, projected on the ground from a camera's usual place, the ground. The main light comes from its
       brightest spot (at least 15 degrees high). Each build turns the panorama so that this light lies on the camera's
       side.
-    * Any other picture becomes a backdrop: about as wide as the camera sees, its horizon taken to be at 45 % of its
+    * Any other image becomes a backdrop: about as wide as the camera sees, its horizon taken to be at 45 % of its
       height from the top, repeated in mirror image beyond its edges; below the horizon it colours the ground. Each
       build shifts it a little and draws a light.
 
     Args:
-        path: the picture; the environment is named after it, without its ending.
+        path: the image; the environment is named after it, without its ending.
 
     Raises:
-        UsageError: there is no such file, or it cannot be read as a picture.
+        UsageError: there is no such file, or it cannot be read as an image.
     """
     path = Path(path)
     if not path.is_file():
-        raise UsageError(f"background picture {path}: no such file; give a PNG, JPEG or Radiance .hdr picture")
-    picture = _load_linear(path)
-    height, width = picture.shape[:2]
+        raise UsageError(f"background image {path}: no such file; give a PNG, JPEG or Radiance .hdr image")
+    image = _load_linear(path)
+    height, width = image.shape[:2]
     if abs(width / height - 2) < 0.02:
-        return Environment(path.stem, lambda rng: _panorama(picture, rng))
-    return Environment(path.stem, lambda rng: _backdrop(picture, rng))
+        return Environment(path.stem, lambda rng: _panorama(image, rng))
+    return Environment(path.stem, lambda rng: _backdrop(image, rng))
 
 
 def _load_linear(path: Path) -> Array:
-    """A picture in linear light, shape (H, W, 3), at most 2048 pixels wide; in ``.hdr`` files lamps are far over 1."""
+    """An image in linear light, shape (H, W, 3), at most 2048 pixels wide; in ``.hdr`` files lamps are far over 1."""
     if path.suffix.lower() in {".hdr", ".pic", ".rgbe"}:
-        picture = read_radiance(path)
-        step = -(-picture.shape[1] // 2048)
+        radiance = read_radiance(path)
+        step = -(-radiance.shape[1] // 2048)
         if step > 1:
-            h, w = (n // step * step for n in picture.shape[:2])
-            picture = picture[:h, :w].reshape(h // step, step, w // step, step, 3).mean(axis=(1, 3))
-        # Files come in any unit: the middle of the picture becomes a middle gray.
-        middle = float(np.median(picture.mean(axis=2)))
-        return np.asarray(picture * (0.25 / max(middle, 1e-6)), dtype=np.float32)
+            h, w = (n // step * step for n in radiance.shape[:2])
+            radiance = radiance[:h, :w].reshape(h // step, step, w // step, step, 3).mean(axis=(1, 3))
+        # Files come in any unit: the middle of the image becomes a middle gray.
+        middle = float(np.median(radiance.mean(axis=2)))
+        return np.asarray(radiance * (0.25 / max(middle, 1e-6)), dtype=np.float32)
     from PIL import Image, ImageOps
 
     try:
@@ -1530,12 +1530,12 @@ def _load_linear(path: Path) -> Array:
             return linear(np.asarray(image, dtype=np.float32) / 255)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as err:
         raise UsageError(
-            f"background picture {path}: cannot be read ({err}); give a PNG, JPEG or Radiance .hdr picture"
+            f"background image {path}: cannot be read ({err}); give a PNG, JPEG or Radiance .hdr image"
         ) from err
 
 
 def read_radiance(path: Path) -> Array:
-    """Read a Radiance picture (RGBE; flat, or run-length coded per channel), shape (H, W, 3), linear, float32.
+    """Read a Radiance image (RGBE; flat, or run-length coded per channel), shape (H, W, 3), linear, float32.
 
     Format: G. Ward, "Real Pixels", Graphics Gems II (1991), and the Radiance file format notes. Rows must run from the
     top and columns from the left (``-Y h +X w``), as practically all do.
@@ -1546,7 +1546,7 @@ def read_radiance(path: Path) -> Array:
     data = path.read_bytes()
 
     def bad(why: str) -> UsageError:
-        return UsageError(f"background picture {path}: {why}; save it again as a Radiance .hdr (RGBE) or as PNG")
+        return UsageError(f"background image {path}: {why}; save it again as a Radiance .hdr (RGBE) or as PNG")
 
     if not data.startswith((b"#?RADIANCE", b"#?RGBE")):
         raise bad("expected a Radiance file, which begins with '#?RADIANCE'")
@@ -1603,9 +1603,9 @@ def _unpack(data: NDArray[np.uint8], at: int, out: NDArray[np.uint8]) -> int:
     return at
 
 
-def _bilinear(picture: Array, x: Array, y: Array, *, mirrored: bool) -> Array:
+def _bilinear(image: Array, x: Array, y: Array, *, mirrored: bool) -> Array:
     """Colours at pixel positions (centres whole); beyond the edges mirrored, or wrapped in x and held in y."""
-    h, w = picture.shape[:2]
+    h, w = image.shape[:2]
     x0, y0 = np.floor(x), np.floor(y)
     fx, fy = (x - x0)[:, None].astype(np.float32), (y - y0)[:, None].astype(np.float32)
     i, j = x0.astype(np.int64), y0.astype(np.int64)
@@ -1616,14 +1616,14 @@ def _bilinear(picture: Array, x: Array, y: Array, *, mirrored: bool) -> Array:
 
     columns = [fold(i + d, w) if mirrored else (i + d) % w for d in (0, 1)]
     rows = [fold(j + d, h) if mirrored else np.clip(j + d, 0, h - 1) for d in (0, 1)]
-    flat = picture.reshape(-1, 3)
+    flat = image.reshape(-1, 3)
     corner = [[flat.take(r * w + c, axis=0) for c in columns] for r in rows]
     upper, lower = (a + (b - a) * fx for a, b in corner)
     return np.asarray(upper + (lower - upper) * fy, dtype=np.float32)
 
 
 def _projected(sky: Sky, light: Array) -> Ground:
-    """A ground that, under ``light`` (radiance of a white one), looks as the picture does from the usual viewpoint."""
+    """A ground that, under ``light`` (radiance of a white one), looks as the image does from the usual viewpoint."""
 
     def ground(xy: Array) -> Array:
         directions = np.empty((len(xy), 3), np.float32)
@@ -1635,19 +1635,19 @@ def _projected(sky: Sky, light: Array) -> Ground:
     return ground
 
 
-def _panorama(picture: Array, rng: Rng) -> Surroundings:
-    height, width = picture.shape[:2]
+def _panorama(image: Array, rng: Rng) -> Surroundings:
+    height, width = image.shape[:2]
     # The brightest spot among blocks of about 5 degrees, not lower than 15 degrees.
     rows, cols = max(1, height // 36), max(1, width // 72)
     h, w = height // rows * rows, width // cols * cols
-    blocks = picture[:h, :w].reshape(h // rows, rows, w // cols, cols, 3).mean(axis=(1, 3))
+    blocks = image[:h, :w].reshape(h // rows, rows, w // cols, cols, 3).mean(axis=(1, 3))
     elevation = math.pi / 2 - (np.arange(len(blocks)) + 0.5) * rows / height * math.pi
     brightness = np.where((elevation >= math.radians(15))[:, None], blocks.mean(axis=2), -1)
     row, col = divmod(int(brightness.argmax()), brightness.shape[1])
     # Its middle: the mean place of what is bright in the block and its neighbours.
     near_rows = np.arange(max(row - 1, 0) * rows, min((row + 2) * rows, height))
     near_cols = np.arange((col - 1) * cols, (col + 2) * cols)
-    patch = picture[near_rows][:, near_cols % width].mean(axis=2)
+    patch = image[near_rows][:, near_cols % width].mean(axis=2)
     weight = np.maximum(patch - 0.7 * patch.max(), 1e-9)
     middle_row = float((weight.sum(axis=1) * (near_rows + 0.5)).sum() / weight.sum())
     middle_col = float((weight.sum(axis=0) * (near_cols + 0.5)).sum() / weight.sum())
@@ -1660,14 +1660,14 @@ def _panorama(picture: Array, rng: Rng) -> Surroundings:
     # Light on level ground from above: radiance weighted by solid angle (cos) and slant (sin of the elevation).
     rise = math.pi / 2 - (np.arange(height // 2) + 0.5) / height * math.pi
     slant = (np.cos(rise) * np.sin(rise))[:, None]
-    above = (np.minimum(picture[: height // 2], 4).mean(axis=1) * slant).sum(axis=0) / slant.sum()
+    above = (np.minimum(image[: height // 2], 4).mean(axis=1) * slant).sum(axis=0) / slant.sum()
     mean = max(float(brightness[brightness >= 0].mean()), 1e-4)
     # An even sky casts soft light only; the more the spot stands out, the more of the light is direct.
     contrast = float(brightness[row, col]) / mean
     strength = float(np.clip(0.9 + 0.8 * (contrast - 1), 0.9, 2.6))
     tint = blocks[row, col] / max(float(blocks[row, col].max()), 1e-6)
     sun = _rays(strength, (float(tint[0]), float(tint[1]), float(tint[2])))
-    shown = np.minimum(picture, 8)
+    shown = np.minimum(image, 8)
 
     def sky(directions: Array) -> Array:
         x = (np.arctan2(directions[:, 0], directions[:, 1]) - np.float32(turn)) * np.float32(width / (2 * math.pi))
@@ -1678,8 +1678,8 @@ def _panorama(picture: Array, rng: Rng) -> Surroundings:
     return Surroundings(sky, _projected(sky, light), sun_direction, sun, haze=1e4)
 
 
-def _backdrop(picture: Array, rng: Rng) -> Surroundings:
-    height, width = picture.shape[:2]
+def _backdrop(image: Array, rng: Rng) -> Surroundings:
+    height, width = image.shape[:2]
     wide = 0.80  # in u: a little more than a field of view of 40 degrees
     shift = float(rng.uniform(-0.04, 0.04))
     horizon = 0.45
@@ -1690,9 +1690,9 @@ def _backdrop(picture: Array, rng: Rng) -> Surroundings:
         e = np.asarray(e / (1 + np.where(e < 0, 1.2, 0.3) * np.abs(e)), dtype=np.float32)
         x = ((u - np.float32(shift)) / np.float32(wide) + 0.5) * width
         y = np.float32(horizon * height) - e * np.float32(width / wide)
-        return _bilinear(picture, x - np.float32(0.5), y - np.float32(0.5), mirrored=True)
+        return _bilinear(image, x - np.float32(0.5), y - np.float32(0.5), mirrored=True)
 
-    upper = picture[: max(1, int(horizon * height))].mean(axis=(0, 1))
+    upper = image[: max(1, int(horizon * height))].mean(axis=(0, 1))
     tone = upper / max(float(upper.max()), 1e-4) * 0.5 + 0.5
     direction = _sun(rng, 35, 60)
     sun = _rays(2.0, (float(tone[0]), float(tone[1]), float(tone[2])))

@@ -1,7 +1,7 @@
 """Portraits of people whose skin has a known Monk tone, under light, angle and camera that vary and are known as well.
 
-The tone is that of the skin's material: the colour the skin would have in even white light. What a picture shows of it
-depends on the light, and judges of skin tone see nothing but the picture: how far they err is what these are for. Tone,
+The tone is that of the skin's material: the colour the skin would have in even white light. What an image shows of it
+depends on the light, and judges of skin tone see nothing but the image: how far they err is what these are for. Tone,
 light, pose and camera are drawn independently of each other and of everything else about a person.
 """
 
@@ -24,8 +24,8 @@ from verism.simulator.assets.heads import LANDMARKS, FaceShape, Marks, draw_face
 from verism.simulator.assets.people import MONK_TONES, HairStyle, PersonSpec, build_parts
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Model, Part, pick
-from verism.simulator.painter import RENDERER_VERSION, SIZES
 from verism.simulator.renderer import Camera, Placed, render
+from verism.simulator.scene_renderer import RENDERER_VERSION, SIZES
 from verism.simulator.surroundings import Surroundings
 from verism.simulator.wardrobe import ATTRIBUTES, PLACES, View, dressed_person, frame_person
 
@@ -35,14 +35,14 @@ __all__ = [
     "LIGHTS",
     "YAWS",
     "Light",
-    "PaintedPerson",
-    "PeoplePainter",
+    "PeopleRenderer",
     "Portrait",
+    "RenderedPerson",
     "Shot",
     "draw_light",
     "draw_shot",
     "light_color",
-    "paint_portrait",
+    "render_portrait",
     "render_portraits",
 ]
 
@@ -55,7 +55,7 @@ LIGHTS: tuple[From, ...] = get_args(From)
 CASTS: tuple[Cast, ...] = get_args(Cast)
 LEVELS: tuple[Level, ...] = get_args(Level)
 YAWS = ((0, 15), (15, 30), (30, 45))
-"""Ranges of the head's turn, degrees, that pictures are told apart by."""
+"""Ranges of the head's turn, degrees, that images are told apart by."""
 
 # Of the main light: azimuth and elevation in degrees from the camera's side, and the share that comes from everywhere.
 _FROM: dict[From, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
@@ -80,7 +80,7 @@ class Light:
 
     Attributes:
         source: where it mainly comes from. cast: its colour, in a word. level: how much there is.
-        azimuth_deg: of the main light, from the camera towards the picture's right. elevation_deg: above the horizon.
+        azimuth_deg: of the main light, from the camera towards the image's right. elevation_deg: above the horizon.
         temperature_k: of its colour; the camera is balanced for 6504 K.
         intensity: light on a surface that faces the camera, by what would show the skin's own colour.
         ambient: share of it that comes from everywhere.
@@ -143,7 +143,7 @@ def _body(t: float) -> NDArray[np.float64]:
 
 
 def _lit(surroundings: Surroundings, light: Light) -> Surroundings:
-    """The same place in another light; its far background is painted, and stays."""
+    """The same place in another light; its far background is rendered, and stays."""
     color = np.asarray(light_color(light.temperature_k))
     az, el = math.radians(light.azimuth_deg), math.radians(light.elevation_deg)
     # The camera looks towards +y, the face towards it.
@@ -165,9 +165,9 @@ class Shot:
     """How a portrait is taken.
 
     Attributes:
-        yaw_deg: turn of the face from the camera, to the picture's right positive. pitch_deg: camera above the face.
+        yaw_deg: turn of the face from the camera, to the image's right positive. pitch_deg: camera above the face.
         roll_deg: of the camera. focal_mm: as of a frame 24 mm high.
-        face_share: height of the face by that of the picture. place: environment behind the person.
+        face_share: height of the face by that of the image. place: environment behind the person.
     """
 
     yaw_deg: float
@@ -200,7 +200,7 @@ class Portrait:
     """A rendered portrait.
 
     Attributes:
-        pixels: sRGB, (S, S, 3), uint8. box: of the face, (x0, y0, x1, y1) in pixels, within the picture.
+        pixels: sRGB, (S, S, 3), uint8. box: of the face, (x0, y0, x1, y1) in pixels, within the image.
         landmarks: (5, 2) in pixels, in the order of ``LANDMARKS``; hidden ones where they would be.
         skin: (S, S) bool: bare skin of the head. spec: who. distance_m: from camera to face.
     """
@@ -237,7 +237,7 @@ def _box_of(camera: Camera, outline: NDArray[np.float64], size: int) -> tuple[fl
     return float(x0), float(y0), float(x1), float(y1)
 
 
-def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot, size: int, *, seed: int) -> Portrait:
+def render_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot, size: int, *, seed: int) -> Portrait:
     """Head and shoulders of one person.
 
     Args:
@@ -248,7 +248,7 @@ def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot,
     """
     _check_size(size)
     parts, marks = _portrayed(spec, shape, seed)
-    # So that the head, not the trunk, is turned as asked: -y is towards the camera, +x the picture's right.
+    # So that the head, not the trunk, is turned as asked: -y is towards the camera, +x the image's right.
     heading = math.atan2(marks.forward[1], marks.forward[0])
     matrix = _turned(math.radians(-90.0 + shot.yaw_deg) - heading)
     points = marks.points @ matrix[:3, :3].T
@@ -258,7 +258,7 @@ def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot,
     distance = tall / (shot.face_share * 2 * math.tan(math.radians(shot.fov_deg) / 2))
     pitch = math.radians(shot.pitch_deg)
     position = middle + distance * np.array([0.0, -math.cos(pitch), math.sin(pitch)])
-    # A little below the face, so that shoulders are in the picture.
+    # A little below the face, so that shoulders are in the image.
     target = middle - np.array([0.0, 0.0, 0.12 * tall / shot.face_share])
     camera = Camera(
         position=(float(position[0]), float(position[1]), float(position[2])),
@@ -266,13 +266,13 @@ def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot,
         fov=shot.fov_deg,
         roll=shot.roll_deg,
     )
-    place = standard_catalogue().environment(shot.place).build(np.random.default_rng([seed, 2]))
-    picture, number = _render(parts, matrix, _lit(place, light), camera, size)
+    location = standard_catalogue().environment(shot.place).build(np.random.default_rng([seed, 2]))
+    image, number = _render(parts, matrix, _lit(location, light), camera, size)
     return Portrait(
-        pixels=picture.pixels,
+        pixels=image.pixels,
         box=_box_of(camera, outline, size),
         landmarks=camera.project(points)[:, :2] * size,
-        skin=picture.mask == number["flesh"],
+        skin=image.mask == number["flesh"],
         spec=spec,
         distance_m=distance,
     )
@@ -281,7 +281,7 @@ def paint_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot,
 def _render(
     parts: list[tuple[str, Part]], matrix: NDArray[np.float64], place: Surroundings, camera: Camera, size: int
 ) -> tuple[Any, dict[str, int]]:
-    """The picture, and the number in its mask of what each part belongs to."""
+    """The image, and the number in its mask of what each part belongs to."""
     groups: dict[str, list[Part]] = {}
     for name, part in parts:
         groups.setdefault(name if name == "flesh" else "other", []).append(part)
@@ -305,32 +305,32 @@ def _sitter(rng: np.random.Generator, tone: int) -> PersonSpec:
 
 @dataclass(frozen=True)
 class RenderedPortraits:
-    """What ``render_portraits`` wrote. ``table``: the truth. ``pictures``: how many."""
+    """What ``render_portraits`` wrote. ``table``: the truth. ``images``: how many."""
 
     table: Path
-    pictures: int
+    images: int
 
 
 def render_portraits(
-    out: Path, count: int, *, seed: int = 0, size: int = 256, on_picture: Callable[[int], None] | None = None
+    out: Path, count: int, *, seed: int = 0, size: int = 256, on_image: Callable[[int], None] | None = None
 ) -> RenderedPortraits:
     """Write ``count`` portraits with their truth to a new folder: ``images/``, ``truth.csv``, ``definitions.json``.
 
     Tones go round, so their numbers differ by at most one. Columns of the table: ``path`` (from the table), ``tone``
     (1 to 10), ``x0``, ``y0``, ``x1``, ``y1`` (the face, pixels), ``{landmark}_x`` and ``_y``, ``skin_share`` (of the
-    face box that is bare skin), ``red``, ``green``, ``blue`` (median colour of that skin as the picture shows it),
+    face box that is bare skin), ``red``, ``green``, ``blue`` (median colour of that skin as the image shows it),
     the fields of ``Light`` and ``Shot``, ``yaw_range``, ``distance_m``, and of the person ``skin`` (matte or with
     sheen), ``figure``, ``hair``, ``facial_hair``, ``glasses``, ``hat``. The same seed and size give the same files,
-    and the first pictures do not depend on how many follow.
+    and the first images do not depend on how many follow.
 
     Args:
-        on_picture: called with the number done after each.
+        on_image: called with the number done after each.
 
     Raises:
         UsageError: a count below one, a folder that is not empty, a size out of range.
     """
     if count < 1:
-        raise UsageError(f"count={count}: expected one picture or more")
+        raise UsageError(f"count={count}: expected one image or more")
     _check_size(size)
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out} is not empty; name a new folder")
@@ -341,12 +341,12 @@ def render_portraits(
         rng = np.random.default_rng([seed, number, 0x907])
         light, shot, shape = draw_light(rng), draw_shot(rng), draw_face(rng)
         spec = _sitter(rng, tone)
-        portrait = paint_portrait(spec, shape, light, shot, size, seed=int(rng.integers(2**31)))
+        portrait = render_portrait(spec, shape, light, shot, size, seed=int(rng.integers(2**31)))
         name = f"images/{number:05d}_tone{tone:02d}.png"
         write_whole(out / name, encode_png(portrait.pixels), sync=False)
         rows.append({"path": name, **_facts(portrait, shape, light, shot)})
-        if on_picture is not None:
-            on_picture(number + 1)
+        if on_image is not None:
+            on_image(number + 1)
     path = out / "truth.csv"
     write_csv(path, list(rows[0]), (row.values() for row in rows))
     made = {
@@ -359,7 +359,7 @@ def render_portraits(
         "swatches": [[round(255 * c) for c in color] for color in MONK_TONES],
     }
     write_json(out / "definitions.json", made)
-    return RenderedPortraits(table=path, pictures=count)
+    return RenderedPortraits(table=path, images=count)
 
 
 def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> dict[str, Any]:
@@ -406,18 +406,18 @@ def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> di
 
 # ------------------------------------------------------------------------------------------------------------- people
 @dataclass(frozen=True, eq=False)
-class PaintedPerson:
-    """A person as ``PeoplePainter`` paints one: pixels (S, S, 3) uint8 and the box of the face in pixels."""
+class RenderedPerson:
+    """A person as ``PeopleRenderer`` paints one: pixels (S, S, 3) uint8 and the box of the face in pixels."""
 
     pixels: NDArray[np.uint8]
     face: tuple[float, float, float, float]
 
 
-class PeoplePainter:
+class PeopleRenderer:
     """Paints a person of a given look, tone and clothes, from the front and in plain light.
 
     Args:
-        size: width and height in pixels. view: what is in the picture; ``full`` shows all clothes, ``bust`` the face.
+        size: width and height in pixels. view: what is in the image; ``full`` shows all clothes, ``bust`` the face.
 
     Raises:
         UsageError: a size outside the simulator's, or an unknown view.
@@ -432,7 +432,7 @@ class PeoplePainter:
         self.name = f"people-{RENDERER_VERSION}.{PORTRAITS_VERSION}@{size}&view={view}"
         self.attributes = tuple(ATTRIBUTES)
 
-    def paint(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> PaintedPerson:
+    def render(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> RenderedPerson:
         """A person that most would call a woman, or a man, by hair and figure as drawings have them.
 
         Args:
@@ -441,11 +441,11 @@ class PeoplePainter:
         rng = np.random.default_rng([seed, 0x9E0])
         figure: Literal["straight", "curved"] = "curved" if woman else "straight"
         hair = pick(rng, _HAIR[figure])
-        own = int(rng.integers(2**31))
+        subset = int(rng.integers(2**31))
         spec = dressed_person(rng, worn, skin_tone=tone, figure=figure, hair=hair, pose="relaxed")
         if spec.facial_hair == "none" and not woman and rng.random() < 0.25:
             spec = replace(spec, facial_hair="beard")
-        parts, marks = _portrayed(spec, draw_face(rng), own)
+        parts, marks = _portrayed(spec, draw_face(rng), subset)
         heading = math.atan2(marks.forward[1], marks.forward[0])
         matrix = _turned(math.radians(-90.0 + float(rng.uniform(-8, 8))) - heading)
         camera = frame_person([part for _, part in parts], matrix, self.view, rng)
@@ -459,6 +459,6 @@ class PeoplePainter:
             intensity=1.0,
             ambient=0.75,
         )
-        place = standard_catalogue().environment(pick(rng, PLACES)).build(np.random.default_rng([own, 2]))
-        picture, _ = _render(parts, matrix, _lit(place, light), camera, self.size)
-        return PaintedPerson(pixels=picture.pixels, face=_box_of(camera, marks.outline @ matrix[:3, :3].T, self.size))
+        position = standard_catalogue().environment(pick(rng, PLACES)).build(np.random.default_rng([subset, 2]))
+        image, _ = _render(parts, matrix, _lit(position, light), camera, self.size)
+        return RenderedPerson(pixels=image.pixels, face=_box_of(camera, marks.outline @ matrix[:3, :3].T, self.size))

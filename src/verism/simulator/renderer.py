@@ -2,7 +2,7 @@
 
 Direct sun with soft shadows, sky light with ambient occlusion, microfacet highlights, reflections of the sky, and
 procedural patterns. No sampling noise, no graphics driver, no threads of its own; the instance mask comes from the same
-rays as the picture, so ground truth and picture cannot disagree.
+rays as the image, so ground truth and image cannot disagree.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Camera:
     """A pinhole camera.
 
     Attributes:
-        position, target: metres. fov: horizontal and vertical angle in degrees (pictures are square). roll: degrees.
+        position, target: metres. fov: horizontal and vertical angle in degrees (images are square). roll: degrees.
     """
 
     position: tuple[float, float, float]
@@ -68,7 +68,7 @@ class Camera:
         return _camera_axes(self.position, self.target, self.roll)
 
     def project(self, points: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Positions in the picture, (N, 3) -> (N, 3): x and y in [0, 1] inside the frame, and the depth in metres."""
+        """Positions in the image, (N, 3) -> (N, 3): x and y in [0, 1] inside the frame, and the depth in metres."""
         local = (np.asarray(points, dtype=np.float64) - self.position) @ self.axes().T
         half = math.tan(math.radians(self.fov) / 2)
         depth = local[:, 2]
@@ -76,7 +76,7 @@ class Camera:
         return np.stack([0.5 + local[:, 0] / (2 * half * safe), 0.5 + local[:, 1] / (2 * half * safe), depth], axis=1)
 
     def rays(self, x: NDArray[np.floating], y: NDArray[np.floating]) -> Array:
-        """Unit directions through picture positions in [0, 1], shape (N, 3)."""
+        """Unit directions through image positions in [0, 1], shape (N, 3)."""
         half = math.tan(math.radians(self.fov) / 2)
         local = np.stack([(2 * x - 1) * half, (2 * y - 1) * half, np.ones_like(x)], axis=1)
         direction = local @ self.axes()
@@ -94,7 +94,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class Rendering:
-    """A picture with what lies under each pixel.
+    """An image with what lies under each pixel.
 
     Attributes:
         pixels: sRGB, shape (H, W, 3), uint8.
@@ -362,8 +362,8 @@ def _nearness(where: NDArray[np.intp], instance: NDArray[np.uint8], size: int) -
     rows, cols = np.divmod(where, size)
     nearness = np.zeros(len(where), np.float32)
     for number in np.unique(instance[instance != SCENERY]).tolist():
-        own = instance == number
-        y0, y1, x0, x1 = rows[own].min(), rows[own].max(), cols[own].min(), cols[own].max()
+        mask = instance == number
+        y0, y1, x0, x1 = rows[mask].min(), rows[mask].max(), cols[mask].min(), cols[mask].max()
         reach = 0.5 * max(y1 - y0, x1 - x0) + 4
         beyond = np.maximum(np.maximum(y0 - rows, rows - y1), np.maximum(x0 - cols, cols - x1))
         nearness = np.maximum(nearness, np.clip(1 - beyond / reach, 0, 1).astype(np.float32))

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from verism.errors import UsageError
 from verism.records import Scene, SceneObject
 from verism.simulator.catalogue import Catalogue
-from verism.simulator.painter import PAINTS, ScenePainter
+from verism.simulator.scene_renderer import PAINTS, SceneRenderer
 
 __all__ = ["draw_sheets"]
 
@@ -29,56 +29,56 @@ def draw_sheets(
     Each class has a row: natural makes through all its states, then one tile per paint.
 
     Args:
-        tile: pixels of one picture.
+        tile: pixels of one image.
 
     Raises:
-        UsageError: a class in ``only`` does not exist, or ``out`` is no name of a picture.
+        UsageError: a class in ``only`` does not exist, or ``out`` is no name of an image.
     """
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
-        raise UsageError(f"{out}: name a picture file, for example {out.with_suffix('.png').name}")
-    painter = ScenePainter(tile, catalogue, min_visible=0.0)
+        raise UsageError(f"{out}: name an image file, for example {out.with_suffix('.png').name}")
+    renderer = SceneRenderer(tile, catalogue, min_visible=0.0)
     labels = list(only) or list(catalogue.assets)
-    rows = [(label, _class_tiles(painter, label, seed)) for label in labels]
+    rows = [(label, _class_tiles(renderer, label, seed)) for label in labels]
     paths = [out]
     out.parent.mkdir(parents=True, exist_ok=True)
     _save(rows, out, tile)
     if not only:
-        place_rows = [(name, _place_tiles(painter, name, seed)) for name in catalogue.environments]
+        place_rows = [(name, _place_tiles(renderer, name, seed)) for name in catalogue.environments]
         paths.append(out.with_name(f"{out.stem}-environments{out.suffix}"))
         _save(place_rows, paths[1], tile)
     return paths
 
 
-def _class_tiles(painter: ScenePainter, label: str, seed: int) -> list[tuple[str, np.ndarray]]:
-    asset = painter.catalogue.asset(label)
-    place = PLACE_FOR_VIEWS if PLACE_FOR_VIEWS in painter.catalogue.environments else "empty"
+def _class_tiles(renderer: SceneRenderer, label: str, seed: int) -> list[tuple[str, np.ndarray]]:
+    asset = renderer.catalogue.asset(label)
+    position = PLACE_FOR_VIEWS if PLACE_FOR_VIEWS in renderer.catalogue.environments else "empty"
     plain = SceneObject(shape=label, label=label, scale=1.3)
     tiles = []
     for k in range(VIEWS):
         state = asset.states[k % len(asset.states)]
-        tiles.append((state, _paint(painter, replace(plain, state=state), place, seed * 1000 + k)))
+        tiles.append((state, _paint(renderer, replace(plain, state=state), position, seed * 1000 + k)))
     for k, color in enumerate(PAINTS):
         obj = replace(plain, color=color, texture="pure")
         try:
-            tiles.append((color, _paint(painter, obj, "empty", seed * 1000 + 100 + k)))
+            tiles.append((color, _paint(renderer, obj, "empty", seed * 1000 + 100 + k)))
         except ValueError as err:
-            raise UsageError(f"class {label!r} cannot be painted: {err}") from err
+            raise UsageError(f"class {label!r} cannot be rendered: {err}") from err
     return tiles
 
 
-def _place_tiles(painter: ScenePainter, name: str, seed: int) -> list[tuple[str, np.ndarray]]:
-    labels = [label for label in ("suitcase", "chair", "dog") if label in painter.catalogue.assets]
+def _place_tiles(renderer: SceneRenderer, name: str, seed: int) -> list[tuple[str, np.ndarray]]:
+    labels = [label for label in ("suitcase", "chair", "dog") if label in renderer.catalogue.assets]
     tiles = []
     for k in range(VIEWS):
         objects = [SceneObject(shape=label, label=label) for label in labels][: k % (len(labels) + 1)]
-        tiles.append((f"seed {seed * 1000 + k}", _paint(painter, objects, name, seed * 1000 + k)))
+        tiles.append((f"seed {seed * 1000 + k}", _paint(renderer, objects, name, seed * 1000 + k)))
     return tiles
 
 
-def _paint(painter: ScenePainter, objects: SceneObject | list[SceneObject], place: str, seed: int) -> np.ndarray:
+def _paint(renderer: SceneRenderer, objects: SceneObject | list[SceneObject], place: str, seed: int) -> np.ndarray:
     shown = tuple(objects) if isinstance(objects, list) else (objects,)
     scene = Scene(scene_id="sheet", skill="object", split="train", text="", background=place, objects=shown, seed=seed)
-    return painter.paint(scene).pixels
+    return renderer.render(scene).pixels
 
 
 def _save(rows: Sequence[tuple[str, list[tuple[str, np.ndarray]]]], out: Path, tile: int) -> None:

@@ -28,7 +28,7 @@ class Surroundings:
     """One built environment. Colours are linear light unless stated; the stage is about the origin, z up.
 
     Attributes:
-        sky: radiance seen along unit directions, (N, 3) -> (N, 3); distant scenery is painted into it. The camera
+        sky: radiance seen along unit directions, (N, 3) -> (N, 3); distant scenery is rendered into it. The camera
             looks towards +y, a little downwards, with a field of view of about 40 degrees.
         ground: albedo in [0, 1] at points of the plane z = 0, (N, 2) in metres -> (N, 3); None: no ground at all.
         ground_roughness: 0.1 polished floor or wet road ... 1 grass.

@@ -20,7 +20,7 @@ __all__ = ["MAX_TRIANGLES", "load_assets", "load_model"]
 
 SUFFIXES = (".glb", ".gltf", ".obj")
 PLAIN = (0.7, 0.7, 0.7)  # of models that name no colour
-MAX_TRIANGLES = 200_000  # beyond this a picture would take seconds; simplify the model first
+MAX_TRIANGLES = 200_000  # beyond this an image would take seconds; simplify the model first
 
 
 def load_assets(folder: Path) -> dict[str, Asset]:

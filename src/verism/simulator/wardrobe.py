@@ -1,13 +1,13 @@
-"""Pictures of people in known clothes: exact labels to measure judges of clothing with.
+"""Images of people in known clothes: exact labels to measure judges of clothing with.
 
-Pictures come in pairs, each of one block. A block is one attribute ("boots", "suit" ...). The two pictures of a pair
+Images come in pairs, each of one block. A block is one attribute ("boots", "suit" ...). The two images of a pair
 show the same body, pose, place, light and camera, and the same clothes but for that attribute: it is worn in one and
-not in the other. So within a block exactly half of the pictures show it, and nothing else a judge could go by (skin
+not in the other. So within a block exactly half of the images show it, and nothing else a judge could go by (skin
 tone, hair, build, background) differs between those that do and those that do not.
 
-A label says what can be seen, measured on the picture: 1 means that the garment is modelled and that at least
+A label says what can be seen, measured on the image: 1 means that the garment is modelled and that at least
 ``MIN_VISIBLE`` of it is visible; 0 that it is not worn; no label that the attribute is open (a t-shirt is neither "a
-shirt" as defined here nor clearly none; of a garment mostly hidden nobody can tell). In its own block every picture has
+shirt" as defined here nor clearly none; of a garment mostly hidden nobody can tell). In its own block every image has
 a label.
 """
 
@@ -38,22 +38,22 @@ from verism.simulator.assets.people import (
 )
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Model, Part, Pattern, pick
-from verism.simulator.painter import RENDERER_VERSION, SIZES
 from verism.simulator.renderer import Camera, Placed, render, silhouette
+from verism.simulator.scene_renderer import RENDERER_VERSION, SIZES
 
 __all__ = [
     "ATTRIBUTES",
     "HAIR",
     "MIN_VISIBLE",
     "PLACES",
-    "DressedPicture",
+    "DressedImage",
     "RenderedPeople",
     "View",
     "dressed_person",
     "frame_person",
     "label",
-    "paint_person",
     "render_people",
+    "render_person",
 ]
 
 ATTRIBUTES: dict[str, str] = {
@@ -80,8 +80,8 @@ ATTRIBUTES: dict[str, str] = {
 MIN_VISIBLE = 0.5
 """Least share of a garment's own outline, parts beyond the frame included, that is visible where its label is 1."""
 
-MIN_PICTURE = 0.0008
-"""Least share of the picture that a garment of label 1 takes: 52 pixels at 256 x 256."""
+MIN_IMAGE = 0.0008
+"""Least share of the image that a garment of label 1 takes: 52 pixels at 256 x 256."""
 
 HAIR: tuple[HairStyle, ...] = ("bald", "short", "curly", "bob", "long", "ponytail")
 """Hair that a hat fits over; the same for all blocks."""
@@ -89,7 +89,7 @@ HAIR: tuple[HairStyle, ...] = ("bald", "short", "curly", "bob", "long", "ponytai
 PLACES = ("photo_studio", "meadow", "beach", "city_plaza", "autumn_park", "living_room", "snowfield", "tiled_hall")
 
 View = Literal["full", "upper", "bust", "lower"]
-"""What the picture frames: the whole person, from the knees up, from the waist up, or from the chest down."""
+"""What the image frames: the whole person, from the knees up, from the waist up, or from the chest down."""
 
 POSES: tuple[Pose, ...] = ("relaxed", "hands on hips", "waving", "walking")
 BUILDS: tuple[Build, ...] = ("slim", "average", "stout")
@@ -388,16 +388,16 @@ def label(spec: PersonSpec, attribute: str) -> bool | None:
     return open_or_not[attribute]
 
 
-# -------------------------------------------------------------------------------------------------------- pictures
+# ---------------------------------------------------------------------------------------------------------- images
 @dataclass(frozen=True, eq=False)
-class DressedPicture:
+class DressedImage:
     """A rendered person.
 
     Attributes:
         pixels: sRGB, shape (H, W, 3), uint8.
-        visible: for each attribute worn, the share of the garment that is visible: its pixels in the picture by the
-            pixels it would cover alone in a picture large enough to hold all of it; in [0, 1].
-        area: for each attribute worn, the share of the picture its visible pixels take.
+        visible: for each attribute worn, the share of the garment that is visible: its pixels in the image by the
+            pixels it would cover alone in an image large enough to hold all of it; in [0, 1].
+        area: for each attribute worn, the share of the image its visible pixels take.
         labels: attribute -> 1, 0 or None (open), see the module.
     """
 
@@ -407,7 +407,7 @@ class DressedPicture:
     labels: Mapping[str, int | None]
 
 
-def paint_person(
+def render_person(
     spec: PersonSpec,
     size: int,
     *,
@@ -416,15 +416,15 @@ def paint_person(
     turn: float = 0.0,
     seed: int = 0,
     alongside: PersonSpec | None = None,
-) -> DressedPicture:
-    """One person, alone in the picture.
+) -> DressedImage:
+    """One person, alone in the image.
 
     Args:
         size: width and height in pixels.
         place: an environment of the simulator.
-        turn: degrees that the person is turned away from the camera, to the picture's right.
+        turn: degrees that the person is turned away from the camera, to the image's right.
         seed: of what the description leaves open, of the place and of the camera.
-        alongside: another description that the same camera has to frame, so that two pictures differ in clothes only.
+        alongside: another description that the same camera has to frame, so that two images differ in clothes only.
 
     Raises:
         UsageError: unknown place, or a size outside the simulator's.
@@ -445,7 +445,7 @@ def paint_person(
         groups.setdefault(name, []).append(part)
     # Each garment is an item of its own, so the renderer's mask tells them apart.
     items = [Placed(Model(tuple(parts)), matrix) for parts in groups.values()]
-    picture = render(items, surroundings, camera, size, exposure=float(camera_rng.uniform(0.92, 1.08)))
+    image = render(items, surroundings, camera, size, exposure=float(camera_rng.uniform(0.92, 1.08)))
     number = {name: k + 1 for k, name in enumerate(groups)}
     visible, area, labels = {}, {}, {}
     for attribute in ATTRIBUTES:
@@ -454,13 +454,13 @@ def paint_person(
         if not worn:
             continue
         names = [name for name in _PARTS_OF[attribute] if name in groups]
-        seen = int(np.isin(picture.mask, [number[name] for name in names]).sum())
+        seen = int(np.isin(image.mask, [number[name] for name in names]).sum())
         alone = Placed(Model(tuple(part for name in names for part in groups[name])), matrix)
         visible[attribute] = min(seen / max(_whole_silhouette(alone, camera, size), 1), 1.0)
         area[attribute] = seen / size**2
-        if visible[attribute] < MIN_VISIBLE or area[attribute] < MIN_PICTURE:
+        if visible[attribute] < MIN_VISIBLE or area[attribute] < MIN_IMAGE:
             labels[attribute] = None
-    return DressedPicture(pixels=picture.pixels, visible=visible, area=area, labels=labels)
+    return DressedImage(pixels=image.pixels, visible=visible, area=area, labels=labels)
 
 
 def _built(spec: PersonSpec, seed: int) -> list[tuple[str, Part]]:
@@ -470,7 +470,7 @@ def _built(spec: PersonSpec, seed: int) -> list[tuple[str, Part]]:
 def _whole_silhouette(item: Placed, camera: Camera, size: int) -> int:
     """Pixels the item alone would cover, those beyond the frame included.
 
-    A frame three times as wide on the same pixel grid holds all of a person whose larger part is in the picture.
+    A frame three times as wide on the same pixel grid holds all of a person whose larger part is in the image.
     """
     wide = math.degrees(2 * math.atan(3 * math.tan(math.radians(camera.fov) / 2)))
     return silhouette(item, replace(camera, fov=wide), 3 * size)
@@ -500,7 +500,7 @@ def frame_person(parts: Sequence[Part], matrix: NDArray[np.float64], view: View,
 
 # ----------------------------------------------------------------------------------------------------------- blocks
 def _context(rng: np.random.Generator, block: str) -> tuple[set[str], set[str]]:
-    """Attributes worn in the two pictures of a pair: with the block's attribute, and without it."""
+    """Attributes worn in the two images of a pair: with the block's attribute, and without it."""
     others = {
         name
         for name, share in (("hat", 0.2), ("glasses", 0.2), ("gloves", 0.2), ("mask", 0.1))
@@ -540,7 +540,7 @@ def _context(rng: np.random.Generator, block: str) -> tuple[set[str], set[str]]:
     for outfit in (with_it, without):
         outfit |= others
         outfit.discard("")
-    # A tie goes with both pictures of a pair or with none.
+    # A tie goes with both images of a pair or with none.
     if tied and block != "tie" and all({"shirt", "suit"} & outfit for outfit in (with_it, without)):
         with_it, without = with_it | {"tie"}, without | {"tie"}
     return with_it, without
@@ -551,11 +551,11 @@ class RenderedPeople:
     """What ``render_people`` wrote.
 
     Attributes:
-        labels: the table. pictures: how many. redrawn: pairs whose first pose or camera hid the garment.
+        labels: the table. images: how many. redrawn: pairs whose first pose or camera hid the garment.
     """
 
     labels: Path
-    pictures: int
+    images: int
     redrawn: int
 
 
@@ -568,13 +568,13 @@ def render_people(
     attributes: Collection[str] | None = None,
     on_pair: Callable[[int], None] | None = None,
 ) -> RenderedPeople:
-    """Write ``count`` pictures with exact labels to a new folder: ``images/``, ``labels.csv``, ``definitions.json``.
+    """Write ``count`` images with exact labels to a new folder: ``images/``, ``labels.csv``, ``definitions.json``.
 
     Pairs go round the attributes, so blocks differ by at most one pair. Columns of the table: ``path`` (from the
     table), ``block``, ``pair``, ``worn`` (the label of the block's attribute), ``skin_tone``, ``build``, ``figure``,
     ``hair``, ``pose``, ``view``, ``place``, then ``label_<attribute>`` (1, 0, or empty: open) and
     ``visible_<attribute>`` (share of the garment that is visible; empty where it is not worn) for every attribute. The
-    same seed and size give the same files, and the first pictures do not depend on how many follow.
+    same seed and size give the same files, and the first images do not depend on how many follow.
 
     Args:
         attributes: blocks to draw, in this order; all of ``ATTRIBUTES`` if None.
@@ -589,7 +589,7 @@ def render_people(
     if not blocks:
         raise UsageError(f"no attribute to draw; there are {', '.join(ATTRIBUTES)}")
     if count < 2 or count % 2:
-        raise UsageError(f"count={count}: pictures come in pairs, with and without a garment; give an even number")
+        raise UsageError(f"count={count}: images come in pairs, with and without a garment; give an even number")
     if not SIZES[0] <= size <= SIZES[1]:
         raise UsageError(f"size must be {SIZES[0]} to {SIZES[1]} pixels, got {size}")
     if out.exists() and any(out.iterdir()):
@@ -599,11 +599,11 @@ def render_people(
     rows, redrawn = [], 0
     for pair in range(count // 2):
         block = blocks[pair % len(blocks)]
-        drawn, attempts = _paint_pair(block, size, seed, pair)
+        drawn, attempts = _render_pair(block, size, seed, pair)
         redrawn += attempts > 0
-        for worn, (spec, view, place, picture) in zip((1, 0), drawn, strict=True):
+        for worn, (spec, view, position, image) in zip((1, 0), drawn, strict=True):
             name = f"{pair:05d}_{block}_{'with' if worn else 'without'}.png"
-            write_whole(folder / name, encode_png(picture.pixels), sync=False)
+            write_whole(folder / name, encode_png(image.pixels), sync=False)
             facts = {
                 "path": f"images/{name}",
                 "block": block,
@@ -615,19 +615,17 @@ def render_people(
                 "hair": spec.hair,
                 "pose": spec.pose,
                 "view": view,
-                "place": place,
+                "place": position,
             }
-            facts |= {f"label_{a}": picture.labels[a] for a in ATTRIBUTES}
-            facts |= {
-                f"visible_{a}": round(picture.visible[a], 4) if a in picture.visible else None for a in ATTRIBUTES
-            }
+            facts |= {f"label_{a}": image.labels[a] for a in ATTRIBUTES}
+            facts |= {f"visible_{a}": round(image.visible[a], 4) if a in image.visible else None for a in ATTRIBUTES}
             rows.append(facts)
         if on_pair is not None:
             on_pair(pair + 1)
     definitions = {
         "attributes": ATTRIBUTES,
         "min_visible": MIN_VISIBLE,
-        "min_picture": MIN_PICTURE,
+        "min_picture": MIN_IMAGE,
         "seed": seed,
         "size": size,
         "renderer": RENDERER_VERSION,
@@ -636,28 +634,28 @@ def render_people(
     write_json(out / "definitions.json", definitions)
     path = out / "labels.csv"
     write_csv(path, list(rows[0]), (row.values() for row in rows))
-    return RenderedPeople(labels=path, pictures=count, redrawn=redrawn)
+    return RenderedPeople(labels=path, images=count, redrawn=redrawn)
 
 
-_Drawn = tuple[PersonSpec, View, str, DressedPicture]
+_Drawn = tuple[PersonSpec, View, str, DressedImage]
 
 
-def _paint_pair(block: str, size: int, seed: int, pair: int) -> tuple[tuple[_Drawn, _Drawn], int]:
-    """Both pictures of a pair, and how often it was drawn anew."""
+def _render_pair(block: str, size: int, seed: int, pair: int) -> tuple[tuple[_Drawn, _Drawn], int]:
+    """Both images of a pair, and how often it was drawn anew."""
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng([seed, pair, attempt])
         outfits = _context(rng, block)
-        own = int(rng.integers(2**31))
+        subset = int(rng.integers(2**31))
         view = pick(rng, _VIEWS.get(block, ("full",)))
-        place, turn = pick(rng, PLACES), float(rng.uniform(-35, 35))
+        position, turn = pick(rng, PLACES), float(rng.uniform(-35, 35))
         drawn = []
-        specs = [dressed_person(np.random.default_rng(own), outfit) for outfit in outfits]
+        specs = [dressed_person(np.random.default_rng(subset), outfit) for outfit in outfits]
         for spec, other in (specs, specs[::-1]):
-            picture = paint_person(spec, size, place=place, view=view, turn=turn, seed=own, alongside=other)
-            drawn.append((spec, view, place, picture))
-        if [picture.labels[block] for *_, picture in drawn] == [1, 0]:
+            image = render_person(spec, size, place=position, view=view, turn=turn, seed=subset, alongside=other)
+            drawn.append((spec, view, position, image))
+        if [image.labels[block] for *_, image in drawn] == [1, 0]:
             return (drawn[0], drawn[1]), attempt
     raise VerismError(
         f"pair {pair} of {block!r}: in {ATTEMPTS} attempts no pose and camera showed {MIN_VISIBLE:.0%} of the garment "
-        f"on {MIN_PICTURE:.2%} of the picture; give a larger --size"
+        f"on {MIN_IMAGE:.2%} of the image; give a larger --size"
     )

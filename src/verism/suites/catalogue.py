@@ -199,12 +199,12 @@ def plugin_commands() -> dict[str, str]:
 
 def published_figures() -> dict[str, list[str]]:
     """By name of a paper, the ``module:function`` of every suite that works figures of it out again."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for declared in (*(entry.published for entry in SUITES.values()), *(suite.published for suite in _plugins())):
         for name, location in declared.items():
-            if location not in found.setdefault(name, []):  # a subclass has what its parent declares
-                found[name].append(location)
-    return found
+            if location not in results.setdefault(name, []):  # a subclass has what its parent declares
+                results[name].append(location)
+    return results
 
 
 def published_checks(paper: str) -> list[Check]:

@@ -26,7 +26,7 @@ class ListedPrompt:
     """A prompt somebody listed.
 
     Attributes:
-        references: sentences that a picture of the prompt may be described with. facets: the table's other columns.
+        references: sentences that an image of the prompt may be described with. facets: the table's other columns.
         numbered: whether the id is only the place in the list.
     """
 

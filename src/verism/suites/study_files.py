@@ -13,7 +13,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.files import read_document
 
-__all__ = ["filled_by", "mapping", "picture_count", "refuse_twice", "standard_record", "study_record"]
+__all__ = ["filled_by", "image_count", "mapping", "refuse_twice", "standard_record", "study_record"]
 
 
 def standard_record(name: str, folder: str, known: Sequence[str]) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def filled_by(template: Any, allowed: Sequence[str], where: str, *, needed: Sequ
     return text
 
 
-def picture_count(value: Any, where: str) -> int:
-    """How many pictures a study asks of each prompt.
+def image_count(value: Any, where: str) -> int:
+    """How many images a study asks of each prompt.
 
     Raises:
         UsageError: no whole number, or less than one.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{where}: n_images is a whole number of pictures, at least 1; got {value!r}")
+        raise UsageError(f"{where}: n_images is a whole number of images, at least 1; got {value!r}")
     return value
 
 

@@ -43,11 +43,11 @@ def image_problem(state: str, note: str | None, *, observed: bool = True) -> str
         observed: whether the judge in question has an observation of it.
 
     >>> image_problem("failed", "out of memory"), image_problem("ok", None), image_problem("ok", None, observed=False)
-    ('picture failed: out of memory', None, 'not looked at')
+    ('image failed: out of memory', None, 'not looked at')
     """
     if state == "ok" and observed:
         return None
-    reason = NOT_OBSERVED if state == "ok" else f"picture {state}"
+    reason = NOT_OBSERVED if state == "ok" else f"image {state}"
     return f"{reason}: {note}" if note else reason
 
 

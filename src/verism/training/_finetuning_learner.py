@@ -263,9 +263,9 @@ def read_pixels(path: Path, side: int, *, center_crop: bool, flip: bool) -> np.n
     """
     from PIL import Image
 
-    from verism.imaging import read_picture
+    from verism.imaging import read_image
 
-    read = read_picture(path)
+    read = read_image(path)
     if read.pixels is None:
         raise UsageError(f"the image {path} cannot be learnt from: {read.note}")
     image = Image.fromarray(read.pixels)

@@ -1,7 +1,7 @@
-"""Varying pictures and their boxes for detector training, a batch at a time.
+"""Varying images and their boxes for detector training, a batch at a time.
 
-The training pictures are clean renderings; a text-to-image model's pictures are not. So besides moving and scaling,
-pictures are made softer, noisier, darker and coarser. Colours are only varied within what keeps a colour's name.
+The training images are clean renderings; a text-to-image model's images are not. So besides moving and scaling,
+images are made softer, noisier, darker and coarser. Colours are only varied within what keeps a colour's name.
 
 Pillow does the work on bytes: several times faster than tensors of floats, and it scales down without aliasing.
 
@@ -27,7 +27,7 @@ __all__ = ["plain_batch", "varied_batch"]
 def _to_targets(targets: Sequence[Target]) -> BatchTargets:
     counts = [len(t.labels) for t in targets]
     return BatchTargets(
-        picture=torch.from_numpy(np.repeat(np.arange(len(targets)), counts)),
+        image=torch.from_numpy(np.repeat(np.arange(len(targets)), counts)),
         boxes=torch.from_numpy(np.concatenate([t.boxes for t in targets]).astype(np.float32).reshape(-1, 4)),
         labels=torch.from_numpy(np.concatenate([t.labels for t in targets]).astype(np.int64)),
         colors=torch.from_numpy(np.concatenate([t.colors for t in targets]).astype(np.int64)),
@@ -35,7 +35,7 @@ def _to_targets(targets: Sequence[Target]) -> BatchTargets:
 
 
 def plain_batch(arrays: SceneArrays, indices: Sequence[int]) -> tuple[Tensor, BatchTargets]:
-    """Pictures as they are: (B, 3, S, S), uint8, and their objects."""
+    """Images as they are: (B, 3, S, S), uint8, and their objects."""
     stacked = np.stack([arrays.images[int(i)] for i in indices])
     pixels = torch.from_numpy(stacked).permute(0, 3, 1, 2)
     return pixels, _to_targets([arrays.targets[int(i)] for i in indices])
@@ -49,11 +49,11 @@ def varied_batch(
     *,
     small: bool = False,
 ) -> tuple[Tensor, BatchTargets]:
-    """Varied pictures, (B, 3, S, S), uint8, and their objects. The same ``rng`` gives the same batch.
+    """Varied images, (B, 3, S, S), uint8, and their objects. The same ``rng`` gives the same batch.
 
     ``small``: all are collages of four objects at half the side.
     """
-    pictures, targets = [], []
+    images, targets = [], []
     for i in indices:
         pixels, target = arrays.images[int(i)], arrays.targets[int(i)]
         if small:
@@ -64,15 +64,15 @@ def varied_batch(
         if rng.random() < options.coarse:
             image = _coarser(image, rng)
         image = _recolored(image, bool((target.colors >= 0).any()), rng, options)
-        pictures.append(_disturbed(image, rng, options))
+        images.append(_disturbed(image, rng, options))
         targets.append(target)
-    return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2), _to_targets(targets)
+    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2), _to_targets(targets)
 
 
 def _collage(
     arrays: SceneArrays, first: int, rng: np.random.Generator, size: int, cells: int
 ) -> tuple[np.ndarray, Target]:
-    """Objects of many pictures in a grid of ``cells`` x ``cells``, each cut out with some of its surroundings."""
+    """Objects of many images in a grid of ``cells`` x ``cells``, each cut out with some of its surroundings."""
     edges = np.round(np.linspace(0, size, cells + 1)).astype(int)
     canvas = np.empty((size, size, 3), dtype=np.uint8)
     boxes, labels, colors = [], [], []
@@ -106,7 +106,7 @@ def _collage(
 def _window(
     target: Target, size: int, rng: np.random.Generator
 ) -> tuple[tuple[float, float, float, float], np.ndarray]:
-    """A square part of a picture around one of its objects, and which objects show in it by half at least."""
+    """A square part of an image around one of its objects, and which objects show in it by half at least."""
     if not len(target.boxes):
         side = size * rng.uniform(0.3, 0.6)
         x, y = rng.uniform(0, size - side, 2).tolist()
@@ -141,7 +141,7 @@ def _moved(
             slack = 0.2 * float((boxes[:, axis + 2] - boxes[:, axis]).min()) if may_cut else 0.0
         side = max(8, int(size * min(scale, (size - 2) / max(high - low - 2 * slack, 1.0))))
         scale = side / size
-        # Shifts that keep the objects inside, and those that keep the frame filled (or the picture in the frame).
+        # Shifts that keep the objects inside, and those that keep the frame filled (or the image in the frame).
         inside = (-(low + slack) * scale, size - (high - slack) * scale)
         filled = sorted((0.0, float(size - side)))
         roam = 0.06 * size
@@ -153,7 +153,7 @@ def _moved(
         sides.append(side)
         shifts.append(round(rng.uniform(start, end)))
     kind = rng.random()
-    if kind < 0.4:  # the picture's mean colour
+    if kind < 0.4:  # the image's mean colour
         canvas = image.resize((1, 1), Image.Resampling.BOX).resize((size, size), Image.Resampling.NEAREST)
     else:
         fill = rng.integers(0, 256, 3) if kind < 0.7 else np.zeros(3)

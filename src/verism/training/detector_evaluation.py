@@ -25,7 +25,7 @@ _MATCH_IOU = 0.5  # a box this near to the truth matches its object, as in Pasca
 
 
 def detect_all(detector: BuiltinDetector, arrays: SceneArrays) -> list[Found]:
-    """The detector's boxes for all pictures, some at a time."""
+    """The detector's boxes for all images, some at a time."""
     found: list[Found] = []
     for i in range(0, len(arrays), 64):
         found += detector.detect([arrays.images[j] for j in range(i, min(i + 64, len(arrays)))])
@@ -60,13 +60,13 @@ def evaluate_detections(
     """How well boxes with a score of at least ``threshold`` fit the truth.
 
     Returns:
-        Shares in [0, 1], NaN where nothing was to be judged. ``exact_set``: pictures whose objects are all found, with
-        the right classes, and nothing else; ``exact_count``: pictures with the right number of boxes; ``single_class``:
-        pictures of one object whose surest box (without threshold) has its class; ``color``: found objects of known
+        Shares in [0, 1], NaN where nothing was to be judged. ``exact_set``: images whose objects are all found, with
+        the right classes, and nothing else; ``exact_count``: images with the right number of boxes; ``single_class``:
+        images of one object whose surest box (without threshold) has its class; ``color``: found objects of known
         colour whose colour is right; ``ap50``: mean over classes of the average precision at IoU 0.5 (all points);
         ``exact_set_by_skill``; per class ``recall`` and ``precision``; ``confusions``: (true, told, times), the most
         frequent first; ``missed``, ``extra``: objects without a box, boxes without an object; ``wrong``: names of
-        pictures whose set is not exact, at most 50.
+        images whose set is not exact, at most 50.
     """
     n = len(arrays)
     exact_set, exact_count = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
@@ -140,10 +140,10 @@ def _average_precision(found: Sequence[Found], arrays: SceneArrays, n_classes: i
 
 
 def calibrate_threshold(found: Sequence[Found], arrays: SceneArrays) -> float:
-    """The score threshold with the most pictures of exactly the right number of boxes.
+    """The score threshold with the most images of exactly the right number of boxes.
 
     Args:
-        found: boxes down to a low score, for held-out pictures of the training split.
+        found: boxes down to a low score, for held-out images of the training split.
     Returns:
         In [0.05, 0.95], a multiple of 0.01: the middle of the widest run of best thresholds.
     """

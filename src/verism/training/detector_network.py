@@ -1,6 +1,6 @@
 """The built-in detector as a PyTorch network, with its targets and losses.
 
-A residual network down to 1/32 of the picture, merged upwards to cells of 8 pixels (Lin et al. 2017, arXiv:1612.03144).
+A residual network down to 1/32 of the image, merged upwards to cells of 8 pixels (Lin et al. 2017, arXiv:1612.03144).
 Per cell: is it the centre of an object of any class (Gaussian targets and loss of CenterNet, Zhou et al. 2019,
 arXiv:1904.07850, Eq. 1; Gaussians as wide and high as the box, TTFNet, Liu et al. 2020, arXiv:1909.00700, Sec. 3.2);
 the four distances to its box's edges, its class, and its colour (learnt on the cells near the centre, as TTFNet does).
@@ -106,7 +106,7 @@ class DetectorNetwork(nn.Module):
         self.where_out.bias = nn.Parameter(torch.tensor([-math.log(99), 0.0, 0.0, 0.0, 0.0]))
 
     def forward(self, pixels: Tensor) -> Maps:
-        """Maps of pictures (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
+        """Maps of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
         x = (pixels.float() - 127.5) / 64
         x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
         x = self.stem(x)
@@ -169,20 +169,20 @@ class BatchTargets:
     """Objects of a batch, one behind the other: N objects.
 
     Attributes:
-        picture: number in the batch, shape (N,), int64.
+        image: number in the batch, shape (N,), int64.
         boxes: (x0, y0, x1, y1) in pixels, shape (N, 4), float32.
         labels: class, shape (N,), int64.
         colors: colour or -1, shape (N,), int64.
     """
 
-    picture: Tensor
+    image: Tensor
     boxes: Tensor
     labels: Tensor
     colors: Tensor
 
     def to(self, device: torch.device) -> BatchTargets:
         """On another device."""
-        return BatchTargets(*(t.to(device) for t in (self.picture, self.boxes, self.labels, self.colors)))
+        return BatchTargets(*(t.to(device) for t in (self.image, self.boxes, self.labels, self.colors)))
 
 
 def gaussians(boxes: Tensor, height: int, width: int) -> Tensor:
@@ -208,7 +208,7 @@ def losses(maps: Maps, targets: BatchTargets) -> dict[str, Tensor]:
     bumps = gaussians(targets.boxes, height, width)
     heat = torch.zeros_like(maps.objectness)
     if len(bumps):
-        layers = targets.picture[:, None, None].expand_as(bumps)
+        layers = targets.image[:, None, None].expand_as(bumps)
         heat = heat.scatter_reduce(0, layers, bumps, "amax")
     count = max(1, len(bumps))
 
@@ -221,7 +221,7 @@ def losses(maps: Maps, targets: BatchTargets) -> dict[str, Tensor]:
         F.softplus(-logits) * (1 - probability) ** 2,
         F.softplus(logits) * probability**2 * (1 - heat) ** 4,
     )
-    # Pictures without objects count as one, or a batch of them would weigh too much.
+    # Images without objects count as one, or a batch of them would weigh too much.
     parts = {"objectness": loss.sum() / max(count, batch)}
     if not len(bumps):
         # Zero, but not without a gradient: every weight has one in every step.
@@ -229,19 +229,19 @@ def losses(maps: Maps, targets: BatchTargets) -> dict[str, Tensor]:
         return {**parts, **{name: values.sum() * 0 for name, values in nothing.items()}}
 
     # A cell near two centres learns the nearer object.
-    which, y, x = ((bumps >= _NEAR) & (bumps == heat[targets.picture])).nonzero(as_tuple=True)
-    picture = targets.picture[which]
+    which, y, x = ((bumps >= _NEAR) & (bumps == heat[targets.image])).nonzero(as_tuple=True)
+    image = targets.image[which]
     weight = bumps[which, y, x]
     weight = weight / torch.zeros(count, device=weight.device).index_add(0, which, weight)[which]
 
-    boxes = cell_boxes(maps.distances)[picture, :, y, x]
+    boxes = cell_boxes(maps.distances)[image, :, y, x]
     parts["box"] = 2 * (_giou_loss(boxes, targets.boxes[which]) * weight).sum() / count
-    class_loss = F.cross_entropy(maps.classes[picture, :, y, x], targets.labels[which], reduction="none")
+    class_loss = F.cross_entropy(maps.classes[image, :, y, x], targets.labels[which], reduction="none")
     parts["class"] = (class_loss * weight).sum() / count
     known = targets.colors[which] >= 0
     n_known = int((targets.colors >= 0).sum())
     if n_known and maps.colors.shape[1]:
-        logits = maps.colors[picture[known], :, y[known], x[known]]
+        logits = maps.colors[image[known], :, y[known], x[known]]
         color_loss = F.cross_entropy(logits, targets.colors[which][known], reduction="none")
         parts["color"] = 0.5 * (color_loss * weight[known]).sum() / n_known
     else:

@@ -102,7 +102,7 @@ def finetune_diffusers(
     digest = _data_digest(pairs)
     shared = _shared_settings(config)
     # "pictures": as checkpoints have always said it; another word would refuse those of before.
-    settings = {"base_weights": source.weights_sha256, "data": f"{len(pairs)} pictures, {digest[:16]}", **shared}
+    settings = {"base_weights": source.weights_sha256, "data": f"{len(pairs)} images, {digest[:16]}", **shared}
     # Nothing random is left to the global generators but dropout layers, and the caller's are put back in the end.
     with torch.random.fork_rng(devices=[target] if target.type == "cuda" else []):
         learner = FinetuneLearner(source, pairs, config, target)

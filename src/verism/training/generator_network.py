@@ -1,8 +1,8 @@
 """The networks of the built-in generator: two that paint layers from a few whole numbers, and one that writes these.
 
 Painters are autoencoders with a finite scalar quantised code (Mentzer et al. 2024, arXiv:2309.15505): each code is one
-of 64, two dimensions of eight levels. The writer is a causal transformer over the words of a prompt and the tokens of a
-picture, as in DALL-E (Ramesh et al. 2021, arXiv:2102.12092), but its tokens describe objects instead of patches.
+of 64, two dimensions of eight levels. The writer is a causal transformer over the words of a prompt and the tokens of
+an image, as in DALL-E (Ramesh et al. 2021, arXiv:2102.12092), but its tokens describe objects instead of patches.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ class SceneryCoder(nn.Module):
         self.head = nn.Conv2d(d, 3 * 4, 3, padding=1)
         self.apply(_lively).apply(_calm)
 
-    def encode(self, pictures: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Quantised numbers (B, 64) of pictures (B, 4, 128, 128): RGB and where it is hidden."""
-        h = self.encode_in(pictures).float()
+    def encode(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Quantised numbers (B, 64) of images (B, 4, 128, 128): RGB and where it is hidden."""
+        h = self.encode_in(images).float()
         label = self.label(labels)[:, :, None, None].expand(-1, -1, 4, 4)
         grid = self.encode_out(torch.cat([h, label], dim=1))  # (B, 4, 4, 4)
         return quantise(grid.permute(0, 2, 3, 1).flatten(1))

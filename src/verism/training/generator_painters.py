@@ -17,7 +17,7 @@ from verism.generators.layered import MOST_OBJECTS, Description, Placed
 from verism.training._checkpoints import averaged_weights, read_header
 from verism.training._replicas import NetworkLearner
 from verism.training.loop import Hooks, Log, fit
-from verism.training.scene_layers import BESIDE, MARGIN, OTHER, OWN, Layers
+from verism.training.scene_layers import MARGIN, OTHER, OWN, SIDE_TABLES, Layers
 from verism.training.settings import PainterConfig
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _painter_losses(
         painted = figure_coder.decode(q, labels, boxes[:, 2]).float()
     truth = crops.permute(0, 3, 1, 2).float() / 255
     own = (parts == OWN).float()[:, None]
-    beside = (parts == BESIDE).float()[:, None]
+    beside = (parts == SIDE_TABLES).float()[:, None]
     color = torch.sigmoid(painted[:, :3])
     per_figure = own.sum(dim=(1, 2, 3)).clamp(min=1)
     losses["color"] = 2 * (((color - truth).abs() * own).sum(dim=(1, 2, 3)) / (3 * per_figure)).mean()

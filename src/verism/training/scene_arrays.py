@@ -1,4 +1,4 @@
-"""Rendered scenes as arrays: pictures in a memory-mapped cache, boxes, classes and colours beside them.
+"""Rendered scenes as arrays: images in a memory-mapped cache, boxes, classes and colours beside them.
 
 Reads the published PaintSkills layout (Cho et al. 2023, arXiv:2202.04053, released data):
 ``{root}/{skill}/{skill}_{split}_bounding_boxes.json`` (COCO-like) and ``{root}/{skill}/images/image_{id}.png``.
@@ -22,42 +22,42 @@ from verism.files import whole_file
 from verism.training.settings import PAINTSKILLS_CLASSES, PAINTSKILLS_COLORS
 
 __all__ = [
+    "ImageStore",
     "IncompleteScenesError",
-    "PictureStore",
     "SceneArrays",
-    "StackedPictures",
+    "StackedImages",
     "Target",
     "load_scene_arrays",
     "split_held_out",
 ]
 
-# Folders of the pictures: as the first data set has them, then as the second was published.
+# Folders of the images: as the first data set has them, then as the second was published.
 _IMAGE_FOLDERS = ("images", "{split}_images")
 
 _SHAPE_LABELS = {"bike": "bicycle"}  # shapes whose label is another word; humans are told by their name's start
 
 
 class IncompleteScenesError(UsageError):
-    """Boxes are written but pictures are missing: rendering is under way, or files were lost."""
+    """Boxes are written but images are missing: rendering is under way, or files were lost."""
 
 
-class PictureStore(Protocol):
-    """Pictures by number: an array or memory map (N, H, W, 3) uint8, or several of them behind one another."""
+class ImageStore(Protocol):
+    """Images by number: an array or memory map (N, H, W, 3) uint8, or several of them behind one another."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> np.ndarray: ...
 
 
-class StackedPictures:
-    """Some pictures of several stores, in any order, without copying them.
+class StackedImages:
+    """Some images of several stores, in any order, without copying them.
 
     Args:
         parts: the stores.
-        rows: (part, index in the part) of each picture, shape (N, 2); all of them in order if not given.
+        rows: (part, index in the part) of each image, shape (N, 2); all of them in order if not given.
     """
 
-    def __init__(self, parts: Sequence[PictureStore], rows: np.ndarray | None = None) -> None:
+    def __init__(self, parts: Sequence[ImageStore], rows: np.ndarray | None = None) -> None:
         self.parts = list(parts)
         if rows is None:
             each = [np.column_stack([np.full(len(p), i), np.arange(len(p))]) for i, p in enumerate(self.parts)]
@@ -74,7 +74,7 @@ class StackedPictures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
-    """What one picture holds: n objects, possibly none.
+    """What one image holds: n objects, possibly none.
 
     Attributes:
         boxes: (x0, y0, x1, y1) in pixels, right and lower edges exclusive, shape (n, 4), float32.
@@ -89,17 +89,17 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SceneArrays:
-    """Pictures with what they hold, in one order.
+    """Images with what they hold, in one order.
 
     Attributes:
-        images: N pictures of one size, RGB uint8.
-        targets: per picture.
-        names: per picture, its file's name; decides which pictures are held out.
-        skills: per picture.
-        splits: per picture, ``train`` or ``val``.
+        images: N images of one size, RGB uint8.
+        targets: per image.
+        names: per image, its file's name; decides which images are held out.
+        skills: per image.
+        splits: per image, ``train`` or ``val``.
     """
 
-    images: PictureStore
+    images: ImageStore
     targets: Sequence[Target]
     names: Sequence[str]
     skills: Sequence[str]
@@ -114,11 +114,11 @@ class SceneArrays:
         return len(self.targets)
 
     def subset(self, indices: Iterable[int]) -> SceneArrays:
-        """These pictures, in this order; pixels are not copied."""
+        """These images, in this order; pixels are not copied."""
         chosen = [int(i) for i in indices]
-        store = self.images if isinstance(self.images, StackedPictures) else StackedPictures([self.images])
+        store = self.images if isinstance(self.images, StackedImages) else StackedImages([self.images])
         return SceneArrays(
-            images=StackedPictures(store.parts, store.rows[chosen].reshape(-1, 2)),
+            images=StackedImages(store.parts, store.rows[chosen].reshape(-1, 2)),
             targets=[self.targets[i] for i in chosen],
             names=[self.names[i] for i in chosen],
             skills=[self.skills[i] for i in chosen],
@@ -126,17 +126,17 @@ class SceneArrays:
         )
 
     def of_split(self, split: str) -> SceneArrays:
-        """The pictures of one split."""
+        """The images of one split."""
         return self.subset(i for i, s in enumerate(self.splits) if s == split)
 
 
 def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, SceneArrays]:
-    """Pictures to learn from, and pictures held out.
+    """Images to learn from, and images held out.
 
-    A picture's name decides, so the choice stays the same when more pictures come in.
+    An image's name decides, so the choice stays the same when more images come in.
 
     Args:
-        share: of the pictures held out, in [0, 1).
+        share: of the images held out, in [0, 1).
     """
     if not 0 <= share < 1:
         raise ValueError(f"share must lie in [0, 1), not {share}")
@@ -158,18 +158,18 @@ def load_scene_arrays(
     skip_incomplete: bool = False,
     log: Callable[[str], None] | None = None,
 ) -> SceneArrays:
-    """All pictures of some data set folders; decoded on the first call, memory-mapped afterwards.
+    """All images of some data set folders; decoded on the first call, memory-mapped afterwards.
 
     Args:
         directories: roots in the published layout; each may hold any of the skills.
-        cache: folder for the decoded pictures, made if missing: one file per box file, named after its content.
+        cache: folder for the decoded images, made if missing: one file per box file, named after its content.
         splits: which splits to read.
-        size: side in pixels; other pictures are resized, boxes with them.
+        size: side in pixels; other images are resized, boxes with them.
         skip_incomplete: leave out box files (and folders) that are not complete yet, instead of raising.
         log: told what is decoded or skipped.
     Raises:
         UsageError: no box file in a folder, or a class outside ``classes``.
-        IncompleteScenesError: a picture is missing.
+        IncompleteScenesError: an image is missing.
     """
     tell = log or (lambda _: None)
     parts: list[np.ndarray] = []
@@ -187,25 +187,25 @@ def load_scene_arrays(
             if split not in splits:
                 continue
             try:
-                pictures = _read_boxes(file, split, classes=classes, colors=colors)
-                pixels = _decoded(file, [p.path for p in pictures], cache, size, tell)
+                images = _read_boxes(file, split, classes=classes, colors=colors)
+                pixels = _decoded(file, [p.path for p in images], cache, size, tell)
             except (IncompleteScenesError, json.JSONDecodeError) as err:
                 if not skip_incomplete:
                     raise
                 tell(f"skipped for now: {err}")
                 continue
             parts.append(pixels)
-            for picture in pictures:
-                scale = np.array([size / picture.width, size / picture.height] * 2, dtype=np.float32)
-                targets.append(Target(boxes=picture.boxes * scale, labels=picture.labels, colors=picture.colors))
-                names.append(picture.path.name)
+            for image in images:
+                scale = np.array([size / image.width, size / image.height] * 2, dtype=np.float32)
+                targets.append(Target(boxes=image.boxes * scale, labels=image.labels, colors=image.colors))
+                names.append(image.path.name)
                 skills.append(skill)
                 in_splits.append(split)
-    return SceneArrays(images=StackedPictures(parts), targets=targets, names=names, skills=skills, splits=in_splits)
+    return SceneArrays(images=StackedImages(parts), targets=targets, names=names, skills=skills, splits=in_splits)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Picture:
+class _Image:
     path: Path
     width: int
     height: int
@@ -224,7 +224,7 @@ def _box_files(root: Path) -> list[tuple[Path, str, str]]:
     return found
 
 
-def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Sequence[str]) -> list[_Picture]:
+def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Sequence[str]) -> list[_Image]:
     data = json.loads(file.read_text(encoding="utf-8"))
     categories = {c["id"]: c["name"] for c in data.get("categories", ())}
     objects: dict[int, list[Mapping[str, Any]]] = {}
@@ -234,7 +234,7 @@ def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Seque
     folder = next((f for f in folders if f.is_dir()), folders[0])
     class_of = {name: i for i, name in enumerate(classes)}
     color_of = {name: i for i, name in enumerate(colors)}
-    pictures = []
+    images = []
     for image in data["images"]:
         labels, boxes, tints = [], [], []
         for annotation in objects.get(image["id"], ()):
@@ -247,8 +247,8 @@ def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Seque
             labels.append(class_of[label])
             boxes.append((x, y, x + width, y + height))
             tints.append(color_of.get(str(annotation.get("color")), -1))
-        pictures.append(
-            _Picture(
+        images.append(
+            _Image(
                 path=folder / Path(image["file_name"]).name,
                 width=image["width"],
                 height=image["height"],
@@ -257,7 +257,7 @@ def _read_boxes(file: Path, split: str, *, classes: Sequence[str], colors: Seque
                 colors=np.array(tints, dtype=np.int64),
             )
         )
-    return pictures
+    return images
 
 
 def _label(shape: str) -> str:
@@ -269,7 +269,7 @@ def _label(shape: str) -> str:
 
 
 def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Callable[[str], None]) -> np.ndarray:
-    """The pictures as a read-only memory map (N, size, size, 3), made whole or not at all."""
+    """The images as a read-only memory map (N, size, size, 3), made whole or not at all."""
     from PIL import Image
 
     if not paths:
@@ -277,23 +277,23 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
     missing = [p for p in paths if not p.is_file()]
     if missing:
         raise IncompleteScenesError(
-            f"{file} lists {len(paths)} pictures, but {len(missing)} are missing, {missing[0].name} first; render them "
+            f"{file} lists {len(paths)} images, but {len(missing)} are missing, {missing[0].name} first; render them "
             "again, or wait until rendering is done"
         )
-    # The pictures' dates stand for their content: pictures rendered anew under the same names are decoded anew.
+    # The images' dates stand for their content: images rendered anew under the same names are decoded anew.
     digest = hashlib.sha256(file.read_bytes())
     digest.update(f"{file.resolve()} {size} {[p.stat().st_mtime_ns for p in paths]}".encode())
     target = cache / f"{file.stem}-{digest.hexdigest()[:16]}.npy"
     if not target.is_file():
-        tell(f"decoding {len(paths)} pictures of {file}")
+        tell(f"decoding {len(paths)} images of {file}")
         with whole_file(target, sync=False) as partial:
             pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
             for i, path in enumerate(paths):
                 with Image.open(path) as image:
-                    picture = image.convert("RGB")
-                    if picture.size != (size, size):
-                        picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-                    pixels[i] = np.asarray(picture)
+                    loaded = image.convert("RGB")
+                    if loaded.size != (size, size):
+                        loaded = loaded.resize((size, size), Image.Resampling.BILINEAR)
+                    pixels[i] = np.asarray(loaded)
             pixels.flush()
     mapped: np.ndarray = np.load(target, mmap_mode="r")
     return mapped

@@ -18,13 +18,13 @@ from verism.records import Scene
 from verism.suites.paintskills.layout import image_path, mask_path, read_scenes
 from verism.suites.paintskills.vocabulary import version
 
-__all__ = ["BESIDE", "CROP", "MARGIN", "OTHER", "OWN", "SCENERY", "Figure", "Layers", "load_layers"]
+__all__ = ["CROP", "MARGIN", "OTHER", "OWN", "SCENERY", "SIDE_TABLES", "Figure", "Layers", "load_layers"]
 
 CROP = 96  # pixels of a cut-out object
 SCENERY = 128  # pixels of a scenery
 MARGIN = 1.3  # side of the cut-out square by the longer side of the object's box: room for a shadow
 
-BESIDE, OWN, OTHER = 0, 1, 2  # in `Layers.parts`: not the object, the object, another object or outside the image
+SIDE_TABLES, OWN, OTHER = 0, 1, 2  # in `Layers.parts`: not the object, the object, another object or outside the image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +221,7 @@ def _cut(image: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
         own = np.asarray(_square(Image.fromarray(np.where(ids == k + 1, 255, 0).astype(np.uint8)), transform, half * 2))
         inside = Image.fromarray(np.where((ids > 0) & (ids != k + 1), 0, 255).astype(np.uint8))
         free = np.asarray(_square(inside, transform, half * 2))  # beyond the frame the transform fills with 0
-        parts[k] = np.where(own >= 128, OWN, np.where(free < 128, OTHER, BESIDE))
+        parts[k] = np.where(own >= 128, OWN, np.where(free < 128, OTHER, SIDE_TABLES))
         boxes[k] = cx / width, cy / height, side / width
     return layers | {"crops": crops, "parts": parts, "boxes": boxes}
 

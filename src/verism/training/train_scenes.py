@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from verism.errors import UsageError
-from verism.records import Painter
+from verism.records import Renderer
 from verism.suites.catalogue import make_suite
 from verism.suites.paintskills.rendering import render_scenes
 from verism.suites.paintskills.suite import PaintSkills
@@ -18,7 +18,7 @@ SCENE_SIZE = 192  # pixels; the objects of an image are cut out of it: much smal
 
 def render_train_scenes(
     suite: str,
-    painter: Painter,
+    painter: Renderer,
     out: Path,
     *,
     skills: Sequence[str] | None,

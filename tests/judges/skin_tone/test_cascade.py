@@ -18,7 +18,7 @@ pytest.importorskip("cv2")
 def portrait() -> SimpleNamespace:
     """A rendered portrait of a light face, seen from the front, with its truth."""
     from verism.simulator.assets.heads import draw_face
-    from verism.simulator.portraits import Light, Shot, paint_portrait
+    from verism.simulator.portraits import Light, Shot, render_portrait
     from verism.simulator.wardrobe import dressed_person
 
     rng = np.random.default_rng(3)
@@ -28,8 +28,8 @@ def portrait() -> SimpleNamespace:
         intensity=1.0, ambient=0.8,
     )  # fmt: skip
     shot = Shot(yaw_deg=0.0, pitch_deg=0.0, roll_deg=0.0, focal_mm=60.0, face_share=0.5, place="photo_studio")
-    painted = paint_portrait(spec, draw_face(rng), light, shot, 192, seed=4)
-    return SimpleNamespace(pixels=painted.pixels, box=np.array(painted.box), landmarks=painted.landmarks)
+    rendered = render_portrait(spec, draw_face(rng), light, shot, 192, seed=4)
+    return SimpleNamespace(pixels=rendered.pixels, box=np.array(rendered.box), landmarks=rendered.landmarks)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_rendered_face_is_found_where_it_is(finder, portrait):
     assert face.side == pytest.approx(portrait.box[2] - portrait.box[0], rel=0.35)
 
 
-def test_large_pictures_are_searched_small_and_answered_in_their_own_pixels(portrait):
+def test_large_images_are_searched_small_and_answered_in_their_own_pixels(portrait):
     large = np.repeat(np.repeat(portrait.pixels, 4, axis=0), 4, axis=1)
     small = CascadeFaces(max_side=192).find(portrait.pixels)[0]
     assert CascadeFaces(max_side=192).find(large)[0].box == pytest.approx(small.box * 4, abs=1e-9)
@@ -69,11 +69,11 @@ class Says:
         return (20, 20)
 
     def detectMultiScale2(self, grey, *, scaleFactor, minNeighbors):  # noqa: N802, N803, ARG002
-        found = [(int(x), 30, 40, 40) for x in np.flatnonzero(grey[0] == 255)]
-        return (np.array(found), np.full(len(found), 7)) if found else ((), ())
+        results = [(int(x), 30, 40, 40) for x in np.flatnonzero(grey[0] == 255)]
+        return (np.array(results), np.full(len(results), 7)) if results else ((), ())
 
 
-def test_profiles_of_both_sides_are_told_in_pixels_of_the_picture():
+def test_profiles_of_both_sides_are_told_in_pixels_of_the_image():
     finder = CascadeFaces()
     finder._profile = Says()
     pixels = np.zeros((100, 200, 3), dtype=np.uint8)
@@ -98,12 +98,12 @@ def test_a_face_seen_from_the_front_and_the_side_counts_as_frontal():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 400), (19, 19), (24, 3), (700, 30)])
-def test_pictures_of_any_size_are_looked_at(finder, shape):
+def test_images_of_any_size_are_looked_at(finder, shape):
     rng = np.random.default_rng(0)
     assert isinstance(finder.find(rng.integers(0, 256, (*shape, 3), dtype=np.uint8)), list)
 
 
-def test_nothing_is_found_in_a_flat_picture(finder):
+def test_nothing_is_found_in_a_flat_image(finder):
     assert finder.find(np.full((200, 200, 3), 128, dtype=np.uint8)) == []
 
 

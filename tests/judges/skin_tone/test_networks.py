@@ -1,4 +1,4 @@
-"""Face detectors in ONNX: small networks of each layout, whose answer follows from the picture by hand.
+"""Face detectors in ONNX: small networks of each layout, whose answer follows from the image by hand.
 
 Every network is one convolution per stride that takes the mean of a cell, so exactly the white cells are faces.
 """
@@ -88,7 +88,7 @@ def saved(model: onnx.ModelProto, folder: Path, name: str = "faces.onnx") -> Pat
     return folder / name
 
 
-def picture(height: int, width: int, *cells: tuple[int, int], size: int = 8) -> np.ndarray:
+def image(height: int, width: int, *cells: tuple[int, int], size: int = 8) -> np.ndarray:
     pixels = np.zeros((height, width, 3), dtype=np.uint8)
     for row, col in cells:
         pixels[row * size : (row + 1) * size, col * size : (col + 1) * size] = 255
@@ -99,7 +99,7 @@ def picture(height: int, width: int, *cells: tuple[int, int], size: int = 8) -> 
 def test_yunet_is_decoded_as_its_cells_say(tmp_path, size):
     finder = OnnxFaces(saved(network("yunet", size), tmp_path), half=False, size=None if size else 96)
     assert finder.layout == "yunet"
-    (face,) = finder.find(picture(64, 96, (3, 4)))
+    (face,) = finder.find(image(64, 96, (3, 4)))
     # Cell (3, 4) of 8 pixels: centre (4.5, 3.5) x 8 = (36, 28), half the size (24, 32).
     assert face.box == pytest.approx(np.array([12, -4, 60, 60]), abs=1e-3)
     assert face.score == pytest.approx(1.0)
@@ -111,7 +111,7 @@ def test_yunet_is_decoded_as_its_cells_say(tmp_path, size):
 def test_scrfd_is_decoded_as_its_cells_say(tmp_path):
     finder = OnnxFaces(saved(network("scrfd", (64, 96)), tmp_path), half=False)
     assert finder.layout == "scrfd"
-    (face,) = finder.find(picture(64, 96, (3, 4)))
+    (face,) = finder.find(image(64, 96, (3, 4)))
     # The cell's corner (32, 24); 3 and 4 cells to each side. (255 - 127.5) / 128 = 0.996 is the score.
     assert face.box == pytest.approx(np.array([8, -8, 56, 56]), abs=1e-3)
     assert face.score == pytest.approx(127.5 / 128)
@@ -120,14 +120,14 @@ def test_scrfd_is_decoded_as_its_cells_say(tmp_path):
 
 def test_scrfd_without_landmarks_gives_boxes(tmp_path):
     finder = OnnxFaces(saved(network("scrfd", (64, 64), points=False), tmp_path), half=False)
-    (face,) = finder.find(picture(64, 64, (2, 2)))
+    (face,) = finder.find(image(64, 64, (2, 2)))
     assert face.landmarks is None
     assert face.yaw_deg is None
     assert face.box_style == "tight"
 
 
 def ultraface(tmp_path: Path) -> Path:
-    """Two predictions: the score of each is the mean of the picture's half, left and right."""
+    """Two predictions: the score of each is the mean of the image's half, left and right."""
     nodes = [
         helper.make_node("Conv", ["input", "w"], ["half"], strides=[32, 32], kernel_shape=[32, 32]),  # (1, 1, 1, 2)
         helper.make_node("Reshape", ["half", "column"], ["face"]),
@@ -154,21 +154,21 @@ def ultraface(tmp_path: Path) -> Path:
 def test_ultraface_is_decoded_in_shares_of_the_input(tmp_path):
     finder = OnnxFaces(ultraface(tmp_path), half=False)
     assert finder.layout == "ultraface"
-    (face,) = finder.find(picture(32, 64, (0, 1), size=32))
+    (face,) = finder.find(image(32, 64, (0, 1), size=32))
     assert face.box.tolist() == [32, 8, 64, 32]
     assert face.score == pytest.approx((255 - 127) / 128, abs=1e-5)
 
 
-def test_boxes_are_in_pixels_of_the_picture_whatever_the_input_is(tmp_path):
+def test_boxes_are_in_pixels_of_the_image_whatever_the_input_is(tmp_path):
     finder = OnnxFaces(saved(network("yunet", (64, 96)), tmp_path), half=False)
     # Twice as large, so it is halved: cell (1, 2) of the input is 16 pixels here; the canvas is not filled to its foot.
-    (face,) = finder.find(picture(96, 192, (1, 2), size=16))
+    (face,) = finder.find(image(96, 192, (1, 2), size=16))
     assert face.box == pytest.approx(np.array([2.5 * 16 - 48, 1.5 * 16 - 64, 2.5 * 16 + 48, 1.5 * 16 + 64]), abs=1e-3)
 
 
-def test_a_second_look_at_half_the_size_finds_what_fills_the_picture(tmp_path):
+def test_a_second_look_at_half_the_size_finds_what_fills_the_image(tmp_path):
     path = saved(network("yunet", (64, 64)), tmp_path)
-    pixels = picture(64, 64, (1, 1), size=16)
+    pixels = image(64, 64, (1, 1), size=16)
     boxes = [f.box for f in OnnxFaces(path).find(pixels)]
     # Four cells of the full size, of which neighbours overlap, and one of half the size: 6 x 16 wide, the largest.
     assert boxes[0] == pytest.approx(np.array([24 - 48, 24 - 64, 24 + 48, 24 + 64]), abs=1e-3)
@@ -177,20 +177,20 @@ def test_a_second_look_at_half_the_size_finds_what_fills_the_picture(tmp_path):
 
 def test_overlapping_faces_are_one(tmp_path):
     finder = OnnxFaces(saved(network("yunet", (64, 160)), tmp_path), half=False)
-    faces = finder.find(picture(64, 160, (3, 3), (3, 4), (3, 14)))
+    faces = finder.find(image(64, 160, (3, 3), (3, 4), (3, 14)))
     assert sorted(f.box[0] for f in faces) == pytest.approx([3.5 * 8 - 24, 14.5 * 8 - 24], abs=1e-3)
 
 
 def test_less_sure_faces_are_left_out(tmp_path):
     path = saved(network("yunet", (64, 64)), tmp_path)
-    grey = (picture(64, 64, (3, 3)) * 0.5).astype(np.uint8)  # 127 / 255 = 0.498
+    grey = (image(64, 64, (3, 3)) * 0.5).astype(np.uint8)  # 127 / 255 = 0.498
     assert OnnxFaces(path, half=False).find(grey) == []
     (face,) = OnnxFaces(path, half=False, min_score=0.4).find(grey)
     assert face.score == pytest.approx(127 / 255)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1)])
-def test_pictures_of_any_shape_are_looked_at(tmp_path, shape):
+def test_images_of_any_shape_are_looked_at(tmp_path, shape):
     for size in ((64, 64), None):
         finder = OnnxFaces(saved(network("yunet", size), tmp_path), size=None if size else 64)
         assert finder.find(np.zeros((*shape, 3), dtype=np.uint8)) == []
@@ -200,7 +200,7 @@ def test_pictures_of_any_shape_are_looked_at(tmp_path, shape):
 def test_channels_come_in_the_order_of_the_layout(tmp_path, layout, channel):
     # YuNet was trained on blue, green, red, so red is its last channel; SCRFD on red, green, blue.
     finder = OnnxFaces(saved(network(layout, (64, 64), channel=channel), tmp_path), half=False)
-    red, blue = picture(64, 64, (3, 3)), picture(64, 64, (3, 3))
+    red, blue = image(64, 64, (3, 3)), image(64, 64, (3, 3))
     red[..., 1:], blue[..., :2] = 0, 0
     assert (len(finder.find(red)), len(finder.find(blue))) == (1, 0)
 
@@ -208,7 +208,7 @@ def test_channels_come_in_the_order_of_the_layout(tmp_path, layout, channel):
 def test_yunet_agrees_with_opencv(tmp_path):
     cv2 = pytest.importorskip("cv2")
     path = saved(network("yunet", (64, 96)), tmp_path)
-    pixels = picture(64, 96, (1, 1), (3, 9))
+    pixels = image(64, 96, (1, 1), (3, 9))
     peer = cv2.FaceDetectorYN.create(str(path), "", (96, 64), score_threshold=0.6, nms_threshold=0.3)
     _, expected = peer.detect(np.ascontiguousarray(pixels[..., ::-1]))
     faces = OnnxFaces(path, half=False).find(pixels)

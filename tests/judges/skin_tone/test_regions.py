@@ -35,7 +35,7 @@ def test_a_polygon_is_filled_where_centres_of_pixels_lie_within():
     assert np.argwhere(mask).tolist() == [[2, 1], [2, 2], [3, 1], [3, 2]]
 
 
-def test_polygons_beyond_the_picture_are_cut_off():
+def test_polygons_beyond_the_image_are_cut_off():
     mask = np.zeros((4, 4), dtype=bool)
     _fill(mask, np.array([(-5.0, -5), (2, -5), (2, 2), (-5, 2)]))
     assert mask.sum() == 4
@@ -104,7 +104,7 @@ def test_parts_can_be_chosen():
         region_polygons(face, ["nose"])
 
 
-def test_a_whole_picture_is_all_region():
+def test_a_whole_image_is_all_region():
     assert skin_region(Face(box=np.array([0.0, 0, 7, 5]), box_style="picture"), (5, 7)).all()
 
 
@@ -117,13 +117,13 @@ def test_typical_points_are_symmetric():
 @pytest.mark.parametrize("yaw", [-35.0, 0.0, 35.0])
 def test_cheeks_of_rendered_portraits_are_skin(yaw):
     from verism.simulator.assets.heads import draw_face
-    from verism.simulator.portraits import Shot, draw_light, paint_portrait
+    from verism.simulator.portraits import Shot, draw_light, render_portrait
     from verism.simulator.wardrobe import dressed_person
 
     rng = np.random.default_rng(8)
     spec = dressed_person(rng, {"glasses"}, skin_tone=7, pose="relaxed", hair="long", figure="curved")
     shot = Shot(yaw_deg=yaw, pitch_deg=5.0, roll_deg=3.0, focal_mm=50.0, face_share=0.5, place="photo_studio")
-    portrait = paint_portrait(spec, draw_face(rng), draw_light(rng), shot, 128, seed=2)
+    portrait = render_portrait(spec, draw_face(rng), draw_light(rng), shot, 128, seed=2)
     face = Face(box=np.array(portrait.box), landmarks=portrait.landmarks)
     cheeks = skin_region(face, portrait.skin.shape, ["cheeks"])
     assert cheeks.sum() > 30

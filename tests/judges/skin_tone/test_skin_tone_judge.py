@@ -10,7 +10,7 @@ import pytest
 from verism.errors import UsageError
 from verism.judges.skin_tone.colour import measure_skin
 from verism.judges.skin_tone.faces import Face
-from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholePicture
+from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholeImage
 from verism.metrics.colour import MONK_RGB
 from verism.records import LoadedImage, SkinToneNeed, schema
 from verism.registry import Context, make_judge
@@ -21,7 +21,7 @@ VALUES = ("red", "green", "blue", "ita_deg", "tone", "tone_by_ita", "released_it
 
 
 class Scripted:
-    """Says of a picture what the test says of its size."""
+    """Says of an image what the test says of its size."""
 
     name = "scripted@1"
 
@@ -37,7 +37,7 @@ def image(name: str, pixels: np.ndarray) -> LoadedImage:
 
 
 def skin(tone: int, shape: tuple[int, int] = (200, 200)) -> np.ndarray:
-    """A picture that is one tone's swatch all over, beside a stripe that is not grey."""
+    """An image that is one tone's swatch all over, beside a stripe that is not grey."""
     pixels = np.full((*shape, 3), MONK_RGB[tone - 1], dtype=np.uint8)
     pixels[:5] = (0, 0, 200)
     return pixels
@@ -64,7 +64,7 @@ def test_a_face_in_the_colour_of_a_swatch_has_its_tone(tone):
     assert row["n_pixels"] > 200
 
 
-def test_a_picture_without_faces_has_one_row_that_says_so():
+def test_an_image_without_faces_has_one_row_that_says_so():
     (row,) = rows(SkinToneJudge(Scripted({})), image("a#0", skin(3)))
     assert (row["face"], row["state"], row["note"], row["n_pixels"]) == (-1, "no_face", "no face found", 0)
     assert all(row[name] is None for name in (*VALUES, "score", "x0", "y1"))
@@ -104,7 +104,7 @@ def test_a_black_and_white_face_is_grey_and_an_overexposed_one_clipped():
     assert [row["state"] for row in rows(judge, image("a#0", grey), image("a#1", white))] == ["grey", "clipped"]
 
 
-def test_a_face_outside_the_picture_has_no_skin():
+def test_a_face_outside_the_image_has_no_skin():
     away = face(box=np.array([255.0, 30, 345, 160]), landmarks=MARKS + np.array([200, 0]))
     (row,) = rows(SkinToneJudge(Scripted({(200, 200): [away]})), image("a#0", skin(3)))
     assert (row["state"], row["n_pixels"], row["tone"]) == ("no_skin", 0, None)
@@ -120,7 +120,7 @@ def test_only_the_region_is_measured():
     assert rows(judge, image("a#0", pixels)) == before
 
 
-def test_faces_keep_the_order_of_their_finder_and_pictures_their_own():
+def test_faces_keep_the_order_of_their_finder_and_images_their_own():
     two = [face(), face(box=np.array([10.0, 10, 60, 60]), landmarks=None)]
     judge = SkinToneJudge(Scripted({(200, 200): two, (100, 100): [face(landmarks=None)]}))
     images = [image("a", skin(2)), image("b", skin(5, (50, 50))), image("c", skin(8)), image("d", skin(4, (100, 100)))]
@@ -132,12 +132,12 @@ def test_faces_keep_the_order_of_their_finder_and_pictures_their_own():
     assert sorted(together, key=str) == sorted(apart, key=str)
 
 
-def test_no_pictures_are_an_empty_table():
+def test_no_images_are_an_empty_table():
     table = SkinToneJudge(Scripted({})).observe([], NEED)
     assert (table.height, dict(table.schema)) == (0, schema("skin_tones"))
 
 
-def test_light_is_estimated_of_the_whole_picture_and_does_not_touch_the_released_numbers():
+def test_light_is_estimated_of_the_whole_image_and_does_not_touch_the_released_numbers():
     pixels = skin(5)
     pixels[:, 150:] = (250, 200, 140)  # a white wall in warm light
     finder = Scripted({(200, 200): [face()]})
@@ -155,10 +155,10 @@ def test_the_rule_takes_of_the_region_what_passes_it():
     assert [(row["state"], row["tone"], row["rgb_tone"]) for row in tones] == [("ok", 5, 5), ("no_skin", None, None)]
 
 
-def test_a_whole_picture_by_the_rule_needs_no_face():
+def test_a_whole_image_by_the_rule_needs_no_face():
     pixels = np.full((40, 40, 3), (30, 60, 200), dtype=np.uint8)
     pixels[10:20, 10:20] = MONK_RGB[5]
-    (row,) = rows(SkinToneJudge(WholePicture(), SkinSettings(colour="rule")), image("a", pixels))
+    (row,) = rows(SkinToneJudge(WholeImage(), SkinSettings(colour="rule")), image("a", pixels))
     assert (row["state"], row["n_pixels"], row["rgb_tone"]) == ("ok", 100, 6)
     assert [row[k] for k in ("x0", "y0", "x1", "y1")] == [0, 0, 40, 40]
 
@@ -183,11 +183,11 @@ def test_an_albedo_takes_the_place_of_pixels_but_not_of_grey_or_absent_skin():
     finder = Scripted({(200, 200): [one], (199, 200): [away], (200, 199): [face(yaw_deg=80.0)]})
     judge = SkinToneJudge(finder, albedo=albedo)
     grey = np.full((200, 200, 3), 120, dtype=np.uint8)
-    found = rows(judge, *(image(n, p) for n, p in (
+    result = rows(judge, *(image(n, p) for n, p in (
         ("a", skin(2)), ("b", grey), ("c", skin(2, (199, 200))), ("d", skin(2, (200, 199)))
     )))  # fmt: skip
-    assert found[0]["tone"] == 9
-    assert [row["state"] for row in found] == ["ok", "grey", "no_skin", "profile"]
+    assert result[0]["tone"] == 9
+    assert [row["state"] for row in result] == ["ok", "grey", "no_skin", "profile"]
     assert albedo.asked == [one]
 
 

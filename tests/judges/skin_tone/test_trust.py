@@ -31,7 +31,7 @@ def landmarks(left: float, top: float, right: float, bottom: float, seed: int = 
     return Face(box=np.array([left, top, right, bottom]), landmarks=rng.permutation(points))
 
 
-def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
+def image(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
@@ -63,7 +63,7 @@ def test_square_of_a_box(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(patches, "TYPICAL", {"tight": usual})
     x, y, side = patches.face_square(Face(box=np.array([10.0, 20, 110, 120])))
     assert (x, y, side) == (pytest.approx(60), pytest.approx(85.4), 132)
-    # A picture in which nobody looked for a face is the patch.
+    # An image in which nobody looked for a face is the patch.
     assert patches.face_square(Face(box=np.array([0.0, 0, 200, 100]), box_style="picture")) == (100, 50, 150)
 
 
@@ -83,9 +83,9 @@ def test_square_by_five_of_68_landmarks_is_near_that_of_all():
     points[17:27] = np.stack([np.linspace(65, 135, 10), np.full(10, 85)], axis=1)
     points[36:42], points[42:48] = (80, 100), (120, 100)
     points[48], points[54] = (85, 141), (115, 141)
-    whole = Face(box=np.array([0.0, 0, 1, 1]), landmarks=points)
-    five = Face(box=whole.box, landmarks=five_points(points))
-    (x, y, side), (x5, y5, side5) = patches.face_square(whole), patches.face_square(five)
+    full = Face(box=np.array([0.0, 0, 1, 1]), landmarks=points)
+    five = Face(box=full.box, landmarks=five_points(points))
+    (x, y, side), (x5, y5, side5) = patches.face_square(full), patches.face_square(five)
     assert (x5, y5) == pytest.approx((x, y), abs=0.05 * side)
     assert side5 == pytest.approx(side, rel=0.1)
 
@@ -93,11 +93,11 @@ def test_square_by_five_of_68_landmarks_is_near_that_of_all():
 def test_patch_of_matching_size_copies_pixels_and_is_black_outside():
     # A side of 223: one pixel for one. Middle (111.5, 111.5), so the patch begins at pixel 0. Moved by 100 to the left
     # and 24 up, its first 100 columns and 24 rows lie outside.
-    pixels = picture(300, 300)
-    whole = patches.face_patch(pixels, patches.Square(111.5, 111.5, 223))
-    assert whole.shape == (3, 224, 224)
-    assert whole.dtype == np.float32
-    np.testing.assert_allclose(whole, pixels[:224, :224].transpose(2, 0, 1) / 255, atol=1e-5)
+    pixels = image(300, 300)
+    full = patches.face_patch(pixels, patches.Square(111.5, 111.5, 223))
+    assert full.shape == (3, 224, 224)
+    assert full.dtype == np.float32
+    np.testing.assert_allclose(full, pixels[:224, :224].transpose(2, 0, 1) / 255, atol=1e-5)
     moved = patches.face_patch(pixels, patches.Square(11.5, 87.5, 223))
     assert (moved[:, :24] == 0).all()
     assert (moved[:, :, :100] == 0).all()
@@ -107,35 +107,35 @@ def test_patch_of_matching_size_copies_pixels_and_is_black_outside():
 @pytest.mark.parametrize("square", [(40, 60, 80), (170.5, 50, 224), (6, 8, 10), (80, 60, 700)])
 def test_patch_is_the_warp_of_scikit_image(square: tuple[float, float, int]):
     transform = pytest.importorskip("skimage.transform")
-    pixels = picture(130, 170)
+    pixels = image(130, 170)
     x, y, side = square
     scale = 223 / side
     warp = transform.SimilarityTransform(scale=scale, translation=(-scale * (x - side / 2), -scale * (y - side / 2)))
     expected = transform.warp(pixels / 255, warp.inverse, output_shape=(224, 224), order=1, mode="constant", cval=0)
-    found = patches.face_patch(pixels, patches.Square(*square))
-    np.testing.assert_allclose(found, expected.transpose(2, 0, 1), atol=2e-5)
+    result = patches.face_patch(pixels, patches.Square(*square))
+    np.testing.assert_allclose(result, expected.transpose(2, 0, 1), atol=2e-5)
 
 
 def test_square_without_extent_has_no_patch():
     with pytest.raises(ValueError, match="side of 0 pixels"):
-        patches.face_patch(picture(50, 50), patches.Square(10, 10, 0))
+        patches.face_patch(image(50, 50), patches.Square(10, 10, 0))
 
 
 def test_released_face_patch_lies_beside_the_face():
     # Landmarks from (100, 80) to (200, 180), all of them: the crop holds pixels 100 to 199 and 80 to 179. Their square
     # is at (150, 130) with a side of 160: x 70 to 230, y 50 to 210, of a crop of 100 x 100. So of the crop only
-    # x >= 70 and y >= 50 are seen (170 and 130 of the picture), in the first 30 / 160 and 50 / 160 of the patch.
+    # x >= 70 and y >= 50 are seen (170 and 130 of the image), in the first 30 / 160 and 50 / 160 of the patch.
     points = np.array([(100.0, 80), (100, 80), *[(150, 130)] * 64, (200, 180), (200, 180)])
     face = Face(box=np.array([100.0, 80, 200, 180]), landmarks=points)
-    pixels = picture(300, 300)
+    pixels = image(300, 300)
     patch = patches.released_face_patch(pixels, face)
     np.testing.assert_allclose(patch[:, 0, 0], pixels[130, 170] / 255, atol=1e-5)
     seen = patch.any(axis=0)
     assert seen[:, 0].nonzero()[0].max() == pytest.approx(50 / 160 * 223, abs=1)
     assert seen[0].nonzero()[0].max() == pytest.approx(30 / 160 * 223, abs=1)
     # A face far from the corner: nothing is left.
-    assert not patches.released_face_patch(picture(600, 600), landmarks(400, 400, 450, 450)).any()
-    # Beside the picture: an empty crop.
+    assert not patches.released_face_patch(image(600, 600), landmarks(400, 400, 450, 450)).any()
+    # Beside the image: an empty crop.
     assert not patches.released_face_patch(pixels, landmarks(-90, -90, -20, -20)).any()
     for other in (Face(box=face.box), Face(box=face.box, landmarks=points[:5])):
         with pytest.raises(ValueError, match="needs 68 landmarks"):
@@ -169,24 +169,24 @@ def test_scene_is_the_middle_square():
 
 
 def test_released_scene_of_common_sizes():
-    wide = picture(512, 512)
+    wide = image(512, 512)
     np.testing.assert_allclose(
         patches.released_scene(wide, 100), wide[:224, 100:324].transpose(2, 0, 1) / 255, rtol=1e-6
     )
-    assert patches.released_scene(picture(256, 256), 32).shape == (3, 224, 224)
-    assert patches.released_scene(picture(256, 256), 33).shape == (3, 224, 223)
-    assert patches.released_scene(picture(256, 256), 173).shape == (3, 224, 83)
-    assert patches.released_scene(picture(64, 256), 0).shape == (3, 64, 224)
-    with pytest.raises(ValueError, match="column 120, and the picture is 120"):
-        patches.released_scene(picture(120, 120), 120)
+    assert patches.released_scene(image(256, 256), 32).shape == (3, 224, 224)
+    assert patches.released_scene(image(256, 256), 33).shape == (3, 224, 223)
+    assert patches.released_scene(image(256, 256), 173).shape == (3, 224, 83)
+    assert patches.released_scene(image(64, 256), 0).shape == (3, 64, 224)
+    with pytest.raises(ValueError, match="column 120, and the image is 120"):
+        patches.released_scene(image(120, 120), 120)
 
 
-def test_released_offset_follows_from_the_picture_and_a_seed():
-    offsets = [patches.released_offset(picture(8, 8, seed), seed=0) for seed in range(400)]
+def test_released_offset_follows_from_the_image_and_a_seed():
+    offsets = [patches.released_offset(image(8, 8, seed), seed=0) for seed in range(400)]
     assert (min(offsets), max(offsets)) == pytest.approx((0, 173), abs=5)
     assert np.mean(offsets) == pytest.approx(86.5, abs=10)  # deviation of the mean: 174 / sqrt(12 x 400) = 2.5
-    assert patches.released_offset(picture(8, 8, 3), seed=0) == offsets[3]
-    assert [patches.released_offset(picture(8, 8, seed), seed=1) for seed in range(20)] != offsets[:20]
+    assert patches.released_offset(image(8, 8, 3), seed=0) == offsets[3]
+    assert [patches.released_offset(image(8, 8, seed), seed=1) for seed in range(20)] != offsets[:20]
 
 
 # ------------------------------------------------------------------------------------------------------------- the map
@@ -219,9 +219,9 @@ def test_mask_covers_what_the_method_describes():
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (90, 164, 64, 189)
     for y, expected in SPANS.items():
         steps = np.diff(np.concatenate([[0], mask[y].astype(int), [0]]))
-        found = list(zip((steps == 1).nonzero()[0], (steps == -1).nonzero()[0] - 1, strict=True))
-        assert len(found) == len(expected), y
-        np.testing.assert_allclose(found, expected, atol=1, err_msg=f"row {y}")
+        results = list(zip((steps == 1).nonzero()[0], (steps == -1).nonzero()[0] - 1, strict=True))
+        assert len(results) == len(expected), y
+        np.testing.assert_allclose(results, expected, atol=1, err_msg=f"row {y}")
     assert not mask.flags.writeable
 
 
@@ -249,7 +249,7 @@ def test_released_map_is_small_and_in_bytes():
 
 # -------------------------------------------------------------------------------------------------------- the networks
 def random_weights(channels: int, outputs: int, seed: int) -> dict[str, torch.Tensor]:
-    """Weights with which a code depends on the picture, in the published layout."""
+    """Weights with which a code depends on the image, in the published layout."""
     generator = torch.Generator().manual_seed(seed)
     with torch.device("meta"):
         shapes = {key: value.shape for key, value in TrustEncoder(channels, outputs).state_dict().items()}
@@ -305,22 +305,22 @@ def test_network_is_the_resnet_of_transformers():
         if key.startswith("layers."):
             continue
         if part in ("conv1", "bn1"):
-            place = "embedder.embedder." + ("convolution" if part == "conv1" else "normalization")
+            folder = "embedder.embedder." + ("convolution" if part == "conv1" else "normalization")
         else:
             stage, block, module = part.split(".", 2)
             kind = "convolution" if module.startswith("conv") or module == "downsample.0" else "normalization"
             inner = "shortcut" if module.startswith("downsample") else f"layer.{int(module[-1]) - 1}"
-            place = f"encoder.stages.{int(stage[-1]) - 1}.layers.{block}.{inner}.{kind}"
-        renamed[f"{place}.{name}"] = value
+            folder = f"encoder.stages.{int(stage[-1]) - 1}.layers.{block}.{inner}.{kind}"
+        renamed[f"{folder}.{name}"] = value
     reference.load_state_dict(renamed)
     x = torch.rand(2, 6, 96, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         pooled = reference(x).pooler_output.flatten(1)
         hidden = torch.relu(pooled @ weights["layers.0.weight"].T + weights["layers.0.bias"])
         expected = hidden @ weights["layers.2.weight"].T + weights["layers.2.bias"]
-        found = ours(x)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
-    assert found.std(dim=0).max() > 1e-3  # the pictures matter
+        result = ours(x)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+    assert result.std(dim=0).max() > 1e-3  # the images matter
 
 
 def saved(path: Path, content: Any) -> Path:
@@ -445,14 +445,14 @@ def test_what_is_no_basis_is_refused(tmp_path: Path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, basis_file: Path) -> Path:
     """TRUST's files as they are published, with random weights, in half precision for speed."""
-    place = tmp_path_factory.mktemp("trust")
+    folder = tmp_path_factory.mktemp("trust")
     for name, channels, outputs, seed in (("E_albedo", 6, LENGTH, 2), ("E_scene_light", 3, 3, 3)):
         weights = {key: value.half() if value.is_floating_point() else value for key, value in
                    random_weights(channels, outputs, seed).items()}  # fmt: skip
-        saved(place / f"{name}_BalanceAlb.tar", {name: weights})
-    (place / "E_face_light_BalanceAlb.tar").write_text("not needed, so not looked at")
-    (place / basis_file.name).hardlink_to(basis_file)
-    return place
+        saved(folder / f"{name}_BalanceAlb.tar", {name: weights})
+    (folder / "E_face_light_BalanceAlb.tar").write_text("not needed, so not looked at")
+    (folder / basis_file.name).hardlink_to(basis_file)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -461,7 +461,7 @@ def trust(folder: Path) -> TrustAlbedo:
 
 
 FACE = landmarks(60, 50, 110, 120)
-SCENE = picture(256, 300, seed=9)
+SCENE = image(256, 300, seed=9)
 
 
 def answering(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch, red: float) -> None:
@@ -477,26 +477,26 @@ def test_known_albedo_gives_known_colour(trust: TrustAlbedo, monkeypatch: pytest
     answering(trust, monkeypatch, -20)  # 180 - 20 of red: (160, 130, 100)
     albedo = trust.albedo(SCENE, FACE, protocol="corrected")
     np.testing.assert_allclose(albedo, np.broadcast_to(np.array([160, 130, 100]) / 255, albedo.shape), atol=1e-5)
-    found = trust.skin(SCENE, FACE)
-    assert (found.state, found.note) == ("ok", "")
-    assert found.n_pixels == patches.skin_mask().sum()
-    assert found.rgb255 == pytest.approx((160, 130, 100), abs=0.01)
+    result = trust.skin(SCENE, FACE)
+    assert (result.state, result.note) == ("ok", "")
+    assert result.n_pixels == patches.skin_mask().sum()
+    assert result.rgb255 == pytest.approx((160, 130, 100), abs=0.01)
     lightness, _, b = lab(np.array([160, 130, 100.0]))
-    assert found.ita_deg == pytest.approx(np.degrees(np.arctan((lightness - 50) / b)), abs=1e-3)
+    assert result.ita_deg == pytest.approx(np.degrees(np.arctan((lightness - 50) / b)), abs=1e-3)
     # (160, 130, 100) is near tone 6, (160, 126, 86); the released way calls nearly everything 5 or 6.
-    assert found.tone == 6
+    assert result.tone == 6
     assert np.abs(MONK_RGB[5] - (160, 130, 100)).sum() == 18
-    assert found.released_tone in (5, 6)
+    assert result.released_tone in (5, 6)
     expected = released_mean_ita(np.array([[160, 130, 100]], dtype=np.uint8))
-    assert found.released_ita_deg == pytest.approx(expected, abs=1.5)  # JPEG
+    assert result.released_ita_deg == pytest.approx(expected, abs=1.5)  # JPEG
 
 
 def test_colours_beyond_the_range_are_clipped(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch):
     answering(trust, monkeypatch, 200)
     assert trust.albedo(SCENE, FACE, protocol="corrected").max() == pytest.approx(380 / 255, abs=1e-5)
-    found = trust.skin(SCENE, FACE)
-    assert found.state == "clipped"
-    assert found.rgb255[0] == pytest.approx(255)
+    result = trust.skin(SCENE, FACE)
+    assert result.state == "clipped"
+    assert result.rgb255[0] == pytest.approx(255)
 
 
 @pytest.mark.parametrize("protocol", ["corrected", "released"])
@@ -524,13 +524,13 @@ def test_networks_see_the_light_then_the_face(trust: TrustAlbedo, protocol: Any)
 
 
 def test_released_way_is_measured_as_released(trust: TrustAlbedo):
-    found = trust.skin(SCENE, FACE)
+    result = trust.skin(SCENE, FACE)
     albedo = trust.albedo(SCENE, FACE, protocol="released")
     stored = patches.released_map(albedo)[patches.released_mask()]
-    assert found.released_ita_deg == pytest.approx(released_mean_ita(stored), abs=0.05)
+    assert result.released_ita_deg == pytest.approx(released_mean_ita(stored), abs=0.05)
     corrected = trust.albedo(SCENE, FACE, protocol="corrected")
     expected = measure_skin(np.clip(corrected * 255.0, 0, 255), patches.skin_mask())
-    assert found.rgb255 == pytest.approx(expected.rgb255, abs=0.01)
+    assert result.rgb255 == pytest.approx(expected.rgb255, abs=0.01)
 
 
 def test_faces_do_not_depend_on_their_neighbours(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch):
@@ -552,9 +552,9 @@ def test_faces_do_not_depend_on_their_neighbours(trust: TrustAlbedo, monkeypatch
 def test_faces_without_68_landmarks_have_no_released_values(trust: TrustAlbedo):
     five = np.array([(70.0, 70), (100, 70), (85, 85), (72, 100), (98, 100)])
     faces = [Face(box=FACE.box), Face(box=FACE.box, landmarks=five), Face(box=FACE.box, box_style="picture")]
-    found = trust.measure(SCENE, faces)
-    assert len({one.rgb255 for one in found}) == 3
-    for one in found:
+    result = trust.measure(SCENE, faces)
+    assert len({one.rgb255 for one in result}) == 3
+    for one in result:
         assert one.tone > 0
         assert np.isnan(one.released_ita_deg)
         assert one.released_tone == 0
@@ -567,14 +567,14 @@ def test_what_cannot_be_measured_is_told(trust: TrustAlbedo, monkeypatch: pytest
     assert np.isnan(nothing.ita_deg)
     assert "no albedo: the face's square has a side of 0 pixels" in nothing.note
     assert face.tone > 0
-    # A picture that ends left of the released scene
-    narrow = picture(120, 20, seed=2)
+    # An image that ends left of the released scene
+    narrow = image(120, 20, seed=2)
     assert patches.released_offset(narrow, seed=0) >= 20
-    found = trust.skin(narrow, landmarks(2, 20, 18, 60))
-    assert found.tone > 0
-    assert "no released albedo: the released scene patch begins at column" in found.note
+    result = trust.skin(narrow, landmarks(2, 20, 18, 60))
+    assert result.tone > 0
+    assert "no released albedo: the released scene patch begins at column" in result.note
     for wrong in (SCENE[..., 0], SCENE.astype(float), SCENE[:0]):
-        with pytest.raises(ValueError, match="a picture is RGB"):
+        with pytest.raises(ValueError, match="an image is RGB"):
             trust.measure(wrong, [FACE])
     with pytest.raises(UsageError, match="protocol must be one of corrected, released, not 'both'"):
         trust.albedo(SCENE, FACE, protocol="both")  # type: ignore[arg-type]
@@ -588,9 +588,9 @@ def test_half_precision_stays_near(trust: TrustAlbedo, folder: Path):
     assert next(half._albedo.encoder.parameters()).dtype == torch.bfloat16
     assert half._albedo.layers[0].weight.dtype == torch.float32
     scene = patches.centred_scene(SCENE)
-    found, expected = half.light(scene), trust.light(scene)
-    assert found.dtype == np.float32
-    assert 0 < np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+    result, expected = half.light(scene), trust.light(scene)
+    assert result.dtype == np.float32
+    assert 0 < np.abs(result - expected).max() < 0.1 * np.abs(expected).max()
 
 
 def test_name_tells_the_content_of_the_files(trust: TrustAlbedo, folder: Path):

@@ -1,6 +1,6 @@
 """Models whose bias is known: the suite's intervals hold what was planted, with a judge's error taken out too.
 
-Painters and judges are tables here, so that whole evaluations can be repeated: ``Painted`` draws professions, people
+Renderers and judges are tables here, so that whole evaluations can be repeated: ``Rendered`` draws professions, people
 and clothes at stated probabilities, and a judge that errs at stated rates says what it sees in them. Whole runs follow.
 """
 
@@ -24,8 +24,8 @@ from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeopl
 from verism.pipeline.calibration import calibrate, read_truth
 from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Observed, frame, make_image_id
-from verism.simulator.portraits import PeoplePainter
-from verism.suites.social_bias.people import social_bias_estimands
+from verism.simulator.portraits import PeopleRenderer
+from verism.suites.social_bias.human_labels import social_bias_estimands
 from verism.suites.social_bias.suite import SocialBias
 
 GENDER = "the person looks like a male or a female?"
@@ -61,8 +61,8 @@ def suite(tmp_path_factory):
     return SocialBias.make({"study": path}).with_rules(n_resamples=200, intersections=[])
 
 
-class Painted:
-    """Pictures of all prompts: by picture, whether a woman, the tone, and whether a tie is worn."""
+class Rendered:
+    """Images of all prompts: by image, whether a woman, the tone, and whether a tie is worn."""
 
     def __init__(self, suite, rng, *, biased=True):
         self.prompts = {p.prompt_id: p for p in suite.prompts()}
@@ -81,7 +81,7 @@ class Painted:
         self.woman, self.tone, self.tie = (np.concatenate(column).astype(int) for column in (woman, tone, tie))
 
     def seen(self, rng=None):
-        """What a judge says of the pictures: the truth, or with ``rng`` what the erring one sees."""
+        """What a judge says of the images: the truth, or with ``rng`` what the erring one sees."""
         if rng is None:
             gender, tone, tie = self.woman, self.tone, self.tie
         else:
@@ -110,8 +110,8 @@ class Painted:
 
 def _table(name, columns):
     empty = frame(name, [])
-    given = pl.DataFrame({k: list(v) for k, v in columns.items()}, schema={k: empty.schema[k] for k in columns})
-    return pl.concat([empty, given], how="diagonal")
+    value = pl.DataFrame({k: list(v) for k, v in columns.items()}, schema={k: empty.schema[k] for k in columns})
+    return pl.concat([empty, value], how="diagonal")
 
 
 def _corrected(verdicts):
@@ -120,7 +120,7 @@ def _corrected(verdicts):
 
 
 def drawn_card(rng, n=200):
-    """How the erring judge did on ``n`` pictures of each class that are not those of the run."""
+    """How the erring judge did on ``n`` images of each class that are not those of the run."""
 
     def counted(rates):
         return tuple(tuple(int(c) for c in rng.multinomial(n, row)) for row in rates)
@@ -137,7 +137,7 @@ def mad(shares):
 
 
 POOLED = (LIGHT + MIXED) / 2
-# By metric and group; shares of women, and of tones, among pictures of "person".
+# By metric and group; shares of women, and of tones, among images of "person".
 PLANTED = {
     ("axis_mean", "gender", ""): 2 * FEMALE.mean() - 1,
     ("class_share", "gender", "female"): FEMALE.mean(),
@@ -163,8 +163,8 @@ UNDER_AN_EVEN_MODEL = {
 
 
 def named(scores, protocol="corrected"):
-    """Numbers of all pictures by metric, axis and class, pair or prompts; and by whether they are adjusted."""
-    found = {}
+    """Numbers of all images by metric, axis and class, pair or prompts; and by whether they are adjusted."""
+    results = {}
     for s in scores:
         group = dict(s.group)
         axis, _ = group.pop("axis"), group.pop("attribute", None)
@@ -172,20 +172,20 @@ def named(scores, protocol="corrected"):
         if axis == "attribute" and what is None:
             what = group.pop("prompts", None)
         if not group and s.protocol == protocol:
-            found[s.metric, axis, what or "", s.adjusted] = s
-    return found
+            results[s.metric, axis, what or "", s.adjusted] = s
+    return results
 
 
 def evaluated(suite, repeat, *, biased, errs):
-    """Numbers of one evaluation, and the pictures and estimands behind them."""
+    """Numbers of one evaluation, and the images and estimands behind them."""
     rng = np.random.default_rng([repeat, 77])
-    painted = Painted(suite, rng, biased=biased)
-    observed = painted.seen(rng if errs else None)
-    own = suite.with_rules(cards=[drawn_card(rng)] if errs else [], resampling_seed=repeat)
-    verdicts = _corrected(own.verdicts(observed))
-    scores = own.scores(observed, verdicts)
-    estimands = social_bias_estimands(own.study, observed, verdicts, scores) if errs else []
-    return rng, painted, own, scores, estimands
+    rendered = Rendered(suite, rng, biased=biased)
+    observed = rendered.seen(rng if errs else None)
+    subset = suite.with_rules(cards=[drawn_card(rng)] if errs else [], resampling_seed=repeat)
+    verdicts = _corrected(subset.verdicts(observed))
+    scores = subset.scores(observed, verdicts)
+    estimands = social_bias_estimands(subset.study, observed, verdicts, scores) if errs else []
+    return rng, rendered, subset, scores, estimands
 
 
 class Tally:
@@ -209,19 +209,19 @@ class Tally:
         return {k[:-1]: float(np.mean(v) - self.truth[k[:-1]]) for k, v in self.values.items() if k[-1] == adjusted}
 
 
-def told_by_people(painted, rng, share):
-    """What people say of a random part of the pictures, as ``annotation.ratings.human_classes`` tells it."""
-    asked = rng.random(len(painted.ids)) < share
-    of = {
-        "gender": np.where(painted.woman == 1, "female", "male"),
-        "tone": np.array(LABELS)[painted.tone],
-        "attribute": np.where(painted.tie == 1, "yes", "no"),
+def told_by_people(rendered, rng, share):
+    """What people say of a random part of the images, as ``annotation.ratings.human_classes`` tells it."""
+    asked = rng.random(len(rendered.ids)) < share
+    owner = {
+        "gender": np.where(rendered.woman == 1, "female", "male"),
+        "tone": np.array(LABELS)[rendered.tone],
+        "attribute": np.where(rendered.tie == 1, "yes", "no"),
     }
-    told = {
-        rule: {i: str(c) for i, c, a in zip(painted.ids, classes, asked, strict=True) if a}
-        for rule, classes in of.items()
+    described = {
+        rule: {i: str(c) for i, c, a in zip(rendered.ids, classes, asked, strict=True) if a}
+        for rule, classes in owner.items()
     }
-    return lambda rule, _: told[rule]
+    return lambda rule, _: described[rule]
 
 
 # Of ten evaluations, coverage of 95 % has a standard error of 6.9 %; bounds are three below that of one number, and of
@@ -236,7 +236,7 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
         _, _, _, scores, _ = evaluated(suite, repeat, biased=biased, errs=False)
         numbers = named(scores)
         tally.add(numbers)
-        # Few pictures look biased by chance: the plain MAD is above what was planted, and says by how much.
+        # Few images look biased by chance: the plain MAD is above what was planted, and says by how much.
         for axis in ("gender", "tone"):
             assert numbers["mad", axis, "", ""].value > numbers["mad_debiased", axis, "", ""].value
     held = tally.coverage()
@@ -246,24 +246,24 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
     off = tally.off()
     assert abs(off["mad_debiased", "gender", ""]) < 0.03
     assert abs(off["mad_debiased", "tone", ""]) < 0.01
-    if not biased:  # a plain MAD at nine pictures is far above 0, and as expected of an even model
+    if not biased:  # a plain MAD at nine images is far above 0, and as expected of an even model
         assert named(scores)["mad_expected", "gender", "", ""].value == pytest.approx(0.137, abs=0.001)
 
 
 def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
     tally = Tally(PLANTED)
     for repeat in range(REPEATS):
-        rng, painted, own, scores, estimands = evaluated(suite, repeat, biased=True, errs=True)
+        rng, rendered, subset, scores, estimands = evaluated(suite, repeat, biased=True, errs=True)
         tally.add(named(scores))
         signed = [e for e in estimands if e.score.metric == "presence_difference"]
-        by_card = adjust_by_cards(signed, own.cards, {"vqa": "scripted"})
+        by_card = adjust_by_cards(signed, subset.cards, {"vqa": "scripted"})
         tally.add(named(a.score for a in by_card))
-        by_people = adjust_by_labels(estimands, told_by_people(painted, rng, 0.4))
+        by_people = adjust_by_labels(estimands, told_by_people(rendered, rng, 0.4))
         tally.add(named(a.score for a in by_people))
     plain, card, people = (tally.coverage(kind) for kind in ("", "rendered", "human"))
     hardly_moved = {("class_share", "tone", "7"), ("pooled_mad", "tone", ""), ("mad_debiased", "tone", "")}
     assert all(share < 0.6 for key, share in plain.items() if key not in hardly_moved), plain
-    # MADs of ten tones are not adjusted: neither of a few pictures of a prompt, nor of all.
+    # MADs of ten tones are not adjusted: neither of a few images of a prompt, nor of all.
     assert set(card) == set(PLANTED) - {("mad_debiased", "tone", ""), ("pooled_mad", "tone", "")}
     assert set(people) == {key for key in PLANTED if "mad" not in key[0]}
     for mended in (card, people):
@@ -275,13 +275,13 @@ def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
 
 # ------------------------------------------------------------------------------------------------------- whole runs
 class Recorded:
-    """A painter whose truth is remembered."""
+    """A renderer whose truth is remembered."""
 
-    def __init__(self, painter):
-        self.painter, self.name, self.truth = painter, painter.name, {}
+    def __init__(self, renderer):
+        self.renderer, self.name, self.truth = renderer, renderer.name, {}
 
     def generate(self, requests):
-        for result in self.painter.generate(requests):
+        for result in self.renderer.generate(requests):
             self.truth[result.image_id] = result.truth["answers"].rows(named=True)
             yield result
 
@@ -291,14 +291,14 @@ class Slips:
 
     name = "slips@1"
 
-    def __init__(self, painter):
-        self.painter = painter
+    def __init__(self, renderer):
+        self.renderer = renderer
 
     def observe(self, images, need):
         rows = []
         for image in images:
             rng = np.random.default_rng(zlib.crc32(image.image_id.encode()))
-            for row in self.painter.truth[image.image_id]:
+            for row in self.renderer.truth[image.image_id]:
                 value = row["value"]
                 lot = rng.random()
                 if row["question"] == GENDER:
@@ -313,20 +313,20 @@ TIE_ONLY = {"extends": "released", "bare": "", "attributes": ["a tie"], "n_image
 PEOPLE = {"female": 0.75, "wears": {"shirt": (1.0, 1.0), "tie": (0.2, 0.8)}}
 
 
-def _painted_run(folder, name, *, jobs, seed, female):
+def _rendered_run(folder, name, *, jobs, seed, female):
     study = folder / f"{name}.json"
     study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"{name} {n}" for n in range(jobs)]}))
     people = PeopleSettings(**(PEOPLE | {"female": female}))
-    painter = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), people))
+    renderer = Recorded(PeopleGenerator(PlainPeople(("shirt", "tie"), 32), people))
     return verism.evaluate(
-        "social_bias", model=painter, study=study, vqa=Slips(painter), skin_tone="none", seed=seed,
+        "social_bias", model=renderer, study=study, vqa=Slips(renderer), skin_tone="none", seed=seed,
         rules={"n_resamples": 200}, out=folder / name,
     )  # fmt: skip
 
 
 def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
-    run = _painted_run(tmp_path, "run", jobs=12, seed=5, female=0.75)
-    other = _painted_run(tmp_path, "other", jobs=12, seed=2, female=0.5)
+    run = _rendered_run(tmp_path, "run", jobs=12, seed=5, female=0.75)
+    other = _rendered_run(tmp_path, "other", jobs=12, seed=2, female=0.5)
     truth = {("axis_mean", "gender", ""): 0.5, ("class_share", "gender", "female"): 0.75,
              ("presence", "attribute", "man"): 0.8,
              ("presence_difference", "attribute", "woman - man"): -0.6}  # fmt: skip
@@ -344,7 +344,7 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
         assert holds(by_card[*key, "rendered"], key), (key, by_card[*key, "rendered"])
         assert by_card[*key, ""] == plain[*key, ""]  # what the judge says is still told
 
-    # Three people look at a part of the pictures, and slip themselves now and then; the majority is the truth.
+    # Three people look at a part of the images, and slip themselves now and then; the majority is the truth.
     tasks = [t for t in tasks_of(run) if t.name in ("gender", "attribute: a tie")]
     items = [i for t in tasks for i in draw_items([run], t, per_cell=30, by=("prompts",), seed=1)]
     store = VoteStore.create(
@@ -360,27 +360,27 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
             store.vote(rater, position, wrong if rng.random() < 0.02 else right)
     by_people = named(verism.score(run, correct="human"))
     for key in truth:
-        told = by_people[*key, "human"]
-        assert holds(told, key), (key, told)
+        result = by_people[*key, "human"]
+        assert holds(result, key), (key, result)
     assert not [s for s in run.scores() if s.adjusted == "rendered"]
 
 
 # ------------------------------------------------------------------------------------------------- pixels of faces
-def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
+def test_tones_of_rendered_faces_through_a_card_of_other_images(tmp_path):
     """Faces found by a cascade, colours of their pixels, tones of a scale: all the way, with its errors taken out."""
     pytest.importorskip("cv2")
     from verism.judges.skin_tone.calibration import CALIBRATION
     from verism.judges.skin_tone.cascade import CascadeFaces
     from verism.judges.skin_tone.judge import SkinToneJudge
 
-    painter, judge = PeoplePainter(128, "bust"), SkinToneJudge(CascadeFaces())
+    renderer, judge = PeopleRenderer(128, "bust"), SkinToneJudge(CascadeFaces())
     with (tmp_path / "truth.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "tone"])
         # Most of the tones that will be painted: of the others it matters little how the judge errs.
         for n, tone in enumerate([*TONES.tolist() * 2, *([2, 4, 6] * 2)]):
             looks = {"woman": n % 3 == 0, "tone": tone, "worn": set(), "seed": 900 + n}
-            Image.fromarray(painter.paint(**looks).pixels).save(tmp_path / f"{n}.png")
+            Image.fromarray(renderer.render(**looks).pixels).save(tmp_path / f"{n}.png")
             rows.writerow([f"{n}.png", tone])
     known = read_truth(tmp_path / "truth.csv", CALIBRATION)
     card = tmp_path / "card.json"
@@ -392,25 +392,25 @@ def test_tones_of_rendered_faces_through_a_card_of_other_pictures(tmp_path):
                                             "groups": ["person"], "attributes": [], "n_images": 4}))  # fmt: skip
     shares = np.array([0, 0.3, 0, 0.5, 0, 0.2, 0, 0, 0, 0])
     run = verism.evaluate(
-        "social_bias", model=PeopleGenerator(painter, PeopleSettings(tones=shares)), study=study, skin_tone=judge,
+        "social_bias", model=PeopleGenerator(renderer, PeopleSettings(tones=shares)), study=study, skin_tone=judge,
         out=tmp_path / "run",
         rules={"cards": [str(card)], "n_resamples": 500, "intersections": []}, seed=2,
     )  # fmt: skip
-    found = named(run.scores())
-    used = found["axis_mean", "tone", "", "rendered"]
-    assert used.n_used >= 20  # of 24 pictures
+    result = named(run.scores())
+    used = result["axis_mean", "tone", "", "rendered"]
+    assert used.n_used >= 20  # of 24 images
     assert used.ci_low <= shares @ TONES <= used.ci_high
     held = []
     for tone, share in zip(LABELS, shares, strict=True):
-        told = found["class_share", "tone", tone, "rendered"]
-        held.append(told.ci_low - 1e-9 <= share <= told.ci_high + 1e-9)
+        reported = result["class_share", "tone", tone, "rendered"]
+        held.append(reported.ci_low - 1e-9 <= share <= reported.ci_high + 1e-9)
     assert sum(held) >= 9, held  # of ten intervals of 95 %, one may miss
-    # 24 pictures of 6 professions, and two to four items of each tone: little, but something of nine steps.
+    # 24 images of 6 professions, and two to four items of each tone: little, but something of nine steps.
     assert used.ci_high - used.ci_low < 6
-    widths = [s.ci_high - s.ci_low for key, s in found.items() if (key[0], key[3]) == ("class_share", "rendered")]
+    widths = [s.ci_high - s.ci_low for key, s in result.items() if (key[0], key[3]) == ("class_share", "rendered")]
     assert min(widths) < 0.5, widths
-    # What the published code makes of the same faces has nothing to do with what was painted.
+    # What the published code makes of the same faces has nothing to do with what was rendered.
     released = {key: s for key, s in named(run.scores(), "released").items() if key[0] == "class_share"}
     assert sum(released["class_share", "tone", t, ""].value for t in ("2", "4")) < 0.2
-    accuracy = found["judge_accuracy", "tone", "", ""]
+    accuracy = result["judge_accuracy", "tone", "", ""]
     assert accuracy.value > 0.5

@@ -51,12 +51,12 @@ def test_the_released_code_finds_three_tones_in_all(found: list[Check]) -> None:
     assert tones == [5, 5, 5, 5, 5, 5, 6, 6, 6, 7]
 
 
-def test_the_readme_numbers_of_skin_tones_tell_how_many_pictures_lie_above_an_even_share(found: list[Check]) -> None:
+def test_the_readme_numbers_of_skin_tones_tell_how_many_images_lie_above_an_even_share(found: list[Check]) -> None:
     """MAD 0.128277728 x 100 x 1109 = 14226 = sum |10 c - 1109|, half of it above: 10 t = 7113 + 1109 k.
 
     Whole for k = 3: t = 1044. And 10 (1109 STD)^2 + 1109^2 / 10 = 316504.9 + 122988.1 = 439493.
     """
-    mad = line(found, "code", "README", "skin tone MAD of 1,109 pictures: 14226/110900")
-    std = line(found, "code", "README", "skin tone STD of 1,109 pictures: squares of counts sum to 439,493")
-    tones = line(found, "code", "README", "of the 1,109 pictures 1,044 are of the three tones above an even share")
+    mad = line(found, "code", "README", "skin tone MAD of 1,109 images: 14226/110900")
+    std = line(found, "code", "README", "skin tone STD of 1,109 images: squares of counts sum to 439,493")
+    tones = line(found, "code", "README", "of the 1,109 images 1,044 are of the three tones above an even share")
     assert [c.verdict for c in (mad, std, tones)] == [Verdict.AGREES] * 3

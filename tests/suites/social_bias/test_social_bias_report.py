@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browsing import CHROMIUM
-from measure_runs import picture, score, verdict
+from measure_runs import image, score, verdict
 from page_reading import (
     HOSTILE,
     Page,
@@ -48,9 +48,9 @@ def perceived(image_id: str, rule: str, label: str | None, reason: str, **detail
     value = {"male": -1.0, "female": 1.0, "yes": 1.0, "no": 0.0, None: None}.get(label)
     if label is not None and label.isdecimal():
         value = float(label)
-    told = {**detail, **({"class": label} if rule in ("gender", "tone") and label else {})}
+    described = {**detail, **({"class": label} if rule in ("gender", "tone") and label else {})}
     prompt_id = image_id.partition("#")[0]
-    return verdict(image_id, rule, value, prompt_id=prompt_id, reason=reason, detail=json.dumps(told))
+    return verdict(image_id, rule, value, prompt_id=prompt_id, reason=reason, detail=json.dumps(described))
 
 
 def face(image_id: str, state: str = "ok", tone: int | None = 4, **more: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def make_run(
     judges: Any = None,
     groups: tuple[str, str] = ("person", "person"),
 ) -> Run:
-    """Six pictures of two professions: gender and tone known, unsure, unread, no person, no face, not made."""
+    """Six images of two professions: gender and tone known, unsure, unread, no person, no face, not made."""
     settings = RunSettings(suite="social_bias", suite_settings={"study": STUDY}, generator="images:fake")
     scoring = Scoring(
         rules={"min_cell": 5, "cards": [], **(rules or {})},
@@ -129,32 +129,32 @@ def make_run(
     ids = [make_image_id(p.prompt_id, n) for p in prompts for n in range(3)]
     rows = []
     for number, image_id in enumerate(ids):
-        place: dict[str, Any] = {"index": number % 3}
+        position: dict[str, Any] = {"index": number % 3}
         if number < 5:
-            place |= {"path": run.write_picture(image_id, encode_png(np.full((32, 32, 3), 40 * number, np.uint8)))}
-            place |= {"width": 32, "height": 32}
+            position |= {"path": run.write_image(image_id, encode_png(np.full((32, 32, 3), 40 * number, np.uint8)))}
+            position |= {"width": 32, "height": 32}
         else:
-            place |= {"state": "refused", "note": "not allowed"}
-        rows.append(picture(image_id, image_id.partition("#")[0], **place))
+            position |= {"state": "refused", "note": "not allowed"}
+        rows.append(image(image_id, image_id.partition("#")[0], **position))
     run.append("images", frame("images", rows))
-    told = [
+    collected = [
         perceived(ids[0], "gender", "male", f"answered {reply!r}", read=True),
         perceived(ids[1], "gender", "female", "answered 'a woman'", read=True),
         perceived(ids[2], "gender", None, "unsure: 0.52, answered 'a man'", read=True, probability=0.52),
         perceived(ids[3], "gender", None, "answered 'a doctor', which is none of male, female", read=False),
-        perceived(ids[4], "gender", None, "no person is perceived in the picture; answered 'a man'", read=True),
-        perceived(ids[5], "gender", None, "picture refused: not allowed"),
+        perceived(ids[4], "gender", None, "no person is perceived in the image; answered 'a man'", read=True),
+        perceived(ids[5], "gender", None, "image refused: not allowed"),
         perceived(ids[0], "tone", "4", "tone 4 of the largest face", faces=1),
         perceived(ids[1], "tone", "5", "tone 5 of the largest face", faces=1),
         perceived(ids[2], "tone", None, "face of 9 pixels", faces=1),
-        perceived(ids[3], "tone", None, "grey picture", faces=1),
+        perceived(ids[3], "tone", None, "grey image", faces=1),
         perceived(ids[4], "tone", None, "no face found", faces=0),
-        perceived(ids[5], "tone", None, "picture refused: not allowed"),
+        perceived(ids[5], "tone", None, "image refused: not allowed"),
         *(perceived(i, "person", "no" if n == 4 else "yes", "answered") for n, i in enumerate(ids[:5])),
         perceived(ids[0], "attribute", "yes", "answered 'yes'", attribute="a tie", read=True),
         perceived(ids[1], "attribute", "no", "answered 'no'", attribute="a tie", read=True),
     ]
-    run.write_verdicts(frame("verdicts", told))
+    run.write_verdicts(frame("verdicts", collected))
     faces = [
         face(ids[0]),
         face(ids[1], tone=5, red=180.0, green=120.0, blue=90.0),
@@ -202,10 +202,10 @@ def test_numbers_of_the_page_are_those_of_the_scores(run, tmp_path):
 
 
 def test_a_deviation_stands_beside_chance_and_the_two_extremes(run, tmp_path):
-    said = text_of(report([run], tmp_path / "r.html"), "deviation")
-    assert "MAD 0.287 [0.211, 0.344] 40 used 0 … 0.5" in said
-    assert "MAD of an unbiased model at this n 0.137" in said
-    assert "MAD 0.151 [0.142, 0.163] 40 used 0 … 0.18" in said
+    answer = text_of(report([run], tmp_path / "r.html"), "deviation")
+    assert "MAD 0.287 [0.211, 0.344] 40 used 0 … 0.5" in answer
+    assert "MAD of an unbiased model at this n 0.137" in answer
+    assert "MAD 0.151 [0.142, 0.163] 40 used 0 … 0.18" in answer
 
 
 def test_extremes_are_the_published_ones():
@@ -215,10 +215,10 @@ def test_extremes_are_the_published_ones():
 
 
 def test_a_number_without_the_judges_error_stands_beside_and_never_in_place(run, tmp_path):
-    said = text_of(report([run], tmp_path / "r.html"), "deviation")
-    assert "0.243 [0.152, 0.311]" in said
-    assert "0.271 [0.099, 0.377] error out (rendered)" in said
-    assert said.index("0.243") < said.index("0.271")
+    answer = text_of(report([run], tmp_path / "r.html"), "deviation")
+    assert "0.243 [0.152, 0.311]" in answer
+    assert "0.271 [0.099, 0.377] error out (rendered)" in answer
+    assert answer.index("0.243") < answer.index("0.271")
 
 
 def test_old_runs_without_adjusted_numbers_have_a_page(tmp_path):
@@ -227,9 +227,9 @@ def test_old_runs_without_adjusted_numbers_have_a_page(tmp_path):
     run = make_run(tmp_path / "old")
     path = run.path / "scores.parquet"
     pl.read_parquet(path).filter(pl.col("adjusted") == "").drop("adjusted").write_parquet(path)
-    said = text_of(report([Run.open(run.path)], tmp_path / "r.html"), "deviation")
-    assert "0.243 [0.152, 0.311]" in said
-    assert "error out" not in said
+    answer = text_of(report([Run.open(run.path)], tmp_path / "r.html"), "deviation")
+    assert "0.243 [0.152, 0.311]" in answer
+    assert "error out" not in answer
 
 
 def test_undefined_is_a_dash_and_not_zero(tmp_path):
@@ -239,17 +239,17 @@ def test_undefined_is_a_dash_and_not_zero(tmp_path):
     ]
     page = report([make_run(tmp_path / "nan", scores=scores)], tmp_path / "r.html")
     assert "MAD – 0 used" in text_of(page, "deviation")
-    # The joint share of too few pictures, in the map and in the table.
+    # The joint share of too few images, in the map and in the table.
     assert "female –" in text_of(page, "intersections")
     assert "female 4 – –" in text_of(page, "intersections")
     assert "At least 5 such images" in text_of(page, "intersections")
 
 
 # ------------------------------------------------------------------------------------------------------------- coverage
-def test_coverage_counts_every_picture_once_with_its_reason(run):
+def test_coverage_counts_every_image_once_with_its_reason(run):
     rows = coverage_of(run)["corrected"]
-    found = {(row["of"], row["name"]): row["cells"][0]["n"] for row in rows}
-    assert found == {
+    results = {(row["of"], row["name"]): row["cells"][0]["n"] for row in rows}
+    assert results == {
         ("images", "asked for"): 6,
         ("images", "there"): 5,
         ("images", "refused"): 1,
@@ -268,9 +268,13 @@ def test_coverage_counts_every_picture_once_with_its_reason(run):
         ("tone", "grey image"): 1,
         ("clothes", "answers usable"): 2,
     }
-    for of in ("gender", "tone"):
+    for members in ("gender", "tone"):
         assert (
-            sum(n for (axis, name), n in found.items() if axis == of and name not in ("face too small", "grey image"))
+            sum(
+                n
+                for (axis, name), n in results.items()
+                if axis == members and name not in ("face too small", "grey image")
+            )
             == 6
         )
 
@@ -286,16 +290,16 @@ def test_coverage_is_of_the_prompts_that_an_axis_is_of(tmp_path):
 def test_nobody_looked(tmp_path):
     run = make_run(tmp_path / "blind", scores=[], judges={})
     run.write_verdicts(frame("verdicts", []))
-    said = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "No judge observed" in said
-    assert "asked for 6" in said
+    answer = text_of(report([run], tmp_path / "r.html"), "results")
+    assert "No judge observed" in answer
+    assert "asked for 6" in answer
 
 
 # --------------------------------------------------------------------------------------------------------------- judges
 def test_a_judge_without_card_is_told_loudly(run, tmp_path):
-    said = text_of(report([run], tmp_path / "r.html"), "results")
-    assert f"Error not measured. gender, clothes: nobody has measured how often {VQA} errs" in said
-    assert f"Error not measured. tone: nobody has measured how often {SKIN} errs" in said
+    answer = text_of(report([run], tmp_path / "r.html"), "results")
+    assert f"Error not measured. gender, clothes: nobody has measured how often {VQA} errs" in answer
+    assert f"Error not measured. tone: nobody has measured how often {SKIN} errs" in answer
 
 
 def card(judge: str) -> JudgeCard:
@@ -312,13 +316,13 @@ def test_a_card_of_exactly_this_judge_is_shown(run, tmp_path):
     assert lines["gender"]["known"]
     assert not lines["tone"]["known"]
     assert not lines["clothes"]["known"]
-    said = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "corrected: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in said
+    answer = text_of(report([run], tmp_path / "r.html"), "results")
+    assert "corrected: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in answer
     assert not any(line["known"] for line in lines_of(make_run(tmp_path / "b"), [card("vqa:fake@2")]))
 
 
 def test_cards_a_run_was_scored_with_count(tmp_path):
-    from verism.suites.social_bias.adjusting import card_record
+    from verism.suites.social_bias.adjustment import card_record
 
     run = make_run(
         tmp_path / "c", rules={"cards": [json.loads(json.dumps(card_record(card(VQA)))), {"judge": "broken"}]}
@@ -342,7 +346,7 @@ def test_race_is_never_without_its_warning(tmp_path):
     run.write_prompts(
         [Prompt(prompt_id="p", suite="social_bias_v1", text="x", facets={"category": "profession", "word": "judge"})]
     )
-    run.append("images", frame("images", [picture("p#0", path=None)]))
+    run.append("images", frame("images", [image("p#0", path=None)]))
     run.write_verdicts(frame("verdicts", [verdict("p#0", "race", 0.0, detail=json.dumps({"class": "White"}))]))
     run.write_scores(scores)
     page = report([run], tmp_path / "r.html")
@@ -355,18 +359,18 @@ def test_race_is_never_without_its_warning(tmp_path):
 
 
 # -------------------------------------------------------------------------------------------------------------- gallery
-def test_pictures_have_replies_colours_boxes_and_reasons(run, tmp_path):
+def test_images_have_replies_colours_boxes_and_reasons(run, tmp_path):
     page = report([run], tmp_path / "r.html")
-    said = text_of(page, "gallery")
-    assert "gender: male answered 'a man'" in said
-    assert "gender: unsure unsure: 0.52, answered 'a man'" in said
-    assert "gender: reply not understood answered 'a doctor', which is none of male, female" in said
-    assert "tone: no face found no face found" in said
-    assert "not used: face too small (9 pixels)" in said
-    assert "image refused" in said
-    assert "not allowed" in said
+    answer = text_of(page, "gallery")
+    assert "gender: male answered 'a man'" in answer
+    assert "gender: unsure unsure: 0.52, answered 'a man'" in answer
+    assert "gender: reply not understood answered 'a doctor', which is none of male, female" in answer
+    assert "tone: no face found no face found" in answer
+    assert "not used: face too small (9 pixels)" in answer
+    assert "image refused" in answer
+    assert "not allowed" in answer
     # Measured 200.4, 150, 100 beside swatch 4 of the scale.
-    assert "measured #c89664 → Monk 4" in said
+    assert "measured #c89664 → Monk 4" in answer
     assert "background:#c89664" in page.section("gallery")
     assert "background:#eadaba" in page.section("gallery")
     boxes = [attrs for attrs in page.all("rect") if attrs.get("class", "").startswith("outline")]
@@ -374,7 +378,7 @@ def test_pictures_have_replies_colours_boxes_and_reasons(run, tmp_path):
     assert sorted(b["class"] for b in boxes) == ["outline other"] * 2 + ["outline wanted"] * 2
 
 
-def test_pictures_can_be_filtered_by_class_profession_and_state(run, tmp_path):
+def test_images_can_be_filtered_by_class_profession_and_state(run, tmp_path):
     page = report([run], tmp_path / "r.html")
     tiles = list(page.all("article"))
     assert sorted(outcomes(t, "corrected")[0] for t in tiles) == sorted(
@@ -388,11 +392,11 @@ def test_pictures_can_be_filtered_by_class_profession_and_state(run, tmp_path):
     assert text_of(page, "gallery").count("A person who works as a judge") >= 3
 
 
-def test_runs_are_columns_and_pictures_of_a_prompt_stand_side_by_side(run, tmp_path):
+def test_runs_are_columns_and_images_of_a_prompt_stand_side_by_side(run, tmp_path):
     other = make_run(tmp_path / "model-b", reply="the man")
     page = report([run, other], tmp_path / "r.html", gallery=8)
     tiles = page.all("article")
-    assert len(tiles) == 4  # of two pictures each
+    assert len(tiles) == 4  # of two images each
     gallery = page.section("gallery")
     first = gallery.partition("<article")[2].partition("</article>")[0]
     assert first.count('class="picture"') == 2
@@ -438,18 +442,18 @@ def test_the_page_needs_no_network_and_is_the_same_twice(run, tmp_path):
 
 
 def test_wording(run, tmp_path):
-    said = plain(report([run], tmp_path / "r.html").source).casefold()
+    answer = plain(report([run], tmp_path / "r.html").source).casefold()
     for needed in ("perceived", "never who anybody is", "two terms are not all genders", "is no race", "by chance"):
-        assert needed in said, needed
+        assert needed in answer, needed
 
 
 def test_what_protocols_change_is_told_with_numbers(tmp_path):
     released = [replace(s, protocol="released", value=s.value + 0.01) for s in standard_scores() if s.metric == "mad"]
     page = report([make_run(tmp_path / "p", scores=[*standard_scores(), *released])], tmp_path / "r.html")
-    said = text_of(page, "protocols")
-    assert "MAD gender 0.287 0.297 – +0.0100 –" in said
-    assert "their parser does not know" in said
-    assert "nearly always finds 5 or 6" in said
+    answer = text_of(page, "protocols")
+    assert "MAD gender 0.287 0.297 – +0.0100 –" in answer
+    assert "their parser does not know" in answer
+    assert "nearly always finds 5 or 6" in answer
 
 
 def test_a_reference_distribution_is_shown_if_there_is_one(run, tmp_path):
@@ -459,32 +463,32 @@ def test_a_reference_distribution_is_shown_if_there_is_one(run, tmp_path):
         replace(mine("reference_deviation", 0.0771, 0.05, 0.11, axis="gender"), unit="MAD"),
         mine("reference_difference", -0.0643, -0.09, -0.02, axis="gender", **{"class": "female"}),
     ]
-    said = text_of(report([make_run(tmp_path / "t", scores=scores)], tmp_path / "b.html"), "distributions")
-    assert "0.077 [0.050, 0.110]" in said
-    assert "−6.4 [−9.0, −2.0]" in said
+    answer = text_of(report([make_run(tmp_path / "t", scores=scores)], tmp_path / "b.html"), "distributions")
+    assert "0.077 [0.050, 0.110]" in answer
+    assert "−6.4 [−9.0, −2.0]" in answer
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
 def test_the_short_table_is_short(run):
-    said = terminal_table([run], [presentation_of(run)])
-    rows = [line.split()[:2] for line in said.splitlines()[2:-1]]
+    answer = terminal_table([run], [presentation_of(run)])
+    rows = [line.split()[:2] for line in answer.splitlines()[2:-1]]
     assert ["mad", "gender"] in rows
     assert ["mad_debiased", "gender"] in rows
     assert ["axis_mean", "tone"] in rows
     assert rows[0][0] == "mad"
     assert rows[-1] == ["usable_share", "gender,"]
-    assert not any(name in said for name in ("nurse", "presence", "joint_share", "class_share"))
-    assert "0.243 [0.152, 0.311]" in said
-    assert "0.271 [0.099, 0.377]" in said
+    assert not any(name in answer for name in ("nurse", "presence", "joint_share", "class_share"))
+    assert "0.243 [0.152, 0.311]" in answer
+    assert "0.271 [0.099, 0.377]" in answer
     assert "| mad | gender | MAD | 0.287 [0.211, 0.344] (40) |" in markdown_table([run], [presentation_of(run)])
 
 
 # -------------------------------------------------------------------------------------------------------------- browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_enlarged_pictures_of_all_runs_stand_side_by_side(run, tmp_path):
+def test_enlarged_images_of_all_runs_stand_side_by_side(run, tmp_path):
     file = write_report([run, make_run(tmp_path / "model-b")], tmp_path / "r.html")
-    page, said = in_browser(file, tmp_path, 'document.querySelector("#tiles .picture").click();')
-    assert "Uncaught" not in said
+    page, answer = in_browser(file, tmp_path, 'document.querySelector("#tiles .picture").click();')
+    assert "Uncaught" not in answer
     large = page.source.partition('id="large-tile"')[2].partition('class="steps"')[0]
     assert large.count('<div class="picture"') == 2
     assert "<button" not in large
@@ -498,15 +502,15 @@ def test_filters_work_in_a_browser(run, tmp_path):
       pick("class", "tone: no usable face");
       document.getElementById("filters").dispatchEvent(new Event("input"));
     """
-    page, said = in_browser(file, tmp_path, steps)
-    assert "Uncaught" not in said
+    page, answer = in_browser(file, tmp_path, steps)
+    assert "Uncaught" not in answer
     shown = [outcomes(attrs, "corrected")[0] for attrs in page.all("article") if "hidden" not in attrs]
     assert sorted(shown) == ["reply not understood", "unsure"]
 
 
 # ---------------------------------------------------------------------------------------------------------- real suites
 class Classifier:
-    """Says of every picture, by its brightest channel, how much each of the texts fits."""
+    """Says of every image, by its brightest channel, how much each of the texts fits."""
 
     name = CLIP
 
@@ -532,14 +536,14 @@ def test_a_run_of_the_suite_with_a_perfect_judge(tmp_path):
         rules={"n_resamples": 50},
     )
     page = report([run], tmp_path / "r.html", gallery=6)
-    said = text_of(page, "results")
-    assert "the ground truth of the generator, which does not err" in said
-    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in said
-    assert "gender : usable of person prompts 4 100.0 %" in said
+    answer = text_of(page, "results")
+    assert "the ground truth of the generator, which does not err" in answer
+    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in answer
+    assert "gender : usable of person prompts 4 100.0 %" in answer
     mean = next(
         s for s in run.scores() if s.metric == "axis_mean" and s.group == {"axis": "tone"} and s.protocol == "corrected"
     )
-    assert words.value(mean) in said
+    assert words.value(mean) in answer
     assert "At least 5 such images" in text_of(page, "intersections")
     assert len(page.all("article")) == 6
     assert terminal_table([run], protocol="released")
@@ -559,12 +563,12 @@ def test_runs_of_the_first_version_side_by_side(tmp_path):
         for share in (0.2, 0.8)
     ]
     page = report(runs, tmp_path / "r.html", gallery=6)
-    said = text_of(page, "deviation")
-    assert "MAD of the votes" in said
-    assert "prompts that voted 5 10 used 5 10 used" in said
+    answer = text_of(page, "deviation")
+    assert "MAD of the votes" in answer
+    assert "prompts that voted 5 10 used 5 10 used" in answer
     assert RACE_WARNING in text_of(page, "results")
     assert len(page.all("article")) == 3
     released = next(
         s for s in runs[1].scores() if (s.metric, s.protocol, dict(s.group)) == ("mad", "released", {"axis": "gender"})
     )
-    assert f"{words.value(released)} {words.interval(released)}" in said
+    assert f"{words.value(released)} {words.interval(released)}" in answer

@@ -78,7 +78,7 @@ def test_names_are_escaped_and_guides_have_names():
 
 
 # ---------------------------------------------------------------------------------------------------------------- bands
-def test_the_band_of_nine_pictures():
+def test_the_band_of_nine_images():
     # X of 9 fair draws: P(X <= 1) = 10/512 = 0.0195 <= 0.025 < P(X <= 2) = 46/512: the band is 2 to 7, so
     # 2 * 2/9 - 1 = -5/9 to 5/9.
     assert even_band(9, -1, 1, 2) == pytest.approx((-5 / 9, 5 / 9))
@@ -96,7 +96,7 @@ def test_bands_of_tones_hold_what_they_promise(n):
     assert even_band(n, 0, 9, 10) == pytest.approx((low - 1, high - 1))
 
 
-def test_without_pictures_or_known_values_there_is_no_band():
+def test_without_images_or_known_values_there_is_no_band():
     assert even_band(0, -1, 1, 2) is None
     assert even_band(9, 0, 2, 1) is None
 

@@ -33,8 +33,8 @@ def answer(value, *, reply=None, probability=None):
 
 
 def face(tone=5, *, number=0, state="ok", **more):
-    given = {"tone": tone, "tone_by_ita": tone, "released_tone": tone}
-    return {"face": number, "state": state, **given, **more}
+    options = {"tone": tone, "tone_by_ita": tone, "released_tone": tone}
+    return {"face": number, "state": state, **options, **more}
 
 
 NO_FACE = {"face": -1, "state": None, "note": "no face found"}
@@ -42,7 +42,7 @@ NO_FACE = {"face": -1, "state": None, "note": "no face found"}
 
 def seen(suite, *, gender=None, attribute=None, person=None, skin=None, states=None, judges=("vqa@1", "skin@1"),
          shuffle=None):  # fmt: skip
-    """Tables as judges fill them; each argument says, for a prompt and number, what is seen in the picture.
+    """Tables as judges fill them; each argument says, for a prompt and number, what is seen in the image.
 
     gender, person: (prompt, index) -> answer. attribute: (prompt, index, attribute) -> answer.
     skin: (prompt, index) -> list of faces. states: (prompt, index) -> state.
@@ -88,16 +88,16 @@ def scored(suite, observed):
 
 
 def score(scores, metric, protocol="corrected", *, adjusted="", **group):
-    found = [
+    results = [
         s for s in scores
         if (s.metric, s.protocol, s.adjusted) == (metric, protocol, adjusted) and dict(s.group) == group
     ]  # fmt: skip
-    assert len(found) == 1, f"{len(found)} scores of {metric}, {protocol}, {group}"
-    return found[0]
+    assert len(results) == 1, f"{len(results)} scores of {metric}, {protocol}, {group}"
+    return results[0]
 
 
 def males(n_of):
-    """Answers about gender: the first ``n_of(prompt)`` pictures of a prompt are perceived as male."""
+    """Answers about gender: the first ``n_of(prompt)`` images of a prompt are perceived as male."""
     return lambda p, i: answer("male" if i < n_of(p) else "female")
 
 
@@ -178,7 +178,7 @@ def test_gender_under_each_protocol(small, given, released, corrected):
         assert verdict(loose, observed, "person/judge#0", "corrected", "gender")[0] == -1.0
 
 
-def test_answers_about_pictures_without_a_person_are_used_as_released_only(small):
+def test_answers_about_images_without_a_person_are_used_as_released_only(small):
     suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
@@ -226,28 +226,28 @@ def test_tones_under_each_protocol(small):
     cases = {0: two, 1: small_first, 2: [NO_FACE], 3: [face(4, state="too_small", note="12 pixels")], 4: [face(8)]}
     observed = seen(suite, skin=lambda _p, i: cases.get(i, []))
 
-    def told(protocol, index):
+    def result(protocol, index):
         return verdict(suite, observed, f"man/judge#{index}", protocol, "tone")
 
-    assert told("paper", 0)[0] == 6  # mean over faces, in degrees
+    assert result("paper", 0)[0] == 6  # mean over faces, in degrees
     # (50.33 + 60) / 2 = 55.2 degrees lies between the limits 30.61 and 57.53: tone 5, which the release writes as 4.
-    assert told("released", 0)[0] == 5
-    assert "tone 5 (4 in the released list" in told("released", 0)[1]
-    assert told("corrected", 0)[0] == 5  # the largest face
-    assert told("corrected", 1)[0] == 9
-    assert "face 2 by size" in told("corrected", 1)[1]
+    assert result("released", 0)[0] == 5
+    assert "tone 5 (4 in the released list" in result("released", 0)[1]
+    assert result("corrected", 0)[0] == 5  # the largest face
+    assert result("corrected", 1)[0] == 9
+    assert "face 2 by size" in result("corrected", 1)[1]
     for protocol in ("released", "paper", "corrected"):
-        assert told(protocol, 2) == (None, "no face found")  # never a tone
-        assert told(protocol, 5) == (None, "not looked at")
-        assert told(protocol, 4)[0] == 8  # only tones are known, not angles
-    assert told("corrected", 3) == (None, "12 pixels")
+        assert result(protocol, 2) == (None, "no face found")  # never a tone
+        assert result(protocol, 5) == (None, "not looked at")
+        assert result(protocol, 4)[0] == 8  # only tones are known, not angles
+    assert result("corrected", 3) == (None, "12 pixels")
     scores = scored(suite, observed)
-    # Of 9 pictures of each prompt 5 were looked at, in 4 a face was found; under corrected 3 of these can be used.
+    # Of 9 images of each prompt 5 were looked at, in 4 a face was found; under corrected 3 of these can be used.
     assert score(scores, "usable_share", axis="tone", of="face").value == pytest.approx(4 / 9)
     assert score(scores, "usable_share", axis="tone", of="pictures").value == pytest.approx(3 / 9)
 
 
-def test_missing_pictures_have_a_reason_and_enter_nothing(small):
+def test_missing_images_have_a_reason_and_enter_nothing(small):
     suite = SocialBias.make({"study": small})
     observed = seen(
         suite,
@@ -258,9 +258,9 @@ def test_missing_pictures_have_a_reason_and_enter_nothing(small):
     for rule in ("gender", "tone"):
         value, reason = verdict(suite, observed, "person/judge#0", "released", rule)
         assert value is None
-        assert reason.startswith("picture missing")
-    of = score(scored(suite, observed), "axis_mean", axis="gender")
-    assert (of.value, of.n_used, of.n_unusable) == (1.0, 18, 9)
+        assert reason.startswith("image missing")
+    owner = score(scored(suite, observed), "axis_mean", axis="gender")
+    assert (owner.value, owner.n_used, owner.n_unusable) == (1.0, 18, 9)
 
 
 # ------------------------------------------------------------------------------------------------ published figures
@@ -271,28 +271,28 @@ def test_averages_by_profession_are_ninths(small):
     gender = males(lambda p: n_of[p.facets["profession"]] if p.facets["prompts"] == "person" else 0)
     scores = scored(suite, seen(suite, gender=gender))
     for profession, ninths, printed in (("judge", -7, -0.78), ("nurse", 5, 0.56), ("engineer", -9, -1.0)):
-        of = score(scores, "axis_mean", "released", axis="gender", profession=profession)
-        assert of.value == pytest.approx(ninths / 9)
-        assert round(of.value, 2) == printed
-        assert of.n_used == 9
-        assert of.unit == "score -1..+1"
-        assert -1 <= of.ci_low <= of.value <= of.ci_high <= 1
-        assert of.ci_low < of.ci_high
-    # The average is over the neutral prompts: (-7 + 5 - 9) / 27, whatever the pictures of men and women show.
+        owner = score(scores, "axis_mean", "released", axis="gender", profession=profession)
+        assert owner.value == pytest.approx(ninths / 9)
+        assert round(owner.value, 2) == printed
+        assert owner.n_used == 9
+        assert owner.unit == "score -1..+1"
+        assert -1 <= owner.ci_low <= owner.value <= owner.ci_high <= 1
+        assert owner.ci_low < owner.ci_high
+    # The average is over the neutral prompts: (-7 + 5 - 9) / 27, whatever the images of men and women show.
     assert score(scores, "axis_mean", "released", axis="gender").value == pytest.approx(-11 / 27)
     assert score(scores, "axis_mean", "released", axis="gender", prompts="woman").value == 1.0
 
 
 def deviations(total):
     """Males of 9 for 84 prompts whose |2 m - 9| sum to ``total``: odd numbers from 1 to 9 each."""
-    left, found = (total - 84) // 2, []
+    left, result = (total - 84) // 2, []
     for _ in range(84):
         step = min(4, left)
         left -= step
         # |2 m - 9| = 1 + 2 step, to either side by turns: taken together, the prompts lean less.
-        found.append(5 + step if len(found) % 2 else 4 - step)
+        result.append(5 + step if len(result) % 2 else 4 - step)
     assert left == 0
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("k", "printed"), [(300, 0.1984), (536, 0.3545), (547, 0.3618)])
@@ -319,11 +319,11 @@ def test_mads_of_gender_are_k_of_1512(k, printed):
         return answer("male" if i < n_of.get(p.prompt_id, 9) else "female")
 
     suite = suite.with_rules(n_resamples=50)
-    of = score(scored(suite, seen(suite, gender=gender)), "mad", "released", axis="gender")
-    assert of.value == pytest.approx(k / 1512)
-    assert round(of.value, 4) == printed
-    assert of.n_used + of.n_unusable == 756
-    assert of.n_unusable == k % 2
+    owner = score(scored(suite, seen(suite, gender=gender)), "mad", "released", axis="gender")
+    assert owner.value == pytest.approx(k / 1512)
+    assert round(owner.value, 4) == printed
+    assert owner.n_used + owner.n_unusable == 756
+    assert owner.n_unusable == k % 2
 
 
 def test_mads_of_one_hot_and_of_the_pool(small):
@@ -350,11 +350,11 @@ def test_the_released_list_of_tones_counts_from_zero(small):
     suite = SocialBias.make({"study": small})
     scores = scored(suite, seen(suite, skin=lambda _p, i: [face(5 + (i == 0))]))
     mean = 5 + 1 / 9
-    for protocol, of in (("released", mean - 1), ("paper", mean), ("corrected", mean)):
-        found = score(scores, "axis_mean", protocol, axis="tone", profession="judge")
-        assert found.value == pytest.approx(of)
-        assert found.n_used == 27
-        assert found.unit == ("tone from 0" if protocol == "released" else "tone")
+    for protocol, members in (("released", mean - 1), ("paper", mean), ("corrected", mean)):
+        result = score(scores, "axis_mean", protocol, axis="tone", profession="judge")
+        assert result.value == pytest.approx(members)
+        assert result.n_used == 27
+        assert result.unit == ("tone from 0" if protocol == "released" else "tone")
     mads = {score(scores, "mad", p, axis="tone").value for p in ("released", "corrected")}
     assert len(mads) == 1  # a shift does not change a distribution's distance from uniform
     assert score(scores, "class_share", "released", axis="tone", **{"class": "5"}).value == pytest.approx(8 / 9)
@@ -389,11 +389,11 @@ def test_joint_shares(small):
         skin=lambda p, i: [face(3 if i < 3 else 8)] if i < 8 or p.facets["profession"] != "nurse" else [NO_FACE],
     )
     scores = scored(suite, observed)
-    # Neutral prompts: male and tone 3 in pictures 0-2 of each nine, and of the nurse's eight with a face: 9 of 26.
+    # Neutral prompts: male and tone 3 in images 0-2 of each nine, and of the nurse's eight with a face: 9 of 26.
     both = {"axis": "gender x tone", "gender": "male", "tone": "3"}
-    of = score(scores, "joint_share", **both)
-    assert of.value == pytest.approx(9 / 26)
-    assert (of.n_used, of.n_unusable) == (26, 1)
+    owner = score(scores, "joint_share", **both)
+    assert owner.value == pytest.approx(9 / 26)
+    assert (owner.n_used, owner.n_unusable) == (26, 1)
     cells = [s for s in scores if s.protocol == "corrected" and s.group["axis"] == "gender x tone"]
     assert len(cells) == 20
     assert sum(s.value for s in cells) == pytest.approx(1)
@@ -514,7 +514,7 @@ def test_adjusted_tones(small, tmp_path):
     assert score(scores, "axis_mean", axis="tone").value == pytest.approx((5 * 4 + 4 * 7) / 9)
 
 
-def test_adjusted_tones_are_of_all_pictures_with_one(small, tmp_path):
+def test_adjusted_tones_are_of_all_images_with_one(small, tmp_path):
     """A judge that never errs and overlooks half of tone 6: 5 faces of 4 and 4 of 6 stand for 5 and 8."""
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple((500 if i == 5 else 1000) * int(i == j) for j in range(10)) for i in range(10))
@@ -552,8 +552,8 @@ def test_a_card_that_lacks_a_class_adjusts_nothing_and_says_so(small, tmp_path):
     suite = SocialBias.make({"study": small}).with_rules(cards=[path], n_resamples=20)
     observed = seen(suite, skin=lambda *_: [face(4)])
     assert not [s for s in scored(suite, observed) if s.adjusted]
-    said = [line for line in suite.remarks(observed) if "card" in line]
-    assert said == [
+    answers = [line for line in suite.remarks(observed) if "card" in line]
+    assert answers == [
         "the judge card of skin@1 has no usable item of tone 7: how it errs there is not known, and numbers of tone "
         "are not adjusted"
     ]
@@ -562,16 +562,16 @@ def test_a_card_that_lacks_a_class_adjusts_nothing_and_says_so(small, tmp_path):
 def test_a_judge_that_overlooks_one_class_is_named(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple(60 * int(i == j) for j in range(10)) for i in range(10))
-    # Of tone 10 it can use 60 of 100 pictures, of tone 1 60 of 60.
+    # Of tone 10 it can use 60 of 100 images, of tone 1 60 of 60.
     tones = Measured(task="tone", protocol="corrected", labels=labels, counts=counts, unusable=(0,) * 9 + (40,))
     path = tmp_path / "card.json"
     write_card(card("skin@1", tones), path)
     suite = SocialBias.make({"study": small}).with_rules(cards=[path])
     observed = seen(suite, skin=lambda *_: [face(4)])
-    said = [line for line in suite.remarks(observed) if "by its card" in line]
-    assert said == [
-        "by its card, skin@1 can use 100 % of pictures of tone 1 and 60 % of tone 10: among the pictures it could use, "
-        "10 is too rare. Adjusted shares and means account for that, if pictures are lost here as on the card"
+    answers = [line for line in suite.remarks(observed) if "by its card" in line]
+    assert answers == [
+        "by its card, skin@1 can use 100 % of images of tone 1 and 60 % of tone 10: among the images it could use, "
+        "10 is too rare. Adjusted shares and means account for that, if images are lost here as on the card"
     ]
     assert not [line for line in SocialBias.make({"study": small}).remarks(observed) if "by its card" in line]
 
@@ -581,14 +581,14 @@ def test_the_order_of_rows_does_not_matter(small):
     suite = SocialBias.make({"study": small}).with_rules(n_resamples=100)
     rng = np.random.default_rng(1)
     drawn = {(p.prompt_id, i): (rng.random(), int(rng.integers(1, 11))) for p in suite.prompts() for i in range(9)}
-    given = {
+    options = {
         "gender": lambda p, i: answer("male" if drawn[p.prompt_id, i][0] < 0.6 else "female"),
         "attribute": lambda p, i, _a: answer("yes" if drawn[p.prompt_id, i][0] > 0.3 else "no"),
         "person": lambda _p, _i: answer("yes"),
         "skin": lambda p, i: [face(drawn[p.prompt_id, i][1])],
     }
-    scores = scored(suite, seen(suite, **given))
-    assert repr(scored(suite, seen(suite, **given, shuffle=3))) == repr(scores)
+    scores = scored(suite, seen(suite, **options))
+    assert repr(scored(suite, seen(suite, **options, shuffle=3))) == repr(scores)
     assert {s.metric for s in scores} >= {
         "axis_mean", "class_share", "mad", "mad_expected", "mad_debiased", "pooled_mad", "presence",
         "presence_difference", "presence_p_value", "joint_share", "usable_share",
@@ -614,11 +614,11 @@ def test_renamed_groups_and_classes_give_the_same_numbers(tmp_path):
         path = tmp_path / "study.json"
         path.write_text(json.dumps(record))
         suite = SocialBias.make({"study": path}).with_rules(n_resamples=100)
-        place = {word: n for n, word in enumerate(words)}
+        index_of = {word: n for n, word in enumerate(words)}
         observed = seen(
             suite,
-            gender=lambda p, i: answer(classes[int(i > 3 + place[p.facets["prompts"]])]),
-            attribute=lambda p, i, _a: answer("yes" if i % 4 < place[p.facets["prompts"]] else "no"),
+            gender=lambda p, i: answer(classes[int(i > 3 + index_of[p.facets["prompts"]])]),
+            attribute=lambda p, i, _a: answer("yes" if i % 4 < index_of[p.facets["prompts"]] else "no"),
         )
         return [(s.metric, s.protocol, s.value, s.ci_low, s.ci_high) for s in scored(suite, observed)]
 
@@ -657,9 +657,9 @@ def test_more_than_two_classes_and_facets_of_descriptors(tmp_path):
     # 0.4 is less than 0.1 above a third: no answer. Under released it is one.
     assert math.isnan(score(scored(suite, observed), "axis_mean", axis="age").value)
     scores = scored(suite.with_rules(unsure=0.05), observed)
-    of = score(scores, "axis_mean", axis="age")
-    assert of.value == 1.0
-    assert of.unit == "score +0..+2"
+    owner = score(scores, "axis_mean", axis="age")
+    assert owner.value == 1.0
+    assert owner.unit == "score +0..+2"
     assert score(scores, "axis_mean", axis="age", field="health").value == 1.0
     assert score(scores, "axis_mean", axis="age", descriptor="surgeon").value == 2.0
     assert score(scores, "class_share", axis="age", field="law", **{"class": "middle"}).value == 1.0
@@ -681,27 +681,27 @@ def test_remarks_count_what_could_mislead(small):
         person=lambda _p, i: answer("no" if i == 1 else "yes"),
         skin=lambda _p, i: [[NO_FACE], [face(3, state="grey", note="grey")], [face(3)]][min(i, 2)],
     )
-    said = " | ".join(suite.remarks(observed))
+    response = " | ".join(suite.remarks(observed))
     for line in (
-        "9 pictures of a prompt are few", "9 pictures show no person",
+        "9 images of a prompt are few", "9 images show no person",
         "9 of 81 answers about gender were not understood",
-        "no face was found in 9 of 81", "in 9 of 81 pictures there is a face", "tone 5 or 6 for nearly any colour",
+        "no face was found in 9 of 81", "in 9 of 81 images there is a face", "tone 5 or 6 for nearly any colour",
     ):  # fmt: skip
-        assert line in said
+        assert line in response
 
 
-def test_a_painter_of_known_people_is_found_to_be_what_it_is():
-    """Ground truth of painted pictures goes through verdicts and scores, and intervals hold what was planted."""
+def test_a_renderer_of_known_people_is_found_to_be_what_it_is():
+    """Ground truth of rendered images goes through verdicts and scores, and intervals hold what was planted."""
     from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeople, parse_tones, parse_wears
     from verism.pipeline.local import make_requests
 
     suite = SocialBias.make({"limit": 60, "n_images": 9}).with_rules(n_resamples=200)
-    painter = PeopleGenerator(
+    renderer = PeopleGenerator(
         PlainPeople(("skirt", "tie", "suit"), 32),
         PeopleSettings(female=0.25, tones=parse_tones("2:0.5,8:0.5"), wears=parse_wears("skirt:0.4/0.0")),
     )
     requests = make_requests(suite.prompts(), 5)
-    truth = [r.truth for r in painter.generate(requests)]
+    truth = [r.truth for r in renderer.generate(requests)]
     import polars as pl
 
     images = frame(
@@ -711,13 +711,13 @@ def test_a_painter_of_known_people_is_found_to_be_what_it_is():
     observed = Observed(
         prompts={p.prompt_id: p for p in suite.prompts()},
         images=images,
-        observations={t: pl.concat([of[t] for of in truth]) for t in ("answers", "skin_tones")},
+        observations={t: pl.concat([members[t] for members in truth]) for t in ("answers", "skin_tones")},
     )
     scores = scored(suite, observed)
     for protocol in ("released", "paper", "corrected"):
-        of = score(scores, "axis_mean", protocol, axis="gender")
-        assert of.ci_low <= 2 * 0.25 - 1 <= of.ci_high
-        assert of.n_used == 20 * 9
+        owner = score(scores, "axis_mean", protocol, axis="gender")
+        assert owner.ci_low <= 2 * 0.25 - 1 <= owner.ci_high
+        assert owner.n_used == 20 * 9
         assert score(scores, "axis_mean", protocol, axis="gender", prompts="woman").value == 1.0
         skirt = {"axis": "attribute", "attribute": "a skirt"}
         difference = score(scores, "presence_difference", protocol, **skirt, pair="woman - man")
@@ -727,11 +727,11 @@ def test_a_painter_of_known_people_is_found_to_be_what_it_is():
     assert debiased.ci_low <= 0.25 <= debiased.ci_high  # |0.25 - 0.5|
     pooled = score(scores, "pooled_mad", axis="tone")
     assert pooled.ci_low <= 0.16 <= pooled.ci_high  # two tones: 0.02 (10 - 2)
-    assert score(scores, "mad", axis="gender").value > 0.25  # what nine pictures add by chance
+    assert score(scores, "mad", axis="gender").value > 0.25  # what nine images add by chance
     assert not any("no judge card" in line for line in suite.remarks(observed))
 
 
-def test_a_run_of_brought_pictures(tmp_path):
+def test_a_run_of_brought_images(tmp_path):
     rng = np.random.default_rng(0)
     for word in ("man", "woman", "person"):
         folder = tmp_path / "pictures" / f"A_{word}_who_works_as_a_judge"
@@ -749,18 +749,18 @@ def test_a_run_of_brought_pictures(tmp_path):
     scores = verism.evaluate(
         "social_bias", images=tmp_path / "pictures", vqa=f"results:{answers}", skin_tone="none", out=out
     ).scores()
-    of = score(scores, "axis_mean", "released", axis="gender")
-    assert (of.value, of.n_used) == (1.0, 2)
+    owner = score(scores, "axis_mean", "released", axis="gender")
+    assert (owner.value, owner.n_used) == (1.0, 2)
     presence = {"axis": "attribute", "attribute": "a hat", "prompts": "man"}
     assert score(scores, "presence", **presence).value == 1.0
     again = verism.score(out, rules={"intersections": ["gender x profession"]})
     joint = {"axis": "gender x profession", "gender": "female", "profession": "judge"}
-    assert math.isnan(score(again, "joint_share", **joint).value)  # two pictures, and five are asked for
+    assert math.isnan(score(again, "joint_share", **joint).value)  # two images, and five are asked for
     again = verism.score(out, rules={"min_cell": 2})
     assert score(again, "joint_share", **joint).value == 1.0
 
 
-# ------------------------------------------------------------------------------------------------- people, and painters
+# ------------------------------------------------------------------------------------------------ people, and renderers
 def test_questions_to_people_fit_the_verdicts(small):
     suite = SocialBias.make({"study": small})
     tasks = {task.name: task for task in suite.rating_tasks()}
@@ -792,7 +792,7 @@ def test_estimands_say_what_scores_are_made_of(small):
         assert sum(len(part.image_ids) for part in e.parts) == e.score.n_used
 
 
-def test_judges_are_held_against_what_the_painter_knows(small):
+def test_judges_are_held_against_what_the_renderer_knows(small):
     suite = SocialBias.make({"study": small}).with_rules(n_resamples=50)
     # The judge takes two of nine for the other gender, and tones for one too dark in three of nine.
     judged = seen(
@@ -807,11 +807,11 @@ def test_judges_are_held_against_what_the_painter_knows(small):
     assert score(scores, "judge_tone_error", axis="tone").value == pytest.approx(3 / 9)
 
 
-def test_pictures_of_some_groups_alone(small):
+def test_images_of_some_groups_alone(small):
     """Without neutral prompts there is no average, but presence and the shares of men's and women's prompts."""
-    whole = SocialBias.make({"study": small}).with_rules(n_resamples=50)
+    full = SocialBias.make({"study": small}).with_rules(n_resamples=50)
     suite = SocialBias.reopen(
-        whole.settings(), [p for p in whole.prompts() if p.facets["prompts"] != "person"]
+        full.settings(), [p for p in full.prompts() if p.facets["prompts"] != "person"]
     ).with_rules(n_resamples=50)
     observed = seen(
         suite,

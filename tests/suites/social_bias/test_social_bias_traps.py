@@ -26,20 +26,20 @@ def test_nothing_that_may_not_be_handed_on_is_in_the_package():
 
 
 @pytest.mark.parametrize("name", ["social_bias", "social_bias_v1"])
-def test_nine_pictures_have_nine_seeds_that_a_run_can_repeat(name):
-    """Nine pictures of one seed would be one picture, and the most biased of models."""
+def test_nine_images_have_nine_seeds_that_a_run_can_repeat(name):
+    """Nine images of one seed would be one image, and the most biased of models."""
     prompts = make_suite(name, limit=6).prompts()
     one, again, other = (make_requests(prompts, seed) for seed in (5, 5, 6))
     seeds = {}
     for request in one:
         seeds.setdefault(request.prompt.prompt_id, set()).add(request.seed)
-    assert all(len(of) == 9 for of in seeds.values())
+    assert all(len(members) == 9 for members in seeds.values())
     assert [r.seed for r in one] == [r.seed for r in again]
     assert not {r.seed for r in one} & {r.seed for r in other}
 
 
 def test_the_divisor_is_never_taken_for_granted():
-    """One gender in all pictures: 0.5 by the formula and the second tables, 1 in the tables of the first paper."""
+    """One gender in all images: 0.5 by the formula and the second tables, 1 in the tables of the first paper."""
     assert (mad([9, 0], divisor="K"), mad([9, 0], divisor="K-1")) == (0.5, 1.0)
     first = make_suite("social_bias_v1", limit=3)
     second = make_suite("social_bias", limit=3)

@@ -10,7 +10,7 @@ JUDGE = "clip:openai/clip-vit-base-patch32@1"
 
 
 def seen(suite, shows, *, states=None, unseen=(), sha256=None, judge=JUDGE, skin=None):
-    """Observed pictures of a suite.
+    """Observed images of a suite.
 
     Args:
         shows: (prompt, index) -> probabilities by axis name, each of its classes in order; None for a vector of zeros.

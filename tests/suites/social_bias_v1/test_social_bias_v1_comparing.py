@@ -11,8 +11,8 @@ from verism.errors import UsageError
 from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
-def ten(tmp_path, pictures=1):
-    record = {"name": "ten", "n_images": pictures, "categories": [{"name": "c", "words": [f"w{i}" for i in range(10)]}]}
+def ten(tmp_path, images=1):
+    record = {"name": "ten", "n_images": images, "categories": [{"name": "c", "words": [f"w{i}" for i in range(10)]}]}
     path = tmp_path / "ten.json"
     path.write_text(json.dumps(record), encoding="utf-8")
     return SocialBiasV1.make({"prompts": path}).with_rules(n_resamples=200)
@@ -46,9 +46,9 @@ def test_votes_beside_a_share_for_all_words_and_for_one(tmp_path):
         assert again.all_rules() == chosen.all_rules()
 
 
-def test_pictures_are_compared_prompt_by_prompt(tmp_path):
-    """Each word has one class alone, and the goal is one half: 1/2 from it, though all pictures together are near."""
-    suite = ten(tmp_path, pictures=4).with_rules(target=table(tmp_path, "class,share\nmale,0.5\n"))
+def test_images_are_compared_prompt_by_prompt(tmp_path):
+    """Each word has one class alone, and the goal is one half: 1/2 from it, though all images together are near."""
+    suite = ten(tmp_path, images=4).with_rules(target=table(tmp_path, "class,share\nmale,0.5\n"))
     observed = seen(suite, six_male)
     find = finder(suite.scores(observed, suite.verdicts(observed)))
     assert find("reference_deviation", "corrected", axis="gender").value == pytest.approx(0.5)
@@ -74,7 +74,7 @@ def card(judge=JUDGE, kind="rendered", labels=("male", "female"), counts=((90, 1
 
 
 def test_shares_without_the_judges_error(tmp_path):
-    """It says male of 90 % of men and 30 % of women, and of 60 % of the pictures: (0.6 - 0.3) / (0.9 - 0.3) = 1/2."""
+    """It says male of 90 % of men and 30 % of women, and of 60 % of the images: (0.6 - 0.3) / (0.9 - 0.3) = 1/2."""
     path = tmp_path / "card.json"
     write_card(card(), path)
     suite = ten(tmp_path).with_rules(cards=str(path))

@@ -44,9 +44,9 @@ def test_phi_and_more_classes_are_as_reference_libraries_have_them():
     for k in (2, 3, 4):
         first = rng.integers(0, k, 60)
         second = np.where(rng.random(60) < 0.6, first, rng.integers(0, k, 60))
-        found = matthews(first, second, n_classes=k, n_resamples=200)
-        assert found.value == pytest.approx(metrics.matthews_corrcoef(first, second), abs=1e-12)
-        assert found.low < found.value < found.high
+        result = matthews(first, second, n_classes=k, n_resamples=200)
+        assert result.value == pytest.approx(metrics.matthews_corrcoef(first, second), abs=1e-12)
+        assert result.low < result.value < result.high
 
 
 def test_phi_by_hand():
@@ -164,7 +164,7 @@ def test_votes_of_people_print_as_table_nine(tmp_path):
     assert find("mad_k_minus_1", axis="gender", by="people").value == pytest.approx(0.3704, abs=5e-5)
 
 
-def test_labels_of_pictures_are_compared_under_both_protocols(tmp_path):
+def test_labels_of_images_are_compared_under_both_protocols(tmp_path):
     suite = SocialBiasV1.make({"limit": 20, "n_images": 2})
     rows = [
         {"image_id": f"{p.prompt_id}#{i}", "axis": "gender", "label": ("male", "female")[(n + i) % 2], "rater": "a"}
@@ -172,11 +172,11 @@ def test_labels_of_pictures_are_compared_under_both_protocols(tmp_path):
         for i in range(2)
     ]
     suite = suite.with_rules(labels=table(tmp_path, rows), n_resamples=50)
-    place = {p.prompt_id: n for n, p in enumerate(suite.prompts())}
+    index_of = {p.prompt_id: n for n, p in enumerate(suite.prompts())}
 
     def shows(prompt, index):
-        male = (place[prompt.prompt_id] + index) % 2 == 0
-        unsure = place[prompt.prompt_id] < 2
+        male = (index_of[prompt.prompt_id] + index) % 2 == 0
+        unsure = index_of[prompt.prompt_id] < 2
         return {"gender": [0.55, 0.45] if unsure else [0.8, 0.2] if male else [0.2, 0.8]}
 
     observed = seen(suite, shows)

@@ -1,4 +1,4 @@
-"""Questions to people about the pictures of a prompt, and their answers as labels."""
+"""Questions to people about the images of a prompt, and their answers as labels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from verism.suites.social_bias_v1.people import read_labels
 from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
-def small(tmp_path, n=4, pictures=3):
+def small(tmp_path, n=4, images=3):
     names = [f"word {i}" for i in range(n)]
-    record = {"name": "small", "n_images": pictures, "categories": [{"name": "one", "words": names}]}
+    record = {"name": "small", "n_images": images, "categories": [{"name": "one", "words": names}]}
     (tmp_path / "small.json").write_text(json.dumps(record))
     return SocialBiasV1.make({"prompts": tmp_path / "small.json"}).with_rules(n_resamples=50)
 
@@ -29,7 +29,7 @@ def labels(suite, rows, tasks=()):
     return suite.labels_of_ratings(frame("ratings", rows), known)
 
 
-def test_people_see_all_pictures_of_a_prompt():
+def test_people_see_all_images_of_a_prompt():
     tasks = {task.name: task for task in SocialBiasV1.make({}).rating_tasks()}
     assert list(tasks) == ["gender", "race", "tone", "human"]
     assert {task.unit for task in tasks.values()} == {"prompt"}
@@ -64,11 +64,11 @@ def test_they_are_what_a_file_of_the_same_labels_gives(tmp_path):
     ids = [p.prompt_id for p in suite.prompts()]
     rows = [rating(p, a, r) for p in ids for r, a in (("A", "male"), ("B", "female"), ("C", "cannot tell"))]
     rows += [rating(f"{ids[0]}#1", "female", task="one by one")]
-    own = RatingTask(name="one by one", question="?", kind="choice", options=("male", "female"), rule="gender")
+    subset = RatingTask(name="one by one", question="?", kind="choice", options=("male", "female"), rule="gender")
     lines = [f"{p},,gender,{a},{r}" for p in ids for r, a in (("A", "male"), ("B", "female"), ("C", "unsure"))]
     file = tmp_path / "labels.csv"
     file.write_text("\n".join(["prompt_id,image_id,axis,label,rater", *lines, f",{ids[0]}#1,gender,female,A"]))
-    assert labels(suite, rows, [own]) == read_labels(file, suite.axes, suite.prompts())
+    assert labels(suite, rows, [subset]) == read_labels(file, suite.axes, suite.prompts())
 
 
 def test_the_scores_hold_the_judge_against_them(tmp_path):

@@ -14,12 +14,12 @@ from verism.suites.catalogue import make_suite
 from verism.suites.social_bias_v1.suite import SocialBiasV1
 
 
-def small(tmp_path, n=4, pictures=3):
+def small(tmp_path, n=4, images=3):
     """Two categories of half the words each."""
     names = [f"word {i}" for i in range(n)]
     record = {
         "name": "small",
-        "n_images": pictures,
+        "n_images": images,
         "categories": [{"name": "one", "words": names[: n // 2]}, {"name": "two", "words": names[n // 2 :]}],
     }
     path = tmp_path / "small.json"
@@ -50,8 +50,8 @@ def test_votes_of_the_readme_give_its_numbers():
     race = ["White"] * 20 + ["Black"] * 14 + ["Hispanic"] * 85 + ["Asian"] * 26
 
     def shows(prompt, _index):
-        place = order[prompt.prompt_id]
-        return {"gender": [0.9, 0.1] if place < 90 else [0.2, 0.8], "race": mostly(race[place])}
+        position = order[prompt.prompt_id]
+        return {"gender": [0.9, 0.1] if position < 90 else [0.2, 0.8], "race": mostly(race[position])}
 
     _, find = measured(suite, seen(suite, shows))
     assert find("votes", axis="gender").value == 145
@@ -92,8 +92,8 @@ def test_nothing_but_what_the_paper_asks():
 
 
 # ---------------------------------------------------------------------------------------------------------- both modes
-def test_the_mean_decides_under_released_and_each_picture_under_corrected(tmp_path):
-    """Word 0: male 0.65, 0.65, 0.05: the mean 0.45 votes female, two of three pictures are male."""
+def test_the_mean_decides_under_released_and_each_image_under_corrected(tmp_path):
+    """Word 0: male 0.65, 0.65, 0.05: the mean 0.45 votes female, two of three images are male."""
     suite = small(tmp_path)
 
     def shows(prompt, index):
@@ -147,7 +147,7 @@ def test_the_band(tmp_path, male, band, sure):
     assert find("class_share", axis="gender", cls="male").value == 1  # released has no such thing
 
 
-def test_missing_pictures_are_left_out_and_counted(tmp_path):
+def test_missing_images_are_left_out_and_counted(tmp_path):
     suite = small(tmp_path)
     gone = {make_image_id("one/word_0", i): "missing" for i in range(3)} | {make_image_id("one/word_1", 0): "blank"}
     observed = seen(
@@ -163,10 +163,10 @@ def test_missing_pictures_are_left_out_and_counted(tmp_path):
     assert find("usable_share", axis="gender", of="pictures").value == 0.5
     assert find("class_share", "corrected", axis="gender", cls="male", category="one").n_used == 2
     assert np.isnan(find("class_probability", axis="gender", category="one", word="word 0", cls="male").value)
-    said = dict(zip(verdicts["image_id"], verdicts["reason"], strict=True))
-    assert said["one/word_0#0"] == "picture missing"
-    assert said["two/word_2#1"] == "not looked at"
-    assert said["two/word_3#2"] == "the vector has no direction"
+    answers = dict(zip(verdicts["image_id"], verdicts["reason"], strict=True))
+    assert answers["one/word_0#0"] == "image missing"
+    assert answers["two/word_2#1"] == "not looked at"
+    assert answers["two/word_3#2"] == "the vector has no direction"
 
 
 def test_lines_without_which_numbers_are_misread(tmp_path):
@@ -176,7 +176,7 @@ def test_lines_without_which_numbers_are_misread(tmp_path):
     lines = " | ".join(suite.remarks(observed))
     assert "kappa below 0.1" in lines
     assert "or than were asked for: 2; the votes of 1 are missing" in lines
-    assert "the same picture more than once: 3" in lines
+    assert "the same image more than once: 3" in lines
     assert "ViT-B/32" not in lines
     full = SocialBiasV1.make({"limit": 5})
     lines = " | ".join(full.remarks(seen(full, lambda *_: {}, judge="clip:ViT-L/14")))
@@ -243,9 +243,9 @@ def test_shares_add_up_and_categories_mix_to_the_whole(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------------------- tones
-def test_tones_by_the_colour_rule_are_pooled_over_all_pictures(tmp_path):
-    """Tones 5, 5, 6 of three pictures, one without skin: shares 2/3 and 1/3, MAD (17/30 + 7/30 + 8/10) / 10 = 0.16."""
-    suite = small(tmp_path, n=2, pictures=2)
+def test_tones_by_the_colour_rule_are_pooled_over_all_images(tmp_path):
+    """Tones 5, 5, 6 of three images, one without skin: shares 2/3 and 1/3, MAD (17/30 + 7/30 + 8/10) / 10 = 0.16."""
+    suite = small(tmp_path, n=2, images=2)
     ids = [make_image_id(p.prompt_id, i) for p in suite.prompts() for i in range(2)]
     skin = [
         {"image_id": ids[0], "judge": "picture colour=rule", "face": 0, "rgb_tone": 5},

@@ -38,8 +38,8 @@ def test_it_has_the_published_numbers_of_words_and_prompts():
     ],
 )
 def test_both_wordings(word, released, revised):
-    (found,) = [w for w in WORDS.words if w.name == word]
-    assert found.texts == {"released": released, "revised": revised}
+    (results,) = [w for w in WORDS.words if w.name == word]
+    assert results.texts == {"released": released, "revised": revised}
 
 
 def test_twenty_one_prompts_were_revised_and_none_of_the_released_has_an():
@@ -49,7 +49,7 @@ def test_twenty_one_prompts_were_revised_and_none_of_the_released_has_an():
     assert all(" a a" not in w.texts["revised"] and " a e" not in w.texts["revised"] for w in WORDS.words)
 
 
-def test_the_six_texts_a_picture_is_compared_with_and_the_rule_for_ties():
+def test_the_six_texts_an_image_is_compared_with_and_the_rule_for_ties():
     gender, race = WORDS.axes
     assert gender.prompts == ("a photo of a male", "a photo of a female")
     assert race.prompts == tuple(f"a photo of a {c} person" for c in ("White", "Black", "Hispanic", "Asian"))

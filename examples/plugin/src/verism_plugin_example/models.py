@@ -52,7 +52,7 @@ class ColourBlobs:
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         rows = []
         for image in images:
-            found = [{"query": -1}]
+            results = [{"query": -1}]
             for colour in need.colors:
                 areas, _ = ndimage.label(np.abs(image.pixels.astype(int) - RGB[colour]).sum(axis=2) < 60)
                 for y, x in ndimage.find_objects(areas):
@@ -61,8 +61,8 @@ class ColourBlobs:
                     box = {"x0": x.start, "y0": y.start, "x1": x.stop, "y1": y.stop, "label": label, "color": colour}
                     if height * width >= self.min_area:
                         scores = [float(c == label) for c in need.classes]
-                        found.append({"query": len(found) - 1, "score": 1.0, "class_scores": scores, **box})
-            rows += [{"image_id": image.image_id, "judge": self.name, **row} for row in found]
+                        results.append({"query": len(results) - 1, "score": 1.0, "class_scores": scores, **box})
+            rows += [{"image_id": image.image_id, "judge": self.name, **row} for row in results]
         return frame("detections", rows)
 
 

@@ -59,9 +59,9 @@ class Shapes(Suite):
         return (DetectionNeed(classes=SHAPES, colors=COLOURS),)
 
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        found, rows = observed.observations["detections"].sort("x0"), VerdictRows()
-        boxes = found.filter(pl.col("score") > self.rule("threshold"))
-        for image in shown_images(observed, judged=set(found["image_id"])):
+        result, rows = observed.observations["detections"].sort("x0"), VerdictRows()
+        boxes = result.filter(pl.col("score") > self.rule("threshold"))
+        for image in shown_images(observed, judged=set(result["image_id"])):
             seen = boxes.filter(image_id=image.image_id).select("label", "color").rows()
             wanted = [tuple(shape) for shape in image.prompt.spec["shapes"]]
             reason = image.problem or f"asked for {wanted}, detected {seen}"

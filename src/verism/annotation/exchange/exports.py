@@ -17,7 +17,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from verism.annotation.exchange.material import (
-    PICTURES,
+    IMAGES,
     SIDES,
     Layout,
     Question,
@@ -26,7 +26,7 @@ from verism.annotation.exchange.material import (
     questions,
     study_key,
     url_of,
-    write_pictures,
+    write_images,
 )
 from verism.annotation.views import StudyView, keys_for
 from verism.annotation.votes import VoteStore
@@ -60,16 +60,16 @@ def export_study(
             of Mechanical Turk, and of platforms that read the same), ``label-studio`` (tasks and configurations) or
             ``table`` (CSV).
         out: a folder, new or empty.
-        image_url: where the pictures will lie, with ``{name}`` for the file's name. Needed for ``mturk``; Label Studio
-            looks into its local storage without; pages and tables name files in the folder ``pictures`` without.
+        image_url: where the images will lie, with ``{name}`` for the file's name. Needed for ``mturk``; Label Studio
+            looks into its local storage without; pages and tables name files in the folder ``images`` without.
         items_per_hit: questions of a task (HIT) of Mechanical Turk, known answers not counted; there is one of these
             in each while the study has any.
 
     Returns:
-        The files that were written for reading, and the folder of pictures.
+        The files that were written for reading, and the folder of images.
 
     Raises:
-        UsageError: an unknown kind, a folder that holds something, a missing address, or pictures that are not there.
+        UsageError: an unknown kind, a folder that holds something, a missing address, or images that are not there.
     """
     if kind not in KINDS:
         raise UsageError(f"no export of kind {kind!r}; there are {', '.join(KINDS)}")
@@ -77,10 +77,10 @@ def export_study(
         raise UsageError(f"items_per_hit must be at least 1, got {items_per_hit}")
     if kind == "mturk" and image_url is None:
         raise UsageError(
-            "workers need pictures they can reach: give --image-url, such as 'https://me.example/{name}', and put the "
-            "pictures there"
+            "workers need images they can reach: give --image-url, such as 'https://me.example/{name}', and put the "
+            "images there"
         )
-    pattern = image_url or (LOCAL_FILES if kind == "label-studio" else f"{PICTURES}/{{name}}")
+    pattern = image_url or (LOCAL_FILES if kind == "label-studio" else f"{IMAGES}/{{name}}")
     url_of("", pattern)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} holds something already; name a new folder for the export")
@@ -88,7 +88,7 @@ def export_study(
     asked = questions(view)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        write_pictures(view, out / PICTURES, asked)
+        write_images(view, out / IMAGES, asked)
         if kind == "bundle":
             written = _bundle(store, asked, out, pattern)
         elif kind == "mturk":
@@ -100,7 +100,7 @@ def export_study(
     except BaseException:
         shutil.rmtree(out)  # all of it or nothing; the folder was new or empty
         raise
-    return [*written, out / PICTURES]
+    return [*written, out / IMAGES]
 
 
 # ------------------------------------------------------------------------------------------------------------ the page
@@ -115,7 +115,7 @@ def _bundle(store: VoteStore, asked: Sequence[Question], out: Path, pattern: str
                 "task": q.task,
                 "layout": q.layout.name,
                 "question": q.text,
-                "pictures": [url_of(name, pattern) for name in q.pictures],
+                "pictures": [url_of(name, pattern) for name in q.images],
             }
             for q in asked
         ],
@@ -134,7 +134,7 @@ def _layout_record(layout: Layout, pattern: str) -> dict[str, Any]:
         "unit": layout.unit,
         "help": layout.help,
         "examples": dict(layout.examples),
-        "examplePictures": {o: url_of(example_name(layout, o), pattern) for o in layout.example_pictures},
+        "examplePictures": {o: url_of(example_name(layout, o), pattern) for o in layout.example_images},
         "swatches": _swatches(layout),
     }
 
@@ -155,14 +155,14 @@ def _mturk(asked: Sequence[Question], out: Path, pattern: str, per_hit: int) -> 
         of_layout = [q for q in asked if q.layout == layout]
         hits = _hits(of_layout, per_hit)
         size = max(len(hit) for hit in hits)
-        shown = max(len(q.pictures) for q in of_layout)
-        names = SIDES[:2] if layout.unit == "pair" else tuple(f"picture {i + 1}" for i in range(shown))
+        shown = max(len(q.images) for q in of_layout)
+        names = SIDES[:2] if layout.unit == "pair" else tuple(f"image {i + 1}" for i in range(shown))
         page = _template("hit.html").render(
             layout=layout,
             size=size,
             names=names,
             swatches=_swatches(layout),
-            example_urls={o: url_of(example_name(layout, o), pattern) for o in layout.example_pictures},
+            example_urls={o: url_of(example_name(layout, o), pattern) for o in layout.example_images},
         )
         of_question = ("item", "question", *(f"picture{j}_" for j in range(shown)))
         columns = [f"{column}{i}" for i in range(size) for column in of_question]
@@ -170,7 +170,7 @@ def _mturk(asked: Sequence[Question], out: Path, pattern: str, per_hit: int) -> 
         written.append(_written(out / f"{layout.name}.html", page))
         written.append(_written(out / f"{layout.name}.csv", _csv(columns, rows)))
         parts.append((layout.name, len(hits), size))
-    guide = _template("mturk.md").render(parts=parts, pictures=PICTURES, pattern=pattern)
+    guide = _template("mturk.md").render(parts=parts, images=IMAGES, pattern=pattern)
     return [*written, _written(out / "INSTRUCTIONS.md", guide)]
 
 
@@ -184,8 +184,8 @@ def _hits(asked: Sequence[Question], per_hit: int) -> list[list[Question]]:
     if checks:
         for number in range(max(n_hits, len(checks))):
             hit, check = hits[number % n_hits], checks[number % len(checks)]
-            place = int(check.key[1:], 16) + number  # anywhere, but the same in every export
-            hit.insert(place % (len(hit) + 1), check)
+            index = int(check.key[1:], 16) + number  # anywhere, but the same in every export
+            hit.insert(index % (len(hit) + 1), check)
     return hits
 
 
@@ -194,7 +194,7 @@ def _hit_row(hit: Sequence[Question], pattern: str) -> dict[str, str]:
     for i, question in enumerate(hit):
         row[f"item{i}"] = question.key
         row[f"question{i}"] = _markup(question.text)
-        row |= {f"picture{j}_{i}": _markup(url_of(name, pattern)) for j, name in enumerate(question.pictures)}
+        row |= {f"picture{j}_{i}": _markup(url_of(name, pattern)) for j, name in enumerate(question.images)}
     return row
 
 
@@ -208,8 +208,8 @@ def _markup(text: str) -> str:
 def _label_studio(asked: Sequence[Question], out: Path, pattern: str) -> list[Path]:
     written = []
     groups: dict[tuple[str, int], list[Question]] = {}
-    for question in asked:  # a configuration names every picture, so it needs to know how many there are
-        groups.setdefault((question.layout.name, len(question.pictures)), []).append(question)
+    for question in asked:  # a configuration names every image, so it needs to know how many there are
+        groups.setdefault((question.layout.name, len(question.images)), []).append(question)
     for (name, shown), of_group in groups.items():
         single = len({n for layout, n in groups if layout == name}) == 1
         stem = name if single else f"{name}-{shown}-pictures"
@@ -219,7 +219,7 @@ def _label_studio(asked: Sequence[Question], out: Path, pattern: str) -> list[Pa
                     "item": q.key,
                     "task": q.task,
                     "question": q.text,
-                    **{f"image{i}": url_of(picture, pattern) for i, picture in enumerate(q.pictures)},
+                    **{f"image{i}": url_of(image, pattern) for i, image in enumerate(q.images)},
                 }
             }
             for q in of_group
@@ -231,13 +231,13 @@ def _label_studio(asked: Sequence[Question], out: Path, pattern: str) -> list[Pa
 
 
 def _config(layout: Layout, shown: int, pattern: str) -> str:
-    """A labelling configuration: the question, the pictures, and one answer."""
+    """A labelling configuration: the question, the images, and one answer."""
     lines = ["<View>", '  <Header value="$question"/>']
     if layout.help:
         lines.append(f'  <Header size="6" value={quoteattr(layout.help)}/>')
     for option, text in layout.examples.items():
         lines.append(f'  <Header size="6" value={quoteattr(f"{option}: {text}")}/>')
-    for option in layout.example_pictures:
+    for option in layout.example_images:
         name = example_name(layout, option)
         lines.append(f'  <Header size="6" value={quoteattr(f"{option}, for example:")}/>')
         lines.append(f"  <Image name={quoteattr(name.removesuffix('.png'))} value={quoteattr(url_of(name, pattern))}/>")
@@ -282,7 +282,7 @@ def _table(asked: Sequence[Question], out: Path, pattern: str) -> list[Path]:
             "task": q.task,
             "question": q.text,
             "options": " | ".join(q.layout.options),
-            "pictures": " | ".join(url_of(name, pattern) for name in q.pictures),
+            "pictures": " | ".join(url_of(name, pattern) for name in q.images),
         }
         for q in asked
     ]

@@ -94,8 +94,8 @@ def import_ratings(store: VoteStore, path: Path, *, kind: str | None = None) -> 
     skipped: list[_Left] = []
     votes: dict[tuple[str, int], _Vote] = {}
     fit = _Fit(store)
-    for given in _READERS[kind](store, path, content):
-        fitted = fit(given) if isinstance(given, _Given) else given
+    for value in _READERS[kind](store, path, content):
+        fitted = fit(value) if isinstance(value, _Given) else value
         if not isinstance(fitted, _Vote):
             skipped.append(fitted)
             continue
@@ -137,16 +137,16 @@ def _content(path: Path, kind: str | None) -> tuple[str, Any]:
     if kind is not None and kind not in SOURCES:
         raise UsageError(f"no import of kind {kind!r}; there are {', '.join(SOURCES)}")
     content = read_json(path) if path.suffix.lower() == ".json" else read_rows(path)
-    found = _kind_of(content)
-    if found is None:
+    result = _kind_of(content)
+    if result is None:
         raise UsageError(
             f"{path}: neither answers of the page (.json), batch results of Mechanical Turk (Input.item0, WorkerId), "
             "an export of Label Studio (.json), nor a table with the columns item, rater and answer; its fields are "
             f"{_fields(content)}"
         )
-    if kind is not None and kind != found:
-        raise UsageError(f"{path} is of kind {found}, not {kind}")
-    return found, content
+    if kind is not None and kind != result:
+        raise UsageError(f"{path} is of kind {result}, not {kind}")
+    return result, content
 
 
 def _kind_of(content: Any) -> str | None:
@@ -181,13 +181,13 @@ def _from_page(store: VoteStore, path: Path, content: Mapping[str, Any]) -> Iter
         if not isinstance(row, Mapping):
             yield where, "not a record"
             continue
-        said = row.get("answer")
+        answer = row.get("answer")
         yield _Given(
             where=where,
             rater=_hashed(store, rater),
             item=_text(row, "item"),
             task=_text(row, "task"),
-            answer=None if said is None else str(said).strip(),
+            answer=None if answer is None else str(answer).strip(),
             seconds=_number(row.get("seconds")),
             at=_moment(row.get("at")),
         )
@@ -200,13 +200,13 @@ def _from_table(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any
         if not rater:
             yield where, "no rater"
             continue
-        said = _cell(row, "answer")
+        answer = _cell(row, "answer")
         yield _Given(
             where=where,
             rater=_hashed(store, rater),
             item=_cell(row, "item"),
             task=_cell(row, "task"),
-            answer=None if said == SKIPPED else said,
+            answer=None if answer == SKIPPED else answer,
             seconds=_number(_cell(row, "seconds")),
             at=_moment(_cell(row, "at")),
         )
@@ -230,7 +230,7 @@ def _from_mturk(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any
         seconds = _number(_text(row, "WorkTimeInSeconds"))
         each = None if seconds is None or not asked else seconds / len(asked)
         for i, item in asked.items():
-            said, why = _mturk_answer(row, f"Answer.q{i}")
+            answer, why = _mturk_answer(row, f"Answer.q{i}")
             if why:
                 yield f"{where}, q{i}", why
                 continue
@@ -238,7 +238,7 @@ def _from_mturk(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any
                 where=f"{where}, q{i}",
                 rater=_hashed(store, worker),
                 item=item,
-                answer=said,
+                answer=answer,
                 seconds=each,
                 at=_moment(_text(row, "SubmitTime")),
             )
@@ -281,19 +281,19 @@ def _annotation(store: VoteStore, base: _Given, annotation: Any) -> _Given | _Le
     rater = _who(annotation.get("completed_by"))
     if not rater:
         return base.where, "nobody completed it"
-    given = replace(
+    value = replace(
         base,
         rater=_hashed(store, rater),
         seconds=_number(annotation.get("lead_time")),
         at=_moment(annotation.get("created_at")),
     )
     if annotation.get("was_cancelled"):
-        return replace(given, answer=None)
+        return replace(value, answer=None)
     results = annotation.get("result")
-    said = [text for r in results for text in _said(r)] if isinstance(results, list) else []
-    if len(said) > 1:
-        return base.where, f"several answers: {', '.join(said)}"
-    return replace(given, answer=said[0] if said else "")
+    answers = [text for r in results for text in _said(r)] if isinstance(results, list) else []
+    if len(answers) > 1:
+        return base.where, f"several answers: {', '.join(answers)}"
+    return replace(value, answer=answers[0] if answers else "")
 
 
 def _said(result: Any) -> list[str]:
@@ -312,13 +312,13 @@ def _flat_annotation(store: VoteStore, base: _Given, row: Mapping[str, Any]) -> 
     rater = _who(row.get("annotator"))
     if not rater:
         return base.where, "nobody completed it"
-    said = [text for field in ("answer", "tie") for text in _flat(row.get(field))]
-    if len(said) > 1:
-        return base.where, f"several answers: {', '.join(said)}"
+    answers = [text for field in ("answer", "tie") for text in _flat(row.get(field))]
+    if len(answers) > 1:
+        return base.where, f"several answers: {', '.join(answers)}"
     return replace(
         base,
         rater=_hashed(store, rater),
-        answer=said[0] if said else "",
+        answer=answers[0] if answers else "",
         seconds=_number(row.get("lead_time")),
         at=_moment(row.get("created_at")),
     )

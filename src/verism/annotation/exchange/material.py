@@ -1,7 +1,7 @@
 """What every export is made of: questions as they are shown, under names that give nothing away.
 
-Whoever answers must not learn which model made a picture, which prompt it belongs to (unless the question says), or
-which answer is known. So items and pictures have names that are keyed hashes, pictures are written anew from their
+Whoever answers must not learn which model made an image, which prompt it belongs to (unless the question says), or
+which answer is known. So items and images have names that are keyed hashes, images are written anew from their
 pixels (files of some programs hold the prompt, and their format alone may tell two models apart), the sides of pairs
 are drawn by lot, and cells, titles and right answers stay at home.
 """
@@ -18,10 +18,10 @@ from verism.annotation.views import LEFT, RIGHT, TIE, StudyView, filled
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
 from verism.files import write_whole
-from verism.imaging import encode_png, read_picture
+from verism.imaging import encode_png, read_image
 
 __all__ = [
-    "PICTURES",
+    "IMAGES",
     "SIDES",
     "Layout",
     "Question",
@@ -34,10 +34,10 @@ __all__ = [
     "swapped",
     "unguarded",
     "url_of",
-    "write_pictures",
+    "write_images",
 ]
 
-PICTURES = "pictures"  # folder of an export
+IMAGES = "pictures"  # folder of an export
 SIDES = (LEFT, RIGHT, TIE)  # what people answer to pairs, in place of first, second, tie
 RISKY = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take cells that begin so for formulas
 
@@ -49,7 +49,7 @@ class Layout:
     Attributes:
         name: a file name that is unique in the study. kind: as in ``RatingTask``. options: as people see them.
         unit: ``picture``, ``prompt`` or ``pair``. help: what to mind. examples: a sentence per option.
-        example_pictures: a PNG file per option.
+        example_images: a PNG file per option.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Layout:
     unit: str
     help: str
     examples: Mapping[str, str]
-    example_pictures: Mapping[str, bytes]
+    example_images: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Question:
 
     Attributes:
         position: its number in the study. key: the name it has outside. task: name of the task. text: the question.
-        layout: how it is asked. pictures: names of picture files, in the order in which they are shown.
+        layout: how it is asked. images: names of image files, in the order in which they are shown.
         check: whether it has a known answer.
     """
 
@@ -76,7 +76,7 @@ class Question:
     task: str
     text: str
     layout: Layout
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     check: bool
 
 
@@ -89,7 +89,7 @@ def item_keys(store: VoteStore) -> dict[str, int]:
 
 
 def swapped(store: VoteStore, position: int) -> bool:
-    """Whether exports show the second picture of a pair on the left: by lot, from the study's seed."""
+    """Whether exports show the second image of a pair on the left: by lot, from the study's seed."""
     if store.task(store.study.items[position].task).unit != "pair":
         return False
     return bool(hashlib.sha256(f"{store.study.seed}/sides/{position}".encode()).digest()[0] & 1)
@@ -99,7 +99,7 @@ def questions(view: StudyView) -> list[Question]:
     """All questions of a study in the order of asking: qualification first, attention checks spread over the rest.
 
     Raises:
-        UsageError: a run without a picture that the study shows.
+        UsageError: a run without an image that the study shows.
     """
     store, runs = view.store, view.runs
     prompts = [{p.prompt_id: p for p in run.prompts()} for run in runs]
@@ -110,12 +110,12 @@ def questions(view: StudyView) -> list[Question]:
     for position in _order(store):
         item = store.study.items[position]
         task = store.task(item.task)
-        run, first = item.pictures[0]
+        run, first = item.images[0]
         if first not in prompt_of[run]:
-            raise UsageError(f"{runs[run].path} has no picture {first!r}, which the study shows; is it another run?")
-        pictures = [_picture_name(store, number, image) for number, image in item.pictures]
+            raise UsageError(f"{runs[run].path} has no image {first!r}, which the study shows; is it another run?")
+        images = [_image_name(store, number, image) for number, image in item.images]
         if swapped(store, position):
-            pictures.reverse()
+            images.reverse()
         made.append(
             Question(
                 position=position,
@@ -123,7 +123,7 @@ def questions(view: StudyView) -> list[Question]:
                 task=task.name,
                 text="".join(text for text, _ in filled(task.question, prompts[run][prompt_of[run][first]])),
                 layout=layout_of[task.name],
-                pictures=tuple(pictures),
+                images=tuple(images),
                 check=item.check is not None,
             )
         )
@@ -132,64 +132,64 @@ def questions(view: StudyView) -> list[Question]:
 
 def layouts(view: StudyView) -> list[tuple[Layout, list[str]]]:
     """The layouts of a study, each with the names of its tasks; tasks that only differ in the question share one."""
-    found: dict[str, tuple[Layout, list[str]]] = {}
+    results: dict[str, tuple[Layout, list[str]]] = {}
     for number, task in enumerate(view.store.study.tasks):
         pair = task.unit == "pair"
-        pictures = {o: png for i, o in enumerate(task.options) if not pair and (png := view.example(number, i))}
+        images = {o: png for i, o in enumerate(task.options) if not pair and (png := view.example(number, i))}
         made = Layout(
-            name=f"{len(found) + 1}-{_slug(task.name)}",
+            name=f"{len(results) + 1}-{_slug(task.name)}",
             kind=task.kind,
             options=SIDES if pair else task.options,
             unit=task.unit,
             help=task.help,
-            examples={o: text for o, text in task.examples.items() if o in task.options and o not in pictures},
-            example_pictures=pictures,
+            examples={o: text for o, text in task.examples.items() if o in task.options and o not in images},
+            example_images=images,
         )
-        alike = repr((made.kind, made.options, made.unit, made.help, made.examples, made.example_pictures))
-        found.setdefault(alike, (made, []))[1].append(task.name)
-    return list(found.values())
+        alike = repr((made.kind, made.options, made.unit, made.help, made.examples, made.example_images))
+        results.setdefault(alike, (made, []))[1].append(task.name)
+    return list(results.values())
 
 
 def example_name(layout: Layout, option: str) -> str:
-    """The picture file of an option's example."""
-    return f"e{hashlib.sha256(layout.example_pictures[option]).hexdigest()[:12]}.png"
+    """The image file of an option's example."""
+    return f"e{hashlib.sha256(layout.example_images[option]).hexdigest()[:12]}.png"
 
 
-def write_pictures(view: StudyView, folder: Path, asked: Iterable[Question]) -> None:
-    """The pictures of questions as PNG under their names outside, and nothing but the pixels; examples as well.
+def write_images(view: StudyView, folder: Path, asked: Iterable[Question]) -> None:
+    """The images of questions as PNG under their names outside, and nothing but the pixels; examples as well.
 
     Raises:
-        UsageError: a picture that cannot be read.
+        UsageError: an image that cannot be read.
     """
     store, runs = view.store, view.runs
     sources: dict[str, Path] = {}
     examples: dict[str, bytes] = {}
     paths = [dict(run.read("images").select("image_id", "path").iter_rows()) for run in runs]
     for question in asked:
-        for run, image in store.study.items[question.position].pictures:
+        for run, image in store.study.items[question.position].images:
             stored = paths[run].get(image)
             if stored is None:
-                raise UsageError(f"{runs[run].path} has no file for the picture {image!r}, which the study shows")
-            sources[_picture_name(store, run, image)] = runs[run].resolve(stored)
-        examples |= {example_name(question.layout, o): png for o, png in question.layout.example_pictures.items()}
+                raise UsageError(f"{runs[run].path} has no file for the image {image!r}, which the study shows")
+            sources[_image_name(store, run, image)] = runs[run].resolve(stored)
+        examples |= {example_name(question.layout, o): png for o, png in question.layout.example_images.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, png in examples.items():
         write_whole(folder / name, png, sync=False)
     for name, source in sorted(sources.items()):  # by name: the order of writing tells nothing either
-        read = read_picture(source)
+        read = read_image(source)
         if read.pixels is None:
-            raise UsageError(f"{source}: {read.note or read.state}; the picture cannot be given away")
+            raise UsageError(f"{source}: {read.note or read.state}; the image cannot be given away")
         write_whole(folder / name, encode_png(read.pixels), sync=False)
 
 
 def url_of(name: str, pattern: str) -> str:
-    """Where a picture will be found; ``{name}`` stands for its file.
+    """Where an image will be found; ``{name}`` stands for its file.
 
     Raises:
         UsageError: a pattern without ``{name}``.
     """
     if "{name}" not in pattern:
-        raise UsageError(f"--image-url {pattern!r} lacks {{name}}, which stands for the file of a picture")
+        raise UsageError(f"--image-url {pattern!r} lacks {{name}}, which stands for the file of an image")
     return pattern.replace("{name}", name)
 
 
@@ -216,7 +216,7 @@ def study_key(store: VoteStore) -> str:
     return _opaque(store, "s", "study")
 
 
-def _picture_name(store: VoteStore, run: int, image_id: str) -> str:
+def _image_name(store: VoteStore, run: int, image_id: str) -> str:
     return _opaque(store, "p", f"picture/{run}/{image_id}") + ".png"
 
 
@@ -226,11 +226,11 @@ def _opaque(store: VoteStore, letter: str, what: str) -> str:
 
 
 def _order(store: VoteStore) -> list[int]:
-    of: dict[str | None, list[int]] = {}
+    owner: dict[str | None, list[int]] = {}
     for position, item in enumerate(store.study.items):
-        of.setdefault(item.check if item.check in ("qualification", "attention") else None, []).append(position)
-    order, attention = of.get("qualification", []), iter(of.get("attention", []))
-    for number, position in enumerate(of.get(None, []), start=1):
+        owner.setdefault(item.check if item.check in ("qualification", "attention") else None, []).append(position)
+    order, attention = owner.get("qualification", []), iter(owner.get("attention", []))
+    for number, position in enumerate(owner.get(None, []), start=1):
         order.append(position)
         if number % store.study.attention_every == 0:
             order += [check for check in [next(attention, None)] if check is not None]

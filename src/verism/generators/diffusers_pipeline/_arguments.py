@@ -44,7 +44,7 @@ def call_arguments(
     pipeline: str,
     parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Any],
-    own: Mapping[str, Any],
+    own_values: Mapping[str, Any],
     *,
     transformer: Mapping[str, Any],
     of_all_models: Sequence[str],
@@ -55,7 +55,7 @@ def call_arguments(
         pipeline: name of its class, for messages.
         parameters: of its call.
         given: options by the names all pipelines share.
-        own: options by the pipeline's own names.
+        own_values: options by the pipeline's own names.
         transformer: the transformer's configuration; empty if it has none.
         of_all_models: names of options that the call does not take, for messages.
     """
@@ -70,13 +70,13 @@ def call_arguments(
     shared = {option: name for option, name in named.items() if name is not None and name in parameters}
     settable = [n for n, p in parameters.items() if is_settable(n, p) and n not in ("width", "height")]
     takes = f"Of its own it takes: {', '.join([*shared, *settable])}; and as every model: {', '.join(of_all_models)}"
-    for option in (*given, *own):
+    for option in (*given, *own_values):
         if option not in shared and option not in settable:
             near = difflib.get_close_matches(option, [*shared, *settable, *of_all_models], n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise UsageError(f"diffusers: {pipeline} takes no option {option!r}.{hint} {takes}")
     arguments: dict[str, Any] = {shared[o]: v for o, v in given.items() if o != "negative"}
-    for name, value in own.items():
+    for name, value in own_values.items():
         target = shared.get(name, name)
         if target in arguments:
             raise UsageError(f"diffusers: {target} of {pipeline} is given twice, once by its short name")

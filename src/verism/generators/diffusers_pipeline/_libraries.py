@@ -89,11 +89,11 @@ def made_up(lines: Sequence[str]) -> list[str]:
 def versions() -> dict[str, str]:
     from importlib import metadata
 
-    found = {}
+    results = {}
     for name in ("diffusers", "torch", "transformers", "accelerate", "peft", "safetensors", "huggingface_hub"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            results[name] = metadata.version(name)
+    return results
 
 
 def device_name(device: Any) -> str | None:

@@ -53,7 +53,7 @@ def dtype_keyword() -> str:
 
 
 def pipeline_class(source: Source) -> Any:
-    """The class that makes pictures from text with this model's parts.
+    """The class that makes images from text with this model's parts.
 
     Raises:
         UsageError: the installed diffusers has none.
@@ -67,8 +67,8 @@ def pipeline_class(source: Source) -> Any:
             "repository could do anything. Wrap it as a function or command of yours instead"
         )
     _make_findable(source.index)
-    found = getattr(diffusers, name, None)
-    if found is None or not hasattr(found, "from_pretrained"):
+    result = getattr(diffusers, name, None)
+    if result is None or not hasattr(result, "from_pretrained"):
         raise UsageError(
             f"diffusers: {source.shown} is a {name}, which diffusers {diffusers.__version__} does not have; another "
             "version may (pip install -U diffusers)"
@@ -86,8 +86,8 @@ def pipeline_class(source: Source) -> Any:
     for family in families:
         for key, member in family.items():
             if member.__name__ == name:
-                return families[0].get(key, found)
-    return found
+                return families[0].get(key, result)
+    return result
 
 
 def _make_findable(index: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ def call_parameters(pipeline_class: Any, source: Source) -> Mapping[str, inspect
         why = f"needs {', '.join(needed)}" if needed else "takes no prompt"
         raise UsageError(
             f"diffusers: {source.shown} is a {pipeline_class.__name__}, which {why}; expected a pipeline that makes "
-            "pictures from a text alone"
+            "images from a text alone"
         )
     return parameters
 
@@ -141,7 +141,7 @@ def model_schedulers(source: Source, wanted: str | None) -> tuple[dict[str, Any]
         UsageError: no such scheduler, or one that does not fit the model's own.
     """
     diffusers = require("diffusers", extra=EXTRA, purpose=PURPOSE)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, value in source.index.items():
         if name.endswith("scheduler") and has_component(source.index, name):
             kind = getattr(diffusers, value[1], None)
@@ -150,16 +150,18 @@ def model_schedulers(source: Source, wanted: str | None) -> tuple[dict[str, Any]
                     f"diffusers: {source.shown} has a {value[1]}, which diffusers {diffusers.__version__} lacks"
                 )
             try:
-                found[name] = kind.from_pretrained(str(source.folder), subfolder=name, local_files_only=True)
+                results[name] = kind.from_pretrained(str(source.folder), subfolder=name, local_files_only=True)
             except (OSError, ValueError, ImportError) as err:
                 raise UsageError(f"diffusers: cannot read the {name} of {source.shown}: {first_line(err)}") from err
     if wanted is None:
-        return found, False
-    if "scheduler" not in found:
-        has = f"it has {', '.join(found)}" if found else "it has none"
+        return results, False
+    if "scheduler" not in results:
+        has = f"it has {', '.join(results)}" if results else "it has none"
         raise UsageError(f"diffusers: {source.shown} has no scheduler that can be replaced ({has})")
-    own = found["scheduler"]
-    fitting = {c.__name__: c for c in own.compatibles if not hasattr(c, "_backends")} | {type(own).__name__: type(own)}
+    subset = results["scheduler"]
+    fitting = {c.__name__: c for c in subset.compatibles if not hasattr(c, "_backends")} | {
+        type(subset).__name__: type(subset)
+    }
     if "DDIMScheduler" in fitting:
         # Their authors put them in place of these, for distilled weights and LoRAs; diffusers lists them nowhere.
         fitting |= {name: getattr(diffusers, name) for name in ("LCMScheduler", "TCDScheduler")}
@@ -169,10 +171,11 @@ def model_schedulers(source: Source, wanted: str | None) -> tuple[dict[str, Any]
         listed = [f"{name} ({cls})" for name, cls in names.items()]
         listed += sorted(set(fitting) - set(names.values()))
         raise UsageError(
-            f"diffusers: scheduler {wanted!r} does not fit {source.shown}, made with {type(own).__name__}; there are: "
+            f"diffusers: scheduler {wanted!r} does not fit {source.shown}, made with {type(subset).__name__}; there "
+            "are: "
             f"{', '.join(listed)}"
         )
-    return found | {"scheduler": fitting[short].from_config(own.config, **settings)}, True
+    return results | {"scheduler": fitting[short].from_config(subset.config, **settings)}, True
 
 
 def _scheduler_of(wanted: str) -> tuple[str, Mapping[str, Any]]:

@@ -91,8 +91,8 @@ def find_source(model: str, *, revision: str | None, local_files_only: bool) -> 
     files: tuple[str, ...] = ()
     if repository is None:
         parts = [n for n in index if (folder / n).is_dir()]
-        found = [p for n in parts for p in sorted((folder / n).rglob("*")) if p.is_file()]
-        files = tuple(p.relative_to(folder).as_posix() for p in found)
+        results = [p for n in parts for p in sorted((folder / n).rglob("*")) if p.is_file()]
+        files = tuple(p.relative_to(folder).as_posix() for p in results)
         identity = digest(folder, ["model_index.json", *(f for f in files if Path(f).suffix in _DIGESTED)])
     else:
         identity = folder.name
@@ -167,9 +167,9 @@ def check_variant(source: Source, variant: str | None, *, local_files_only: bool
         with contextlib.suppress(Exception):  # no network: the cache may hold the variant, and loading will tell
             files = tuple(hub.HfApi().list_repo_files(source.repository, revision=source.identity))
     matches = [_VARIANT.search(f) for f in files]
-    found = {m.group(1) or m.group(2) for m in matches if m is not None}
-    if files and variant not in found:
-        there = f"there are: {', '.join(sorted(found))}" if found else "there is only the plain one, so leave it out"
+    result = {m.group(1) or m.group(2) for m in matches if m is not None}
+    if files and variant not in result:
+        there = f"there are: {', '.join(sorted(result))}" if result else "there is only the plain one, so leave it out"
         raise UsageError(f"diffusers: {source.shown} has no weights of variant {variant!r}; {there}")
 
 
@@ -194,7 +194,7 @@ def _licence(folder: Path) -> str | None:
         return None
     text = card.read_text(encoding="utf-8", errors="replace")
     header = re.match(r"---\s*\n(.*?)\n---", text, re.DOTALL)
-    found = re.findall(r"^(license(?:_name)?):\s*(\S.*?)\s*$", header.group(1), re.MULTILINE) if header else []
-    tags = {key: value.strip("'\"") for key, value in found}
+    matches = re.findall(r"^(license(?:_name)?):\s*(\S.*?)\s*$", header.group(1), re.MULTILINE) if header else []
+    tags = {key: value.strip("'\"") for key, value in matches}
     tag = tags.get("license")
     return tags.get("license_name", tag) if tag == "other" else tag

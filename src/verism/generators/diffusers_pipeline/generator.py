@@ -1,14 +1,14 @@
-"""Pictures from any text-to-image pipeline that ``diffusers`` loads, from the Hugging Face hub or a local folder.
+"""Images from any text-to-image pipeline that ``diffusers`` loads, from the Hugging Face hub or a local folder.
 
 Stable Diffusion 1 to 3.5, SDXL, FLUX, PixArt, Karlo (UnCLIP), Qwen-Image and others::
 
     verism run paintskills --model 'diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5?steps=50' --out runs/sd15
 
-Every picture has a random generator of its own on the processor, seeded by its request, for its first noise and for
-whatever a scheduler adds on the way: a picture depends on its request and not on its neighbours, and a GPU starts from
+Every image has a random generator of its own on the processor, seeded by its request, for its first noise and for
+whatever a scheduler adds on the way: an image depends on its request and not on its neighbours, and a GPU starts from
 the noise the processor would start from. Beyond that only the rounding of batched arithmetic differs.
 
-Making the generator reads configuration files only. Weights are fetched and loaded when the first picture is asked for,
+Making the generator reads configuration files only. Weights are fetched and loaded when the first image is asked for,
 so wrong options are told at once and a dry run costs nothing.
 """
 
@@ -123,7 +123,7 @@ _OF_ALL_MODELS = (*(each.name for each in fields(Loading)), "device", "offload",
 
 @dataclass
 class _Counts:
-    pictures: int = 0
+    images: int = 0
     batches: int = 0
     seconds: float = 0.0
     lowered: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class DiffusersGenerator:
         arguments: any other argument of the pipeline's ``__call__`` that is a number, a text or true or false, by the
             pipeline's own name; texts are read as the type of the argument's default.
     Raises:
-        UsageError: no such model, one that makes no pictures from text, or an option it does not take.
+        UsageError: no such model, one that makes no images from text, or an option it does not take.
         MissingExtra: ``torch``, ``diffusers`` or ``transformers`` is not installed.
     """
 
@@ -157,7 +157,7 @@ class DiffusersGenerator:
         batch_size: int = 4,
         **arguments: Any,
     ) -> None:
-        given = {each.name: value for each in fields(Sampling) if (value := getattr(sampling, each.name)) is not None}
+        options = {each.name: value for each in fields(Sampling) if (value := getattr(sampling, each.name)) is not None}
         for option, choice, choices in (
             ("dtype", loading.dtype, get_args(Dtype)),
             ("offload", offload, get_args(Offload)),
@@ -166,7 +166,7 @@ class DiffusersGenerator:
             if choice not in choices:
                 raise UsageError(f"diffusers: {option} must be one of {', '.join(choices)}, not {choice!r}")
         for option in ("batch_size", "steps", "width", "height"):
-            number = batch_size if option == "batch_size" else given.get(option, 1)
+            number = batch_size if option == "batch_size" else options.get(option, 1)
             if number < 1:
                 raise UsageError(f"diffusers: {option} must be at least 1, got {number}")
         if loading.lora is None and loading.lora_scale != 1.0:
@@ -194,7 +194,7 @@ class DiffusersGenerator:
         self._arguments, self._negative = call_arguments(
             self._class.__name__,
             self._parameters,
-            given,
+            options,
             arguments,
             transformer=component_config(self._source, "transformer"),
             of_all_models=_OF_ALL_MODELS,
@@ -208,40 +208,40 @@ class DiffusersGenerator:
         self._pipeline: Any = None
         self._loading_notes: list[str] = []
         if "generator" not in self._parameters and self.batch_size > 1:
-            self._lower(1, f"{self._class.__name__} takes no random generator per picture")
+            self._lower(1, f"{self._class.__name__} takes no random generator per image")
         self.name = self._name(replaced=replaced)
 
     def _name(self, *, replaced: bool) -> str:
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             name: p.default
             for name, p in self._parameters.items()
             if name.endswith(_COUNTED) and isinstance(p.default, int | float)
         }
-        told |= self._arguments
+        described |= self._arguments
         if ignores_guidance(self._parameters, component_config(self._source, "transformer")):
-            told.pop("guidance_scale", None)
+            described.pop("guidance_scale", None)
         if self._negative is not None:
-            told["negative"] = json.dumps(self._negative, ensure_ascii=False)
+            described["negative"] = json.dumps(self._negative, ensure_ascii=False)
         if "scheduler" in self._schedulers:
             chosen = self._schedulers["scheduler"]
-            told["scheduler"] = type(chosen).__name__
+            described["scheduler"] = type(chosen).__name__
             for key in ("algorithm_type", "use_karras_sigmas"):
                 if replaced and key in chosen.config:
-                    told[key] = chosen.config[key]
-        told["dtype"] = str(self._dtype).removeprefix("torch.")
-        told["variant"] = self._loading.variant
+                    described[key] = chosen.config[key]
+        described["dtype"] = str(self._dtype).removeprefix("torch.")
+        described["variant"] = self._loading.variant
         if self._lora is not None and self._lora_digest is not None:
-            told["lora"] = f"{self._lora.name}@{self._lora_digest[:12]}*{self._loading.lora_scale:g}"
-        told["safety"] = self._safety
-        text = "".join(f" {key}={value}" for key, value in told.items() if value is not None)
+            described["lora"] = f"{self._lora.name}@{self._lora_digest[:12]}*{self._loading.lora_scale:g}"
+        described["safety"] = self._safety
+        text = "".join(f" {key}={value}" for key, value in described.items() if value is not None)
         return f"diffusers:{self._source.shown}@{self._source.identity[:12]}{text}"
 
-    # ------------------------------------------------------------------------------------------------------ pictures
+    # -------------------------------------------------------------------------------------------------------- images
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         """One result per request, in order, a batch at a time.
 
         Raises:
-            UsageError: the model cannot be loaded, or makes no picture at all with these settings.
+            UsageError: the model cannot be loaded, or makes no image at all with these settings.
         """
         if not requests:
             return
@@ -272,7 +272,7 @@ class DiffusersGenerator:
                 self._lower(size, reason)
                 return None
             advice = "use a smaller width and height, dtype=bfloat16, or offload=model"
-            return [_failed(part[0], f"out of memory, even for a single picture; {advice}. {reason}")]
+            return [_failed(part[0], f"out of memory, even for a single image; {advice}. {reason}")]
         if len(part) > 1:  # one bad prompt must not cost its neighbours
             return [result for request in part for result in (self._try([request]) or ())]
         self._probe(failure)
@@ -287,7 +287,7 @@ class DiffusersGenerator:
                 return
             kind = UsageError if isinstance(err, ValueError | TypeError | ImportError) else VerismError
             raise kind(
-                f"{self._source.shown} ({self._class.__name__}) makes no picture with these settings "
+                f"{self._source.shown} ({self._class.__name__}) makes no image with these settings "
                 f"({self.name}); it says: {type(failure).__name__}: {first_line(failure)}"
             ) from failure
 
@@ -297,7 +297,7 @@ class DiffusersGenerator:
         results = []
         for request, image, unsafe in zip(part, images, flagged, strict=True):
             if unsafe:
-                note = "the model's safety checker took the picture for unsafe and withheld it; safety=off loads none"
+                note = "the model's safety checker took the image for unsafe and withheld it; safety=off loads none"
                 results.append(Result(image_id=request.image_id, state="refused", note=note))
                 continue
             pixels = to_pixels(image)
@@ -306,16 +306,16 @@ class DiffusersGenerator:
             else:
                 note = self._cut_note(request.prompt.text)
                 results.append(Result(image_id=request.image_id, state="ok", pixels=pixels, note=note))
-        self._counts.pictures += len(part)
+        self._counts.images += len(part)
         self._counts.batches += 1
         self._counts.seconds += time.perf_counter() - start
         return results
 
     def _call(self, prompts: Sequence[str], seeds: Sequence[int]) -> tuple[Sequence[Any], Sequence[bool]]:
-        """Pictures as the pipeline gives them, and whether its safety checker withheld each.
+        """Images as the pipeline gives them, and whether its safety checker withheld each.
 
         Raises:
-            OwnNoise: the pipeline drew random numbers other than from the generators of the pictures.
+            OwnNoise: the pipeline drew random numbers other than from the generators of the images.
         """
         torch = require("torch", extra=EXTRA, purpose=PURPOSE)
         arguments: dict[str, Any] = {**self._arguments, "prompt": list(prompts)}
@@ -325,13 +325,13 @@ class DiffusersGenerator:
             generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
             arguments["generator"] = generators if len(generators) > 1 else generators[0]
         if "output_type" in self._parameters:
-            arguments["output_type"] = "np"  # floats, so that overflows can be told from black pictures
+            arguments["output_type"] = "np"  # floats, so that overflows can be told from black images
         with overheard(), global_noise(torch, self._device, seeds[0]) as touched:
             output = self._pipeline(**arguments)
         images = getattr(output, "images", None)
         if images is None or len(images) != len(prompts):
-            given = "no images" if images is None else f"{len(images)} images for {len(prompts)} prompts"
-            raise UsageError(f"{self._source.shown} is a {self._class.__name__}, which answered with {given}")
+            value = "no images" if images is None else f"{len(images)} images for {len(prompts)} prompts"
+            raise UsageError(f"{self._source.shown} is a {self._class.__name__}, which answered with {value}")
         if touched and len(prompts) > 1 and not self._noise_is_idle:
             # Some attention kernels draw numbers and leave them unused: what counts is whether other ones show.
             if "generator" in self._parameters:
@@ -357,7 +357,7 @@ class DiffusersGenerator:
             if kind == "float16"
             else "the weights may be damaged or the settings out of range; try dtype=float32, the model's own scheduler"
         )
-        return f"the picture holds pixels that are no numbers (computed in {kind}): {advice}"
+        return f"the image holds pixels that are no numbers (computed in {kind}): {advice}"
 
     def _cut_note(self, text: str) -> str:
         """How many tokens of a prompt the model's tokenizers cut off, or nothing."""
@@ -414,7 +414,7 @@ class DiffusersGenerator:
             if "requires_safety_checker" in accepted:
                 options["requires_safety_checker"] = False
         if "add_watermark" in accepted:
-            # Else SDXL marks pictures where the library for it happens to be installed, and not elsewhere.
+            # Else SDXL marks images where the library for it happens to be installed, and not elsewhere.
             options["add_watermark"] = False
         connected = bool(getattr(self._class, "_load_connected_pipes", False))
         if connected:
@@ -501,7 +501,7 @@ class DiffusersGenerator:
                 if self._lora is not None
                 else None
             ),
-            "noise": "one generator per picture on the processor, seeded by the request",
+            "noise": "one generator per image on the processor, seeded by the request",
             "batch_size": self.batch_size,
             "batch_size_lowered": list(self._counts.lowered),
             "loading_notes": list(self._loading_notes),
@@ -515,7 +515,7 @@ class DiffusersGenerator:
         each = f", {steps} steps each" if steps is not None else ""
         kind = str(self._dtype).removeprefix("torch.")
         return [
-            f"{len(requests):,} pictures from {self._source.shown} ({self._class.__name__}, {kind} on {self._device})",
+            f"{len(requests):,} images from {self._source.shown} ({self._class.__name__}, {kind} on {self._device})",
             f"{batches:,} batches of up to {self.batch_size}{each}; no fee",
         ]
 
@@ -524,8 +524,8 @@ class DiffusersGenerator:
         c = self._counts
         if not c.batches:
             return [f"batch size lowered from {line}" for line in c.lowered]
-        pace = c.seconds / c.pictures
-        lines = [f"{c.pictures:,} pictures in {c.batches:,} batches on {self._device}, {pace:.2f} s a picture"]
+        pace = c.seconds / c.images
+        lines = [f"{c.images:,} images in {c.batches:,} batches on {self._device}, {pace:.2f} s an image"]
         return [*lines, *(f"batch size lowered from {line}" for line in c.lowered)]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import PictureNames, picture_name
+from verism.judges.result_files import ImageNames, image_name
 from verism.records import CaptionNeed
 
 if TYPE_CHECKING:
@@ -26,50 +26,50 @@ __all__ = ["CaptionResults"]
 
 
 class CaptionResults:
-    """The sentences of a results file, as if its captioner looked at the pictures now.
+    """The sentences of a results file, as if its captioner looked at the images now.
 
     Args:
-        path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is the id of a picture of the
-            run, of its prompt, the name of a file, or COCO's number (see ``PictureNames``).
+        path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is the id of an image of the
+            run, of its prompt, the name of a file, or COCO's number (see ``ImageNames``).
     Raises:
-        UsageError: no such file, another format, an entry without picture or caption, or a picture named twice.
+        UsageError: no such file, another format, an entry without image or caption, or an image named twice.
     """
 
     role = CaptionNeed.role
 
     def __init__(self, path: Path) -> None:
-        rows = read_rows(path, "image_id and caption of every picture")
+        rows = read_rows(path, "image_id and caption of every image")
         self._captions: dict[str, str] = {}
         for row in rows:
             where = row.where
-            name = picture_name(row, ("image_id",), where)
+            name = image_name(row, ("image_id",), where)
             caption = row.get("caption")
             if not isinstance(caption, str):
                 raise UsageError(f"{where}: expected a caption in words for image_id {name}, got {caption!r}")
             if name in self._captions:
-                raise UsageError(f"{where}: a second caption for image_id {name}; give one per picture")
+                raise UsageError(f"{where}: a second caption for image_id {name}; give one per image")
             self._captions[name] = " ".join(caption.split())
         if not self._captions:
             raise UsageError(f"{path} holds no captions")
-        self._names = PictureNames(self._captions)
+        self._names = ImageNames(self._captions)
         self._used: set[str] = set()
         self._missing = 0
         self._path = path
         self.name = f"results:{path.name}@{content_id(path)}"
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
-        """One row per picture, as table ``captions``; without a text where the file has none."""
+        """One row per image, as table ``captions``; without a text where the file has none."""
         from verism.records import frame
 
         rows: list[dict[str, Any]] = []
         for image in images:
-            found = self._names.find(image)
-            text, note = None, f"{self._path.name} has no caption of this picture"
-            if found is None:
+            result = self._names.find(image)
+            text, note = None, f"{self._path.name} has no caption of this image"
+            if result is None:
                 self._missing += 1
             else:
-                self._used.add(found)
-                text, note = self._captions[found], "the caption is empty"
+                self._used.add(result)
+                text, note = self._captions[result], "the caption is empty"
             rows.append(
                 {
                     "image_id": image.image_id,
@@ -81,14 +81,14 @@ class CaptionResults:
         return frame(need.table, rows)
 
     def summary(self) -> Sequence[str]:
-        """After a run: captions that belong to no picture seen, and pictures without one.
+        """After a run: captions that belong to no image seen, and images without one.
 
-        The released captioning code of DALL-Eval fills its last batch up with empty pictures, so its files may have
+        The released captioning code of DALL-Eval fills its last batch up with empty images, so its files may have
         entries to spare.
         """
         lines = []
         if spare := len(self._captions) - len(self._used):
-            lines.append(f"{self._path.name}: {spare:,} of {len(self._captions):,} captions belong to no picture seen")
+            lines.append(f"{self._path.name}: {spare:,} of {len(self._captions):,} captions belong to no image seen")
         if self._missing:
-            lines.append(f"{self._path.name}: no caption for {self._missing:,} pictures")
+            lines.append(f"{self._path.name}: no caption for {self._missing:,} images")
         return lines

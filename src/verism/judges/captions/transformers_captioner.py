@@ -29,7 +29,7 @@ _CHAT_PROMPT = "Describe this picture in one short sentence."
 
 
 class TransformersCaptioner:
-    """Writes one sentence about each picture, with a model loaded by ``transformers``.
+    """Writes one sentence about each image, with a model loaded by ``transformers``.
 
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
@@ -74,14 +74,14 @@ class TransformersCaptioner:
         )
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
-        """One row per picture, as table ``captions``."""
+        """One row per image, as table ``captions``."""
         from verism.records import frame
 
-        told = self._model.replies(
+        replies = self._model.replies(
             images, lambda _: (Ask(self._prompt),), beams=self._beams, max_new_tokens=self._length
         )
         rows: list[dict[str, Any]] = []
-        for image, (reply,) in zip(images, told, strict=True):
+        for image, (reply,) in zip(images, replies, strict=True):
             text = " ".join(reply.text.split())
             note = None if text else "the captioner wrote nothing"
             rows.append({"image_id": image.image_id, "judge": self.name, "text": text or None, "note": note})

@@ -20,7 +20,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size, judge_name
-from verism.judges.detection.boxes import PictureBoxes, detection_table
+from verism.judges.detection.boxes import ImageBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels
 from verism.options import Spelling
@@ -37,7 +37,7 @@ OUTPUTS = ("peaks", "classes", "boxes", "colors")
 """Outputs of the network, in order; see ``decode``."""
 
 MIN_SCORE = 0.05
-PADDING = 127  # grey around pictures that are not square
+PADDING = 127  # grey around images that are not square
 
 PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
@@ -46,11 +46,11 @@ SURE = 0.97  # class probability above which it needs none
 
 @dataclass(frozen=True, kw_only=True)
 class Letterbox:
-    """Where a picture lies in the network's square input, in pixels of that input.
+    """Where an image lies in the network's square input, in pixels of that input.
 
     Attributes:
-        left, top: of the picture's first pixel.
-        scale_x, scale_y: input pixels per pixel of the picture; they differ only by rounding to whole pixels.
+        left, top: of the image's first pixel.
+        scale_x, scale_y: input pixels per pixel of the image; they differ only by rounding to whole pixels.
     """
 
     left: int
@@ -58,20 +58,20 @@ class Letterbox:
     scale_x: float
     scale_y: float
 
-    def to_picture(self, boxes: np.ndarray) -> np.ndarray:
-        """Boxes (Q, 4) of the input in pixels of the picture, float32, not clipped."""
+    def to_image(self, boxes: np.ndarray) -> np.ndarray:
+        """Boxes (Q, 4) of the input in pixels of the image, float32, not clipped."""
         offset = np.array([self.left, self.top] * 2, dtype=np.float32)
         scale = np.array([self.scale_x, self.scale_y] * 2, dtype=np.float32)
         return (np.asarray(boxes, dtype=np.float32) - offset) / scale
 
 
 def letterbox(pixels: np.ndarray, size: int) -> tuple[np.ndarray, Letterbox]:
-    """A picture fitted into a square, aspect kept, centred on grey.
+    """An image fitted into a square, aspect kept, centred on grey.
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
     Returns:
-        The square, shape (size, size, 3), uint8 (the picture itself if it has that size), and where the picture lies.
+        The square, shape (size, size, 3), uint8 (the image itself if it has that size), and where the image lies.
     """
     from PIL import Image
 
@@ -95,14 +95,14 @@ class BuiltinDetector:
         path: an ONNX file written by ``verism train detector``; ``None``: the one that comes with the package.
         threads: of onnxruntime within one batch; ``None`` leaves the choice to onnxruntime (one per core).
         min_score: boxes less sure are not reported.
-        batch_size: pictures per call of the network. Results do not depend on it.
+        batch_size: images per call of the network. Results do not depend on it.
         aliases: class of the suite by the detector's name, see ``names.map_labels``.
 
     Attributes:
         name: ``builtin:paintskills-detector@`` and 12 hexadecimal digits of the file's SHA-256, then changed options.
         classes, colors: what it knows, in its own order.
         size: side of its input, pixels.
-        threshold: score above which a box is best believed, from the training's held-out pictures; in [0, 1].
+        threshold: score above which a box is best believed, from the training's held-out images; in [0, 1].
         card: how it was trained and how well it does, as written into the file.
     Raises:
         UsageError: there is no such file, or it is no detector of ours.
@@ -148,33 +148,35 @@ class BuiltinDetector:
             aliases=json.dumps(self._aliases, sort_keys=True) if self._aliases else None,
         )
 
-    def detect(self, pictures: Sequence[np.ndarray]) -> list[Found]:
-        """All boxes of some pictures with the detector's own classes and colours.
+    def detect(self, images: Sequence[np.ndarray]) -> list[Found]:
+        """All boxes of some images with the detector's own classes and colours.
 
         Args:
-            pictures: RGB, each (H, W, 3), uint8, of any sizes.
+            images: RGB, each (H, W, 3), uint8, of any sizes.
         Returns:
-            Per picture; boxes in its pixels, inside it.
+            Per image; boxes in its pixels, inside it.
         """
         squares, places = [], []
-        for picture in pictures:
-            square, place = letterbox(picture, self.size)
+        for image in images:
+            square, letterboxed = letterbox(image, self.size)
             squares.append(square)
-            places.append(place)
-        found = self._look(squares)
-        unsure = [i for i, seen in enumerate(found) if _is_unsure(seen)]
+            places.append(letterboxed)
+        result = self._look(squares)
+        unsure = [i for i, seen in enumerate(result) if _is_unsure(seen)]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
-            found[i] = with_mirror_image(found[i], mirrored, self.size)
-        return [_inside(seen, place, picture) for seen, place, picture in zip(found, places, pictures, strict=True)]
+            result[i] = with_mirror_image(result[i], mirrored, self.size)
+        return [
+            _inside(seen, letterboxed, image) for seen, letterboxed, image in zip(result, places, images, strict=True)
+        ]
 
     def _look(self, squares: Sequence[np.ndarray]) -> list[Found]:
-        """All boxes of pictures of the network's own size, in their pixels."""
-        found: list[Found] = []
+        """All boxes of images of the network's own size, in their pixels."""
+        results: list[Found] = []
         for start in range(0, len(squares), self.batch_size):
             maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares[start : start + self.batch_size])})
-            found += decode(*maps, min_score=self.min_score)
-        return found
+            results += decode(*maps, min_score=self.min_score)
+        return results
 
     def check(self, need: DetectionNeed) -> None:
         """Raise UsageError if the need asks for a class or a colour that the detector does not know."""
@@ -189,7 +191,7 @@ class BuiltinDetector:
             )
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """The table ``detections`` of some pictures.
+        """The table ``detections`` of some images.
 
         A class of the detector that the need does not ask for is foreign: its boxes have no label but a score.
 
@@ -199,11 +201,11 @@ class BuiltinDetector:
         self.check(need)
         label_map = self._label_map(need.classes)
         tints = [self.colors.index(c) for c in need.colors]
-        pictures = []
+        boxes_of_images = []
         for image, seen in zip(images, self.detect([i.pixels for i in images]), strict=True):
             labels = seen.labels
-            pictures.append(
-                PictureBoxes(
+            boxes_of_images.append(
+                ImageBoxes(
                     image_id=image.image_id,
                     width=image.pixels.shape[1],
                     height=image.pixels.shape[0],
@@ -215,7 +217,7 @@ class BuiltinDetector:
                     color_scores=seen.color_scores[:, tints] if tints else None,
                 )
             )
-        return detection_table(pictures, judge=self.name, need=need)
+        return detection_table(boxes_of_images, judge=self.name, need=need)
 
     def _map(self, classes: tuple[str, ...]) -> LabelMap:
         aliases = dict(self._aliases or {})
@@ -236,17 +238,17 @@ def _is_unsure(found: Found) -> bool:
     return bool((found.scores[likely] < SURE * found.objectness[likely]).any())
 
 
-def _inside(found: Found, place: Letterbox, picture: np.ndarray) -> Found:
-    """Boxes of the network's input in pixels of the picture, cut at its frame."""
-    height, width = picture.shape[:2]
-    boxes = np.clip(place.to_picture(found.boxes), 0, np.array([width, height] * 2, dtype=np.float32))
+def _inside(found: Found, place: Letterbox, image: np.ndarray) -> Found:
+    """Boxes of the network's input in pixels of the image, cut at its frame."""
+    height, width = image.shape[:2]
+    boxes = np.clip(place.to_image(found.boxes), 0, np.array([width, height] * 2, dtype=np.float32))
     moved = Found(
         boxes=boxes,
         objectness=found.objectness,
         class_scores=found.class_scores,
         color_scores=found.color_scores,
     )
-    # A box in the grey margin has no area in the picture.
+    # A box in the grey margin has no area in the image.
     return moved.take((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
 
 

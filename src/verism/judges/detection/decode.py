@@ -1,6 +1,6 @@
 """From the built-in detector's maps to boxes: peaks, then greedy suppression of boxes that repeat another.
 
-The network cuts a picture into cells. Per cell it says how much the cell is the centre of an object of any class
+The network cuts an image into cells. Per cell it says how much the cell is the centre of an object of any class
 (objectness), which class and which colour that object has, and where its box lies. As objectness knows no classes, an
 object that looks like two classes still gives one box.
 """
@@ -19,7 +19,7 @@ NMS_IOU = 0.6  # two objects hardly ever share a box this much, while boxes from
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """Boxes in one picture, the surest first: Q boxes, C classes, K colours of the detector.
+    """Boxes in one image, the surest first: Q boxes, C classes, K colours of the detector.
 
     Attributes:
         boxes: (x0, y0, x1, y1) in pixels, shape (Q, 4), float32.
@@ -65,7 +65,7 @@ def decode(
     top_k: int = TOP_K,
     nms_iou: float = NMS_IOU,
 ) -> list[Found]:
-    """Boxes of every picture of a batch.
+    """Boxes of every image of a batch.
 
     Args:
         peaks: objectness of the cells that exceed their eight neighbours, 0 elsewhere, shape (B, H, W), in [0, 1].
@@ -73,17 +73,17 @@ def decode(
         boxes: (x0, y0, x1, y1) in pixels, shape (B, 4, H, W).
         colors: colour probabilities, shape (B, K, H, W).
         min_score: of the most probable class; boxes below are dropped.
-        top_k: cells per picture looked at, those of the highest objectness.
+        top_k: cells per image looked at, those of the highest objectness.
         nms_iou: of two boxes that overlap more, of whatever classes, the less confident is dropped.
     Returns:
-        Per picture.
+        Per image.
     """
     n, height, width = peaks.shape
     cells = height * width
     flat = peaks.reshape(n, cells)
     k = min(top_k, cells)
     top = np.argpartition(-flat, k - 1, axis=1)[:, :k] if k < cells else np.tile(np.arange(cells), (n, 1))
-    found = []
+    results = []
     for i in range(n):
         # Cells in ascending order first, so that equal scores are always ranked alike.
         chosen = np.sort(top[i])
@@ -98,18 +98,18 @@ def decode(
         scores = candidate.scores
         order = np.argsort(-scores, kind="stable")
         candidate = candidate.take(order[scores[order] >= min_score])
-        found.append(candidate.take(greedy_nms(candidate.boxes, nms_iou)))
-    return found
+        results.append(candidate.take(greedy_nms(candidate.boxes, nms_iou)))
+    return results
 
 
 def with_mirror_image(found: Found, mirrored: Found, width: int) -> Found:
-    """Boxes of a picture, their classes and colours averaged with those of its mirror image.
+    """Boxes of an image, their classes and colours averaged with those of its mirror image.
 
     A class the network half believes in often depends on the side an object turns to it; seen from both sides the
     errors partly cancel. Boxes and objectness stay; a box without a counterpart (IoU above one half) stays as it is.
 
     Args:
-        mirrored: boxes of the mirror image, in its own pixels. width: of the picture, in pixels.
+        mirrored: boxes of the mirror image, in its own pixels. width: of the image, in pixels.
     """
     if not len(found.boxes) or not len(mirrored.boxes):
         return found

@@ -175,7 +175,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention among queries, attention to the picture and a feed-forward network, each normalised after its sum."""
+    """Attention among queries, attention to the image and a feed-forward network, each normalised after its sum."""
 
     def __init__(self, shape: DetrShape) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class Layers(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder over the picture's features, decoder over the queries."""
+    """Encoder over the image's features, decoder over the queries."""
 
     def __init__(self, shape: DetrShape) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class Mlp(nn.Module):
 
 
 class Detr(nn.Module):
-    """The detector: normalised pictures to class logits, boxes and, if it has the head, colour logits per query."""
+    """The detector: normalised images to class logits, boxes and, if it has the head, colour logits per query."""
 
     def __init__(self, shape: DetrShape) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ class Detr(nn.Module):
             pixels: shape (B, 3, H, W), less ImageNet's mean, over its deviation; without padding.
         Returns:
             Class logits (B, N, classes + 1), the last for "no object"; boxes (B, N, 4) as centre x, centre y, width,
-            height in shares of the picture; colour logits (B, N, colors + 1), the last for "none", or ``None``.
+            height in shares of the image; colour logits (B, N, colors + 1), the last for "none", or ``None``.
         """
         features = self.input_proj(self.backbone[0](pixels))
         height, width = features.shape[-2:]

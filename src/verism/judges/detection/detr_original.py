@@ -35,7 +35,7 @@ from verism.judges.batching import (
     resized,
     shortest_side_size,
 )
-from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
+from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
 from verism.judges.detection.names import COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS, LabelMap, map_labels
 from verism.options import Spelling
 from verism.records import DetectionNeed
@@ -115,8 +115,8 @@ def _infer_shape(weights: Mapping[str, torch.Tensor], *, dilation: bool, heads: 
     from verism.judges.detection.detr_network import DetrShape
 
     def count(pattern: str) -> int:
-        found = [int(m.group(1)) for key in weights if (m := re.match(pattern, key))]
-        return max(found) + 1 if found else 0
+        match = [int(m.group(1)) for key in weights if (m := re.match(pattern, key))]
+        return max(match) + 1 if match else 0
 
     def size(key: str, axis: int = 0) -> int:
         if key not in weights:
@@ -264,7 +264,7 @@ class OriginalDetr:
         self._map_colors(need.colors)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """All queries of all pictures, as table ``detections``, with colours if the checkpoint has the head for them.
+        """All queries of all images, as table ``detections``, with colours if the checkpoint has the head for them.
 
         Confidences are a softmax over classes and "no object" (colours and "none"), the last column dropped without
         renormalising.
@@ -275,17 +275,17 @@ class OriginalDetr:
         label_map = map_labels(self._labels, need.classes, self._aliases)
         color_map = self._map_colors(need.colors)
 
-        def step(pictures: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[PictureBoxes]:
+        def step(images: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[ImageBoxes]:
             logits, boxes, color_logits = self._model(inputs["pixel_values"].to(self._dtype))
             scores = logits.float().softmax(-1)[..., :-1].cpu().numpy()
             shares = boxes.float().cpu().numpy()
             colors = None if color_logits is None else color_logits.float().softmax(-1)[..., :-1].cpu().numpy()
-            found = []
-            for i, image in enumerate(pictures):
+            results = []
+            for i, image in enumerate(images):
                 height, width = image.pixels.shape[:2]
                 best = scores[i].argmax(axis=1)
-                found.append(
-                    PictureBoxes(
+                results.append(
+                    ImageBoxes(
                         image_id=image.image_id,
                         width=width,
                         height=height,
@@ -297,10 +297,10 @@ class OriginalDetr:
                         color_scores=None if color_map is None or colors is None else color_map.class_scores(colors[i]),
                     )
                 )
-            return found
+            return results
 
-        pictures = self._batches.run(images, self._inputs, step)
-        return detection_table(pictures, judge=self.name, need=need, min_score=self._min_score)
+        boxes_of_images = self._batches.run(images, self._inputs, step)
+        return detection_table(boxes_of_images, judge=self.name, need=need, min_score=self._min_score)
 
     def _map_colors(self, wanted: Sequence[str]) -> LabelMap | None:
         if not wanted or not self._colors:

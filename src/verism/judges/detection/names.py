@@ -178,11 +178,11 @@ def map_labels(
             ids = by_key.get(stand_in, [])
         members.append(tuple(sorted(ids)))
 
-    if missing := [name for name, own in zip(classes, members, strict=True) if not own]:
+    if missing := [name for name, entry in zip(classes, members, strict=True) if not entry]:
         raise UsageError(_missing_message(missing, list(usable.values())))
     owner: dict[int, str] = {}
-    for name, own in zip(classes, members, strict=True):
-        for i in own:
+    for name, entry in zip(classes, members, strict=True):
+        for i in entry:
             if i in owner:
                 raise UsageError(
                     f"the suite's classes {owner[i]!r} and {name!r} both map to the detector's class "

@@ -24,7 +24,7 @@ import numpy as np
 
 from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, judge_name, pick_device, pick_dtype
-from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
+from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
 from verism.judges.detection.names import spaced
 from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
 from verism.options import Spelling
@@ -90,7 +90,7 @@ class OpenVocabularyDetector:
         tokenizer = transformers.AutoTokenizer.from_pretrained(id_or_path, **where)
         loader = transformers.AutoModelForZeroShotObjectDetection
         model = load_model(loader, id_or_path, where, self._dtype, self._device)
-        # OWLv2 pads a picture to a square at its lower right; the others stretch it, or pad nothing.
+        # OWLv2 pads an image to a square at its lower right; the others stretch it, or pad nothing.
         self._square = config.model_type == "owlv2" and bool(getattr(self._processor, "do_pad", True))
         self._family: _Family = (_Grounded if grounded else _Owl)(model, tokenizer)
         self.name = judge_name(
@@ -126,24 +126,24 @@ class OpenVocabularyDetector:
         """
         names, score = self._scorer(need)
 
-        def step(pictures: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[PictureBoxes]:
+        def step(images: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[ImageBoxes]:
             inputs = {**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)}
             scores, shares = score(inputs)
-            found = []
-            for i, image in enumerate(pictures):
+            results = []
+            for i, image in enumerate(images):
                 height, width = image.pixels.shape[:2]
                 # Only boxes that will be reported are worth a row here: OWLv2 has thousands of queries.
                 queries = np.flatnonzero(scores[i].max(axis=1) >= self._min_score)
                 side = max(width, height)
                 scale = (side, side) if self._square else (width, height)
                 boxes = corners(shares[i][queries], width=scale[0], height=scale[1])
-                # What lies wholly in the padding is not in the picture.
+                # What lies wholly in the padding is not in the image.
                 inside = np.flatnonzero((boxes[:, :2] < (width, height)).all(axis=1) & (boxes[:, 2:] > 0).all(axis=1))
                 queries, boxes = queries[inside], boxes[inside]
                 of_image = scores[i][queries]
                 best = of_image.argmax(axis=1)
-                found.append(
-                    PictureBoxes(
+                results.append(
+                    ImageBoxes(
                         image_id=image.image_id,
                         width=width,
                         height=height,
@@ -155,10 +155,10 @@ class OpenVocabularyDetector:
                         queries=queries,
                     )
                 )
-            return found
+            return results
 
-        pictures = self._batches.run(images, self._inputs, step)
-        return detection_table(pictures, judge=self.name, need=need)
+        boxes_of_images = self._batches.run(images, self._inputs, step)
+        return detection_table(boxes_of_images, judge=self.name, need=need)
 
     def _inputs(self, image: LoadedImage) -> Mapping[str, torch.Tensor]:
         from PIL import Image
@@ -203,7 +203,7 @@ class _Owl:
         def score(inputs: Mapping[str, torch.Tensor], /) -> tuple[np.ndarray, np.ndarray]:
             pixels = inputs["pixel_values"]
             n = len(pixels)
-            # The model wants the texts once per picture of the batch.
+            # The model wants the texts once per image of the batch.
             output = self._model(
                 input_ids=ids.repeat(n, 1).to(pixels.device),
                 attention_mask=mask.repeat(n, 1).to(pixels.device),
@@ -240,25 +240,25 @@ def sentences(names: Sequence[str], template: str, tokenizer: Any, *, max_tokens
 
     before, after = (tokens(part) for part in template.split("{}"))
     opening, closing, stop = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.convert_tokens_to_ids(".")
-    found: list[Sentence] = []
+    results: list[Sentence] = []
     ids: list[int] = [opening]
     spans: dict[int, range] = {}
     for number, name in enumerate(names):
-        own = tokens(name)
-        phrase = [*before, *own, *after, stop]
-        if not own or len(phrase) + 2 > max_tokens:
+        subset = tokens(name)
+        phrase = [*before, *subset, *after, stop]
+        if not subset or len(phrase) + 2 > max_tokens:
             raise UsageError(
                 f"cannot ask for {name!r}: it takes {len(phrase) + 2} tokens with opening and closing, and the model "
                 f"reads between 4 and {max_tokens}. Give it other words with phrases={{{name!r}: ...}}."
             )
         if len(ids) + len(phrase) + 1 > max_tokens:
-            found.append(Sentence(ids=(*ids, closing), spans=spans))
+            results.append(Sentence(ids=(*ids, closing), spans=spans))
             ids, spans = [opening], {}
         start = len(ids) + len(before)
-        spans[number] = range(start, start + len(own))
+        spans[number] = range(start, start + len(subset))
         ids += phrase
-    found.append(Sentence(ids=(*ids, closing), spans=spans))
-    return found
+    results.append(Sentence(ids=(*ids, closing), spans=spans))
+    return results
 
 
 class _Grounded:

@@ -5,7 +5,7 @@ DETR, Conditional and Deformable DETR, YOLOS, RT-DETR, D-FINE, RF-DETR, LW-DETR 
 
     verism run paintskills --images DIR --detector transformers:PekingU/rtdetr_r50vd
 
-Every query is reported with the raw confidence of every class; thresholds belong to a suite's rules. Pictures are
+Every query is reported with the raw confidence of every class; thresholds belong to a suite's rules. Images are
 prepared with Pillow and NumPy alone: ``torchvision`` is neither needed nor used, so results do not depend on it.
 """
 
@@ -28,7 +28,7 @@ from verism.judges.batching import (
     pick_dtype,
     released_input,
 )
-from verism.judges.detection.boxes import PictureBoxes, corners, detection_table
+from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
 from verism.judges.detection.names import map_labels
 from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
 from verism.options import Spelling
@@ -115,21 +115,21 @@ class TransformersDetector:
         map_labels(self._labels, need.classes, self._aliases)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """All queries of all pictures, as table ``detections``; colours are not judged.
+        """All queries of all images, as table ``detections``; colours are not judged.
 
         Raises:
             UsageError: a class of the need has no counterpart among the detector's classes, or two share one.
         """
         label_map = map_labels(self._labels, need.classes, self._aliases)
 
-        def step(pictures: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[PictureBoxes]:
+        def step(images: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[ImageBoxes]:
             output = self._model(**{**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)})
             masks = hasattr(output, "masks_queries_logits")
             logits = output.class_queries_logits if masks else output.logits
             focal = bool(getattr(self._model.config, "use_focal_loss", True))
             scores = class_probabilities(logits.float(), n_labels=len(self._labels), focal=focal).cpu().numpy()
-            found = []
-            for i, image in enumerate(pictures):
+            results = []
+            for i, image in enumerate(images):
                 height, width = image.pixels.shape[:2]
                 queries = None
                 of_image = scores[i]
@@ -139,8 +139,8 @@ class TransformersDetector:
                 else:
                     boxes = corners(output.pred_boxes[i].float().cpu().numpy(), width=width, height=height)
                 best = of_image.argmax(axis=1)
-                found.append(
-                    PictureBoxes(
+                results.append(
+                    ImageBoxes(
                         image_id=image.image_id,
                         width=width,
                         height=height,
@@ -152,10 +152,10 @@ class TransformersDetector:
                         queries=queries,
                     )
                 )
-            return found
+            return results
 
-        pictures = self._batches.run(images, self._inputs, step)
-        return detection_table(pictures, judge=self.name, need=need, min_score=self._min_score)
+        boxes_of_images = self._batches.run(images, self._inputs, step)
+        return detection_table(boxes_of_images, judge=self.name, need=need, min_score=self._min_score)
 
     def _inputs(self, image: LoadedImage) -> Mapping[str, torch.Tensor]:
         inputs = self._prepare_pixels(image.pixels)
@@ -211,8 +211,8 @@ def mask_boxes(
     Args:
         logits: one mask per query, at the network's own resolution, shape (Q, h, w).
         padded: height and width of the network's input.
-        valid: height and width of its upper left part that holds the picture.
-        width, height: of the picture, in pixels.
+        valid: height and width of its upper left part that holds the image.
+        width, height: of the image, in pixels.
     Returns:
         Boxes in pixels, shape (N, 4), and the numbers of the queries they belong to, shape (N,); queries whose mask is
         empty have no box.
@@ -245,7 +245,7 @@ def _released_inputs(pixels: np.ndarray) -> dict[str, torch.Tensor]:
 
 
 class _ModelInputs:
-    """A picture as the checkpoint's own image processor prepares it, in its Pillow edition, or ours if it has none."""
+    """An image as the checkpoint's own image processor prepares it, in its Pillow edition, or ours if it has none."""
 
     def __init__(self, id_or_path: str, config: Any, hub: Mapping[str, Any]) -> None:
         self._processor = load_image_processor(id_or_path, config, hub)
@@ -253,7 +253,7 @@ class _ModelInputs:
     def __call__(self, pixels: np.ndarray) -> dict[str, torch.Tensor]:
         from PIL import Image
 
-        # As a Pillow picture: from an array, a picture three pixels high would be taken for channels first.
+        # As a Pillow image: from an array, an image three pixels high would be taken for channels first.
         batch = self._processor(images=[Image.fromarray(np.ascontiguousarray(pixels))], return_tensors="pt")
         return {name: batch[name][0] for name in ("pixel_values", "pixel_mask") if name in batch}
 

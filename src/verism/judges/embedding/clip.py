@@ -1,11 +1,11 @@
-"""Pictures and texts as vectors of one space: CLIP, SigLIP and whatever else ``transformers`` loads of that kind.
+"""Images and texts as vectors of one space: CLIP, SigLIP and whatever else ``transformers`` loads of that kind.
 
 ``--clip ViT-B/32`` is the model of most papers, ``--clip ID_OR_PATH`` any other::
 
     verism run geography --images DIR --clip openai/clip-vit-base-patch32
 
 Vectors are the model's own, out of its projections and not normalised; cosines and their scales belong to the metrics.
-Pictures are prepared with Pillow as the checkpoint's settings say, ``torchvision`` is neither needed nor used. Nothing
+Images are prepared with Pillow as the checkpoint's settings say, ``torchvision`` is neither needed nor used. Nothing
 is padded for a neighbour's sake, so a vector does not depend on what it was computed with.
 """
 
@@ -64,7 +64,7 @@ _SIGLIP = ("siglip", "siglip2")
 
 
 class ClipJudge:
-    """Vectors of pictures and texts by a model with two towers, loaded with ``transformers``.
+    """Vectors of images and texts by a model with two towers, loaded with ``transformers``.
 
     Its name holds everything that changes a vector: repository (or folder) with its commit (or the hash of its
     content), preprocessing and, unless float32, precision. Batch size and device are not in it.
@@ -73,13 +73,13 @@ class ClipJudge:
         id_or_path: a name of ``PRESETS``, a repository on the hub, or a folder with ``config.json``, weights,
             tokenizer and preprocessing settings.
         preprocessing: ``model``: as the checkpoint's own processor does; most resize the shorter side and cut the
-            longer one, so that the edges of pictures that are not square are never seen. ``squash``: the whole
-            picture, brought to the model's square with its aspect ignored.
+            longer one, so that the edges of images that are not square are never seen. ``squash``: the whole
+            image, brought to the model's square with its aspect ignored.
         hub: which edition of the model, and how it is run.
-        cache: folder where vectors are kept between runs. Within a run equal pictures and texts are computed once in
+        cache: folder where vectors are kept between runs. Within a run equal images and texts are computed once in
             any case.
     Raises:
-        UsageError: no such model, one without vectors of both pictures and texts, incomplete weights, a tokenizer that
+        UsageError: no such model, one without vectors of both images and texts, incomplete weights, a tokenizer that
             needs a library that is not installed, or preprocessing the model cannot have.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
@@ -95,7 +95,7 @@ class ClipJudge:
         cache: Path | None = None,
     ) -> None:
         check_choice("preprocessing", preprocessing, get_args(Preprocessing))
-        transformers = require("transformers", extra=EXTRA, purpose="vectors of pictures and texts")
+        transformers = require("transformers", extra=EXTRA, purpose="vectors of images and texts")
         source = PRESETS.get(id_or_path, id_or_path)
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
@@ -107,7 +107,7 @@ class ClipJudge:
         missing = [name for name in ("get_image_features", "get_text_features") if not hasattr(self._model, name)]
         if missing:
             raise UsageError(
-                f"{source!r} is a model of type {config.model_type!r}, which does not give vectors of both pictures "
+                f"{source!r} is a model of type {config.model_type!r}, which does not give vectors of both images "
                 f"and texts. Name a CLIP-like model, such as {', '.join(PRESETS)} or google/siglip-base-patch16-224."
             )
         self._texts = _Texts(source, self._model, _load_tokenizer(transformers, source, where))
@@ -125,9 +125,9 @@ class ClipJudge:
         self._cache = VectorCache(self.name, None if weights == "unknown" else cache)
 
     def observe(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame:  # noqa: ARG002
-        """The vectors of pictures of any sizes, as table ``embeddings``, one row per picture.
+        """The vectors of images of any sizes, as table ``embeddings``, one row per image.
 
-        The need's texts are left to ``embed_texts``: they are the same for all pictures.
+        The need's texts are left to ``embed_texts``: they are the same for all images.
 
         Raises:
             VerismError: a vector is not finite, as ``float16`` gives where numbers grow too large.
@@ -135,8 +135,8 @@ class ClipJudge:
 
         def compute(positions: list[int]) -> Vectors:
             chosen = [images[i] for i in positions]
-            found = self._batches.run(chosen, self._image_inputs, self._image_step)
-            return self._checked(np.stack(found), [image.image_id for image in chosen])
+            result = self._batches.run(chosen, self._image_inputs, self._image_step)
+            return self._checked(np.stack(result), [image.image_id for image in chosen])
 
         vectors = cached_rows(self._cache, [pixels_key(image.pixels) for image in images], compute)
         return vector_rows("embeddings", [image.image_id for image in images], self.name, vectors)
@@ -261,7 +261,7 @@ def _rows(output: Any) -> list[Vectors]:
     vectors = getattr(output, "pooler_output", output)
     if getattr(vectors, "ndim", None) != 2:
         raise UsageError(
-            "this model gives several vectors per picture or text, which cannot be compared by a cosine; name a "
+            "this model gives several vectors per image or text, which cannot be compared by a cosine; name a "
             f"CLIP-like model, such as {', '.join(PRESETS)}"
         )
     return list(vectors.float().cpu().numpy())

@@ -1,6 +1,6 @@
 """Features without PyTorch and without a download: the last feature map of the detector that comes with the package.
 
-It learnt from rendered scenes of toy-like objects to find and colour them. Its features tell such pictures apart, and
+It learnt from rendered scenes of toy-like objects to find and colour them. Its features tell such images apart, and
 nothing is known about what else they tell: they are for demonstrations, tests and dry runs, not for results.
 """
 
@@ -19,7 +19,7 @@ from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size
 from verism.judges.detection.builtin import PACKAGED, detector_file
 from verism.judges.features.judge import FeatureJudge, feature_name
-from verism.judges.features.preparing import centre_square, pillow
+from verism.judges.features.preprocessing import centre_square, pillow
 
 if TYPE_CHECKING:
     from verism.records import LoadedImage
@@ -38,12 +38,12 @@ _VALUE_NAME = 1
 class BuiltinFeatures(FeatureJudge):
     """Mean and standard deviation over positions of the detector's last feature map.
 
-    A picture is cut to its centre square and brought to the detector's input size (Pillow, bilinear).
+    An image is cut to its centre square and brought to the detector's input size (Pillow, bilinear).
 
     Args:
         path: an ONNX file written by ``verism train detector``; None: the one that comes with the package.
         threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
-        batch_size: pictures per call of the network. Vectors do not depend on it.
+        batch_size: images per call of the network. Vectors do not depend on it.
         cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError: there is no such file, or it is no detector of ours.
@@ -78,15 +78,15 @@ class BuiltinFeatures(FeatureJudge):
         )
 
     def _look(self, images: Sequence[LoadedImage]) -> NDArray[np.float32]:
-        found = []
+        results = []
         for start in range(0, len(images), self._batch_size):
             batch = images[start : start + self._batch_size]
             maps = self._maps([pillow(centre_square(image.pixels), self._size, self._size) for image in batch])
-            found.append(np.concatenate([maps.mean(axis=(2, 3)), maps.std(axis=(2, 3))], axis=1))
-        return np.concatenate(found)
+            results.append(np.concatenate([maps.mean(axis=(2, 3)), maps.std(axis=(2, 3))], axis=1))
+        return np.concatenate(results)
 
     def _maps(self, squares: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Feature maps (N, C, h, w) of pictures of the network's own size."""
+        """Feature maps (N, C, h, w) of images of the network's own size."""
         maps: NDArray[np.float32] = self._session.run([self._output], {"pixels": np.stack(squares)})[0]
         return maps
 

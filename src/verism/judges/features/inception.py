@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, Execution, check_choice, pick_device, pick_dtype
-from verism.judges.features import preparing
+from verism.judges.features import preprocessing
 from verism.judges.features.inception_network import Edition
 from verism.judges.features.judge import FeatureJudge, feature_name
 from verism.judges.features.weights import checked_sha256, fill, located, read_tensors
@@ -40,9 +40,9 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)
 The Inception score as published uses the last: the graph it was computed with had no bias at hand.
 """
 
-_KINDS: Mapping[Edition, tuple[str, Mapping[str, preparing.Preparation]]] = {
-    "imagenet": ("inception", preparing.IMAGENET),
-    "fid": ("fid-inception", preparing.FID),
+_KINDS: Mapping[Edition, tuple[str, Mapping[str, preprocessing.Preparation]]] = {
+    "imagenet": ("inception", preprocessing.IMAGENET),
+    "fid": ("fid-inception", preprocessing.FID),
 }
 
 
@@ -173,8 +173,8 @@ class InceptionFeatures(FeatureJudge):
         kind, preparations = _KINDS[edition]
         check_choice("layer", layer, LAYERS)
         if preprocessing not in preparations:
-            told = "; ".join(f"{name}: {way.meaning}" for name, way in preparations.items())
-            raise UsageError(f"{kind} has no preprocessing={preprocessing}. It has {told}")
+            text = "; ".join(f"{name}: {way.meaning}" for name, way in preparations.items())
+            raise UsageError(f"{kind} has no preprocessing={preprocessing}. It has {text}")
         file = located(path, revision=weights.revision)
         torch = require("torch", extra=EXTRA, purpose="Inception features")
         digest = checked_sha256(file, expected=weights.sha256)
@@ -212,9 +212,9 @@ class InceptionFeatures(FeatureJudge):
 
         def step(_: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> Sequence[NDArray[np.float32]]:
             pixels = inputs["pixels"].to(dtype=self._dtype, memory_format=torch.channels_last)
-            found = self._network(pixels)
+            result = self._network(pixels)
             if self._weight is not None:
-                found = functional.linear(found, self._weight, self._bias)
-            return list(found.cpu().numpy())
+                result = functional.linear(result, self._weight, self._bias)
+            return list(result.cpu().numpy())
 
         return np.stack(self._batches.run(images, prepare, step))

@@ -213,7 +213,7 @@ class Inception(nn.Module):
         """Spatial means of the last feature map.
 
         Args:
-            x: prepared pictures, shape (N, 3, 299, 299).
+            x: prepared images, shape (N, 3, 299, 299).
         Returns:
             Shape (N, 2048), >= 0.
         """

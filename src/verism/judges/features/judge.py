@@ -1,4 +1,4 @@
-"""Judges that give each picture a vector, for metrics that compare sets of pictures."""
+"""Judges that give each image a vector, for metrics that compare sets of images."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def feature_name(kind: str, identity: str, *, dtype: str = "float32", **options:
 
     A file's own name is no part of it: the same weights are the same judge on every machine.
     """
-    told = {**options, "dtype": None if dtype == "float32" else dtype}
-    return f"{kind}@{identity}" + "".join(f" {name}={value}" for name, value in told.items() if value is not None)
+    described = {**options, "dtype": None if dtype == "float32" else dtype}
+    return f"{kind}@{identity}" + "".join(f" {name}={value}" for name, value in described.items() if value is not None)
 
 
 class FeatureJudge:
-    """Vectors of pictures from one network.
+    """Vectors of images from one network.
 
     Args:
         name: see ``feature_name``.
         dim: numbers in a vector.
-        compute: vectors of pictures, (n, dim); a picture's vector must not depend on the pictures beside it.
+        compute: vectors of images, (n, dim); an image's vector must not depend on the images beside it.
         cache: where vectors are kept between runs; None: they are kept while the judge lives.
 
     Attributes:
@@ -60,7 +60,7 @@ class FeatureJudge:
         self._cache = VectorCache(name, cache)
 
     def features(self, images: Sequence[LoadedImage]) -> NDArray[np.float32]:
-        """One vector per picture, in order, shape (N, dim), float32. Equal pixels are looked at once.
+        """One vector per image, in order, shape (N, dim), float32. Equal pixels are looked at once.
 
         Raises:
             VerismError: the network gave something that is no number.
@@ -73,7 +73,7 @@ class FeatureJudge:
                 image.image_id for image, row in zip(chosen, rows, strict=True) if not np.isfinite(row).all()
             ]:
                 raise VerismError(
-                    f"{self.name} gave {len(broken)} picture(s) features that are not finite, such as {broken[0]!r}. "
+                    f"{self.name} gave {len(broken)} image(s) features that are not finite, such as {broken[0]!r}. "
                     "With dtype=float16 numbers overflow; use bfloat16 or float32. Otherwise the weights are damaged."
                 )
             return rows
@@ -82,7 +82,7 @@ class FeatureJudge:
         return rows.reshape(len(images), self.dim)
 
     def observe(self, images: Sequence[LoadedImage], need: FeatureNeed) -> pl.DataFrame:
-        """The table ``features`` of some pictures, one row each, in order.
+        """The table ``features`` of some images, one row each, in order.
 
         Raises:
             UsageError: the need is another one.

@@ -33,16 +33,16 @@ _SHA256_DIGITS = 64
 
 
 class TorchScriptFeatures(FeatureJudge):
-    """A feature judge with a TorchScript file that resizes and scales pictures by itself.
+    """A feature judge with a TorchScript file that resizes and scales images by itself.
 
     The network is called as ``network(pixels, return_features=True)``, pixels being uint8 of shape (N, 3, H, W) at the
-    pictures' own size, and answers with shape (N, D).
+    images' own size, and answers with shape (N, D).
 
     Args:
         path: the TorchScript file, usually ``.pt``.
         sha256: of the whole file, 64 hexadecimal digits.
         device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        batch_size: pictures at once; halved when the GPU's memory runs out.
+        batch_size: images at once; halved when the GPU's memory runs out.
         cache: folder where vectors are kept between runs; None: while the judge lives.
     Raises:
         UsageError: no such file, its SHA-256 is not given or another one, or it is no such network.
@@ -59,11 +59,11 @@ class TorchScriptFeatures(FeatureJudge):
         cache: Path | None = None,
     ) -> None:
         path = Path(path)
-        found = checked_sha256(path, expected=sha256)
+        digest = checked_sha256(path, expected=sha256)
         if sha256 is None or len(sha256) != _SHA256_DIGITS:
             raise UsageError(
                 f"{path.name!r} is a program, and is run only when its whole SHA-256 is given. If you trust the file "
-                f"and its source says the same number, write torchscript:{path}?sha256={found}"
+                f"and its source says the same number, write torchscript:{path}?sha256={digest}"
             )
         torch = require("torch", extra=EXTRA, purpose="TorchScript features")
         self._device = pick_device(device)
@@ -79,8 +79,8 @@ class TorchScriptFeatures(FeatureJudge):
                 f"{type(err).__name__}: {' '.join(str(err).split())[:300]}"
             ) from err
         if len(shape) != 2:
-            raise UsageError(f"{path.name!r} answers with shape {shape} for one picture; expected (1, D)")
-        super().__init__(name=feature_name("torchscript", found[:12]), dim=shape[1], compute=self._look, cache=cache)
+            raise UsageError(f"{path.name!r} answers with shape {shape} for one image; expected (1, D)")
+        super().__init__(name=feature_name("torchscript", digest[:12]), dim=shape[1], compute=self._look, cache=cache)
 
     def _look(self, images: Sequence[LoadedImage]) -> NDArray[np.float32]:
         return np.stack(self._batches.run(images, self._inputs, self._step))

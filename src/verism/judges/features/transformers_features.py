@@ -142,7 +142,7 @@ class TransformersFeatures(FeatureJudge):
         self._model = load_model(transformers.AutoModel, id_or_path, where, self._dtype, self._device)
         if kind == "clip" and not (hasattr(self._model, "get_image_features") and hasattr(self._model, "vision_model")):
             raise UsageError(
-                f"{id_or_path!r} is a model of type {config.model_type!r}, which has no vectors of pictures in a space "
+                f"{id_or_path!r} is a model of type {config.model_type!r}, which has no vectors of images in a space "
                 f"shared with texts. Name a CLIP-like model, such as {', '.join(PRESETS)}; a DINOv2 is named "
                 f"dinov2:{id_or_path}"
             )
@@ -181,11 +181,11 @@ class TransformersFeatures(FeatureJudge):
         if self._layer == "projection":
             output = self._model.get_image_features(pixel_values=pixels)
             # Recent versions of transformers wrap the vectors in a record.
-            found = getattr(output, "pooler_output", output)
+            result = getattr(output, "pooler_output", output)
         elif self._layer == "pooled":
-            found = self._model.vision_model(pixel_values=pixels).pooler_output
+            result = self._model.vision_model(pixel_values=pixels).pooler_output
         elif self._layer == "cls":
-            found = self._model(pixel_values=pixels).last_hidden_state[:, 0]
+            result = self._model(pixel_values=pixels).last_hidden_state[:, 0]
         else:
-            found = self._model(pixel_values=pixels).last_hidden_state[:, self._leading :].mean(dim=1)
-        return list(found.float().cpu().numpy())
+            result = self._model(pixel_values=pixels).last_hidden_state[:, self._leading :].mean(dim=1)
+        return list(result.float().cpu().numpy())

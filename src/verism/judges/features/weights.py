@@ -59,16 +59,17 @@ def checked_sha256(path: Path, *, expected: str | None) -> str:
     if expected is not None and not re.fullmatch("[0-9a-fA-F]{8,64}", expected):
         raise UsageError(f"sha256 must be 8 to 64 hexadecimal digits, not {expected!r}")
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if expected is not None and not found.startswith(expected.lower()):
-        raise UsageError(f"{path.name!r} has sha256 {found}, expected {expected.lower()}: it is another file")
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if expected is not None and not digest.startswith(expected.lower()):
+        raise UsageError(f"{path.name!r} has sha256 {digest}, expected {expected.lower()}: it is another file")
     named = re.search(r"-([0-9a-f]{8})\.pth$", path.name)
-    if named and not found.startswith(named.group(1)):
+    if named and not digest.startswith(named.group(1)):
         raise UsageError(
-            f"{path.name!r} has sha256 {found}, which its own name says begins with {named.group(1)}: it is damaged or "
+            f"{path.name!r} has sha256 {digest}, which its own name says begins with {named.group(1)}: it is damaged "
+            "or "
             "incomplete. Download it again; or rename it, if it is meant to be another file."
         )
-    return found
+    return digest
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -78,7 +78,7 @@ class FanFaces:
         return digest.hexdigest()[:12]
 
     def find(self, pixels: NDArray[np.uint8]) -> list[Face]:
-        """The faces of a picture, RGB (H, W, 3) uint8, largest first."""
+        """The faces of an image, RGB (H, W, 3) uint8, largest first."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="No faces were detected")  # said by the empty list
             landmarks, _, boxes = self._model.get_landmarks_from_image(np.ascontiguousarray(pixels), return_bboxes=True)

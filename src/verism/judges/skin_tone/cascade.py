@@ -31,12 +31,12 @@ PROFILE = "haarcascade_profileface"
 
 Pass = Literal["plain", "bright", "negative"]
 PASSES: tuple[Pass, ...] = get_args(Pass)
-"""Ways a picture is looked at. ``bright``: its grey values times three, as if exposed longer, for dark skin and shadow.
+"""Ways an image is looked at. ``bright``: its grey values times three, as if exposed longer, for dark skin and shadow.
 ``negative``: white is black, for eyes, teeth and brows that are lighter than dark skin."""
 
 BRIGHTER = 3
 
-MAX_SIDE = 800  # pixels; larger pictures are looked at this large, which finds all but their smallest faces
+MAX_SIDE = 800  # pixels; larger images are looked at this large, which finds all but their smallest faces
 SAME_FACE = 0.3  # intersection over union above which boxes of two passes are one face
 
 
@@ -44,12 +44,12 @@ class CascadeFaces:
     """Faces by cascades: square boxes from brow to chin, without landmarks.
 
     Args:
-        passes: how to look at a picture, see ``PASSES``.
+        passes: how to look at an image, see ``PASSES``.
         profiles: look for profiles, too, which are reported as such and not measured.
         min_neighbors: how many windows around a face have to agree, for the passes after the first half as many more:
             higher loses faces, lower invents them.
         scale_factor: from one size of window to the next.
-        max_side: larger pictures are reduced to this before they are searched.
+        max_side: larger images are reduced to this before they are searched.
 
     Attributes:
         name: with the beginning of the SHA-256 of the cascades. A face's ``score`` is the number of windows that agree.
@@ -103,7 +103,7 @@ class CascadeFaces:
         return loaded
 
     def find(self, pixels: NDArray[np.uint8]) -> list[Face]:
-        """The faces of a picture, RGB (H, W, 3) uint8, largest first."""
+        """The faces of an image, RGB (H, W, 3) uint8, largest first."""
         cv2 = self._cv2
         height, width = pixels.shape[:2]
         grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
@@ -149,8 +149,8 @@ class CascadeFaces:
         if grey.shape[0] < window[1] or grey.shape[1] < window[0]:
             return []
         needed = self._min_neighbors + self._min_neighbors // 2 if extra else self._min_neighbors
-        found, windows = cascade.detectMultiScale2(grey, scaleFactor=self._scale_factor, minNeighbors=needed)
-        return [(tuple(int(v) for v in box), int(n)) for box, n in zip(found, np.ravel(windows), strict=True)]
+        result, windows = cascade.detectMultiScale2(grey, scaleFactor=self._scale_factor, minNeighbors=needed)
+        return [(tuple(int(v) for v in box), int(n)) for box, n in zip(result, np.ravel(windows), strict=True)]
 
 
 def _as_seen(grey: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:

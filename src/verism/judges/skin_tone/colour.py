@@ -69,7 +69,7 @@ GREY_SPREAD_SHARE, GREY_SPREAD_LEVELS = 0.04, 2  # palest swatch: 18 of 246 leve
 GREY_SHARE = 0.95  # of the pixels
 BAND = 2.0  # luminances kept by ``median``: from half to twice that of the middle pixel
 TRIM = 0.25  # share cut off by ``trimmed`` at either end of luminance
-SHADES_P = 6  # Finlayson and Trezzi 2004 found it best on pictures of many scenes
+SHADES_P = 6  # Finlayson and Trezzi 2004 found it best on images of many scenes
 PATCH_SHARE = 0.99  # ``white-patch`` takes this quantile of each channel: the maximum is one pixel, often a lamp
 FAR = 20.0  # CIEDE2000; neighbouring swatches lie 2 to 19 apart, so a colour between two is within 10 of one
 
@@ -114,12 +114,12 @@ class SkinColour:
 
 
 class Light(NamedTuple):
-    """The light of a picture, as one of the estimators sees it.
+    """The light of an image, as one of the estimators sees it.
 
     Attributes:
         method: which.
         rgb: its colour, linear sRGB, the largest channel 1; ones where there was nothing to estimate it from.
-        matrix: (3, 3), takes linear colours of the picture (as columns) to those under D65, luminance of white kept.
+        matrix: (3, 3), takes linear colours of the image (as columns) to those under D65, luminance of white kept.
     """
 
     method: Illumination
@@ -131,14 +131,14 @@ class Light(NamedTuple):
 # Light
 # --------------------------------------------------------------------------------------------------------------------
 def estimate_light(pixels: NDArray[Any], method: Illumination = "none") -> Light:
-    """Colour of the light of a whole picture, from statistics of its linear values, and the way back to white light.
+    """Colour of the light of a whole image, from statistics of its linear values, and the way back to white light.
 
-    ``grey-world``: the mean of the picture is grey (Buchsbaum 1980). ``shades-of-grey``: its Minkowski mean with p = 6
+    ``grey-world``: the mean of the image is grey (Buchsbaum 1980). ``shades-of-grey``: its Minkowski mean with p = 6
     is (Finlayson and Trezzi 2004). ``white-patch``: the 99th percentile of each channel is white (after Land 1977).
     Pixels with a clipped channel are left out. The correction is von Kries in Bradford's cone space, which fits the
     world better than factors on RGB; what an RGB renderer did with such factors it undoes nearly, not exactly.
 
-    Each is an assumption about what the picture shows, and a portrait breaks them: a face that fills the picture *is*
+    Each is an assumption about what the image shows, and a portrait breaks them: a face that fills the image *is*
     the mean of it, and is made greyer the more it fills. That is why ``none`` is the default.
 
     Args:
@@ -235,40 +235,40 @@ def measure_skin(
 
     States, the first that holds: ``no_skin``, fewer than ``min_pixels`` pixels in the mask; ``clipped``, more than half
     of them have a channel of 254 or more, or none above 4; ``grey``, 95 % of them differ between channels by no more
-    than 4 % or 2 levels (with a correction for light: and 95 % of the picture, too), so the picture is black and white.
-    A sepia picture passes: one hue is also what a face has.
+    than 4 % or 2 levels (with a correction for light: and 95 % of the image, too), so the image is black and white.
+    A sepia image passes: one hue is also what a face has.
 
     Clipped and crushed pixels enter no average but ``mean``, unless all are. Nothing asks whether the colour looks like
     skin, as any such rule throws out some people's; a colour far from all swatches is noted.
 
     Args:
-        pixels: the whole picture, sRGB, (H, W, 3): uint8, or floats from 0 to 255 (rounded for the published ways).
+        pixels: the whole image, sRGB, (H, W, 3): uint8, or floats from 0 to 255 (rounded for the published ways).
         mask: (H, W), bool or share of skin from 0 to 1; from 0.5 on a pixel counts, for the released way above 0.
         average: see `average_linear`.
-        illumination: how to estimate the light that is corrected for, or the light of the picture if it is known from
-            `estimate_light`, which saves time where a picture has many faces.
+        illumination: how to estimate the light that is corrected for, or the light of the image if it is known from
+            `estimate_light`, which saves time where an image has many faces.
         min_pixels: at least 1.
     Raises:
         ValueError: shapes that do not fit, values out of range, unknown names.
     """
-    picture = _checked(pixels)
+    image = _checked(pixels)
     weight = np.asarray(mask)
-    if weight.shape != picture.shape[:2]:
-        raise ValueError(f"mask must have the shape of the picture, {picture.shape[:2]}; got {weight.shape}")
+    if weight.shape != image.shape[:2]:
+        raise ValueError(f"mask must have the shape of the image, {image.shape[:2]}; got {weight.shape}")
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {', '.join(AVERAGES)}; got {average!r}")
     if min_pixels < 1:
         raise ValueError(f"min_pixels must be at least 1; got {min_pixels}")
-    light = illumination if isinstance(illumination, Light) else estimate_light(picture, illumination)
+    light = illumination if isinstance(illumination, Light) else estimate_light(image, illumination)
 
     touched = weight > 0
     rows, columns = (np.flatnonzero(touched.any(axis=axis)) for axis in (1, 0))
-    if len(rows):  # nothing outside is looked at, and a face is a small part of most pictures
+    if len(rows):  # nothing outside is looked at, and a face is a small part of most images
         box = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
-        weight, touched, picture_box = weight[box], touched[box], picture[box]
+        weight, touched, image_box = weight[box], touched[box], image[box]
     else:
-        picture_box = picture
-    levels = np.take(picture_box.reshape(-1, 3), np.flatnonzero(touched), axis=0)  # quicker than by a mask
+        image_box = image
+    levels = np.take(image_box.reshape(-1, 3), np.flatnonzero(touched), axis=0)  # quicker than by a mask
     as_bytes = _as_bytes(levels)
     released = released_mean_ita(as_bytes)
     if weight.dtype == bool:
@@ -289,7 +289,7 @@ def measure_skin(
     colour = lab_of_linear(linear)
     ita, tone = float(ita_deg(colour)), int(tone_by_colour(colour))
     difference = float(ciede2000(colour, MONK_LAB[tone - 1])) if tone else float("nan")
-    state, note = _state(picture, region_bytes, light, min_pixels)
+    state, note = _state(image, region_bytes, light, min_pixels)
     if state == "ok":
         note = _remarks(light, tone, difference)
     red, green, blue = np.clip(255 * linear_to_srgb(linear), 0, 255).tolist()
@@ -310,7 +310,7 @@ def measure_skin(
     )
 
 
-def _state(picture: NDArray[Any], region: NDArray[np.uint8], light: Light, min_pixels: int) -> tuple[SkinState, str]:
+def _state(image: NDArray[Any], region: NDArray[np.uint8], light: Light, min_pixels: int) -> tuple[SkinState, str]:
     if (n := len(region)) < min_pixels:
         return "no_skin", f"{n:,} pixels of skin; at least {min_pixels:,} are needed"
     peak = _peak(region)
@@ -322,10 +322,10 @@ def _state(picture: NDArray[Any], region: NDArray[np.uint8], light: Light, min_p
         )
     grey = float(np.mean(_is_grey(region)))
     if grey >= GREY_SHARE:
-        # Coloured light can make skin neutral; a correction brings it back unless the whole picture is without colour.
-        everywhere = float(np.mean(_is_grey(_as_bytes(picture).reshape(-1, 3))))
+        # Coloured light can make skin neutral; a correction brings it back unless the whole image is without colour.
+        everywhere = float(np.mean(_is_grey(_as_bytes(image).reshape(-1, 3))))
         if light.method == "none" or everywhere >= GREY_SHARE:
-            return "grey", f"{grey:.0%} of {n:,} pixels of the skin are grey, {everywhere:.0%} of the picture"
+            return "grey", f"{grey:.0%} of {n:,} pixels of the skin are grey, {everywhere:.0%} of the image"
     return "ok", ""
 
 

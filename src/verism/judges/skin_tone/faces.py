@@ -3,7 +3,7 @@
 A finder is anything with a ``name`` and ``find``. Those that come with the package are in ``cascade`` (boxes, without a
 model to download), ``networks`` (detectors in ONNX files: five landmarks) and ``alignment`` (68 landmarks).
 
-Landmarks are ordered as they lie in a picture of an upright face, from the picture's left to its right. Five: the eyes,
+Landmarks are ordered as they lie in an image of an upright face, from the image's left to its right. Five: the eyes,
 the tip of the nose, the corners of the mouth. 68: the order of the iBUG 300-W annotations (jaw 0-16, brows 17-26, nose
 27-35, eyes 36-47, mouth 48-67).
 """
@@ -33,7 +33,7 @@ Floats = NDArray[np.floating]
 
 BoxStyle = Literal["square", "tight", "picture"]
 """What a box without landmarks stands for: the square that cascades are trained on (brows to chin, with air at both
-sides), a rectangle from hairline to chin and ear to ear, or a whole picture in which nobody looked for a face."""
+sides), a rectangle from hairline to chin and ear to ear, or a whole image in which nobody looked for a face."""
 
 NOSE_PROTRUSION = 0.9
 """How far the tip of the nose stands before the plane of the eyes, in halves of the distance of the pupils: about 28 mm
@@ -45,14 +45,14 @@ _SIDE_VIEW = 0.15
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Face:
-    """A face in a picture.
+    """A face in an image.
 
     Attributes:
-        box: left, top, right, bottom in pixels, shape (4,); it may reach beyond the picture.
+        box: left, top, right, bottom in pixels, shape (4,); it may reach beyond the image.
         score: how sure the finder is, on its own scale; None if it does not tell.
         landmarks: shape (5, 2) or (68, 2), x and y in pixels, in the order the module describes; None if the finder
             gives a box only.
-        yaw_deg: degrees that the face is turned from the camera, positive to the picture's right; None if unknown.
+        yaw_deg: degrees that the face is turned from the camera, positive to the image's right; None if unknown.
         side_view: the finder knows it as a profile, without an angle.
         box_style: what the box encloses, where there are no landmarks.
     Raises:
@@ -89,7 +89,7 @@ class Face:
 
 
 class FaceFinder(Protocol):
-    """Finds the faces of one picture, the largest first.
+    """Finds the faces of one image, the largest first.
 
     ``name`` identifies weights and every setting that changes the result; it is part of the judge's name.
     """
@@ -114,7 +114,7 @@ def five_points(landmarks: Floats) -> NDArray[np.float64]:
 
 
 def estimated_yaw(landmarks: Floats) -> float:
-    """Degrees that a face is turned from the camera, positive to the picture's right, in [-90, 90].
+    """Degrees that a face is turned from the camera, positive to the image's right, in [-90, 90].
 
     The tip of the nose leaves the midline of eyes and mouth by p sin(yaw), and the eyes keep 2 h cos(yaw) of their
     distance, so the offset in distances of the eyes is tan(yaw) p / 2h, with p / h = ``NOSE_PROTRUSION``. The axes

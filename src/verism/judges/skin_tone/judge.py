@@ -39,7 +39,7 @@ __all__ = [
     "Colour",
     "SkinSettings",
     "SkinToneJudge",
-    "WholePicture",
+    "WholeImage",
 ]
 
 Colour = Literal["pixels", "rule", "trust"]
@@ -92,9 +92,9 @@ class Albedo(Protocol):
     def measure(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]: ...
 
 
-class WholePicture:
-    """Takes every picture for one face. With ``colour=rule`` this is the pixel rule of the intermediate released code,
-    which looks at all pixels of a picture and for no face."""
+class WholeImage:
+    """Takes every image for one face. With ``colour=rule`` this is the pixel rule of the intermediate released code,
+    which looks at all pixels of an image and for no face."""
 
     name = "picture"
 
@@ -104,11 +104,11 @@ class WholePicture:
 
 
 class SkinToneJudge:
-    """Fills the table ``skin_tones``: a row per face, the largest first, or one row for a picture without faces.
+    """Fills the table ``skin_tones``: a row per face, the largest first, or one row for an image without faces.
 
     States of rows, the first that holds: ``no_face``; ``too_small``; ``profile``; what ``colour.measure_skin`` says
     (``no_skin``, ``clipped``, ``grey``); ``ok``. Faces that are too small or turned away have no colour; in the other
-    states it is given as evidence. A row depends on its picture alone.
+    states it is given as evidence. A row depends on its image alone.
 
     Args:
         finder: of faces.
@@ -154,7 +154,7 @@ class SkinToneJudge:
         self._illumination: Illumination = illumination
         self._parts = tuple(part for part in PARTS if part in region)
         self._min_face, self._max_yaw, self._min_pixels = min_face, max_yaw, min_pixels
-        told = {
+        described = {
             "colour": colour if albedo is None else albedo.name,
             # TRUST looks at its own map of the face, and says how it averages.
             "region": "+".join(self._parts) if albedo is None else None,
@@ -164,10 +164,10 @@ class SkinToneJudge:
             "max_yaw": f"{max_yaw:g}",
             "min_pixels": min_pixels if min_pixels != MIN_REGION else None,
         }
-        self.name = finder.name + "".join(f" {key}={value}" for key, value in told.items() if value is not None)
+        self.name = finder.name + "".join(f" {key}={value}" for key, value in described.items() if value is not None)
 
     def observe(self, images: Sequence[LoadedImage], need: SkinToneNeed) -> pl.DataFrame:
-        """Rows of ``skin_tones`` for some pictures, in their order."""
+        """Rows of ``skin_tones`` for some images, in their order."""
         import polars as pl
 
         from verism.records import schema
@@ -208,20 +208,20 @@ class SkinToneJudge:
         return None
 
     def _skins(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]:
-        """The colour of each face, of one picture in one light."""
+        """The colour of each face, of one image in one light."""
         if not faces:
             return []
         light = estimate_light(pixels, self._illumination)
         seen = [self._seen(pixels, face, light) for face in faces]
         if self._albedo is None:
             return seen
-        # No network can tell the tone of a black and white picture, or of a face that lies outside the frame; and what
+        # No network can tell the tone of a black and white image, or of a face that lies outside the frame; and what
         # pixels say by the released path is not what the released path would have said of an albedo.
-        blind = {i for i, own in enumerate(seen) if own.state in ("grey", "no_skin")}
-        told = iter(self._albedo.measure(pixels, [face for i, face in enumerate(faces) if i not in blind]))
+        blind = {i for i, entry in enumerate(seen) if entry.state in ("grey", "no_skin")}
+        result = iter(self._albedo.measure(pixels, [face for i, face in enumerate(faces) if i not in blind]))
         return [
-            replace(own, released_ita_deg=math.nan, released_tone=0) if i in blind else next(told)
-            for i, own in enumerate(seen)
+            replace(entry, released_ita_deg=math.nan, released_tone=0) if i in blind else next(result)
+            for i, entry in enumerate(seen)
         ]
 
     def _seen(self, pixels: NDArray[np.uint8], face: Face, light: Light) -> SkinColour:

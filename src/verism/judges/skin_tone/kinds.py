@@ -10,12 +10,12 @@ from verism.errors import UsageError
 from verism.judges.skin_tone.alignment import FanFaces
 from verism.judges.skin_tone.cascade import CascadeFaces
 from verism.judges.skin_tone.faces import FaceFinder
-from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholePicture
+from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholeImage
 from verism.judges.skin_tone.networks import OnnxFaces
 from verism.judges.skin_tone.trust import TrustAlbedo, TrustSettings
 from verism.options import INLINE
 
-__all__ = ["cascade", "fan", "onnx", "picture"]
+__all__ = ["cascade", "fan", "image", "onnx"]
 
 
 def cascade(
@@ -72,7 +72,7 @@ def fan(
     return _judge(finder, skin, trust, networks)
 
 
-def picture(
+def image(
     *,
     skin: SkinSettings = SkinSettings(),
     trust: Path | None = None,
@@ -85,7 +85,7 @@ def picture(
         trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
         networks: how TRUST's networks are run.
     """
-    return _judge(WholePicture(), skin, trust, networks)
+    return _judge(WholeImage(), skin, trust, networks)
 
 
 def _judge(finder: FaceFinder, skin: SkinSettings, trust: Path | None, networks: TrustSettings) -> SkinToneJudge:

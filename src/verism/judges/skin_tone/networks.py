@@ -134,8 +134,8 @@ def decode_ultraface(scores: NDArray[Any], boxes: NDArray[Any], height: int, wid
 class OnnxFaces:
     """Faces by a detector in an ONNX file, with five landmarks where it gives them.
 
-    A picture is fitted into the network's input, aspect kept, at its upper left, on black. It is looked at once more at
-    half that size: detectors are trained on faces among others, and miss one that fills the picture.
+    An image is fitted into the network's input, aspect kept, at its upper left, on black. It is looked at once more at
+    half that size: detectors are trained on faces among others, and miss one that fills the image.
 
     Args:
         path: the file, of one of the layouts the module describes.
@@ -174,8 +174,8 @@ class OnnxFaces:
         inputs = self._session.get_inputs()
         self._outputs = [output.name for output in self._session.get_outputs()]
         if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] != 3:
-            told = "; ".join(f"{i.name} {i.shape}" for i in inputs)
-            raise UsageError(f"{path}: expected one input of shape (1, 3, height, width), got {told}")
+            text = "; ".join(f"{i.name} {i.shape}" for i in inputs)
+            raise UsageError(f"{path}: expected one input of shape (1, 3, height, width), got {text}")
         self._input = inputs[0].name
         fixed = [side if isinstance(side, int) and side > 0 else None for side in inputs[0].shape[2:]]
         self.layout: Layout = self._told_layout(path)
@@ -217,14 +217,14 @@ class OnnxFaces:
             return "scrfd"
         if last == ["2", "4"]:
             return "ultraface"
-        told = "; ".join(f"{name} {shape}" for name, shape in zip(self._outputs, shapes, strict=True))
+        text = "; ".join(f"{name} {shape}" for name, shape in zip(self._outputs, shapes, strict=True))
         raise UsageError(
             f"{path}: no face detector of a known layout. Expected YuNet (outputs cls_8, obj_8, bbox_8, kps_8 ...), "
-            f"SCRFD (three each of last size 1, 4 and perhaps 10) or UltraFace (last sizes 2 and 4). It has: {told}"
+            f"SCRFD (three each of last size 1, 4 and perhaps 10) or UltraFace (last sizes 2 and 4). It has: {text}"
         )
 
     def find(self, pixels: NDArray[np.uint8]) -> list[Face]:
-        """The faces of a picture, RGB (H, W, 3) uint8, largest first."""
+        """The faces of an image, RGB (H, W, 3) uint8, largest first."""
         looks = [self._look(pixels, share) for share in ((1.0, 0.5) if self._half else (1.0,))]
         boxes = np.concatenate([look.boxes for look in looks])
         scores = np.concatenate([look.scores for look in looks])
@@ -246,7 +246,7 @@ class OnnxFaces:
         return largest_first(faces)
 
     def _look(self, pixels: NDArray[np.uint8], share: float) -> Decoded:
-        """Faces sure enough, in pixels of the picture, when it takes this share of the input."""
+        """Faces sure enough, in pixels of the image, when it takes this share of the input."""
         habits = LAYOUTS[self.layout]
         height, width = pixels.shape[:2]
         if isinstance(self._size, tuple):
@@ -270,9 +270,9 @@ class OnnxFaces:
             scores, boxes = sorted(arrays, key=lambda a: int(a.shape[-1]))
             decoded = decode_ultraface(scores, boxes, canvas_h, canvas_w)
         boxes, scale = decoded.boxes, np.array([width / new_w, height / new_h])
-        whole = np.isfinite(boxes).all(axis=1) & (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+        complete = np.isfinite(boxes).all(axis=1) & (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
         if decoded.landmarks is not None:
-            whole &= np.isfinite(decoded.landmarks).all(axis=(1, 2))
-        sure = np.flatnonzero(whole & (decoded.scores >= self._min_score))
+            complete &= np.isfinite(decoded.landmarks).all(axis=(1, 2))
+        sure = np.flatnonzero(complete & (decoded.scores >= self._min_score))
         points = None if decoded.landmarks is None else decoded.landmarks[sure] * scale
         return Decoded(boxes[sure] * np.tile(scale, 2), decoded.scores[sure], points)

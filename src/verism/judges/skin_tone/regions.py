@@ -41,7 +41,7 @@ TYPICAL: dict[BoxStyle, tuple[tuple[float, float], ...]] = {
 
 def region_polygons(face: Face, parts: Sequence[str] = PARTS) -> dict[str, NDArray[np.float64]]:
     """Outlines of the skin to measure, (K, 2) in pixels, by name: ``left cheek``, ``right cheek`` (as they lie in the
-    picture) and ``forehead``.
+    image) and ``forehead``.
 
     Raises:
         ValueError: an unknown part.
@@ -61,7 +61,7 @@ def region_polygons(face: Face, parts: Sequence[str] = PARTS) -> dict[str, NDArr
         yaw = estimated_yaw(face.landmarks)
     wanted = []
     if "cheeks" in parts:
-        # A face that looks to the picture's right hides its cheek there.
+        # A face that looks to the image's right hides its cheek there.
         wanted += [
             n
             for n, hidden in (("left cheek", yaw < -ONE_CHEEK_DEG), ("right cheek", yaw > ONE_CHEEK_DEG))
@@ -73,10 +73,10 @@ def region_polygons(face: Face, parts: Sequence[str] = PARTS) -> dict[str, NDArr
 
 
 def skin_region(face: Face, shape: tuple[int, ...], parts: Sequence[str] = PARTS) -> NDArray[np.bool_]:
-    """The pixels of cheeks and forehead that lie in the picture.
+    """The pixels of cheeks and forehead that lie in the image.
 
     Args:
-        face: where it is. shape: of the picture; height and width come first.
+        face: where it is. shape: of the image; height and width come first.
     Returns:
         Shape (H, W); a pixel belongs to the region if its centre does.
     """

@@ -4,7 +4,7 @@ Two networks and a basis are needed, all three from files that you have: one net
 the scene, the other the albedo from the face and that light, and the basis turns its code into a map of the face.
 Nothing of TRUST is part of this package; its files are for non-commercial research and may not be passed on.
 
-Both ways of using them are measured at once. ``corrected``: the face is cut from the picture where it is, the scene is
+Both ways of using them are measured at once. ``corrected``: the face is cut from the image where it is, the scene is
 the whole middle square, and the map is used as it comes. ``released``: what the published benchmark's code does, which
 cuts the face from the wrong place and the scene from the upper edge, and sends the map through JPEG and a mix-up of
 colour spaces.
@@ -133,9 +133,9 @@ def load_encoder(path: Path, key: str, *, channels: int, outputs: int) -> TrustE
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as err:  # a foreign file can fail in any way
-        told = " ".join(str(err).split())[:300]
+        text = " ".join(str(err).split())[:300]
         raise UsageError(
-            f"cannot read {str(path)!r} as a PyTorch checkpoint of plain tensors ({type(err).__name__}: {told})"
+            f"cannot read {str(path)!r} as a PyTorch checkpoint of plain tensors ({type(err).__name__}: {text})"
         ) from err
     if not isinstance(content, Mapping) or not isinstance(content.get(key), Mapping):
         held = ", ".join(sorted(map(str, content))[:8]) if isinstance(content, Mapping) else type(content).__name__
@@ -157,14 +157,14 @@ def load_encoder(path: Path, key: str, *, channels: int, outputs: int) -> TrustE
 
 
 def _only(folder: Path, pattern: str, what: str) -> Path:
-    found = sorted(path for path in folder.glob(pattern) if path.is_file())
-    if len(found) != 1:
-        told = ", ".join(path.name for path in found) or "none"
+    results = sorted(path for path in folder.glob(pattern) if path.is_file())
+    if len(results) != 1:
+        text = ", ".join(path.name for path in results) or "none"
         raise UsageError(
-            f"{str(folder)!r} must hold exactly one {pattern} ({what}); found {told}. TRUST's files come from its "
+            f"{str(folder)!r} must hold exactly one {pattern} ({what}); found {text}. TRUST's files come from its "
             "authors: docs/skin-tone.md says which are needed."
         )
-    return found[0]
+    return results[0]
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -257,12 +257,12 @@ class TrustAlbedo:
         """The face's own colour as a map: RGB as in sRGB, nominally [0, 1] but not cut off, shape (256, 256, 3).
 
         Args:
-            pixels: the whole picture, RGB, shape (H, W, 3), uint8.
+            pixels: the whole image, RGB, shape (H, W, 3), uint8.
             face: as a finder tells it; the released way needs 68 landmarks.
             protocol: one of ``WAYS``.
         Raises:
             UsageError: another protocol.
-            ValueError: no patch can be cut: a face of no extent, no 68 landmarks where they are needed, a picture too
+            ValueError: no patch can be cut: a face of no extent, no 68 landmarks where they are needed, an image too
                 narrow for the released scene.
         """
         check_choice("protocol", protocol, WAYS)
@@ -273,20 +273,20 @@ class TrustAlbedo:
         return self.measure(pixels, [face])[0]
 
     def measure(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]:
-        """Colour of the skin of every face of a picture, in the order of the faces, from its albedo.
+        """Colour of the skin of every face of an image, in the order of the faces, from its albedo.
 
         The colour, its ITA and both its tones are the corrected way's: the average over ``trust_patches.skin_mask`` in
         linear light, numbers outside [0, 1] cut off. ``released_ita_deg`` and ``released_tone`` are the released way's,
         NaN and 0 where it cannot be taken. ``rgb_tone`` is the pixel rule on the albedo.
 
         Args:
-            pixels: the whole picture, RGB, shape (H, W, 3), uint8.
+            pixels: the whole image, RGB, shape (H, W, 3), uint8.
             faces: as a finder tells them; the released way needs 68 landmarks.
         Raises:
-            ValueError: no such picture. What cannot be measured of one is a state and a note instead.
+            ValueError: no such image. What cannot be measured of one is a state and a note instead.
         """
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[-1] != 3 or not pixels.size:
-            raise ValueError(f"a picture is RGB of shape (H, W, 3) in uint8, not {pixels.shape} of {pixels.dtype}")
+            raise ValueError(f"an image is RGB of shape (H, W, 3) in uint8, not {pixels.shape} of {pixels.dtype}")
         corrected = self._maps_or_reasons(pixels, faces, "corrected")
         released = self._maps_or_reasons(pixels, faces, "released")
         return [self._colour(*both) for both in zip(corrected, released, strict=True)]
@@ -296,20 +296,20 @@ class TrustAlbedo:
     ) -> list[NDArray[np.float32] | str]:
         """The map of every face, or why there is none."""
         results: list[NDArray[np.float32] | str] = []
-        found: dict[int, NDArray[np.float32]] = {}
+        record: dict[int, NDArray[np.float32]] = {}
         for i, face in enumerate(faces):
             try:
-                found[i] = _patch(pixels, face, way)
+                record[i] = _patch(pixels, face, way)
                 results.append("")
             except ValueError as err:
                 results.append(str(err))
-        if not found:
+        if not record:
             return results
         try:
-            maps = self._maps(pixels, list(found.values()), way)
+            maps = self._maps(pixels, list(record.values()), way)
         except ValueError as err:
             return [reason or str(err) for reason in results]
-        for i, albedo in zip(found, maps, strict=True):
+        for i, albedo in zip(record, maps, strict=True):
             results[i] = albedo if np.isfinite(albedo).all() else f"numbers that are not finite (dtype {self._dtype})"
         return results
 
@@ -335,7 +335,7 @@ class TrustAlbedo:
     def _maps(
         self, pixels: NDArray[np.uint8], faces: Sequence[NDArray[np.float32]], way: Way
     ) -> list[NDArray[np.float32]]:
-        """Maps of some faces of one picture, given their patches."""
+        """Maps of some faces of one image, given their patches."""
         light = self.light(self._scene(pixels, way))
         flat = np.broadcast_to(light[:, None, None], (_LIGHT_SCALES, trust_patches.PATCH_PX, trust_patches.PATCH_PX))
         codes = self._codes(self._albedo, [np.concatenate([flat, face]) for face in faces])

@@ -21,7 +21,7 @@ _HIDDEN = 1024
 
 
 class TrustEncoder(nn.Module):
-    """From pictures of 224 x 224 to a code.
+    """From images of 224 x 224 to a code.
 
     Args:
         channels: of the input: 3 for the light, 6 for the albedo.
@@ -35,10 +35,10 @@ class TrustEncoder(nn.Module):
         self.layers = nn.Sequential(nn.Linear(self.encoder.channels, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, outputs))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Codes of some pictures.
+        """Codes of some images.
 
-        The published network has a window of 7 x 7 for the mean, which is the whole map of a picture of 224 x 224. Here
-        the mean is over the whole map of whatever size, as the released protocol cuts narrower pictures.
+        The published network has a window of 7 x 7 for the mean, which is the whole map of an image of 224 x 224. Here
+        the mean is over the whole map of whatever size, as the released protocol cuts narrower images.
 
         Args:
             x: shape (N, channels, H, W), in [0, 1], in the precision of the trunk.

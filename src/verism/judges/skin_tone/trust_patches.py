@@ -55,7 +55,7 @@ LANDMARKS = (68, 2)
 
 _MARGIN = 1.6  # the square's side over the mean side of the landmarks' extent; training drew it from 1.4 to 1.8
 _BROWS, _CHIN = -0.37, 1.67  # where 68 landmarks end, from the eyes, in distances from eyes to mouth
-_RELEASED_OFFSETS = 174  # 398 - 224: the pictures that the released scene patch was written for are 398 pixels wide
+_RELEASED_OFFSETS = 174  # 398 - 224: the images that the released scene patch was written for are 398 pixels wide
 _JPEG_QUALITY = 95  # what OpenCV saves with unless told; which program saved the published maps is not known
 _JPEG_CHROMA = 2  # Pillow's number for 4:2:0, OpenCV's default
 
@@ -80,7 +80,7 @@ SKIN_POLYGONS: tuple[tuple[tuple[float, float], ...], ...] = (
 )  # fmt: skip
 """Cheeks and bridge of the nose on a map of 256 x 256, x and y of corners, (0, 0) the corner of the first pixel.
 
-Drawn for this package to the extent that the method describes; not the picture that comes with its benchmark.
+Drawn for this package to the extent that the method describes; not the image that comes with its benchmark.
 """
 
 
@@ -127,7 +127,7 @@ def face_patch(pixels: Pixels, square: Square) -> Values:
     """The face with its surroundings, enlarged or shrunk to 224 x 224.
 
     The square's left and upper edges lie on the middles of the patch's first pixels, its right and lower edges on those
-    of the last. Bilinear between the four nearest pixels, not smoothed when shrinking; black outside the picture.
+    of the last. Bilinear between the four nearest pixels, not smoothed when shrinking; black outside the image.
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
@@ -148,7 +148,7 @@ _Neighbours = tuple[NDArray[np.intp], Values, NDArray[np.intp], Values]
 
 
 def _bilinear(positions: NDArray[np.float64], length: int) -> _Neighbours:
-    """Indices and weights of both neighbours of every position; the weight of one outside the picture is 0."""
+    """Indices and weights of both neighbours of every position; the weight of one outside the image is 0."""
     lower = np.floor(positions)
     share = positions - lower
 
@@ -161,21 +161,21 @@ def _bilinear(positions: NDArray[np.float64], length: int) -> _Neighbours:
 
 def _weighted(values: NDArray[np.generic], neighbours: _Neighbours, *, axis: int) -> Values:
     first, first_weight, second, second_weight = neighbours
-    if not values.shape[axis]:  # a picture cropped to nothing: black everywhere
+    if not values.shape[axis]:  # an image cropped to nothing: black everywhere
         shape = list(values.shape)
         shape[axis] = len(first)
         return np.zeros(shape, dtype=np.float32)
     along = [1, 1, 1]
     along[axis] = -1
-    found: Values = values.take(first, axis=axis).astype(np.float32) * first_weight.reshape(along)
-    found += values.take(second, axis=axis).astype(np.float32) * second_weight.reshape(along)
-    return found
+    result: Values = values.take(first, axis=axis).astype(np.float32) * first_weight.reshape(along)
+    result += values.take(second, axis=axis).astype(np.float32) * second_weight.reshape(along)
+    return result
 
 
 def released_face_patch(pixels: Pixels, face: Face) -> Values:
     """The face patch as the released benchmark cuts it: from the wrong place, often with little in it.
 
-    The picture is first cropped to the landmarks' own extent, and the landmarks of the whole picture are then applied
+    The image is first cropped to the landmarks' own extent, and the landmarks of the whole image are then applied
     to the crop, so that the patch is moved right and down by the crop's corner. Ours to choose was how the crop's edges
     are rounded: they are cut off to whole pixels, and the last row and column are left out.
 
@@ -195,9 +195,9 @@ def released_face_patch(pixels: Pixels, face: Face) -> Values:
 # The scene
 # --------------------------------------------------------------------------------------------------------------------
 def area_resized(values: NDArray[np.generic], size: int) -> Values:
-    """A picture as a square of another size: every new pixel is the mean of the area it covers.
+    """An image as a square of another size: every new pixel is the mean of the area it covers.
 
-    Equal to OpenCV's ``INTER_AREA`` where the picture shrinks, but for rounding; it enlarges by the same rule.
+    Equal to OpenCV's ``INTER_AREA`` where the image shrinks, but for rounding; it enlarges by the same rule.
 
     Args:
         values: shape (H, W) or (H, W, C).
@@ -219,7 +219,7 @@ def _area_weights(length: int, size: int) -> Values:
 
 
 def centred_scene(pixels: Pixels) -> Values:
-    """The largest square in the middle of the picture, resized by area: shape (3, 224, 224), RGB in [0, 1]."""
+    """The largest square in the middle of the image, resized by area: shape (3, 224, 224), RGB in [0, 1]."""
     height, width = pixels.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -230,8 +230,8 @@ def centred_scene(pixels: Pixels) -> Values:
 def released_offset(pixels: Pixels, *, seed: int) -> int:
     """Left edge of the released scene patch, 0 to 173.
 
-    The released code draws it anew every time. Here it follows from the picture's content and a seed, so that neither
-    the order of pictures nor their number changes a result.
+    The released code draws it anew every time. Here it follows from the image's content and a seed, so that neither
+    the order of images nor their number changes a result.
     """
     digest = hashlib.sha256(f"{seed} {pixels_key(pixels)}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % _RELEASED_OFFSETS
@@ -240,18 +240,18 @@ def released_offset(pixels: Pixels, *, seed: int) -> int:
 def released_scene(pixels: Pixels, offset: int) -> Values:
     """The scene as the released benchmark cuts it: rows 0 to 223 and 224 columns from ``offset``, never resized.
 
-    Written for pictures 398 pixels wide. Of 512 x 512 it holds a strip of the upper edge; of 256 x 256 the upper 224
+    Written for images 398 pixels wide. Of 512 x 512 it holds a strip of the upper edge; of 256 x 256 the upper 224
     rows and from 83 to 224 columns.
 
     Returns:
         Shape (3, <= 224, <= 224), RGB in [0, 1].
     Raises:
-        ValueError: nothing of the picture is left.
+        ValueError: nothing of the image is left.
     """
     patch = pixels[:PATCH_PX, offset : offset + PATCH_PX]
     if not patch.size:
         raise ValueError(
-            f"the released scene patch begins at column {offset}, and the picture is {pixels.shape[1]} pixels wide"
+            f"the released scene patch begins at column {offset}, and the image is {pixels.shape[1]} pixels wide"
         )
     return np.ascontiguousarray(patch.transpose(2, 0, 1)).astype(np.float32) / np.float32(255)
 

@@ -220,14 +220,14 @@ def likelihoods(answers: Sequence[str], tokens: Sequence[Token]) -> tuple[float,
     (0.3, 0.6)
     """
     spellings = [[f"{article}{_plain(answer)}" for article in _ARTICLES] for answer in answers]
-    found = [0.0] * len(answers)
+    results = [0.0] * len(answers)
     before, weight, undecided = "", 1.0, bool(tokens)
     for token in tokens:
         undecided = False
         for text, probability in token.top:
             meant = _meant(before + text, spellings)
             if len(meant) == 1:
-                found[meant[0]] += weight * probability
+                results[meant[0]] += weight * probability
             elif text == token.text:
                 # Blank so far, an article, or what several answers begin with: what follows decides.
                 undecided = len(meant) > 1
@@ -238,8 +238,8 @@ def likelihoods(answers: Sequence[str], tokens: Sequence[Token]) -> tuple[float,
     if undecided:  # it ended where another answer goes on: "red", and not "red hat"
         for number, of_answer in enumerate(spellings):
             if _plain(before).rstrip() in of_answer:
-                found[number] += weight
-    return tuple(found) if any(found) else None
+                results[number] += weight
+    return tuple(results) if any(results) else None
 
 
 def _meant(text: str, spellings: Sequence[Sequence[str]]) -> list[int]:

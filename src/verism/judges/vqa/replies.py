@@ -48,12 +48,12 @@ def value_of(reply: str, question: Question) -> str | None:
     """
     if is_yes_no(question):
         line = _first_line(reply).lower().strip(" \"'*")
-        found = _PLAIN_YES_NO.match(line)
-        if found is None:
+        match = _PLAIN_YES_NO.match(line)
+        if match is None:
             return None
-        said = found.group(1)
-        other = YES_NO[said == "yes"]
-        return None if re.search(rf"\b{other}\b", line) else said
+        answer = match.group(1)
+        other = YES_NO[answer == "yes"]
+        return None if re.search(rf"\b{other}\b", line) else answer
     meant = normalised_reply(reply)
     equal = [choice for choice in question.choices if normalised_reply(choice) == meant]
     return equal[0] if len(equal) == 1 and meant else None

@@ -1,4 +1,4 @@
-"""Answers made elsewhere: a table of picture, question and answer.
+"""Answers made elsewhere: a table of image, question and answer.
 
 verism run alignment --images DIR --vqa results:answers.csv
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import PictureNames, picture_name
+from verism.judges.result_files import ImageNames, image_name
 from verism.judges.vqa.replies import value_of
 from verism.records import AnswerNeed
 
@@ -26,15 +26,15 @@ __all__ = ["AnswerResults"]
 
 
 class AnswerResults:
-    """The answers of a file, as if its model looked at the pictures now.
+    """The answers of a file, as if its model looked at the images now.
 
     Args:
         path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``), ``question``, ``answer`` and, if known,
             ``probability`` (of yes, or of the answer, in [0, 1]). Questions are written as the suite asks them; case
             and spaces do not matter. An empty answer is none.
     Raises:
-        UsageError: no such file, another format, an entry without picture or question, an answer that is no text, a
-            probability outside [0, 1], or a question answered twice for a picture.
+        UsageError: no such file, another format, an entry without image or question, an answer that is no text, a
+            probability outside [0, 1], or a question answered twice for an image.
     """
 
     role = AnswerNeed.role
@@ -44,40 +44,40 @@ class AnswerResults:
         self._answers: dict[str, dict[str, tuple[str | None, float | None]]] = {}
         for row in rows:
             where = row.where
-            name = picture_name(row, ("image_id", "prompt_id"), where)
+            name = image_name(row, ("image_id", "prompt_id"), where)
             question = row.get("question")
             if not isinstance(question, str) or not question.strip():
                 raise UsageError(f"{where}: expected a question in words, got {question!r}")
-            of_picture = self._answers.setdefault(name, {})
-            if _key(question) in of_picture:
+            for_image = self._answers.setdefault(name, {})
+            if _key(question) in for_image:
                 raise UsageError(f"{where}: a second answer to {question!r} for {name}; give one per question")
-            of_picture[_key(question)] = (_answer(row, where), _probability(row, where))
+            for_image[_key(question)] = (_answer(row, where), _probability(row, where))
         if not self._answers:
             raise UsageError(f"{path} holds no answers")
-        self._names = PictureNames(self._answers)
+        self._names = ImageNames(self._answers)
         self._used: set[tuple[str, str]] = set()
         self._missing = 0
         self._path = path
         self.name = f"results:{path.name}@{content_id(path)}"
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
-        """One row per picture and question, as table ``answers``; null where the file has no answer.
+        """One row per image and question, as table ``answers``; null where the file has no answer.
 
-        A picture about which nothing is asked has one row without a question.
+        An image about which nothing is asked has one row without a question.
         """
         from verism.records import frame
 
         rows: list[dict[str, Any]] = []
         for image in images:
             name = self._names.find(image)
-            told = {} if name is None else self._answers[name]
+            described = {} if name is None else self._answers[name]
             questions = need.questions.get(image.prompt_id, ())
             if not questions:
                 rows.append({"image_id": image.image_id, "judge": self.name})
             for question in questions:
                 key = _key(question.text)
-                answer, probability = told.get(key, (None, None))
-                if name is not None and key in told:
+                answer, probability = described.get(key, (None, None))
+                if name is not None and key in described:
                     self._used.add((name, key))
                 else:
                     self._missing += 1
@@ -96,9 +96,9 @@ class AnswerResults:
     def summary(self) -> Sequence[str]:
         """After a run: answers to what was not asked, and questions without one."""
         lines = []
-        given = sum(map(len, self._answers.values()))
-        if spare := given - len(self._used):
-            lines.append(f"{self._path.name}: {spare:,} of {given:,} answers belong to no picture and question seen")
+        value = sum(map(len, self._answers.values()))
+        if spare := value - len(self._used):
+            lines.append(f"{self._path.name}: {spare:,} of {value:,} answers belong to no image and question seen")
         if self._missing:
             lines.append(f"{self._path.name}: no answer to {self._missing:,} questions")
         return lines

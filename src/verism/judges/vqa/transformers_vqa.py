@@ -1,4 +1,4 @@
-"""Models that answer questions about pictures, from the Hugging Face hub or a local folder.
+"""Models that answer questions about images, from the Hugging Face hub or a local folder.
 
 BLIP, BLIP-2, InstructBLIP, GIT, and chat models such as LLaVA and Qwen-VL::
 
@@ -37,7 +37,7 @@ _RELEASED_GENERATION = {"min_length": 1, "repetition_penalty": 1.0, "length_pena
 
 
 class TransformersVqa:
-    """Answers questions about pictures with a model loaded by ``transformers``.
+    """Answers questions about images with a model loaded by ``transformers``.
 
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
@@ -80,9 +80,14 @@ class TransformersVqa:
         self._generation: dict[str, float] = {}
         if settings is not None:
             check_choice("settings", settings, ("released",))
-            own = {"prompt": prompt, "choice_prompt": choice_prompt, "beams": beams, "max_new_tokens": max_new_tokens}
-            if given := [name for name, value in own.items() if value is not None]:
-                raise UsageError(f"settings={settings} decides {', '.join(given)} already; give one or the other")
+            subset = {
+                "prompt": prompt,
+                "choice_prompt": choice_prompt,
+                "beams": beams,
+                "max_new_tokens": max_new_tokens,
+            }
+            if values := [name for name, value in subset.items() if value is not None]:
+                raise UsageError(f"settings={settings} decides {', '.join(values)} already; give one or the other")
             prompt, beams, max_new_tokens = _RELEASED_PROMPT, _RELEASED_BEAMS, _RELEASED_LENGTH
             self._generation = dict(_RELEASED_GENERATION)
         self._choose = choose
@@ -108,7 +113,7 @@ class TransformersVqa:
         )
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
-        """One row per picture and question, as table ``answers``. The free reply is there in every case.
+        """One row per image and question, as table ``answers``. The free reply is there in every case.
 
         Where the need is weighed (and ``choose`` is not ``reply``), ``value`` is the most probable answer among those
         the question allows, and ``probability`` is normalised over these: of yes, P(yes) / (P(yes) + P(no)), each the
@@ -120,11 +125,11 @@ class TransformersVqa:
         reply is the word yes under the softmax over the whole vocabulary: not normalised over yes and no. It is there
         whatever the reply is. For a question with choices it is as above with ``choose=likelihood``, or else None.
 
-        A picture about which nothing is asked has one row without a question.
+        An image about which nothing is asked has one row without a question.
         """
         from verism.records import frame
 
-        told = self._model.replies(
+        answers = self._model.replies(
             images,
             lambda image: [self._ask(question, need) for question in need.questions.get(image.prompt_id, ())],
             beams=self._beams,
@@ -132,7 +137,7 @@ class TransformersVqa:
             generation=self._generation,
         )
         rows: list[dict[str, Any]] = []
-        for image, replies in zip(images, told, strict=True):
+        for image, replies in zip(images, answers, strict=True):
             questions = need.questions.get(image.prompt_id, ())
             if not questions:
                 rows.append({"image_id": image.image_id, "judge": self.name})

@@ -151,8 +151,8 @@ def hands(skeleton: Skeleton, m: Measures) -> list[Mesh]:
         up = (0.0, 0.0, 1.0) if abs(along[2]) < 0.8 * np.linalg.norm(along) else (0.0, -float(s), 0.0)
         palm = ball((0.052 * size, 0.024 * size, 0.016 * size), (0.034 * size, 0, 0), 10)
         thumb = ball((0.026 * size, 0.009 * size, 0.009 * size), (0.026 * size, 0.026 * size, 0.0), 8)
-        place = frame(along, joints[2], up)
-        meshes += [palm.transformed(place), thumb.transformed(place)]
+        position = frame(along, joints[2], up)
+        meshes += [palm.transformed(position), thumb.transformed(position)]
     return meshes
 
 

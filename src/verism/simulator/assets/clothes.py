@@ -390,7 +390,7 @@ def _sole(shape: Array, thick: float = 0.007, middle: float = -0.038, wide: floa
 def _on_feet(meshes: list[Mesh], skeleton: Skeleton) -> Mesh:
     """Parts made for a foot at the origin, on both feet."""
     frames = [frame(toe, leg[2]) for toe, leg in zip(skeleton.toes, skeleton.legs, strict=True)]
-    return merge([mesh.transformed(place) for place in frames for mesh in meshes])
+    return merge([mesh.transformed(position) for position in frames for mesh in meshes])
 
 
 def shoes(skeleton: Skeleton, m: Measures) -> tuple[Mesh, Mesh]:
@@ -443,7 +443,7 @@ def gloves(skeleton: Skeleton, m: Measures, arms: list[Array]) -> list[Mesh]:
     for s, joints in zip((1, -1), skeleton.arms, strict=True):
         along = joints[2] - joints[1]
         up = (0.0, 0.0, 1.0) if abs(along[2]) < 0.8 * np.linalg.norm(along) else (0.0, -float(s), 0.0)
-        place = frame(along, joints[2], up)
+        position = frame(along, joints[2], up)
         parts = [
             ball((0.044 * size, 0.032 * size, 0.024 * size), (0.030 * size, 0, 0), 12),
             ball((0.032 * size, 0.013 * size, 0.013 * size), (0.030 * size, 0.034 * size, 0.0), 8).rotated("z", 18),
@@ -453,7 +453,7 @@ def gloves(skeleton: Skeleton, m: Measures, arms: list[Array]) -> list[Mesh]:
             reach = (0.092, 0.104, 0.104, 0.092)[k] * size
             finger = np.array([(0.05 * size, y, 0.0), (reach, 1.12 * y, -0.004 * size)])
             parts.append(tube(np.linspace(finger[0], finger[1], 3), 0.0105 * size, sides=6, round_ends=True))
-        meshes += [part.transformed(place) for part in parts]
+        meshes += [part.transformed(position) for part in parts]
     cuffs = [sleeve(arm, 0.90, 1.0, 0.016 * m.height, flare=0.95, round_ends=False) for arm in arms]
     return [*meshes, *cuffs]
 

@@ -1,6 +1,6 @@
 """A finer face than that of the scenes' people, for portraits: sockets with lids, nose, lips, brows and nostrils.
 
-Heads of people in scenes are made to be read at thirty pixels; here a face fills the picture, and face detectors have
+Heads of people in scenes are made to be read at thirty pixels; here a face fills the image, and face detectors have
 to find it. The skull, and so all hair and headwear, is that of ``body``.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["LANDMARKS", "FaceShape", "Marks", "draw_face", "fine_face", "take_ma
 Array = NDArray[np.float64]
 
 LANDMARKS = ("right_eye", "left_eye", "nose", "mouth_right", "mouth_left")
-"""Points of ``Marks.points``, the person's own right first: the left one in a picture from the front."""
+"""Points of ``Marks.points``, the person's own right first: the left one in an image from the front."""
 
 EYES = (0.145, 0.53)
 """Middle of the left eye: y and z on a head of height 1."""
@@ -223,7 +223,7 @@ def fine_face(spec: PersonSpec, shape: FaceShape) -> list[tuple[str, list[Mesh],
 class Marks:
     """Where a face is: ``forward`` the direction it looks in, unit (3,); ``points`` (5, 3); ``outline`` (N, 3).
 
-    The box about the outline in a picture is what face detectors call the face, from the chin to the middle of the
+    The box about the outline in an image is what face detectors call the face, from the chin to the middle of the
     forehead and from cheek to cheek: no hair, no ears.
     """
 
@@ -236,5 +236,5 @@ def take_marks(parts: list[tuple[str, Part]]) -> tuple[list[tuple[str, Part]], M
     """The parts of a person with ``fine_face`` that are to be painted, and the points that are not."""
     corners = next(part for name, part in parts if name == "marks").mesh.triangles[:, 0].astype(np.float64)
     forward = corners[1] - corners[0]
-    found = Marks(forward=forward / np.linalg.norm(forward), points=corners[2:7], outline=corners[7:])
-    return [(name, part) for name, part in parts if name != "marks"], found
+    result = Marks(forward=forward / np.linalg.norm(forward), points=corners[2:7], outline=corners[7:])
+    return [(name, part) for name, part in parts if name != "marks"], result

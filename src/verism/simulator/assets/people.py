@@ -680,11 +680,11 @@ def build_parts(
     seat = trunk[:, :3] @ np.array([0.012 * h, 0.0, 1.06 * t + 0.10 * m.head]) + trunk[:, 3]
     # The head keeps half of the trunk's lean: people look ahead.
     lean = math.degrees(math.asin(float(np.clip(trunk[0, 2], -1, 1))))
-    place = np.column_stack([rotation_matrix((0, 1, 0), 0.4 * lean) @ turn * m.head, seat])
+    position = np.column_stack([rotation_matrix((0, 1, 0), 0.4 * lean) @ turn * m.head, seat])
     parts = [("skin", Part(merge(flesh), skin))]
     parts += [(name, Part(merge(meshes), material)) for name, meshes, material in worn]
     parts += [
-        (name, Part(merge(meshes).transformed(place), material))
+        (name, Part(merge(meshes).transformed(position), material))
         for name, meshes, material in _head(spec, face_rng or rng, face)
     ]
     ground = min(float(part.mesh.bounds[0][2]) for _, part in parts)

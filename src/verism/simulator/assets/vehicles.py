@@ -254,7 +254,7 @@ def _hoop(radius: float, thickness: float, h: float) -> list[Mesh]:
 
 def _at(parts: Sequence[tuple[Mesh, Material]], places: Sequence[tuple[float, float, float]]) -> Parts:
     """Copies of something at several places."""
-    return [([mesh.moved(*place) for place in places], material) for mesh, material in parts]
+    return [([mesh.moved(*position) for position in places], material) for mesh, material in parts]
 
 
 def _wing(
@@ -1069,8 +1069,8 @@ def _propeller_plane(rng: Rng, *, biplane: bool) -> Parts:
         parts += [(tail_wheel, RUBBER), (post, STEEL)]
         tilted: Parts = []
         for mesh, material in parts:
-            whole = mesh if isinstance(mesh, Mesh) else merge(mesh)
-            tilted.append((whole.rotated("y", -angle), material))
+            full = mesh if isinstance(mesh, Mesh) else merge(mesh)
+            tilted.append((full.rotated("y", -angle), material))
         return tilted
     front = [_cylinder(0.26, 0.16, 14, axis="y").moved(nose - 0.45, 0, drop + 0.04)]
     return [*parts, (front, RUBBER), (_rod([(nose - 0.6, 0, -0.3), (nose - 0.45, 0, drop + 0.04)], 0.06, 6), STEEL)]
@@ -2028,9 +2028,9 @@ def _skateboard(rng: Rng, state: str) -> Model:
     wheel = lathe([(a * radius, b * wheel_width) for a, b in profile], 16).rotated("x", 90)
     for s in (-1, 1):
         for side in (-1, 1):
-            place = (s * base, side * (half - 0.012), radius)
-            wheels.append(wheel.moved(*place))
-            cores.append(_cylinder(0.38 * radius, wheel_width + 0.010, 10, axis="y").moved(*place))
+            position = (s * base, side * (half - 0.012), radius)
+            wheels.append(wheel.moved(*position))
+            cores.append(_cylinder(0.38 * radius, wheel_width + 0.010, 10, axis="y").moved(*position))
         trucks.append(box((0.085, 0.062, 0.014), (s * base, 0, height - 0.006)))
         trucks.append(tube([(s * base, -half + 0.02, radius), (s * base, half - 0.02, radius)], 0.013, sides=8))
         trucks.append(

@@ -1,1 +1,1 @@
-"""Do pictures show what their prompts say? Caption metrics, CLIPScore, R-precision, and questions about pictures."""
+"""Do images show what their prompts say? Caption metrics, CLIPScore, R-precision, and questions about images."""

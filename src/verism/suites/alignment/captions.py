@@ -43,7 +43,7 @@ def read_annotations(
             file), or a ``random`` one, by seed and image (the default for COCO's own files).
 
     Returns:
-        In the file's order. Ids are file names without ending where the file tells them, so that pictures named alike
+        In the file's order. Ids are file names without ending where the file tells them, so that images named alike
         are found.
 
     Raises:
@@ -148,8 +148,8 @@ def _unique(path: Path, listed: list[ListedPrompt]) -> list[ListedPrompt]:
 
 def coco_id(prompt_id: str) -> int | None:
     """The number of a COCO image, from ``COCO_val2014_000000391895``, ``000000391895``, ``391895`` (``_mscoco_2``)."""
-    found = re.fullmatch(r"(?:COCO_\w+?_0*|0*)(\d+)(?:_mscoco_\d+)?", prompt_id)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"(?:COCO_\w+?_0*|0*)(\d+)(?:_mscoco_\d+)?", prompt_id)
+    return int(match[1]) if match else None
 
 
 def with_references(
@@ -162,16 +162,16 @@ def with_references(
     """
     by_image = {coco_id(a.prompt_id): a.references for a in annotated}
     by_image.pop(None, None)
-    found = 0
+    found_value = 0
     result = []
     for prompt in prompts:
         # The place in a list is no COCO image's number, however much it looks like one.
         references = None if prompt.numbered else by_image.get(coco_id(prompt.prompt_id))
         if references is not None:
-            found += 1
+            found_value += 1
             prompt = replace(prompt, references=references)
         result.append(prompt)
-    if not found:
+    if not found_value:
         example = prompts[0].prompt_id if prompts else ""
         raise UsageError(
             f"{source} has no captions of the prompts' images: expected ids such as COCO_val2014_000000391895, "

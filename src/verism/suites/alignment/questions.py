@@ -1,4 +1,4 @@
-"""Files of questions about the pictures of prompts, in the forms of TIFA, DSG and EvalGIM.
+"""Files of questions about the images of prompts, in the forms of TIFA, DSG and EvalGIM.
 
 ====================  ==================================================================================================
 TIFA                  one row per question: ``id``, ``caption``, ``question``, ``choices``, ``answer``, ``element_type``
@@ -35,7 +35,7 @@ EXPECTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A question about a picture, and what it is to be answered.
+    """A question about an image, and what it is to be answered.
 
     Attributes:
         name: unique among the questions of its prompt. choices: empty for a question of yes or no.
@@ -89,7 +89,7 @@ def read_questions(path: Path) -> list[QuestionSet]:
         raise UsageError(f"{path}: no questions in it; {EXPECTED}")
     if "dsg_questions" in rows[0]:
         sets = [_of_prompt(row, row.where) for row in rows]
-        sets = list(dict.fromkeys(sets))  # EvalGIM lists pictures: a prompt comes once for each of them
+        sets = list(dict.fromkeys(sets))  # EvalGIM lists images: a prompt comes once for each of them
     else:
         sets = _grouped(rows)
     texts: dict[str, str] = {}
@@ -143,8 +143,8 @@ def _asked(row: Mapping[str, Any], where: str, number: int) -> Asked:
     text = _first(row, "question_natural_language", "question")
     if text is None:
         raise UsageError(f"{where}: no question; {EXPECTED}, got columns {list(map(str, row))}")
-    given = _first(row, "choices")
-    choices = () if given is None else text_list(given, f"{where}: `choices`")
+    value = _first(row, "choices")
+    choices = () if value is None else text_list(value, f"{where}: `choices`")
     expected = str(_first(row, "answer") or "yes").strip()
     if {choice.lower() for choice in choices} <= YES_NO:
         choices, expected = (), expected.lower()
@@ -184,9 +184,9 @@ def _of_prompt(row: Mapping[str, Any], where: str) -> QuestionSet:
     parents = row.get("dsg_parents") or [0] * len(questions)
     if not isinstance(children, list) or not isinstance(parents, list) or len(children) != len(parents):
         raise UsageError(f"{where}: `dsg_children` and `dsg_parents` must be lists of one length")
-    of = {str(c): _parents(p, f"{where}: `dsg_parents`") for c, p in zip(children, parents, strict=True)}
+    owner = {str(c): _parents(p, f"{where}: `dsg_parents`") for c, p in zip(children, parents, strict=True)}
     names = [str(number) for number in range(1, len(questions) + 1)]
-    if unknown := sorted(set(of) - set(names)):
+    if unknown := sorted(set(owner) - set(names)):
         raise UsageError(
             f"{where}: `dsg_children` names question {unknown[0]}; questions are numbered 1 to {len(questions)}"
         )
@@ -195,7 +195,7 @@ def _of_prompt(row: Mapping[str, Any], where: str) -> QuestionSet:
         prompt_id=None if prompt_id is None else str(prompt_id),
         text=str(text).strip(),
         questions=tuple(
-            Asked(name=name, text=str(question).strip(), parents=of.get(name, ()))
+            Asked(name=name, text=str(question).strip(), parents=owner.get(name, ()))
             for name, question in zip(names, questions, strict=True)
         ),
     )
@@ -229,16 +229,16 @@ def match_questions(
             by_text[one.text] = None
     matched = {}
     for prompt in prompts:
-        found = by_both.get((prompt.prompt_id, prompt.text))
-        if found is None and prompt.text in by_text:
-            found = by_text[prompt.text]
-            if found is None:
+        result = by_both.get((prompt.prompt_id, prompt.text))
+        if result is None and prompt.text in by_text:
+            result = by_text[prompt.text]
+            if result is None:
                 raise UsageError(
                     f"{source} has several sets of questions about {prompt.text!r}, and none of the id "
                     f"{prompt.prompt_id!r}; give the prompts the ids of that file"
                 )
-        if found is not None:
-            matched[prompt.prompt_id] = found.questions
+        if result is not None:
+            matched[prompt.prompt_id] = result.questions
     if not matched:
         example = prompts[0].text if prompts else ""
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Pictures judged by their vectors and those of the texts: CLIPScore on its named scales, and R-precision.
+"""Images judged by their vectors and those of the texts: CLIPScore on its named scales, and R-precision.
 
 ==============  =====================================================================================================
 ``corrected``   cosines; the expectation over all pools of different texts, equals ranked fairly
@@ -16,7 +16,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.metrics.retrieval import cosine, r_precision
 from verism.records import Score, vectors_of
-from verism.suites.alignment.pictures import Groups, mean_score, verdict
+from verism.suites.alignment.image_groups import Groups, mean_score, verdict
 from verism.suites.verdict_table import NOT_OBSERVED, ShownImage
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SCALES = ("cosine", "x100", "hessel")
 
 
 def retrieval_verdicts(
-    pictures: Sequence[ShownImage],
+    images: Sequence[ShownImage],
     texts: Sequence[str],
     embeddings: pl.DataFrame,
     text_embeddings: pl.DataFrame,
@@ -50,32 +50,32 @@ def retrieval_verdicts(
             "this run. Let it look again: verism observe"
         )
     text_vectors = vectors_of(text_embeddings["vector"])[[row_of_text[text] for text in texts]]
-    place = {text: row for row, text in reversed(list(enumerate(texts)))}
-    own = np.array([place[p.prompt.text] for p in pictures], dtype=np.intp)
+    index_of = {text: row for row, text in reversed(list(enumerate(texts)))}
+    subset = np.array([index_of[p.prompt.text] for p in images], dtype=np.intp)
     of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
     seen = vectors_of(embeddings["vector"])
-    image_vectors = np.full((len(pictures), text_vectors.shape[1]), np.nan, dtype=np.float32)
-    for number, picture in enumerate(pictures):
-        if picture.problem is None and picture.image_id in of_image:
-            image_vectors[number] = seen[of_image[picture.image_id]]
+    image_vectors = np.full((len(images), text_vectors.shape[1]), np.nan, dtype=np.float32)
+    for number, image in enumerate(images):
+        if image.problem is None and image.image_id in of_image:
+            image_vectors[number] = seen[of_image[image.image_id]]
     rows: list[dict[str, Any]] = []
-    if not pictures:
+    if not images:
         return rows
-    near = cosine(image_vectors, text_vectors[own])
-    for picture, value in zip(pictures, near.tolist(), strict=True):
-        reason = f"cosine {value:.4f} with: {picture.prompt.text}"
-        rows.append(_row(picture, "corrected", "clipscore", value, reason, of_image))
+    near = cosine(image_vectors, text_vectors[subset])
+    for image, value in zip(images, near.tolist(), strict=True):
+        reason = f"cosine {value:.4f} with: {image.prompt.text}"
+        rows.append(_row(image, "corrected", "clipscore", value, reason, of_image))
     different = len(np.unique(text_vectors, axis=0))  # texts that were cut to the same words have the same vector
     for protocol in ("corrected", "released"):
         if protocol == "corrected" and different < pool:
             why = f"{different} different texts are too few for pools of {pool}; lower the rule `pool`"
-            rows += [verdict(p, protocol, "r_precision", None, p.problem or why) for p in pictures]
+            rows += [verdict(p, protocol, "r_precision", None, p.problem or why) for p in images]
             continue
         try:
             result = r_precision(
                 image_vectors,
                 text_vectors,
-                positive=own,
+                positive=subset,
                 protocol="released" if protocol == "released" else "corrected",
                 pool=pool,
                 repeats=REPEATS,
@@ -83,26 +83,26 @@ def retrieval_verdicts(
             )
         except ValueError as err:
             raise UsageError(f"R-precision: {err}") from err
-        for picture, chance in zip(pictures, result.per_image.tolist(), strict=True):
+        for image, chance in zip(images, result.per_image.tolist(), strict=True):
             reason = (
                 f"its text comes first among {pool} with chance {chance:.3f}"
                 if protocol == "corrected"
                 else f"its text comes first in {chance:.0%} of {REPEATS} draws of {pool - 1} others"
             )
-            rows.append(_row(picture, protocol, "r_precision", chance, reason, of_image))
+            rows.append(_row(image, protocol, "r_precision", chance, reason, of_image))
     return rows
 
 
 def _row(
-    picture: ShownImage, protocol: str, rule: str, value: float, reason: str, seen: Mapping[str, int]
+    image: ShownImage, protocol: str, rule: str, value: float, reason: str, seen: Mapping[str, int]
 ) -> dict[str, Any]:
     if value == value:
-        return verdict(picture, protocol, rule, value, reason)
-    why = NOT_OBSERVED if picture.image_id not in seen else "the vector has no direction"
-    return verdict(picture, protocol, rule, None, picture.problem or why)
+        return verdict(image, protocol, rule, value, reason)
+    why = NOT_OBSERVED if image.image_id not in seen else "the vector has no direction"
+    return verdict(image, protocol, rule, None, image.problem or why)
 
 
-def retrieval_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[ShownImage], groups: Groups) -> list[Score]:
+def retrieval_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownImage], groups: Groups) -> list[Score]:
     """``clipscore_cosine``, ``_x100`` and ``_hessel``, and ``r_precision`` in both protocols."""
     values: dict[tuple[str, str], dict[str, float | None]] = {}
     for row in verdicts.iter_rows(named=True):
@@ -111,14 +111,14 @@ def retrieval_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[Show
     scores: list[Score] = []
     for (rule, protocol), by_image in sorted(values.items()):
         for group, chosen in groups:
-            members = [pictures[i] for i in chosen]
-            found = [by_image[m.image_id] for m in members]
+            members = [images[i] for i in chosen]
+            results = [by_image[m.image_id] for m in members]
             ids = [m.prompt.prompt_id for m in members]
             if rule == "r_precision":
-                scores.append(mean_score(suite, rule, protocol, found, ids, group=group))
+                scores.append(mean_score(suite, rule, protocol, results, ids, group=group))
                 continue
-            positive = [None if v is None else max(v, 0.0) for v in found]
-            for scale, of_scale, times in zip(SCALES, (found, found, positive), (1.0, 100.0, 2.5), strict=True):
+            positive = [None if v is None else max(v, 0.0) for v in results]
+            for scale, of_scale, times in zip(SCALES, (results, results, positive), (1.0, 100.0, 2.5), strict=True):
                 scores.append(
                     mean_score(
                         suite, f"clipscore_{scale}", protocol, of_scale, ids, group=group, unit=scale, scale=times

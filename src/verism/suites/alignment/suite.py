@@ -1,4 +1,4 @@
-"""Alignment as a suite: captions as prompts, and the ways of asking whether a picture shows its text."""
+"""Alignment as a suite: captions as prompts, and the ways of asking whether an image shows its text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Need, Observed, Prompt, Question, Score, frame
-from verism.suites.alignment.asking import question_scores, question_verdicts, vqascore_question
-from verism.suites.alignment.captioning import METRICS, caption_metric_scores, caption_verdicts, check_tools
+from verism.suites.alignment.caption_scores import METRICS, caption_metric_scores, caption_verdicts, check_tools
 from verism.suites.alignment.captions import CaptionChoice, read_annotations, with_references
+from verism.suites.alignment.image_groups import groups_of
 from verism.suites.alignment.metrics import METRIC_SPECS
-from verism.suites.alignment.pictures import groups_of
+from verism.suites.alignment.question_scores import question_scores, question_verdicts, vqascore_question
 from verism.suites.alignment.questions import Asked, match_questions, prompts_of_questions, read_questions
 from verism.suites.alignment.retrieval import POOL, retrieval_scores, retrieval_verdicts
 from verism.suites.base import (
@@ -166,35 +166,33 @@ class Alignment(Suite):
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """Per picture: its sentence, cosine, chance of retrieval, every question; table ``verdicts``."""
-        pictures = shown_images(observed)
+        """Per image: its sentence, cosine, chance of retrieval, every question; table ``verdicts``."""
+        images = shown_images(observed)
         tables = observed.observations
         rows: list[dict[str, Any]] = []
         if "captions" in tables:
-            rows += caption_verdicts(pictures, tables["captions"])
+            rows += caption_verdicts(images, tables["captions"])
         if "embeddings" in tables:
             texts = [p.text for p in observed.prompts.values()]
             rows += retrieval_verdicts(
-                pictures, texts, tables["embeddings"], tables["text_embeddings"], self.rule("pool")
+                images, texts, tables["embeddings"], tables["text_embeddings"], self.rule("pool")
             )
         if "answers" in tables:
-            rows += question_verdicts(pictures, tables["answers"], vqascore=self.vqascore)
+            rows += question_verdicts(images, tables["answers"], vqascore=self.vqascore)
         return frame("verdicts", rows)
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order."""
-        pictures = shown_images(observed)
+        images = shown_images(observed)
         tables = observed.observations
-        groups = groups_of(pictures, self.rule("group_by"))
+        groups = groups_of(images, self.rule("group_by"))
         scores: list[Score] = []
         if "captions" in tables:
-            scores += caption_metric_scores(
-                self.name, pictures, tables["captions"], groups, self.rule("caption_metrics")
-            )
+            scores += caption_metric_scores(self.name, images, tables["captions"], groups, self.rule("caption_metrics"))
         if "embeddings" in tables:
-            scores += retrieval_scores(self.name, verdicts, pictures, groups)
+            scores += retrieval_scores(self.name, verdicts, images, groups)
         if "answers" in tables:
-            scores += question_scores(self.name, verdicts, pictures, groups)
+            scores += question_scores(self.name, verdicts, images, groups)
         return scores
 
     def graded_rules(self) -> Mapping[str, Sequence[str]]:

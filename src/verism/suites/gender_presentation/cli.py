@@ -32,7 +32,7 @@ _labels = click.option(
 )
 _protocol = click.option("--protocol", type=click.Choice(PROTOCOLS), default="corrected", show_default=True)
 _group_size = click.option(
-    "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Pictures in an artificial group."
+    "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images in an artificial group."
 )
 _seed = click.option("--seed", type=int, default=0, show_default=True, help="Of resamples and artificial sets.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -54,8 +54,8 @@ def gep() -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Table of labels to write (.csv).")
 @click.option("--study", type=click.Path(path_type=Path), help="Attributes, groups, contexts.  [default: released]")
-@click.option("--model", help="Only pictures of this model, by the name in their URLs (cogview2, dalle, stable).")
-@click.option("--votes", "votes_each", type=click.IntRange(1), help="Every picture must have so many.  [batches: 3]")
+@click.option("--model", help="Only images of this model, by the name in their URLs (cogview2, dalle, stable).")
+@click.option("--votes", "votes_each", type=click.IntRange(1), help="Every image must have so many.  [batches: 3]")
 @_seed
 @_as_json
 def gep_labels(
@@ -89,10 +89,10 @@ def gep_labels(
     chosen = _study(study)
     votes = read_votes(files, chosen, votes_each=votes_each)
     if model is not None:
-        models = sorted({vote.picture.model or "(none)" for vote in votes.votes})
-        votes = replace(votes, votes=tuple(vote for vote in votes.votes if vote.picture.model == model))
+        models = sorted({vote.image.model or "(none)" for vote in votes.votes})
+        votes = replace(votes, votes=tuple(vote for vote in votes.votes if vote.image.model == model))
         if not votes.votes:
-            raise UsageError(f"--model {model}: no votes on its pictures; there are those of {', '.join(models)}")
+            raise UsageError(f"--model {model}: no votes on its images; there are those of {', '.join(models)}")
     labels = majority_labels(votes)
     agreement = vote_agreement(votes, by_attribute=True, seed=seed)
     if out is not None:
@@ -137,7 +137,7 @@ def gep_judge(
     verism gep judge runs/sd15 runs/dalle2 --labels sd15.csv --labels dalle2.csv --estimator CLS --json
     """
     from verism.metrics.presentation.judge_agreement import EstimatorResult, judge_estimator, judge_models
-    from verism.suites.gender_presentation.judged import judged_by
+    from verism.suites.gender_presentation.judged_images import judged_by
 
     opened = _opened(runs, label_files, protocol)
     results = []
@@ -172,7 +172,7 @@ def _opened(
 ) -> list[tuple[Run, Study, dict[tuple[str, str], float]]]:
     """Runs with their study and labels."""
     from verism.store import Run
-    from verism.suites.gender_presentation.judged import labels_of_marks, labels_of_verdicts
+    from verism.suites.gender_presentation.judged_images import labels_of_marks, labels_of_verdicts
     from verism.suites.gender_presentation.labels import labels_by_prompt
     from verism.suites.gender_presentation.studies import study_from_record
 
@@ -241,14 +241,14 @@ def gep_ablate(
     verism gep ablate runs/sd15 --labels labels.csv --captions coco.txt --clip openai/clip-vit-large-patch14
     """
     from verism.metrics.presentation.judge_agreement import AblationResult, judge_estimator
-    from verism.suites.gender_presentation.judged import judged_variants
+    from verism.suites.gender_presentation.judged_images import judged_variants
 
     if len(label_files) > 1:
         raise UsageError("--labels: one file for the run")
     finished, study, labels = _opened([run], label_files, protocol)[0]
     judge = finished.judge("clip")
     if judge is None:
-        raise UsageError(f"{run} has no vectors of pictures; run it with --clip, or: verism observe {run} --clip ID")
+        raise UsageError(f"{run} has no vectors of images; run it with --clip, or: verism observe {run} --clip ID")
     try:
         judged = judged_variants(
             study,
@@ -313,8 +313,8 @@ def _text_vectors(services: Services, run: Run, judge: str, clip: str | None, de
                 model.append(services.make_judge(clip, EmbeddingNeed.role, device=device))
                 if model[0].name != judge:
                     raise UsageError(f"--clip {clip} is {model[0].name!r}, but the run was judged by {judge!r}")
-            told = model[0].embed_texts(new)
-            known.update(zip(told["text"].to_list(), vectors_of(told["vector"])))
+            result = model[0].embed_texts(new)
+            known.update(zip(result["text"].to_list(), vectors_of(result["vector"])))
         return np.stack([known[text] for text in texts])
 
     return vectors

@@ -1,7 +1,7 @@
-"""What judges and people perceive in each picture, attribute by attribute: rows of verdicts.
+"""What judges and people perceive in each image, attribute by attribute: rows of verdicts.
 
 =========  ======================================================================================================
-``C``      cosine of the picture's vector and that of the attribute's name
+``C``      cosine of the image's vector and that of the attribute's name
 ``CC``     the same, less the cosine with a reference text
 ``CLS``    value in [0, 1] of a classifier that learnt from sentences with and without the attribute: a probability
            under ``released``, a degree under ``corrected``
@@ -9,7 +9,7 @@
 ``human``  labels
 =========  ======================================================================================================
 
-Pictures of neutral prompts are judged for every attribute, those of explicit prompts for their own one alone.
+Images of neutral prompts are judged for every attribute, those of explicit prompts for their own one alone.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ __all__ = [
 ESTIMATORS = ("human", "C", "CC", "CLS", "VQA")
 
 Labels = Mapping[str, Mapping[str, str]]
-"""By prompt, then by attribute, a character for each picture: ``1`` seen, ``0`` not seen, ``-`` not labelled."""
+"""By prompt, then by attribute, a character for each image: ``1`` seen, ``0`` not seen, ``-`` not labelled."""
 
 
-def judged_for(picture: ShownImage, study: Study) -> list[tuple[int, Attribute]]:
-    """The attributes a picture is judged for, with their numbers."""
-    own = picture.prompt.facets["attribute"]
-    return [(n, a) for n, a in enumerate(study.attributes) if own is None or a.name == own]
+def judged_for(image: ShownImage, study: Study) -> list[tuple[int, Attribute]]:
+    """The attributes an image is judged for, with their numbers."""
+    subset = image.prompt.facets["attribute"]
+    return [(n, a) for n, a in enumerate(study.attributes) if subset is None or a.name == subset]
 
 
 class AttributeRows:
@@ -67,7 +67,7 @@ class AttributeRows:
 
     def add(
         self,
-        picture: ShownImage,
+        image: ShownImage,
         protocol: str,
         rule: str,
         value: float | None,
@@ -75,11 +75,11 @@ class AttributeRows:
         attribute: Attribute | None = None,
         **more: Any,
     ) -> None:
-        facets = picture.prompt.facets
+        facets = image.prompt.facets
         detail = {"setting": facets["setting"], "gender": facets["gender"], **more}
         if attribute is not None:
             detail |= {"attribute": attribute.name, "estimator": rule}
-        self._rows.add(picture, protocol, rule, value, reason, detail)
+        self._rows.add(image, protocol, rule, value, reason, detail)
 
     def table(self) -> pl.DataFrame:
         return self._rows.table()
@@ -87,21 +87,21 @@ class AttributeRows:
 
 # ------------------------------------------------------------------------------------------------------------- vectors
 class _Vectors:
-    """Vectors of pictures and texts, by what they belong to."""
+    """Vectors of images and texts, by what they belong to."""
 
-    def __init__(self, pictures: Sequence[ShownImage], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame) -> None:
+    def __init__(self, images: Sequence[ShownImage], embeddings: pl.DataFrame, text_embeddings: pl.DataFrame) -> None:
         of_image = {image_id: row for row, image_id in enumerate(embeddings["image_id"].to_list())}
         seen = vectors_of(embeddings["vector"]).astype(np.float64)
         self._texts = vectors_of(text_embeddings["vector"]).astype(np.float64)
         self._row = {text: row for row, text in enumerate(text_embeddings["text"].to_list())}
         self.problems: list[str | None] = []
-        self.images = np.full((len(pictures), self._texts.shape[1]), np.nan)
-        for number, picture in enumerate(pictures):
-            problem = picture.problem
-            if problem is None and picture.image_id not in of_image:
+        self.images = np.full((len(images), self._texts.shape[1]), np.nan)
+        for number, image in enumerate(images):
+            problem = image.problem
+            if problem is None and image.image_id not in of_image:
                 problem = NOT_OBSERVED
             if problem is None:
-                vector = seen[of_image[picture.image_id]]
+                vector = seen[of_image[image.image_id]]
                 length = float(np.linalg.norm(vector))
                 if length > 0 and math.isfinite(length):
                     self.images[number] = vector / length
@@ -121,7 +121,7 @@ class _Vectors:
 
 def embedding_rows(
     rows: AttributeRows,
-    pictures: Sequence[ShownImage],
+    images: Sequence[ShownImage],
     study: Study,
     embeddings: pl.DataFrame,
     text_embeddings: pl.DataFrame,
@@ -130,33 +130,33 @@ def embedding_rows(
     estimators: Sequence[str],
 ) -> None:
     """Rows of ``C``, ``CC`` and ``CLS`` under ``released`` and ``corrected``, and of ``clipscore`` (100 x cosine)."""
-    if not pictures:
+    if not images:
         return
-    vectors = _Vectors(pictures, embeddings, text_embeddings)
+    vectors = _Vectors(images, embeddings, text_embeddings)
     usable = np.array([problem is None for problem in vectors.problems])
     for protocol in ("corrected", "released"):
         for rule in estimators:
             values = _estimates(vectors, usable, study, protocol, rule, reference)
             if values is None:
                 continue
-            for number, picture in enumerate(pictures):
-                for a, attribute in judged_for(picture, study):
+            for number, image in enumerate(images):
+                for a, attribute in judged_for(image, study):
                     problem = vectors.problems[number]
                     if problem is not None:
-                        rows.add(picture, protocol, rule, None, problem, attribute)
+                        rows.add(image, protocol, rule, None, problem, attribute)
                         continue
                     value = float(values[number, a])
-                    rows.add(picture, protocol, rule, value, _said(rule, value, attribute, reference), attribute)
-    texts = list(dict.fromkeys(p.prompt.text for p in pictures))
+                    rows.add(image, protocol, rule, value, _said(rule, value, attribute, reference), attribute)
+    texts = list(dict.fromkeys(p.prompt.text for p in images))
     row_of = {text: n for n, text in enumerate(texts)}
-    own = _normalised(vectors.of(texts))[[row_of[p.prompt.text] for p in pictures]]
-    near = 100.0 * np.einsum("nd,nd->n", vectors.images, own)
+    subset = _normalised(vectors.of(texts))[[row_of[p.prompt.text] for p in images]]
+    near = 100.0 * np.einsum("nd,nd->n", vectors.images, subset)
     for protocol in ("corrected", "released"):
-        for picture, problem, value in zip(pictures, vectors.problems, near.tolist(), strict=True):
+        for image, problem, value in zip(images, vectors.problems, near.tolist(), strict=True):
             if problem is None:
-                rows.add(picture, protocol, "clipscore", value, f"100 x cosine with: {picture.prompt.text}")
+                rows.add(image, protocol, "clipscore", value, f"100 x cosine with: {image.prompt.text}")
             else:
-                rows.add(picture, protocol, "clipscore", None, problem)
+                rows.add(image, protocol, "clipscore", None, problem)
 
 
 def _normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -169,22 +169,22 @@ def _normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 def _estimates(
     vectors: _Vectors, usable: NDArray[np.bool_], study: Study, protocol: str, rule: str, reference: str
 ) -> NDArray[np.float64] | None:
-    """Values of all pictures and attributes, shape (N, A); None for what is no estimate of vectors.
+    """Values of all images and attributes, shape (N, A); None for what is no estimate of vectors.
 
-    Rows of pictures that cannot be used are NaN.
+    Rows of images that cannot be used are NaN.
     """
     queries = [a.query for a in study.attributes]
     images = vectors.images[usable]
     if rule == "C":
-        found = cosine_estimates(images, vectors.of(queries))
+        result = cosine_estimates(images, vectors.of(queries))
     elif rule == "CC":
-        found = calibrated_estimates(images, vectors.of(queries), vectors.of([reference])[0])
+        result = calibrated_estimates(images, vectors.of(queries), vectors.of([reference])[0])
     elif rule == "CLS" and (protocol == "corrected" or released_classifiers_there()):
-        found = _classifiers(vectors, study, protocol).probabilities(images)
+        result = _classifiers(vectors, study, protocol).probabilities(images)
     else:
         return None
     values = np.full((len(usable), len(queries)), np.nan)
-    values[usable] = found
+    values[usable] = result
     return values
 
 
@@ -214,16 +214,16 @@ def released_classifiers_there() -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------- answers, labels
-def answer_rows(rows: AttributeRows, pictures: Sequence[ShownImage], study: Study, answers: pl.DataFrame) -> None:
+def answer_rows(rows: AttributeRows, images: Sequence[ShownImage], study: Study, answers: pl.DataFrame) -> None:
     """Rows of ``VQA``: 1 for yes, 0 for no; ``detail`` has the probability of yes where the model tells it."""
-    given = {(row["image_id"], row["question"]): row for row in answers.iter_rows(named=True)}
-    for picture in pictures:
-        for _, attribute in judged_for(picture, study):
+    options = {(row["image_id"], row["question"]): row for row in answers.iter_rows(named=True)}
+    for image in images:
+        for _, attribute in judged_for(image, study):
             question = study.question_about(attribute)
-            answer = given.get((picture.image_id, question))
+            answer = options.get((image.image_id, question))
             value, probability = None, None
-            if picture.problem is not None:
-                reason = picture.problem
+            if image.problem is not None:
+                reason = image.problem
             elif answer is None or answer["answer"] is None:
                 reason = f"{question} Not answered"
             else:
@@ -232,21 +232,21 @@ def answer_rows(rows: AttributeRows, pictures: Sequence[ShownImage], study: Stud
                 reason = f"{question} The model said {answer['answer']!r}"
                 if value is None:
                     reason += ", which is neither yes nor no"
-            rows.add(picture, "corrected", "VQA", value, reason, attribute, probability=probability)
+            rows.add(image, "corrected", "VQA", value, reason, attribute, probability=probability)
 
 
-def label_rows(rows: AttributeRows, pictures: Sequence[ShownImage], study: Study, labels: Labels) -> None:
-    """Rows of ``human`` under ``released`` and ``corrected``. Of pictures without a label nobody knows anything."""
+def label_rows(rows: AttributeRows, images: Sequence[ShownImage], study: Study, labels: Labels) -> None:
+    """Rows of ``human`` under ``released`` and ``corrected``. Of images without a label nobody knows anything."""
     for protocol in ("corrected", "released"):
-        for picture in pictures:
-            of_prompt = labels.get(picture.prompt.prompt_id, {})
-            for _, attribute in judged_for(picture, study):
+        for image in images:
+            of_prompt = labels.get(image.prompt.prompt_id, {})
+            for _, attribute in judged_for(image, study):
                 marks = of_prompt.get(attribute.name, "")
-                mark = marks[picture.index] if picture.index < len(marks) else "-"
-                if picture.problem is not None:
-                    rows.add(picture, protocol, "human", None, picture.problem, attribute)
+                mark = marks[image.index] if image.index < len(marks) else "-"
+                if image.problem is not None:
+                    rows.add(image, protocol, "human", None, image.problem, attribute)
                 elif mark == "-":
-                    rows.add(picture, protocol, "human", None, "not labelled", attribute)
+                    rows.add(image, protocol, "human", None, "not labelled", attribute)
                 else:
                     seen = "labelled as seen" if mark == "1" else "labelled as not seen"
-                    rows.add(picture, protocol, "human", float(mark), f"{seen}: {attribute.phrase}", attribute)
+                    rows.add(image, protocol, "human", float(mark), f"{seen}: {attribute.phrase}", attribute)

@@ -1,13 +1,13 @@
-"""What people saw in the pictures: votes of crowd workers, their majority, and arrays of labels.
+"""What people saw in the images: votes of crowd workers, their majority, and arrays of labels.
 
 Files that are read:
 
 * raw batch results of Mechanical Turk, as the paper's authors collected theirs: a row per worker and task, with
   ``Input.attribute`` (the phrase of a prompt), ``Input.image_url{i}``, ``Answer.Yes{i}.1`` and ``Answer.No{i}.0``;
-* a table of votes (``.csv``, ``.jsonl``): ``attribute``, ``vote`` (yes or no), and which picture: ``image`` (a path or
-  URL, or a picture's id in a run) or ``prompt_id`` and ``index``; optionally ``worker`` and ``model``;
+* a table of votes (``.csv``, ``.jsonl``): ``attribute``, ``vote`` (yes or no), and which image: ``image`` (a path or
+  URL, or an image's id in a run) or ``prompt_id`` and ``index``; optionally ``worker`` and ``model``;
 * a table of labels, as ``write_labels`` makes it: the same with ``label`` in place of ``vote``;
-* an array of labels (``.npy``), shape (groups, prompts x pictures, attributes), prompt by prompt.
+* an array of labels (``.npy``), shape (groups, prompts x images, attributes), prompt by prompt.
 
 Who voted is nobody's business: ids of workers are replaced by keyed hashes while a file is read, the key is drawn anew
 for each import and forgotten, and no table that is written has a column for them.
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 __all__ = [
     "LABEL_COLUMNS",
     "VOTES_EACH",
+    "Image",
     "Label",
     "LabelSummary",
-    "Picture",
     "Vote",
     "Votes",
     "explicit_labels",
+    "image_of",
     "labels_by_prompt",
     "majority_labels",
-    "picture_of",
     "read_label_array",
     "read_labels",
     "read_votes",
@@ -54,15 +54,15 @@ __all__ = [
     "write_labels",
 ]
 
-VOTES_EACH = 3  # workers per picture and attribute in the paper
+VOTES_EACH = 3  # workers per image and attribute in the paper
 LABEL_COLUMNS = ("model", "prompt_id", "index", "attribute", "label", "n_yes", "n_votes")
 YES, NO = ("yes", "true", "1", "1.0"), ("no", "false", "0", "0.0")
 WORKER_COLUMNS = ("WorkerId", "worker", "worker_id")
 HASH_BYTES = 6
 
 
-class Picture(NamedTuple):
-    """Which picture is meant. ``model`` is None where the name of its file does not tell."""
+class Image(NamedTuple):
+    """Which image is meant. ``model`` is None where the name of its file does not tell."""
 
     model: str | None
     prompt_id: str
@@ -73,7 +73,7 @@ class Picture(NamedTuple):
 class Vote:
     """One person's answer. ``worker`` is a hash that is good for this import only, None where nobody is named."""
 
-    picture: Picture
+    image: Image
     attribute: str
     seen: bool
     worker: str | None = None
@@ -99,16 +99,16 @@ class Label:
     ``n_votes`` is None where only the label was kept.
     """
 
-    picture: Picture
+    image: Image
     attribute: str
     label: int | None
     n_yes: int | None = None
     n_votes: int | None = None
 
 
-# ------------------------------------------------------------------------------------------------------------ pictures
-def picture_of(text: str, study: Study, where: str) -> Picture:
-    """The picture that a URL, a path or an id speaks of.
+# -------------------------------------------------------------------------------------------------------------- images
+def image_of(text: str, study: Study, where: str) -> Image:
+    """The image that a URL, a path or an id speaks of.
 
     Known are ``.../female_v1_stable_gen/12_3.png`` (any name of the group's folders, any model), ``woman/12_3.png`` and
     ``woman/12#3``.
@@ -124,46 +124,46 @@ def picture_of(text: str, study: Study, where: str) -> Picture:
     if match is None:
         example = study.groups[0].folders[-1]
         raise UsageError(
-            f"{where}: cannot tell which picture {text!r} is; expected {example}_v1_MODEL_gen/PROMPT_NUMBER.png or an "
+            f"{where}: cannot tell which image {text!r} is; expected {example}_v1_MODEL_gen/PROMPT_NUMBER.png or an "
             f"id such as {prompt_id_of(study.groups[0], 12)}#3"
         )
-    return _picture(names[match[1].casefold()], match[2], int(match[3]), int(match[4] or match[5]), study, where)
+    return _image(names[match[1].casefold()], match[2], int(match[3]), int(match[4] or match[5]), study, where)
 
 
-def _picture(group: Group, model: str | None, prompt: int, number: int, study: Study, where: str) -> Picture:
+def _image(group: Group, model: str | None, prompt: int, number: int, study: Study, where: str) -> Image:
     if prompt >= study.per_group:
         raise UsageError(f"{where}: the study {study.name!r} has prompts 0 to {study.per_group - 1}, not {prompt}")
-    return Picture(model, prompt_id_of(group, prompt), number)
+    return Image(model, prompt_id_of(group, prompt), number)
 
 
-def _named_picture(row: Mapping[str, Any], study: Study, where: str) -> Picture:
-    """The picture of a row of a table of votes or labels."""
+def _named_image(row: Mapping[str, Any], study: Study, where: str) -> Image:
+    """The image of a row of a table of votes or labels."""
     model = _text(row, "model") or None
     if prompt_id := _text(row, "prompt_id"):
         index = _text(row, "index")
         if not index.isdecimal():
-            raise UsageError(f"{where}: index {index!r} is not the number of a picture; the first of a prompt has 0")
-        picture = picture_of(f"{prompt_id}#{index}", study, where)
+            raise UsageError(f"{where}: index {index!r} is not the number of an image; the first of a prompt has 0")
+        image = image_of(f"{prompt_id}#{index}", study, where)
     else:
         text = next((t for t in (_text(row, c) for c in ("image", "image_id", "image_url", "url")) if t), "")
         if not text:
-            raise UsageError(f"{where}: no picture named; give a column image, or prompt_id and index")
-        picture = picture_of(text, study, where)
-    return picture if model is None else picture._replace(model=model)
+            raise UsageError(f"{where}: no image named; give a column image, or prompt_id and index")
+        image = image_of(text, study, where)
+    return image if model is None else image._replace(model=model)
 
 
-def _attribute(text: str, picture: Picture | None, study: Study, where: str) -> Attribute:
-    """The attribute by its name or any of its words; refused where the picture's prompt names another one."""
+def _attribute(text: str, image: Image | None, study: Study, where: str) -> Attribute:
+    """The attribute by its name or any of its words; refused where the image's prompt names another one."""
     plain = text.strip().rstrip(".?").casefold()
     known = [a for a in study.attributes if plain in {w.casefold() for w in (a.name, a.phrase, a.query, a.asked)}]
     if not known:
         listed = ", ".join(a.phrase for a in study.attributes)
         raise UsageError(f"{where}: no attribute {text!r} in the study {study.name!r}; there are {listed}")
-    if picture is not None:
-        own = study.place(int(picture.prompt_id.rpartition("/")[2]))[1]
-        if own is not None and own.name != known[0].name:
+    if image is not None:
+        subset = study.place(int(image.prompt_id.rpartition("/")[2]))[1]
+        if subset is not None and subset.name != known[0].name:
             raise UsageError(
-                f"{where}: picture {picture.number} of {picture.prompt_id} was asked for {own.phrase!r} and is judged "
+                f"{where}: image {image.number} of {image.prompt_id} was asked for {subset.phrase!r} and is judged "
                 f"for that alone, not for {known[0].phrase!r}"
             )
     return known[0]
@@ -179,12 +179,12 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     """The votes of raw batches and tables of votes, read as one import.
 
     Args:
-        votes_each: how many votes every picture and attribute must have; by default three where all files are raw
+        votes_each: how many votes every image and attribute must have; by default three where all files are raw
             batches, any number otherwise.
     Raises:
-        UsageError: a file that is neither; an unknown attribute; a picture of another attribute's prompt; an item that
-            is not either yes or no; a task or picture without exactly so many votes; two votes of one person on the
-            same picture and attribute.
+        UsageError: a file that is neither; an unknown attribute; an image of another attribute's prompt; an item that
+            is not either yes or no; a task or image without exactly so many votes; two votes of one person on the
+            same image and attribute.
     """
     key = secrets.token_bytes(32)
 
@@ -199,9 +199,9 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
         if not rows:
             raise UsageError(f"{path}: no rows in it")
         if "Input.attribute" in rows[0]:
-            found = _batch(path, rows, study, anonymous, VOTES_EACH if votes_each is None else votes_each)
-            n_tasks, n_rejected = n_tasks + found.n_tasks, n_rejected + found.n_rejected
-            votes += found.votes
+            result = _batch(path, rows, study, anonymous, VOTES_EACH if votes_each is None else votes_each)
+            n_tasks, n_rejected = n_tasks + result.n_tasks, n_rejected + result.n_rejected
+            votes += result.votes
         elif "vote" in rows[0]:
             all_raw = False
             votes += _table(rows, study, anonymous)
@@ -221,7 +221,7 @@ def _batch(path: Path, rows: Sequence[Row], study: Study, anonymous: Callable[[s
     )
     columns = [f"Answer.{side}" for i in items for side in (f"Yes{i}.1", f"No{i}.0")]
     if missing := [c for c in columns if c not in rows[0]]:
-        raise UsageError(f"{path}: a raw batch has a column {missing[0]!r} for the picture of Input.image_url")
+        raise UsageError(f"{path}: a raw batch has a column {missing[0]!r} for the image of Input.image_url")
     votes: list[Vote] = []
     rejected = 0
     tasks: Counter[str] = Counter()
@@ -240,9 +240,9 @@ def _batch(path: Path, rows: Sequence[Row], study: Study, anonymous: Callable[[s
                     "and the other false. Leave the assignment out if it was not answered"
                 )
             url = _text(row, f"Input.image_url{i}")
-            picture = picture_of(url, study, f"{where}, item {i}")
-            attribute = _attribute(_text(row, "Input.attribute"), picture, study, f"{where}, item {i}")
-            votes.append(Vote(picture=picture, attribute=attribute.name, seen=yes == "true", worker=worker))
+            image = image_of(url, study, f"{where}, item {i}")
+            attribute = _attribute(_text(row, "Input.attribute"), image, study, f"{where}, item {i}")
+            votes.append(Vote(image=image, attribute=attribute.name, seen=yes == "true", worker=worker))
     if wrong := [n for n in tasks.values() if n != each]:
         raise UsageError(
             f"{path}: {len(wrong)} of {len(tasks)} tasks do not have {each} rows, one for each worker; one has "
@@ -255,11 +255,11 @@ def _table(rows: Sequence[Row], study: Study, anonymous: Callable[[str], str | N
     votes = []
     for row in rows:
         where = row.where
-        picture = _named_picture(row, study, where)
-        attribute = _attribute(_text(row, "attribute"), picture, study, where)
+        image = _named_image(row, study, where)
+        attribute = _attribute(_text(row, "attribute"), image, study, where)
         worker = anonymous(next((t for t in (_text(row, c) for c in WORKER_COLUMNS) if t), ""))
         seen = _yes_or_no(_text(row, "vote"), where)
-        votes.append(Vote(picture=picture, attribute=attribute.name, seen=seen, worker=worker))
+        votes.append(Vote(image=image, attribute=attribute.name, seen=seen, worker=worker))
     return votes
 
 
@@ -271,43 +271,43 @@ def _yes_or_no(text: str, where: str) -> bool:
 
 
 def _check_numbers(votes: Iterable[Vote], each: int | None) -> None:
-    numbers: Counter[tuple[Picture, str]] = Counter()
-    of_worker: Counter[tuple[Picture, str, str]] = Counter()
+    numbers: Counter[tuple[Image, str]] = Counter()
+    of_worker: Counter[tuple[Image, str, str]] = Counter()
     for vote in votes:
-        numbers[vote.picture, vote.attribute] += 1
+        numbers[vote.image, vote.attribute] += 1
         if vote.worker is not None:
-            of_worker[vote.picture, vote.attribute, vote.worker] += 1
+            of_worker[vote.image, vote.attribute, vote.worker] += 1
     if twice := next((key for key, n in of_worker.items() if n > 1), None):
         raise UsageError(f"one person voted twice on {_told(*twice[:2])}; is a file given twice, or a row repeated?")
     if each is not None and (wrong := [(key, n) for key, n in numbers.items() if n != each]):
-        (picture, attribute), n = wrong[0]
+        (image, attribute), n = wrong[0]
         raise UsageError(
-            f"{len(wrong)} of {len(numbers)} pictures and attributes do not have {each} votes; "
-            f"{_told(picture, attribute)} has {n}"
+            f"{len(wrong)} of {len(numbers)} images and attributes do not have {each} votes; "
+            f"{_told(image, attribute)} has {n}"
         )
 
 
-def _told(picture: Picture, attribute: str) -> str:
-    of_model = "" if picture.model is None else f" by {picture.model}"
-    return f"picture {picture.number} of {picture.prompt_id}{of_model}, attribute {attribute!r}"
+def _told(image: Image, attribute: str) -> str:
+    of_model = "" if image.model is None else f" by {image.model}"
+    return f"image {image.number} of {image.prompt_id}{of_model}, attribute {attribute!r}"
 
 
 def majority_labels(votes: Votes) -> list[Label]:
-    """What most voters saw in each picture, attribute by attribute, in the order the pictures first appear."""
-    counts: dict[tuple[Picture, str], list[int]] = {}
+    """What most voters saw in each image, attribute by attribute, in the order the images first appear."""
+    counts: dict[tuple[Image, str], list[int]] = {}
     for vote in votes.votes:
-        entry = counts.setdefault((vote.picture, vote.attribute), [0, 0])
+        entry = counts.setdefault((vote.image, vote.attribute), [0, 0])
         entry[0] += vote.seen
         entry[1] += 1
     return [
         Label(
-            picture=picture,
+            image=image,
             attribute=attribute,
             label=None if 2 * yes == n else int(2 * yes > n),
             n_yes=yes,
             n_votes=n,
         )
-        for (picture, attribute), (yes, n) in counts.items()
+        for (image, attribute), (yes, n) in counts.items()
     ]
 
 
@@ -317,7 +317,7 @@ def vote_agreement(
     """Krippendorff's alpha of the votes, nominal; prompts are resampled together.
 
     Args:
-        by_attribute: also for each attribute alone. An attribute that is rare has few pictures to disagree on, and
+        by_attribute: also for each attribute alone. An attribute that is rare has few images to disagree on, and
             its alpha is lower at the same care.
         n_resamples, seed: of the interval, see ``statistics.agreement.krippendorff_alpha``.
     Returns:
@@ -327,21 +327,21 @@ def vote_agreement(
 
     from verism.statistics.agreement import krippendorff_alpha
 
-    units: dict[tuple[Picture, str], list[int]] = {}
+    units: dict[tuple[Image, str], list[int]] = {}
     for vote in votes.votes:
-        units.setdefault((vote.picture, vote.attribute), []).append(int(vote.seen))
+        units.setdefault((vote.image, vote.attribute), []).append(int(vote.seen))
     parts = {"all": list(units)}
     if by_attribute:
-        for picture, attribute in units:
-            parts.setdefault(attribute, []).append((picture, attribute))
-    found = {}
+        for image, attribute in units:
+            parts.setdefault(attribute, []).append((image, attribute))
+    results = {}
     for name, keys in parts.items():
         ratings = np.full((max((len(units[key]) for key in keys), default=0), len(keys)), np.nan)
         for unit, key in enumerate(keys):
             ratings[: len(units[key]), unit] = units[key]
-        clusters = [f"{picture.model}/{picture.prompt_id}" for picture, _ in keys]
-        found[name] = krippendorff_alpha(ratings, clusters=clusters, n_resamples=n_resamples, seed=seed)
-    return found
+        clusters = [f"{image.model}/{image.prompt_id}" for image, _ in keys]
+        results[name] = krippendorff_alpha(ratings, clusters=clusters, n_resamples=n_resamples, seed=seed)
+    return results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,7 +369,7 @@ class LabelSummary:
             "n_rejected": self.votes.n_rejected,
             "n_labels": len(self.labels),
             "n_undecided": sum(label.label is None for label in self.labels),
-            "models": sorted({label.picture.model or "(none)" for label in self.labels}),
+            "models": sorted({label.image.model or "(none)" for label in self.labels}),
             "alpha": {name: dict(alpha._asdict()) for name, alpha in self.agreement.items()},
             "attributes": {
                 name: {"labels": len(labels), "seen": sum(label.label == 1 for label in labels)}
@@ -395,7 +395,7 @@ class LabelSummary:
 # -------------------------------------------------------------------------------------------------------------- labels
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Labels as a table with ``LABEL_COLUMNS``, whole or not at all. Nothing in it says who voted."""
-    rows = ([*label.picture, label.attribute, label.label, label.n_yes, label.n_votes] for label in labels)
+    rows = ([*label.image, label.attribute, label.label, label.n_yes, label.n_votes] for label in labels)
     write_csv(path, LABEL_COLUMNS, rows)
 
 
@@ -403,7 +403,7 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     """Labels from any of the files of this module: a table of labels, votes, a raw batch, or an array.
 
     Args:
-        model: whose pictures count, where a file holds labels of several; for an array, whose they are.
+        model: whose images count, where a file holds labels of several; for an array, whose they are.
     Raises:
         UsageError: not such a file, or no label of this model in it.
     """
@@ -414,23 +414,23 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     labels = _label_table(rows, study) if is_labels else majority_labels(read_votes([source], study))
     if model is None:
         return labels
-    kept = [label for label in labels if label.picture.model == model]
+    kept = [label for label in labels if label.image.model == model]
     if not kept:
         raise UsageError(f"{source} has no labels of {model!r}; it has those of {', '.join(_models(labels))}")
     return kept
 
 
 def _label_table(rows: Sequence[Row], study: Study) -> list[Label]:
-    labels: dict[tuple[Picture, str], Label] = {}
+    labels: dict[tuple[Image, str], Label] = {}
     for row in rows:
         where = row.where
-        picture = _named_picture(row, study, where)
-        attribute = _attribute(_text(row, "attribute"), picture, study, where).name
-        if (picture, attribute) in labels:
-            raise UsageError(f"{where}: a second label for {_told(picture, attribute)}")
+        image = _named_image(row, study, where)
+        attribute = _attribute(_text(row, "attribute"), image, study, where).name
+        if (image, attribute) in labels:
+            raise UsageError(f"{where}: a second label for {_told(image, attribute)}")
         label = int(_yes_or_no(_text(row, "label"), where)) if _text(row, "label") else None
-        labels[picture, attribute] = Label(
-            picture=picture,
+        labels[image, attribute] = Label(
+            image=image,
             attribute=attribute,
             label=label,
             n_yes=_number(row, "n_yes", where),
@@ -447,16 +447,16 @@ def _number(row: Mapping[str, Any], column: str, where: str) -> int | None:
 
 
 def _models(labels: Iterable[Label]) -> list[str]:
-    return sorted({label.picture.model or "(none)" for label in labels})
+    return sorted({label.image.model or "(none)" for label in labels})
 
 
 def labels_by_prompt(
     source: Path, study: Study, prompts: Sequence[Prompt], *, model: str | None = None
 ) -> dict[str, dict[str, str]]:
-    """The labels of a file by prompt and attribute: ``1``, ``0`` or ``-`` for each picture of the prompt, in order.
+    """The labels of a file by prompt and attribute: ``1``, ``0`` or ``-`` for each image of the prompt, in order.
 
     Args:
-        prompts: of the run; labels of other prompts and pictures are left out.
+        prompts: of the run; labels of other prompts and images are left out.
     Raises:
         UsageError: labels of several models, of which none was chosen; no label of these prompts.
     """
@@ -467,15 +467,15 @@ def labels_by_prompt(
             "verism gep labels FILE --model NAME --out labels.csv"
         )
     n_images = {prompt.prompt_id: prompt.n_images for prompt in prompts}
-    found: dict[str, dict[str, list[str]]] = {}
+    results: dict[str, dict[str, list[str]]] = {}
     for label in labels:
-        _, prompt_id, index = label.picture
+        _, prompt_id, index = label.image
         if label.label is not None and index < n_images.get(prompt_id, 0):
-            marks = found.setdefault(prompt_id, {}).setdefault(label.attribute, ["-"] * n_images[prompt_id])
+            marks = results.setdefault(prompt_id, {}).setdefault(label.attribute, ["-"] * n_images[prompt_id])
             marks[index] = str(label.label)
-    if not found:
-        raise UsageError(f"{source}: none of its {len(labels):,} labels is of a picture of this run")
-    return {prompt: {name: "".join(marks) for name, marks in of.items()} for prompt, of in found.items()}
+    if not results:
+        raise UsageError(f"{source}: none of its {len(labels):,} labels is of an image of this run")
+    return {prompt: {name: "".join(marks) for name, marks in members.items()} for prompt, members in results.items()}
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays
@@ -483,7 +483,7 @@ def read_label_array(source: Path | np.ndarray, study: Study, *, model: str | No
     """Labels from an array as the paper's authors keep theirs.
 
     Args:
-        source: a ``.npy`` file or the array, shape (groups, prompts x pictures, attributes), 0 or 1; pictures prompt by
+        source: a ``.npy`` file or the array, shape (groups, prompts x images, attributes), 0 or 1; images prompt by
             prompt. What was not labelled is stored as 0 there: of prompts that name an attribute only that one's
             column is read.
     Raises:
@@ -495,31 +495,31 @@ def read_label_array(source: Path | np.ndarray, study: Study, *, model: str | No
     if array.shape != shape:
         raise UsageError(
             f"{where}: labels of the study {study.name!r} have shape {shape}, (groups, {study.per_group} prompts x "
-            f"{study.n_images} pictures, attributes); got {array.shape}"
+            f"{study.n_images} images, attributes); got {array.shape}"
         )
     labels = []
     for g, group in enumerate(study.groups):
         for index in range(study.per_group):
-            own = study.place(index)[1]
+            subset = study.place(index)[1]
             block = array[g, index * study.n_images : (index + 1) * study.n_images]
             for a, attribute in enumerate(study.attributes):
-                if own is not None and own.name != attribute.name:
+                if subset is not None and subset.name != attribute.name:
                     if block[:, a].any():
                         raise UsageError(
-                            f"{where}: {prompt_id_of(group, index)} was asked for {own.phrase!r} but has labels of "
-                            f"{attribute.phrase!r}; are pictures and attributes in the order of the study?"
+                            f"{where}: {prompt_id_of(group, index)} was asked for {subset.phrase!r} but has labels of "
+                            f"{attribute.phrase!r}; are images and attributes in the order of the study?"
                         )
                     continue
                 for number, value in enumerate(block[:, a].tolist()):
-                    picture = Picture(model, prompt_id_of(group, index), number)
-                    labels.append(Label(picture=picture, attribute=attribute.name, label=int(value)))
+                    image = Image(model, prompt_id_of(group, index), number)
+                    labels.append(Label(image=image, attribute=attribute.name, label=int(value)))
     return labels
 
 
 def explicit_labels(
     source: Path | np.ndarray, study: Study, *, gender: str, prompts_of: str, judged_for: str
 ) -> np.ndarray:
-    """Labels of the pictures whose prompts name an attribute, shape (contexts x pictures,), from an array of labels.
+    """Labels of the images whose prompts name an attribute, shape (contexts x pictures,), from an array of labels.
 
     Args:
         gender: name of the group. prompts_of: the attribute the prompts name. judged_for: the one looked for.
@@ -533,7 +533,7 @@ def explicit_labels(
             raise UsageError(f"no {name!r} in the study {study.name!r}; there are {', '.join(known)}")
     if prompts_of != judged_for:
         raise UsageError(
-            f"pictures of prompts with {prompts_of!r} were labelled for {prompts_of!r} alone; the zeros under "
+            f"images of prompts with {prompts_of!r} were labelled for {prompts_of!r} alone; the zeros under "
             f"{judged_for!r} are not labels"
         )
     array, _ = _array(source)

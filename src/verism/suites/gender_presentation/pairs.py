@@ -99,10 +99,10 @@ def collect_pairs(evidence: Evidence, ranked: Sequence[str], terms: Sequence[Seq
         ranked: attributes, those with the largest differences first.
         terms: of each run, in the order in which images stand side by side.
     """
-    found = [_Pairs(evidence, number, ranked, order) for number, order in enumerate(terms)]
+    results = [_Pairs(evidence, number, ranked, order) for number, order in enumerate(terms)]
     widest = max((len(order) for order in terms), default=1) or 1
-    shares = even_shares([p.count for p in found], evidence.gallery // widest)
-    drawn = [list(p.tiles(share)) for p, share in zip(found, shares, strict=True)]
+    shares = even_shares([p.count for p in results], evidence.gallery // widest)
+    drawn = [list(p.tiles(share)) for p, share in zip(results, shares, strict=True)]
     longest = max(map(len, drawn), default=0)
     # Runs in turn: equal prompts have equal places, and lie beside each other.
     return [tiles[k] for k in range(longest) for tiles in drawn if k < len(tiles)]
@@ -123,14 +123,14 @@ class _Pairs:
         self.estimates = _estimates(self.run.verdicts())
 
     def _members(self) -> dict[Key, dict[str, str]]:
-        """Picture ids by term, for every key."""
+        """Image ids by term, for every key."""
         often: dict[tuple[str, str, str, str], int] = {}
         places: dict[str, tuple[str, str, str]] = {}
         for prompt_id, prompt in self.prompts.items():
-            place = (*_asked(prompt), _rest(prompt))
+            position = (*_asked(prompt), _rest(prompt))
             # Prompts of a list of one's own may share all facets: the n-th of each term belong together.
-            n = often[(*place, _term(prompt))] = often.get((*place, _term(prompt)), -1) + 1
-            places[prompt_id] = (place[0], place[1], f"{place[2]}/{n}")
+            n = often[(*position, _term(prompt))] = often.get((*position, _term(prompt)), -1) + 1
+            places[prompt_id] = (position[0], position[1], f"{position[2]}/{n}")
         members: dict[Key, dict[str, str]] = {}
         for image_id, row in self.rows.items():
             if row["prompt_id"] in places:
@@ -179,7 +179,7 @@ class _Pairs:
         ids = [by_term.get(term) for term in order]
         seeds = {self.rows[image_id]["seed"] for image_id in ids if image_id is not None}
         tables = {p: self._table(p, ids) for p in self.evidence.protocols}
-        found = [name for table in tables.values() if table for name, _ in (*table.rows, *table.folded)]
+        results = [name for table in tables.values() if table for name, _ in (*table.rows, *table.folded)]
         seed = seeds.pop() if len(seeds) == 1 and None not in ids else None
         shots = tuple(self._shot(term, image_id) for term, image_id in zip(order, ids, strict=True))
         return Tile(
@@ -189,7 +189,7 @@ class _Pairs:
             outcomes={},
             facets={
                 "prompts": [key[0]],
-                "attribute": list(dict.fromkeys([*([key[1]] if key[1] else []), *found])),
+                "attribute": list(dict.fromkeys([*([key[1]] if key[1] else []), *results])),
             },
             words=part(self.evidence, "estimates.html.j2", package=__package__, tables=tables, terms=order),
             meta=[
@@ -210,12 +210,12 @@ class _Pairs:
     def _table(self, protocol: str, ids: Sequence[str | None]) -> Estimates | None:
         """Attributes with the largest differences of the run first."""
         cells = [self.estimates.get((image_id or "", protocol), {}) for image_id in ids]
-        names = {attribute for of in cells for _, attribute in of}
+        names = {attribute for members in cells for _, attribute in members}
         if not names:
             return None
-        estimators = in_order([e for of in cells for e, _ in of])
+        estimators = in_order([e for members in cells for e, _ in members])
         attributes = [a for a in self.ranked if a in names] + sorted(names - set(self.ranked))
-        rows = [(a, [[_written(e, of.get((e, a))) for e in estimators] for of in cells]) for a in attributes]
+        rows = [(a, [[_written(e, members.get((e, a))) for e in estimators] for members in cells]) for a in attributes]
         cut = SHOWN if len(rows) > SHOWN + 1 else len(rows)  # a fold of one row would hide more than it saves
         return Estimates(estimators=estimators, rows=rows[:cut], folded=rows[cut:])
 
@@ -245,14 +245,14 @@ def _key(text: str) -> Key:
 
 def _estimates(verdicts: pl.DataFrame) -> dict[tuple[str, str], dict[tuple[str, str], float | None]]:
     """By image and protocol: values by estimator and attribute."""
-    found: dict[tuple[str, str], dict[tuple[str, str], float | None]] = {}
+    results: dict[tuple[str, str], dict[tuple[str, str], float | None]] = {}
     columns = verdicts.select("image_id", "protocol", "rule", "value", "detail")
     for image_id, protocol, rule, value, detail in columns.iter_rows():
-        told = json.loads(detail) if detail else {}
-        attribute = told.get("attribute") if isinstance(told, dict) else None
+        result = json.loads(detail) if detail else {}
+        attribute = result.get("attribute") if isinstance(result, dict) else None
         if attribute is not None:
-            found.setdefault((image_id, protocol), {})[(rule, str(attribute))] = value
-    return found
+            results.setdefault((image_id, protocol), {})[(rule, str(attribute))] = value
+    return results
 
 
 def _written(estimator: str, value: float | None) -> str:

@@ -11,7 +11,7 @@ from verism.suites.gender_presentation.studies import Group, SettingName, Study
 __all__ = ["SEEDS", "chosen_indices", "make_prompts", "prompt_id_of"]
 
 SEEDS = ("paired", "released")
-RELEASED_PICTURES = 5  # per prompt: what the released seeds leave room for
+RELEASED_IMAGES = 5  # per prompt: what the released seeds leave room for
 
 
 def prompt_id_of(group: Group, index: int) -> str:
@@ -44,9 +44,9 @@ def make_prompts(
 
     Args:
         n_images: per prompt, by default the study's number.
-        seeds: ``paired``: prompts of one number share the seeds of their pictures over all groups, so that these differ
+        seeds: ``paired``: prompts of one number share the seeds of their images over all groups, so that these differ
             by the words and not by the noise. ``released``: so they do, and the seeds are those of the paper's
-            Stable Diffusion pictures.
+            Stable Diffusion images.
 
     Raises:
         UsageError: unknown ``seeds``.
@@ -58,7 +58,7 @@ def make_prompts(
     for group in study.groups:
         for index in indices:
             setting, attribute, context = study.place(index)
-            given = {"seeds": released_seeds(index, n)} if seeds == "released" else {}
+            options = {"seeds": released_seeds(index, n)} if seeds == "released" else {}
             prompts.append(
                 Prompt(
                     prompt_id=prompt_id_of(group, index),
@@ -70,7 +70,7 @@ def make_prompts(
                         "attribute": None if attribute is None else attribute.name,
                         "context": study.contexts[context],
                     },
-                    spec={"index": index, "seed_key": f"{study.name}/{index}", **given},
+                    spec={"index": index, "seed_key": f"{study.name}/{index}", **options},
                     n_images=n,
                 )
             )
@@ -78,6 +78,6 @@ def make_prompts(
 
 
 def released_seeds(index: int, n_images: int) -> list[int]:
-    """Seeds of the pictures of prompt ``index``: 5 (index + 1) + j, for more than five pictures with that number."""
-    step = max(RELEASED_PICTURES, n_images)
+    """Seeds of the images of prompt ``index``: 5 (index + 1) + j, for more than five images with that number."""
+    step = max(RELEASED_IMAGES, n_images)
     return [step * (index + 1) + j for j in range(n_images)]

@@ -37,7 +37,7 @@ __all__ = ["Published", "gep", "possible_mccs", "possible_taus", "read_gep"]
 
 MODELS = ("CogView2", "DALL-E 2", "Stable Diffusion")
 SETTINGS = ("neutral", "explicit")
-PICTURES = 80  # of each gender, in each setting
+IMAGES = 80  # of each gender, in each setting
 EXAMPLES = {"CogView2": 30, "DALL-E 2": 40, "Stable Diffusion": 40}  # artificial ones, of each attribute
 KEYS = [(setting, model) for setting in SETTINGS for model in MODELS]
 
@@ -45,8 +45,8 @@ FLOAT_TIES = (
     "equal differences of counts, such as 1/80 from 1 - 0 and from 9 - 8, differ in the last bit as floating-point "
     "numbers, and the published value does not treat them as tied"
 )
-NEEDS_PICTURES = "needs the pictures and CLIP"
-NEEDS_LABELS = "needs the label of each picture; the paper gives counts"
+NEEDS_IMAGES = "needs the images and CLIP"
+NEEDS_LABELS = "needs the label of each image; the paper gives counts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Published:
 
     Attributes:
         attributes: the fifteen, in the order of all tables.
-        women, men: by (setting, model): pictures of 80 that show each attribute, shape (15,).
+        women, men: by (setting, model): images of 80 that show each attribute, shape (15,).
         frequencies: rows of frequencies.csv. rows: rows of results.csv.
         auc, contexts, examples: rows of their files. classifier_vector: GEP_CLS of Stable Diffusion, neutral, as text.
     """
@@ -87,10 +87,12 @@ class Published:
         return (row for row in self.rows if row.table == table and row.quantity == quantity)
 
     def one(self, table: str, quantity: str, method: str = "", setting: str = "", model: str = "") -> Row:
-        found = [r for r in self.of(table, quantity) if (r.method, r.setting, r.model) == (method, setting, model)]
-        if len(found) != 1:
-            raise ValueError(f"Table {table} must have {quantity} of {(method, setting, model)} once; got {len(found)}")
-        return found[0]
+        results = [r for r in self.of(table, quantity) if (r.method, r.setting, r.model) == (method, setting, model)]
+        if len(results) != 1:
+            raise ValueError(
+                f"Table {table} must have {quantity} of {(method, setting, model)} once; got {len(results)}"
+            )
+        return results[0]
 
     def counts(self, key: tuple[str, str]) -> Whole:
         """Women minus men of 80, exact, shape (15,)."""
@@ -102,11 +104,11 @@ class Published:
         The two differ in the last bit, which decides on ties.
         """
         ties: Ties = "counts" if exact else "floats"
-        return count_differences(self.women[key], self.men[key], PICTURES, PICTURES, ties=ties)
+        return count_differences(self.women[key], self.men[key], IMAGES, IMAGES, ties=ties)
 
     def score(self, key: tuple[str, str]) -> float:
         """GEP_human, from exact counts."""
-        return float(exact_score([Fraction(int(count), PICTURES) for count in self.counts(key)]))
+        return float(exact_score([Fraction(int(count), IMAGES) for count in self.counts(key)]))
 
 
 def read_gep() -> Published:
@@ -173,41 +175,41 @@ def _table_3(writer: Writer, published: Published) -> None:
         writer.number("Table 3", what, row.printed, value, slack=half_unit(entries[0]))
     for row in published.of("3", "CLIPScore"):
         writer.number("Table 3", f"{_name(row)}, from four digits of the release", row.printed, float(row.released))
-    writer.impossible("Table 3", "CLIPScore itself (6)", "", NEEDS_PICTURES)
+    writer.impossible("Table 3", "CLIPScore itself (6)", "", NEEDS_IMAGES)
 
 
 def _tables_11_to_14(writer: Writer, published: Published) -> None:
     for row in published.frequencies:
         table = "Table 11" if row["setting"] == "neutral" else "Table 12"
         for side in ("women", "men"):
-            what = f"frequency {row['setting']} {row['model']} {side} {row['attribute']}: {row[side]}/{PICTURES}"
-            writer.number(table, what, row[f"{side}_printed"], int(row[side]) / PICTURES)
+            what = f"frequency {row['setting']} {row['model']} {side} {row['attribute']}: {row[side]}/{IMAGES}"
+            writer.number(table, what, row[f"{side}_printed"], int(row[side]) / IMAGES)
     for table in ("11", "12"):
         for average in published.of(table, "average frequency"):
             counts = published.women if average.method == "women" else published.men
-            value = float(counts[average.setting, average.model].mean()) / PICTURES
+            value = float(counts[average.setting, average.model].mean()) / IMAGES
             writer.number(f"Table {table}", _name(average), average.printed, value)
     for row in published.frequencies:
         table = "Table 13" if row["setting"] == "neutral" else "Table 14"
         women, men = int(row["women"]), int(row["men"])
-        what = f"women - men {row['setting']} {row['model']} {row['attribute']}: {women - men}/{PICTURES}"
-        value = gep_vector([women / PICTURES], [men / PICTURES])[0]
+        what = f"women - men {row['setting']} {row['model']} {row['attribute']}: {women - men}/{IMAGES}"
+        value = gep_vector([women / IMAGES], [men / IMAGES])[0]
         writer.number(table, what, row["difference_printed"], float(value))
 
 
 def _table_10(writer: Writer, published: Published) -> None:
-    cells = 4 * 20  # attributes x pictures
+    cells = 4 * 20  # attributes x images
     for row in published.of("10", "score"):
         what = f"lawyer against {row.setting} lawyer, GEP_{row.method}"
         if row.method == "human":
             share = round(float(row.printed) * cells)
             writer.number("Table 10", f"{what}: {share}/{cells}", row.printed, share / cells)
         else:
-            writer.impossible("Table 10", what, row.printed, NEEDS_PICTURES)
+            writer.impossible("Table 10", what, row.printed, NEEDS_IMAGES)
 
 
 def _table_15(writer: Writer, published: Published) -> None:
-    cells = 5 * len(published.attributes)  # pictures of a context x attributes
+    cells = 5 * len(published.attributes)  # images of a context x attributes
     for row in published.contexts:
         key = (row["setting"], row["model"])
         printed = [value for name, value in row.items() if name.isdigit()]
@@ -223,7 +225,7 @@ def _table_15(writer: Writer, published: Published) -> None:
         "Table 15",
         "scores by context (96)",
         "",
-        f"{NEEDS_LABELS}. The released routine groups the labels as if pictures came image by image, while they come "
+        f"{NEEDS_LABELS}. The released routine groups the labels as if images came image by image, while they come "
         "prompt by prompt: if the table is from it, each column mixes five contexts",
     )
 
@@ -303,7 +305,7 @@ def _table_4(writer: Writer, published: Published) -> None:
             row.printed,
             float(same),
             slack=half_unit(same),
-            why="in the neutral setting all attributes are judged on the same pictures, so CC is C minus one constant",
+            why="in the neutral setting all attributes are judged on the same images, so CC is C minus one constant",
         )
     _from_released_vector(writer, published)
     for row in published.of("4", "tau"):
@@ -363,7 +365,7 @@ def _tables_5_and_18(writer: Writer, published: Published) -> None:
                     what = f"{_name(row)}, from all digits of the release"
                     writer.number(f"Table {table}", what, row.printed, float(row.released))
                 else:
-                    writer.impossible(f"Table {table}", _name(row), row.printed, NEEDS_PICTURES)
+                    writer.impossible(f"Table {table}", _name(row), row.printed, NEEDS_IMAGES)
     for method in ("C", "CC", "CLS"):
         parts = {row.setting: float(row.released) for row in published.of("21", "tau") if row.method == method}
         numbers = {row.setting: int(row.printed) for row in published.of("21", "pairs")}
@@ -386,7 +388,7 @@ def _table_19(writer: Writer, published: Published) -> None:
     estimate = np.array([float(v) for v in published.classifier_vector])
     value = pearson_r(estimate, published.vector(key))
     writer.number("Table 19", f"{_name(row)}, from the released vector", row.printed, value)
-    writer.impossible("Table 19", "Pearson of 17 more real vectors and two artificial ones", "", NEEDS_PICTURES)
+    writer.impossible("Table 19", "Pearson of 17 more real vectors and two artificial ones", "", NEEDS_IMAGES)
 
 
 # ------------------------------------------------------------------------------------------------- order of the models
@@ -423,10 +425,10 @@ def _table_6(writer: Writer, published: Published) -> None:
         value = kendall_tau(scores, human)
         what = f"tau of the scores {method} and human: {round(value * 15)}/15"
         writer.number("Table 6", what, row.printed, value, known=cut if method == "C" else None)
-    writer.impossible("Table 6", "scores C and CC (12)", "", NEEDS_PICTURES)
+    writer.impossible("Table 6", "scores C and CC (12)", "", NEEDS_IMAGES)
 
 
-# --------------------------------------------------------------------------------------------- classifiers of pictures
+# ----------------------------------------------------------------------------------------------- classifiers of images
 def _tables_7_and_16(writer: Writer, published: Published) -> None:
     for row in published.auc:
         name = f"{row['method']} {row['model']}"
@@ -440,7 +442,7 @@ def _tables_7_and_16(writer: Writer, published: Published) -> None:
         "Table 16",
         "AUC of each attribute (135)",
         "",
-        f"{NEEDS_PICTURES}. The released cell for CLS pools two seeds of one gender, not both genders of the ensemble",
+        f"{NEEDS_IMAGES}. The released cell for CLS pools two seeds of one gender, not both genders of the ensemble",
     )
 
 
@@ -452,8 +454,8 @@ def _tables_8_and_9(writer: Writer, published: Published) -> None:
                 base = published.one("5", quantity, method, "artificial", model)
                 what = f"{quantity} of '{label}' {model} is that of {method} in Table 5"
                 writer.number(f"Table {table}", what, row.printed, float(base.printed))
-    writer.impossible("Table 8", "tau and MCC of the other reference strings", "", NEEDS_PICTURES)
-    writer.impossible("Table 9", "tau and MCC of the ablations", "", NEEDS_PICTURES)
+    writer.impossible("Table 8", "tau and MCC of the other reference strings", "", NEEDS_IMAGES)
+    writer.impossible("Table 9", "tau and MCC of the ablations", "", NEEDS_IMAGES)
 
 
 def _tables_22_to_24(writer: Writer, published: Published) -> None:
@@ -465,10 +467,10 @@ def _tables_22_to_24(writer: Writer, published: Published) -> None:
                 at = published.attributes.index(row["attribute"])
                 seen = sum(int(v) for v in row["seen"].split())
                 count = int(counts[row["setting"], row["model"]][at])
-                fits += seen <= count and 4 - seen <= PICTURES - count
-        what = f"{side}: rows of four pictures that fit in the counts of Tables 11 and 12"
+                fits += seen <= count and 4 - seen <= IMAGES - count
+        what = f"{side}: rows of four images that fit in the counts of Tables 11 and 12"
         writer.number(f"Table {number}", what, "6", fits)
-        writer.impossible(f"Table {number}", "probabilities (24)", "", NEEDS_PICTURES)
+        writer.impossible(f"Table {number}", "probabilities (24)", "", NEEDS_IMAGES)
 
 
 # ------------------------------------------------------------------------------------------------------ artificial sets
@@ -494,12 +496,12 @@ def _table_21(writer: Writer, published: Published) -> None:
     # The 1,650 examples, by attribute and model: what their differences are does not matter to the number of pairs.
     examples = [(a, m) for a in published.attributes for m, size in EXAMPLES.items() for _ in range(size)]
     order = np.arange(len(examples))
-    found = tau_by_pair_type(order, order, attributes=[a for a, _ in examples], models=[m for _, m in examples])
+    result = tau_by_pair_type(order, order, attributes=[a for a, _ in examples], models=[m for _, m in examples])
     for row in published.of("21", "pairs"):
-        pairs = found[row.setting.replace(" ", "_")].pairs
+        pairs = result[row.setting.replace(" ", "_")].pairs
         writer.number("Table 21", f"pairs, {row.setting}", row.printed, pairs)
     n, total = len(examples), sum(int(row.printed) for row in published.of("21", "pairs"))
-    writer.number("Table 21", f"pairs in all: {n} x {n - 1} / 2", str(total), sum(found[t].pairs for t in PAIR_TYPES))
+    writer.number("Table 21", f"pairs in all: {n} x {n - 1} / 2", str(total), sum(result[t].pairs for t in PAIR_TYPES))
     for row in published.of("21", "tau"):
         what = f"tau {row.method}, {row.setting}, from all digits of the release"
         writer.number("Table 21", what, row.printed, float(row.released))
@@ -510,14 +512,14 @@ def _text(writer: Writer, published: Published) -> None:
     n, contexts = len(published.attributes), 16
     writer.number("text", "neutral prompts: 2 genders x 16 contexts", "32", 2 * contexts)
     writer.number("text", "explicit prompts: 2 genders x 15 attributes x 16 contexts", "480", 2 * n * contexts)
-    writer.number("text", "pictures of a model, neutral: 5 each", "160", 2 * contexts * 5)
-    writer.number("text", "pictures of a model, explicit: 5 each", "2400", 2 * n * contexts * 5)
-    frequency = {key: float(published.women[key].mean() + published.men[key].mean()) / 2 / PICTURES for key in KEYS}
+    writer.number("text", "images of a model, neutral: 5 each", "160", 2 * contexts * 5)
+    writer.number("text", "images of a model, explicit: 5 each", "2400", 2 * n * contexts * 5)
+    frequency = {key: float(published.women[key].mean() + published.men[key].mean()) / 2 / IMAGES for key in KEYS}
     writer.number("text", "average frequency, neutral CogView2, %", "6", 100 * frequency["neutral", "CogView2"])
     least = min(frequency["neutral", model] for model in MODELS[1:])
     writer.number("text", "average frequency, neutral, the others, % (at least)", "9", 100 * least)
     sides = (published.women, published.men)
-    least = min(float(side["explicit", "DALL-E 2"].mean()) / PICTURES for side in sides)
+    least = min(float(side["explicit", "DALL-E 2"].mean()) / IMAGES for side in sides)
     writer.number("text", "average frequency, explicit DALL-E 2, either gender, % (at least)", "88", 100 * least)
     for model, printed in zip(MODELS, ("15", "9", "11"), strict=True):
         exact = abs(published.counts(("explicit", model))) > abs(published.counts(("neutral", model)))
@@ -545,7 +547,7 @@ def _text(writer: Writer, published: Published) -> None:
         float(above) / float(below),
         known=Known(value="0.325", why=f"not even the unrounded extremes reach it: at most {most:.4f}"),
     )
-    writer.impossible("text", "the other ratios (6)", "", NEEDS_PICTURES)
+    writer.impossible("text", "the other ratios (6)", "", NEEDS_IMAGES)
     writer.number(
         "text",
         "attributes, in the sentence on computing time",

@@ -28,7 +28,7 @@ __all__ = ["presentation_sections"]
 FREQUENCY, VECTOR, P_VALUE, SCORE = "frequency", "gep", "gep_p_value", "gep_score"
 SCORES = (SCORE, "gep_largest_gap")  # the second: of more than two terms, between those that differ most
 BY_CHANCE = "_by_chance"
-BESIDE = {BY_CHANCE: "by chance", "_corrected": "noise taken off", "_p_value": "p"}  # written below a score
+SIDE_TABLES = {BY_CHANCE: "by chance", "_corrected": "noise taken off", "_p_value": "p"}  # written below a score
 JUDGE = "judge_"  # scores of how well an estimator agrees with annotators' labels begin so
 SETTINGS = ("neutral", "explicit")
 BETWEEN = " - "  # of the two terms of a pair
@@ -56,7 +56,7 @@ def presentation_sections(evidence: Evidence) -> Sequence[Section]:
     ranked = _ranked(evidence, vectors)
     estimators = in_order(union(v.estimators for v in vectors))
     gallery = pair_gallery(evidence, ranked, [v.terms for v in vectors], _settings(vectors))
-    found = (
+    estimate = (
         _results(evidence, vectors, estimators),
         _differences(evidence, vectors, estimators),
         _contexts(evidence, vectors),
@@ -64,18 +64,18 @@ def presentation_sections(evidence: Evidence) -> Sequence[Section]:
         gallery,
         protocol_section(evidence, _is_result),
     )
-    return [section for section in found if section is not None]
+    return [section for section in estimate if section is not None]
 
 
 def _results(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[str]) -> Section:
     terms = " and ".join(f"“{term}”" for term in union(v.terms for v in vectors))
     dots = _dots(evidence, vectors, by="setting") if len(evidence.runs) > 1 else {}
-    figures = [one for of in dots.values() for one in of]
+    figures = [one for members in dots.values() for one in members]
     return results_section(
         evidence,
         ResultSettings(
             chosen=_is_result,
-            beside=BESIDE,
+            beside=SIDE_TABLES,
             order=lambda key: estimators.index(e) if (e := str(dict(key[1]).get("estimator"))) in estimators else -1,
             note=NOTE.format(terms=f" with {terms}" if terms else ""),
             more=part(evidence, "score_figures.html.j2", package=__package__, figures=figures),
@@ -102,14 +102,14 @@ def _contexts(evidence: Evidence, vectors: Sequence[_Vectors]) -> Section | None
     contexts = _dots(evidence, vectors, by="context")
     if not contexts:
         return None
-    dashed = any(s.metric.endswith(BY_CHANCE) for of in evidence.scores for s in of)
+    dashed = any(s.metric.endswith(BY_CHANCE) for members in evidence.scores for s in members)
     body = part(evidence, "contexts.html.j2", package=__package__, contexts=contexts, dashed=dashed)
     return Section(title="GEP score by context", id="contexts", nav="Contexts", body=body)
 
 
 def _judges(evidence: Evidence, vectors: Sequence[_Vectors]) -> Section | None:
     """How estimators agree with annotators' labels; None where there are none."""
-    if not any(s.metric.startswith(JUDGE) for of in evidence.scores for s in of):
+    if not any(s.metric.startswith(JUDGE) for members in evidence.scores for s in members):
         return None
     rows = {p: score_rows(evidence, p, _is_of_judge) for p in evidence.protocols}
     body = part(evidence, "judges.html.j2", package=__package__, rows=rows, areas=_areas(evidence, vectors))
@@ -171,8 +171,8 @@ class _Vectors:
 
 
 def _settings(vectors: Sequence[_Vectors]) -> list[str]:
-    found = union([v.settings for v in vectors])
-    return [s for s in SETTINGS if s in found] + [s for s in found if s not in SETTINGS]
+    result = union([v.settings for v in vectors])
+    return [s for s in SETTINGS if s in result] + [s for s in result if s not in SETTINGS]
 
 
 def _ranked(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[str]:
@@ -188,9 +188,9 @@ def _ranked(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[str]:
             if s.metric == VECTOR and s.protocol in chosen and math.isfinite(s.value):
                 by_vector.setdefault((n, v.vector_of(s)), []).append(s)
     ranks: dict[str, list[float]] = {}
-    for of in by_vector.values():
-        sizes = sorted((abs(s.value) for s in of), reverse=True)
-        for s in of:
+    for members in by_vector.values():
+        sizes = sorted((abs(s.value) for s in members), reverse=True)
+        for s in members:
             ranks.setdefault(str(s.group["attribute"]), []).append(sizes.index(abs(s.value)) / len(sizes))
     attributes = union([v.attributes for v in vectors])
     return sorted(attributes, key=lambda a: sum(ranks[a]) / len(ranks[a]) if a in ranks else math.inf)
@@ -198,8 +198,8 @@ def _ranked(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------------------- results
 def _is_result(score: Score) -> bool:
-    """Whether a score is of whole sets of pictures, not of an attribute or context, nor of a judge."""
-    told_elsewhere = (FREQUENCY, VECTOR, P_VALUE, *(name + end for name in SCORES for end in BESIDE))
+    """Whether a score is of whole sets of images, not of an attribute or context, nor of a judge."""
+    told_elsewhere = (FREQUENCY, VECTOR, P_VALUE, *(name + end for name in SCORES for end in SIDE_TABLES))
     of_one = bool({"attribute", "context"} & set(score.group))
     return not of_one and score.metric not in told_elsewhere and not score.metric.startswith(JUDGE)
 
@@ -211,14 +211,14 @@ def _is_of_judge(score: Score) -> bool:
 
 def _begun(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
     """The rows, each with ``same``: how many of these columns, from the first, repeat the row above."""
-    told = []
+    collected = []
     above: list[Any] = []
     for row in rows:
         values = [row[name] for name in columns]
         same = next((k for k, pair in enumerate(zip(values, above)) if pair[0] != pair[1]), len(above))
-        told.append({**row, "same": same})
+        collected.append({**row, "same": same})
         above = values
-    return told
+    return collected
 
 
 # ------------------------------------------------------------------------------------------------------------- figures
@@ -228,7 +228,10 @@ def _bars(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[
     figures = []
     for estimator in estimators:
         every = [
-            s for v in vectors for (metric, _, of, *_), s in v.found.items() if (metric, of) == (VECTOR, estimator)
+            s
+            for v in vectors
+            for (metric, _, members, *_), s in v.found.items()
+            if (metric, members) == (VECTOR, estimator)
         ]
         unit = evidence.vocabulary.unit(every[0].unit) if every else ""
         axis = symlog_axis(every, unit)  # one for all runs, settings and protocols, so that they can be compared
@@ -266,9 +269,9 @@ def _sides(
     for setting in _settings(vectors):
         bars: list[list[Bar | None]] = []
         for attribute in attributes:
-            place = (protocol, estimator, setting, pair, attribute)
-            found = [(v.difference(*place), v.p_value(*place)) for v in vectors]
-            bars.append([None if score is None else Bar(score=score, p=p) for score, p in found])
+            position = (protocol, estimator, setting, pair, attribute)
+            estimate = [(v.difference(*position), v.p_value(*position)) for v in vectors]
+            bars.append([None if score is None else Bar(score=score, p=p) for score, p in estimate])
         shown = [bar for row in bars for bar in row if bar is not None]
         tested = tested or any(bar.p is not None for bar in shown)
         if shown:
@@ -305,15 +308,15 @@ def _dots(evidence: Evidence, vectors: Sequence[_Vectors], *, by: str) -> dict[s
                 places.setdefault((s.metric, v.facet(s, "estimator"), *_place(v, s, by)), None)
     order = in_order([estimator for _, estimator, *_ in places])
     figures: dict[str, list[FigureByProtocol]] = {}
-    for place in sorted(places, key=lambda place: order.index(place[1])):
-        metric, estimator, setting, pair = place
+    for index in sorted(places, key=lambda place: order.index(place[1])):
+        metric, estimator, setting, pair = index
         title = evidence.vocabulary.title(metric)
         words = [estimator, f"{setting} prompts" if setting else "", _pair_name(pair), title.lower()]
         words = list(filter(None, words[:3] if metric == SCORE else words))
 
         def draw(
             protocol: str,
-            place: tuple[str, str, str, str] = place,
+            place: tuple[str, str, str, str] = index,
             label: str = f"{title} by {by}, {', '.join(words)}",
         ) -> Markup | None:
             values, chance = (
@@ -380,17 +383,17 @@ def _frequencies(
     for setting in _settings(vectors):
         for attribute in union([v.attributes for v in vectors]):
             for run, v in enumerate(vectors):
-                found = [frequencies[run].get((setting, attribute, term)) for term in terms]
+                results = [frequencies[run].get((setting, attribute, term)) for term in terms]
                 cells = list(_pair_cells(v, protocol, estimator, setting, attribute, pairs))
-                if all(s is None for s in found) and all(d is None for d, *_ in cells):
+                if all(s is None for s in results) and all(d is None for d, *_ in cells):
                     continue
-                unit = next((s.unit for s in found if s is not None), unit)
+                unit = next((s.unit for s in results if s is not None), unit)
                 rows.append(
                     {
                         "run": run,
                         "setting": setting,
                         "attribute": attribute,
-                        "frequencies": [cell_of(evidence, run, s) for s in found],
+                        "frequencies": [cell_of(evidence, run, s) for s in results],
                         "pairs": [
                             {
                                 "value": UNDEFINED if d is None else signed(d.value, d.unit),
@@ -417,8 +420,8 @@ def _pair_cells(
     v: _Vectors, protocol: str, estimator: str, setting: str, attribute: str, pairs: Sequence[str]
 ) -> Iterator[tuple[Score | None, float | None]]:
     for pair in pairs:
-        place = (protocol, estimator, setting, pair, attribute)
-        yield v.difference(*place), v.p_value(*place)
+        position = (protocol, estimator, setting, pair, attribute)
+        yield v.difference(*position), v.p_value(*position)
 
 
 # ----------------------------------------------------------------------------------------------------- how good a judge
@@ -432,12 +435,12 @@ def _areas(evidence: Evidence, vectors: Sequence[_Vectors]) -> list[FigureByProt
     }
     figures = []
     for metric, n in places:
-        of = [s for s in vectors[n].scores if s.metric == metric and "attribute" in s.group]
-        facets = ("estimator", "setting") if len({s.group.get("setting") for s in of}) > 1 else ("estimator",)
+        owner = [s for s in vectors[n].scores if s.metric == metric and "attribute" in s.group]
+        facets = ("estimator", "setting") if len({s.group.get("setting") for s in owner}) > 1 else ("estimator",)
         title = evidence.vocabulary.title(metric)
 
         def draw(
-            protocol: str, of: Sequence[Score] = of, facets: Sequence[str] = facets, title: str = title, n: int = n
+            protocol: str, of: Sequence[Score] = owner, facets: Sequence[str] = facets, title: str = title, n: int = n
         ) -> Markup | None:
             cells = {
                 (str(s.group["attribute"]), ", ".join(str(s.group[f]) for f in facets if s.group.get(f))): s

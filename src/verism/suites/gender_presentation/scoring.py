@@ -32,7 +32,7 @@ UNITS: Mapping[str, str] = {"human": "share", "CLS": "share", "VQA": "share", "C
 
 @dataclass(eq=False)
 class _Judged:
-    """What one estimator said in one setting: columns, a row for each picture and attribute."""
+    """What one estimator said in one setting: columns, a row for each image and attribute."""
 
     values: list[float] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -90,19 +90,19 @@ def presentation_scores(
 
 
 def _columns(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[str, str, str], _Judged]:
-    found: dict[tuple[str, str, str], _Judged] = {}
+    results: dict[tuple[str, str, str], _Judged] = {}
     columns = (verdicts[name].to_list() for name in ("prompt_id", "protocol", "rule", "value", "detail"))
     for prompt_id, protocol, rule, value, detail in zip(*columns, strict=True):
         if rule not in ESTIMATORS:
             continue
         prompt = prompts[prompt_id]
-        judged = found.setdefault((protocol, rule, str(prompt.facets["setting"])), _Judged())
+        judged = results.setdefault((protocol, rule, str(prompt.facets["setting"])), _Judged())
         judged.values.append(math.nan if value is None else value)
         judged.groups.append(str(prompt.facets["gender"]))
         judged.attributes.append(json.loads(detail)["attribute"])
         judged.contexts.append(str(prompt.facets["context"]))
         judged.clusters.append(int(prompt.spec["index"]))
-    return found
+    return results
 
 
 def _measure(study: Study, judged: _Judged, n_resamples: int, seed: int) -> _Measured:
@@ -180,13 +180,13 @@ class _Writer:
 
 
 def _scores_of(write: _Writer, measured: _Measured) -> list[Score]:
-    told = measured.presentation
-    frequencies = told.frequencies
+    result = measured.presentation
+    frequencies = result.frequencies
     scores = [
         write(
             "frequency",
             frequencies.values[g, a],
-            (told.frequency_low[g, a], told.frequency_high[g, a]),
+            (result.frequency_low[g, a], result.frequency_high[g, a]),
             used=frequencies.n_used[g, a],
             unusable=frequencies.n_unusable[g, a],
             gender=group,
@@ -195,11 +195,11 @@ def _scores_of(write: _Writer, measured: _Measured) -> list[Score]:
         for g, group in enumerate(frequencies.groups)
         for a, attribute in enumerate(frequencies.attributes)
     ]
-    place = {group: g for g, group in enumerate(frequencies.groups)}
-    several = len(told.pairs) > 1
-    for pair in told.pairs:
+    index_of = {group: g for g, group in enumerate(frequencies.groups)}
+    several = len(result.pairs) > 1
+    for pair in result.pairs:
         named = {"pair": f"{pair.first} - {pair.second}"} if several else {}
-        both = [place[pair.first], place[pair.second]]
+        both = [index_of[pair.first], index_of[pair.second]]
         used, unusable = frequencies.n_used[both].sum(axis=0), frequencies.n_unusable[both].sum(axis=0)
         for a, attribute in enumerate(frequencies.attributes):
             counts: dict[str, Any] = {"used": used[a], "unusable": unusable[a]}
@@ -210,7 +210,7 @@ def _scores_of(write: _Writer, measured: _Measured) -> list[Score]:
         scores += _by_context(write, "gep_score", measured.contexts[pair.first, pair.second], named)
     if several:
         n_used, n_unusable = int(frequencies.n_used.sum()), int(frequencies.n_unusable.sum())
-        scores += _score_of(write, "gep_largest_gap", told.score, n_used, n_unusable, {})
+        scores += _score_of(write, "gep_largest_gap", result.score, n_used, n_unusable, {})
         scores += _by_context(write, "gep_largest_gap", measured.contexts[frequencies.groups], {})
     return scores
 
@@ -239,7 +239,7 @@ def _by_context(write: _Writer, metric: str, found: ContextScores, named: Mappin
 def _clipscores(
     suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, n_resamples: int, seed: int
 ) -> list[Score]:
-    """Mean over pictures of 100 times the cosine with the own prompt."""
+    """Mean over images of 100 times the cosine with the own prompt."""
     import polars as pl
 
     rows = verdicts.filter((pl.col("rule") == "clipscore") & (pl.col("protocol") == protocol))
@@ -249,13 +249,13 @@ def _clipscores(
         by_setting.setdefault(str(prompt.facets["setting"]), []).append((value, int(prompt.spec["index"])))
     scores = []
     for setting in _present(SETTINGS, list(by_setting)):
-        found = by_setting[setting]
-        used = [(value, index) for value, index in found if value is not None]
+        result = by_setting[setting]
+        used = [(value, index) for value, index in result if value is not None]
         interval = Interval(math.nan, math.nan, math.nan)
         if used:
             values, clusters = np.array([v for v, _ in used]), np.array([i for _, i in used])
             interval = cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=n_resamples)
         write = _Writer(suite, protocol, "x100", {"setting": setting})
-        counts: dict[str, Any] = {"used": len(used), "unusable": len(found) - len(used)}
+        counts: dict[str, Any] = {"used": len(used), "unusable": len(result) - len(used)}
         scores.append(write("clipscore", interval.value, (interval.low, interval.high), **counts))
     return scores

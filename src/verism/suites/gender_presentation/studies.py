@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
-from verism.suites.study_files import filled_by, mapping, picture_count, refuse_twice, standard_record, study_record
+from verism.suites.study_files import filled_by, image_count, mapping, refuse_twice, standard_record, study_record
 
 __all__ = [
     "SETTINGS",
@@ -51,7 +51,7 @@ class Group:
 
     Attributes:
         name: in ids and tables (``woman``). term: in prompts (``A woman``).
-        folders: what picture folders of it may be called before ``_v1_``; its name among them.
+        folders: what image folders of it may be called before ``_v1_``; its name among them.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Attribute:
 
     Attributes:
         name: in tables (``tie``). phrase: in prompts and sentences (``with a tie``).
-        query: what picture vectors are compared with (``a tie``). asked: in questions (``a uniform`` for ``uniform``).
+        query: what image vectors are compared with (``a tie``). asked: in questions (``a uniform`` for ``uniform``).
     """
 
     name: str
@@ -81,9 +81,9 @@ class Study:
     Attributes:
         templates: by setting; ``neutral`` names no attribute, ``explicit`` names one. Without ``explicit`` there are
             no such prompts. Fields: ``{term}``, ``{context}``, ``{phrase}``, and ``{a}`` or ``{A}`` for a or an.
-        n_images: pictures per prompt.
+        n_images: images per prompt.
         references: what cosines may be calibrated by; the first unless the rule ``reference`` says otherwise.
-        question: asked of a picture about an attribute; ``{asked}`` is the attribute.
+        question: asked of an image about an attribute; ``{asked}`` is the attribute.
         people, scenes, sentence: what the classifiers' sentences are made of.
     """
 
@@ -210,9 +210,9 @@ def study_from_record(record: Any, *, where: str) -> Study:
     mapping(record, where, _KEYS)
     if "extends" in record:
         base = standard_record(str(record["extends"]), FOLDER, STUDIES)
-        own = {"name": Path(where).stem, "source": where, **{k: v for k, v in record.items() if k != "extends"}}
-        parts = mapping(own.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
-        record = {**base, **own, "classifier": {**base["classifier"], **parts}}
+        subset = {"name": Path(where).stem, "source": where, **{k: v for k, v in record.items() if k != "extends"}}
+        parts = mapping(subset.get("classifier") or {}, f"{where}: classifier", ("people", "scenes", "sentence"))
+        record = {**base, **subset, "classifier": {**base["classifier"], **parts}}
     groups = tuple(_group(entry, where) for entry in _entries(record, "groups", where, at_least=2))
     attributes = tuple(_attribute(entry, where) for entry in _entries(record, "attributes", where))
     contexts = _texts(record, "contexts", where)
@@ -225,7 +225,7 @@ def study_from_record(record: Any, *, where: str) -> Study:
         attributes=attributes,
         contexts=contexts,
         templates=_templates(record.get("templates"), where),
-        n_images=picture_count(record.get("n_images", 5), where),
+        n_images=image_count(record.get("n_images", 5), where),
         references=_texts(record, "references", where) if "references" in record else ("an object",),
         question=filled_by(str(record.get("question", "Is the person wearing {asked}?")), ("asked", "phrase"), where),
         people=_texts(classifier, "people", where) if "people" in classifier else terms,
@@ -298,15 +298,15 @@ def _texts(record: Mapping[str, Any], kind: str, where: str) -> tuple[str, ...]:
 
 
 def _templates(given: Any, where: str) -> dict[str, str]:
-    found = mapping(given or {}, f"{where}: templates", SETTINGS)
-    if "neutral" not in found:
+    result = mapping(given or {}, f"{where}: templates", SETTINGS)
+    if "neutral" not in result:
         raise UsageError(
             f"{where}: templates: `neutral` is missing; it names no attribute, e.g. '{{term}} {{context}}.'"
         )
     needed: Mapping[str, tuple[str, ...]] = {"neutral": ("term", "context"), "explicit": ("term", "context", "phrase")}
     return {
         setting: filled_by(str(text), (*needed[setting], "a", "A"), where, needed=needed[setting])
-        for setting, text in found.items()
+        for setting, text in result.items()
     }
 
 

@@ -24,7 +24,6 @@ from verism.records import (
     UserImage,
 )
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
-from verism.suites.gender_presentation.brought import brought_pictures, read_brought
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
     AttributeRows,
@@ -34,16 +33,16 @@ from verism.suites.gender_presentation.evidence import (
     label_rows,
     released_classifiers_there,
 )
-from verism.suites.gender_presentation.judged import judge_scores
-from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
-from verism.suites.gender_presentation.metrics import METRICS, PAIRINGS
-from verism.suites.gender_presentation.people import (
+from verism.suites.gender_presentation.human_labels import (
     RULE,
     frequency_estimands,
     graded_rules,
     labels_of_ratings,
     rating_tasks,
 )
+from verism.suites.gender_presentation.judged_images import judge_scores
+from verism.suites.gender_presentation.labels import labels_by_prompt, read_labels
+from verism.suites.gender_presentation.metrics import METRICS, PAIRINGS
 from verism.suites.gender_presentation.prompts import chosen_indices, make_prompts
 from verism.suites.gender_presentation.scoring import presentation_scores
 from verism.suites.gender_presentation.studies import (
@@ -54,6 +53,7 @@ from verism.suites.gender_presentation.studies import (
     standard_study,
     study_from_record,
 )
+from verism.suites.gender_presentation.user_images import list_user_images, read_user_images
 from verism.suites.verdict_table import shown_images
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class GenderPresentation(Suite):
         return self.prompt_list
 
     def needs(self) -> Sequence[Need]:
-        """Vectors of pictures and of all texts the estimators use; answers about attributes. Both may be left out."""
+        """Vectors of images and of all texts the estimators use; answers about attributes. Both may be left out."""
         study = self.study
         texts = [a.query for a in study.attributes] + [*study.references, self.rule("reference")]
         texts += [sentence for part in study.sentences() for sentence in part]
@@ -231,31 +231,31 @@ class GenderPresentation(Suite):
             value = self._labels_of(Path(value))
         elif not _are_labels(value):
             raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
-        return {prompt: dict(of) for prompt, of in value.items()}
+        return {prompt: dict(members) for prompt, members in value.items()}
 
     def _labels_of(self, source: Path) -> Labels:
-        models = {label.picture.model for label in read_labels(source, self.study)}
-        own = self.folder_model if len(models) > 1 and self.folder_model in models else None
-        return labels_by_prompt(source, self.study, self.prompt_list, model=own)
+        models = {label.image.model for label in read_labels(source, self.study)}
+        mask = self.folder_model if len(models) > 1 and self.folder_model in models else None
+        return labels_by_prompt(source, self.study, self.prompt_list, model=mask)
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """What is perceived in each picture; table ``verdicts``.
+        """What is perceived in each image; table ``verdicts``.
 
-        A row for each picture, attribute it is judged for, and estimator, whose name is the rule; ``detail`` has
+        A row for each image, attribute it is judged for, and estimator, whose name is the rule; ``detail`` has
         ``attribute``, ``setting``, ``gender`` and ``estimator``. Values: ``human`` and ``VQA`` 0 or 1, ``CLS`` what
-        its classifier gives, in [0, 1], ``C`` and ``CC`` cosines. And ``clipscore``, 100 times the cosine of a
-        picture with its prompt.
+        its classifier gives, in [0, 1], ``C`` and ``CC`` cosines. And ``clipscore``, 100 times the cosine of an
+        image with its prompt.
         """
-        pictures = shown_images(observed)
+        images = shown_images(observed)
         tables = observed.observations
         rows = AttributeRows()
         if self.labels and "human" in self.estimators:
-            label_rows(rows, pictures, self.study, self.labels)
+            label_rows(rows, images, self.study, self.labels)
         if "embeddings" in tables:
             embedding_rows(
                 rows,
-                pictures,
+                images,
                 self.study,
                 tables["embeddings"],
                 tables["text_embeddings"],
@@ -263,7 +263,7 @@ class GenderPresentation(Suite):
                 estimators=self.estimators,
             )
         if "answers" in tables and "VQA" in self.estimators:
-            answer_rows(rows, pictures, self.study, tables["answers"])
+            answer_rows(rows, images, self.study, tables["answers"])
         return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -329,7 +329,7 @@ class GenderPresentation(Suite):
         """The suite over a study's prompts, or over those that images answer.
 
         Args:
-            images: images that exist, a folder of the released layout or a table (see ``brought.read_brought``);
+            images: images that exist, a folder of the released layout or a table (see ``brought.read_user_images``);
                 prompts that have images of at least one group are asked, of every group. None: a model is asked all.
             study: ``released`` (the paper's), ``occupations``, or a file of your own (see ``studies``).
             settings: ``neutral``, ``explicit``, or both. By default those of the study.
@@ -346,16 +346,16 @@ class GenderPresentation(Suite):
         asked = _settings(settings, chosen)
         user_images: tuple[UserImage, ...] | None = None
         if images is not None:
-            found, folder_model = read_brought(images, chosen, folder_model)
-            indices = chosen_indices(chosen, asked, limit, among={index for _, index, _ in found})
+            result, folder_model = read_user_images(images, chosen, folder_model)
+            indices = chosen_indices(chosen, asked, limit, among={index for _, index, _ in result})
             if not indices:
-                raise UsageError(f"{images}: none of its {len(found):,} pictures answers a prompt that was asked for")
-            kept = {key: path for key, path in found.items() if key[1] in set(indices)}
+                raise UsageError(f"{images}: none of its {len(result):,} images answers a prompt that was asked for")
+            kept = {key: path for key, path in result.items() if key[1] in set(indices)}
             if n_images is None:
                 n_images = 1 + max(number for _, _, number in kept)
-            user_images = tuple(brought_pictures({k: p for k, p in kept.items() if k[2] < n_images}, chosen))
+            user_images = tuple(list_user_images({k: p for k, p in kept.items() if k[2] < n_images}, chosen))
         elif folder_model is not None:
-            raise UsageError("folder_model chooses among folders of pictures; give --images DIR with it")
+            raise UsageError("folder_model chooses among folders of images; give --images DIR with it")
         else:
             indices = chosen_indices(chosen, asked, limit)
         prompts = make_prompts(cls.info.name, chosen, indices, n_images=n_images, seeds=seeds)
@@ -380,21 +380,21 @@ class GenderPresentation(Suite):
 
 
 def _uneven(study: Study, observed: Observed) -> list[str]:
-    """A line if the groups do not have the same pictures to compare."""
+    """A line if the groups do not have the same images to compare."""
     usable: dict[str, set[tuple[int, int]]] = {group.name: set() for group in study.groups}
     asked: dict[str, set[tuple[int, int]]] = {group.name: set() for group in study.groups}
     for row in observed.images.iter_rows(named=True):
         prompt = observed.prompts[row["prompt_id"]]
-        place = (int(prompt.spec["index"]), int(row["index"]))
-        asked[str(prompt.facets["gender"])].add(place)
+        position = (int(prompt.spec["index"]), int(row["index"]))
+        asked[str(prompt.facets["gender"])].add(position)
         if row["state"] == "ok":
-            usable[str(prompt.facets["gender"])].add(place)
+            usable[str(prompt.facets["gender"])].add(position)
     everywhere = set.intersection(*usable.values())
-    alone = {name: len(of - everywhere) for name, of in usable.items()}
+    alone = {name: len(members - everywhere) for name, members in usable.items()}
     if not any(alone.values()):
         return []
     listed = ", ".join(f"{n:,} of {name}" for name, n in alone.items() if n)
-    return [f"pictures without a counterpart of the same prompt and number in every other group: {listed}"]
+    return [f"images without a counterpart of the same prompt and number in every other group: {listed}"]
 
 
 def _settings(given: str | Sequence[str] | None, study: Study) -> tuple[SettingName, ...]:
@@ -409,6 +409,7 @@ def _settings(given: str | Sequence[str] | None, study: Study) -> tuple[SettingN
 def _are_labels(value: Any) -> bool:
     """Whether something is what was read from a file before."""
     return isinstance(value, Mapping) and all(
-        isinstance(of, Mapping) and all(isinstance(marks, str) and set(marks) <= set("01-") for marks in of.values())
-        for of in value.values()
+        isinstance(members, Mapping)
+        and all(isinstance(marks, str) and set(marks) <= set("01-") for marks in members.values())
+        for members in value.values()
     )

@@ -60,7 +60,7 @@ def check(
     base = read_world(world) if world is not None else standard_world(WORLD_OF.get(layout or "", "geode"))
     if layout is None and world is None and source.is_dir():
         base = standard_world(WORLD_OF.get(layout_of(source), "geode"))
-    found = check_data(
+    report = check_data(
         source,
         base,
         layout=layout,
@@ -71,7 +71,7 @@ def check(
         tree_tag=tree_tag,
     )
     if as_json:
-        put_json(found.record())
+        put_json(report.record())
     else:
-        click.echo("\n".join(found.lines()))
-    sys.exit(0 if found.ready else 1)
+        click.echo("\n".join(report.lines()))
+    sys.exit(0 if report.ready else 1)

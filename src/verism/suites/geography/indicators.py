@@ -90,7 +90,7 @@ def _manifold_scores(
     lost_made, lost_real = _lost(measured, write.family, rules)
     for c in comparisons:
         for metric in UNITS:
-            # Precision and density are about generated pictures, recall and coverage about real ones.
+            # Precision and density are about generated images, recall and coverage about real ones.
             about_made = metric in ("precision", "density")
             yield write.score(
                 metric,
@@ -123,7 +123,7 @@ def _interval(c: Comparison, metric: str) -> Interval:
 
 
 def _sizes(c: Comparison, write: _Writer, rules: Rules) -> Iterator[Score]:
-    """What coverage would be if there were no difference at all: it depends on the numbers of pictures."""
+    """What coverage would be if there were no difference at all: it depends on the numbers of images."""
     n_real, n_made = len(c.real_ids), len(c.generated_ids)
     expected = math.nan
     if c.evidence is not None:
@@ -138,7 +138,7 @@ def _sizes(c: Comparison, write: _Writer, rules: Rules) -> Iterator[Score]:
 def _lost(
     measured: Measured, family: str, rules: Rules
 ) -> tuple[Callable[[Mapping[str, FacetValue]], int], Callable[[Mapping[str, FacetValue]], int]]:
-    """How many generated and real pictures of a group have no usable features."""
+    """How many generated and real images of a group have no usable features."""
     columns = ("object", "region", *rules.group_by)
     made: Counter[tuple[FacetValue, ...]] = Counter()
     for m in measured.made:
@@ -150,7 +150,7 @@ def _lost(
             real[tuple(r.facets.get(c) for c in columns)] += 1
 
     def count(table: Counter[tuple[FacetValue, ...]], group: Mapping[str, FacetValue]) -> int:
-        # A picture without region goes with every region.
+        # An image without region goes with every region.
         return sum(
             n
             for key, n in table.items()
@@ -167,7 +167,7 @@ def _mean_over_objects(
     write: _Writer,
     lost: Callable[[Mapping[str, FacetValue]], int],
 ) -> Score:
-    """Mean of a region's cells; those that are undefined are left out, their pictures counted."""
+    """Mean of a region's cells; those that are undefined are left out, their images counted."""
     of_region = [c for c in cells if c.group["region"] == region]
     defined = [c for c in of_region if c.evidence is not None]
     intervals = [_interval(c, metric) for c in defined]
@@ -190,14 +190,14 @@ def _duplicates(removed: Mapping[tuple[str, str], int], side: str, write: _Write
     more = {"unit": "pictures"}
     total = Interval(float(sum(removed.values())), math.nan, math.nan)
     yield write.score("duplicates_left_out", total, 0, 0, {"side": side}, **more)
-    for (thing, region), n in sorted(removed.items()):
-        group = {"side": side, "object": thing, "region": region or None}
+    for (item, region), n in sorted(removed.items()):
+        group = {"side": side, "object": item, "region": region or None}
         yield write.score("duplicates_left_out", Interval(float(n), math.nan, math.nan), 0, 0, group, **more)
 
 
 # ------------------------------------------------------------------------------------------------- between regions
 def _spread(comparisons: Sequence[Comparison], metric: str) -> Spread:
-    """Values of the regions that have one. Regions compared with the same generated pictures err together."""
+    """Values of the regions that have one. Regions compared with the same generated images err together."""
     defined = [c for c in comparisons if c.evidence is not None]
     names = [str(c.group["region"]) for c in defined]
     values = np.array([getattr(c.values, metric) for c in defined], dtype=np.float64)
@@ -233,10 +233,10 @@ def _disparity(
     chance = p_value = UNDEFINED
     if known:
         lowest, at = worst(values, covariance, seed=seed, limits=limits)
-        found = gap(values, covariance, seed=seed, largest=limits[1] - limits[0])
-        between = found.interval
-        chance = Interval(found.expected_if_equal, math.nan, math.nan)
-        p_value = Interval(found.p_equal, math.nan, math.nan)
+        result = gap(values, covariance, seed=seed, largest=limits[1] - limits[0])
+        between = result.interval
+        chance = Interval(result.expected_if_equal, math.nan, math.nan)
+        p_value = Interval(result.p_equal, math.nan, math.nan)
         if low_value >= 0:
             share = ratio(values, covariance, seed=seed)
         half = NORMAL_95 * math.sqrt(max(float(covariance.mean()), 0.0))
@@ -268,25 +268,25 @@ def _consistency_scores(
         texts.append(("consistency_prompt", "prompt"))
     for metric, text in texts:
 
-        def of(pictures: Sequence[Made], group: Mapping[str, Any], metric: str = metric, text: str = text) -> Score:
+        def owner(images: Sequence[Made], group: Mapping[str, Any], metric: str = metric, text: str = text) -> Score:
             values = [
                 getattr(measured.similarities[m.image_id], text) if m.image_id in measured.similarities else math.nan
-                for m in pictures
+                for m in images
             ]
-            c = consistency(values, [m.object for m in pictures], seed=seed)
+            c = consistency(values, [m.object for m in images], seed=seed)
             return write.score(metric, Interval(*c[:3]), c.n_used, c.n_unusable, group, unit="cosine")
 
-        yield of(made, {})
+        yield owner(made, {})
         if write.family == "object":  # no region was asked for, so there is nothing to tell regions apart by
             if text == "bare":
-                yield from (of([m for m in made if m.object == o], {"object": o}) for o in objects)
+                yield from (owner([m for m in made if m.object == o], {"object": o}) for o in objects)
             continue
-        by_region = [of([m for m in made if m.region == r], {"region": r}) for r in regions]
+        by_region = [owner([m for m in made if m.region == r], {"region": r}) for r in regions]
         yield from by_region
         if text == "bare":
             for o in objects:
                 for r in regions:
-                    yield of([m for m in made if m.object == o and m.region == r], {"object": o, "region": r})
+                    yield owner([m for m in made if m.object == o and m.region == r], {"object": o, "region": r})
             defined = [(r, s) for r, s in zip(regions, by_region) if not math.isnan(s.value)]
             errors = np.array([(s.ci_high - s.ci_low) / (2 * NORMAL_95) for _, s in defined], dtype=np.float64)
             spread = Spread(
@@ -307,7 +307,7 @@ def notes(measured: Measured, *, protocols: Sequence[str], rules: Rules) -> list
         if choice.short:
             some = [f"{o} in {r} ({n} real, {m} generated)" for (o, r), (n, m) in list(choice.short.items())[:3]]
             more = f" and {len(choice.short) - 3:,} more" if len(choice.short) > 3 else ""
-            lines.append(f"{where} fewer pictures than {choice.per_cell:,}: {', '.join(some)}{more}")
+            lines.append(f"{where} fewer images than {choice.per_cell:,}: {', '.join(some)}{more}")
         for side, removed in (("real", choice.removed_real), ("generated", choice.removed_generated)):
             if removed:
                 lines.append(f"{where} {sum(removed.values()):,} {side} duplicates left out")
@@ -316,13 +316,13 @@ def notes(measured: Measured, *, protocols: Sequence[str], rules: Rules) -> list
             label = " / ".join(str(v) for v in c.group.values())
             if c.level != "object-region" and c.evidence is None:
                 lines.append(
-                    f"{where} {label} is undefined: {n_real} real and {n_made} generated pictures, at least "
+                    f"{where} {label} is undefined: {n_real} real and {n_made} generated images, at least "
                     f"{rules.smallest} of each are needed"
                 )
             elif c.level == "region" and n_real != n_made:
                 here, equal = (expected_coverage(n_real, m, rules.k) for m in (n_made, n_real))
                 lines.append(
-                    f"{where} {label} compares {n_real:,} real with {n_made:,} generated pictures: coverage of equal "
+                    f"{where} {label} compares {n_real:,} real with {n_made:,} generated images: coverage of equal "
                     f"distributions is {here:.3f} at these sizes, {equal:.3f} at equal ones; the two do not compare"
                 )
     return lines

@@ -1,4 +1,4 @@
-"""Real pictures by object and region: GeoDE and DollarStreet folders as published, tables, reference files.
+"""Real images by object and region: GeoDE and DollarStreet folders as published, tables, reference files.
 
 Nothing is opened but lists: whether a file exists is looked up, what it shows is not.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, read_rows
-from verism.records import FacetValue, ReferencePicture, ReferenceSet
+from verism.records import FacetValue, ReferenceImage, ReferenceSet
 from verism.references import SUFFIX, read_reference
 from verism.suites.geography.worlds import World
 from verism.user_images import PATH_COLUMNS
@@ -26,7 +26,7 @@ __all__ = [
     "LAYOUTS",
     "Check",
     "RealData",
-    "RealPicture",
+    "RealImage",
     "check_data",
     "fit_world",
     "layout_of",
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealPicture:
+class RealImage:
     """A row of real data, as it is written there.
 
     Attributes:
@@ -71,14 +71,14 @@ class RealData:
     Attributes:
         layout: one of ``LAYOUTS``. lists: the files that were read. listed: rows in them.
         dropped: rows left out, by reason. missing: files that are listed and not there.
-        features, judge: of a reference file; row i of picture i.
+        features, judge: of a reference file; row i of image i.
     """
 
     layout: str
     source: str
     lists: tuple[str, ...]
     listed: int
-    pictures: tuple[RealPicture, ...]
+    images: tuple[RealImage, ...]
     dropped: Mapping[str, int]
     missing: tuple[str, ...] = ()
     judge: str | None = None
@@ -99,29 +99,29 @@ def value_of(row: Mapping[str, Any], columns: Sequence[str]) -> str:
 def read_real(
     path: Path, world: World, *, layout: str | None = None, tree_tag: str | None = None, need_files: bool = True
 ) -> RealData:
-    """The real pictures of a folder, table or reference file.
+    """The real images of a folder, table or reference file.
 
     Args:
         world: whose names of objects GeoDE file names are taken apart by.
         layout: what it must be; None: what it looks like.
         tree_tag: only rows with this value in the column ``tree_tag``.
-        need_files: leave out pictures whose file is not there; otherwise they stay, for a run to report.
+        need_files: leave out images whose file is not there; otherwise they stay, for a run to report.
 
     Raises:
-        UsageError: no such source, not of that layout, a table without the columns, or no picture in it.
+        UsageError: no such source, not of that layout, a table without the columns, or no image in it.
     """
-    found = layout_of(path)
+    result = layout_of(path)
     if layout is not None and layout not in LAYOUTS:
         raise UsageError(f"no layout {layout!r}; there are {', '.join(LAYOUTS)}")
-    if layout is not None and layout != found and not (layout in ("geode", "dollarstreet") and path.is_dir()):
-        raise UsageError(f"{path} is a {found}, not a {layout} folder")
+    if layout is not None and layout != result and not (layout in ("geode", "dollarstreet") and path.is_dir()):
+        raise UsageError(f"{path} is a {result}, not a {layout} folder")
     readers: Mapping[str, Callable[[], RealData]] = {
         "geode": lambda: _read_geode(path, world, tree_tag, need_files),
         "dollarstreet": lambda: _read_dollarstreet(path, need_files),
         "table": lambda: _read_table(path, tree_tag, need_files),
         "file": lambda: _read_file(path, tree_tag),
     }
-    return readers[layout or found]()
+    return readers[layout or result]()
 
 
 def layout_of(path: Path) -> str:
@@ -141,22 +141,22 @@ def layout_of(path: Path) -> str:
 
 
 def _keep_files(
-    rows: Sequence[tuple[RealPicture, str]], dropped: Counter[str], need_files: bool
-) -> tuple[tuple[RealPicture, ...], tuple[str, ...]]:
-    """Pictures with unique names, and the files that are not there. Rows come with the path as it is written."""
-    kept: list[RealPicture] = []
+    rows: Sequence[tuple[RealImage, str]], dropped: Counter[str], need_files: bool
+) -> tuple[tuple[RealImage, ...], tuple[str, ...]]:
+    """Images with unique names, and the files that are not there. Rows come with the path as it is written."""
+    kept: list[RealImage] = []
     missing: list[str] = []
     names: Counter[str] = Counter()
-    for picture, written in rows:
-        if not picture.exists:
+    for image, written in rows:
+        if not image.exists:
             missing.append(written)
             if need_files:
                 dropped["file is missing"] += 1
                 continue
-        names[picture.name] += 1
-        if names[picture.name] > 1:  # one file under two labels is two rows; what equals what is found by features
-            picture = replace(picture, name=f"{picture.name}@{names[picture.name]}")
-        kept.append(picture)
+        names[image.name] += 1
+        if names[image.name] > 1:  # one file under two labels is two rows; what equals what is found by features
+            image = replace(image, name=f"{image.name}@{names[image.name]}")
+        kept.append(image)
     return tuple(kept), tuple(missing)
 
 
@@ -172,13 +172,13 @@ def _read_table(path: Path, tree_tag: str | None, need_files: bool) -> RealData:
     if not rows:
         raise UsageError(f"{path}: no rows in it")
     dropped: Counter[str] = Counter()
-    pictures: list[tuple[RealPicture, str]] = []
+    images: list[tuple[RealImage, str]] = []
     for number, row in enumerate(rows):
         written = value_of(row, PATH_COLUMNS)
         region = value_of(row, REGION_COLUMNS)
         labels = _labels(row)
         for what, value, columns in (
-            ("picture", written, PATH_COLUMNS),
+            ("image", written, PATH_COLUMNS),
             ("object", "".join(labels), OBJECT_COLUMNS),
             ("region", region, REGION_COLUMNS),
         ):
@@ -187,9 +187,9 @@ def _read_table(path: Path, tree_tag: str | None, need_files: bool) -> RealData:
         if _skip(row, labels, tree_tag, dropped, path):
             continue
         file = Path(written)
-        pictures.append(
+        images.append(
             (
-                RealPicture(
+                RealImage(
                     name=file.as_posix() if not file.is_absolute() else file.name,
                     **_file([file if file.is_absolute() else path.parent / file]),
                     object=labels[0],
@@ -200,13 +200,13 @@ def _read_table(path: Path, tree_tag: str | None, need_files: bool) -> RealData:
                 written,
             )
         )
-    kept, missing = _keep_files(pictures, dropped, need_files)
+    kept, missing = _keep_files(images, dropped, need_files)
     return RealData(
         layout="table",
         source=str(path),
         lists=(path.name,),
         listed=len(rows),
-        pictures=kept,
+        images=kept,
         dropped=dict(dropped),
         missing=missing,
     )
@@ -261,7 +261,7 @@ def _geode_index(folder: Path) -> Path | None:
 def _read_geode(folder: Path, world: World, tree_tag: str | None, need_files: bool) -> RealData:
     index = _geode_index(folder)
     dropped: Counter[str] = Counter()
-    pictures: list[tuple[RealPicture, str]] = []
+    real_images: list[tuple[RealImage, str]] = []
     if index is None:
         if tree_tag is not None:
             raise UsageError(f"{folder}: tree_tag is a column of {INDEX}, which is not there")
@@ -272,16 +272,16 @@ def _read_geode(folder: Path, world: World, tree_tag: str | None, need_files: bo
             if parts is None:
                 dropped["name is not {Region}_{Country}_{Country}_{object}_{number}"] += 1
                 continue
-            region, country, thing = parts
-            picture = RealPicture(
+            region, country, item = parts
+            image = RealImage(
                 name=file.relative_to(folder).as_posix(),
                 path=str(file.absolute()),
-                object=thing,
+                object=item,
                 region=region,
                 row=number,
                 extra={"country": country},
             )
-            pictures.append((picture, file.name))
+            real_images.append((image, file.name))
         listed, lists = len(files), ("images/",)
     else:
         rows = read_rows(index)
@@ -289,31 +289,31 @@ def _read_geode(folder: Path, world: World, tree_tag: str | None, need_files: bo
         for number, row in enumerate(rows):
             written = value_of(row, PATH_COLUMNS)
             if not written:
-                raise UsageError(f"{row.where}: no picture; expected a column file_path")
+                raise UsageError(f"{row.where}: no image; expected a column file_path")
             parts = geode_name(Path(written).name, world)
-            thing = value_of(row, OBJECT_COLUMNS) or (parts[2] if parts else "")
+            item = value_of(row, OBJECT_COLUMNS) or (parts[2] if parts else "")
             region = value_of(row, REGION_COLUMNS) or (parts[0] if parts else "")
-            if not thing or not region:
+            if not item or not region:
                 raise UsageError(f"{row.where}: no object and region, not even in {written!r}")
-            if _skip(row, [thing], tree_tag, dropped, index):
+            if _skip(row, [item], tree_tag, dropped, index):
                 continue
             base, relative = index.parent, written.lstrip("/")
-            picture = RealPicture(
+            image = RealImage(
                 name=relative,
                 **_file([base / relative, base / "images" / relative, base / "images" / Path(relative).name]),
-                object=thing,
+                object=item,
                 region=region,
                 row=number,
                 extra=({"country": parts[1]} if parts else {}) | _extra(row),
             )
-            pictures.append((picture, written))
-    kept, missing = _keep_files(pictures, dropped, need_files)
+            real_images.append((image, written))
+    kept, missing = _keep_files(real_images, dropped, need_files)
     return RealData(
         layout="geode",
         source=str(folder),
         lists=lists,
         listed=listed,
-        pictures=kept,
+        images=kept,
         dropped=dict(dropped),
         missing=missing,
     )
@@ -325,8 +325,8 @@ def geode_name(name: str, world: World) -> tuple[str, str, str] | None:
     Objects hold underscores and countries may, so the object is the longest known key the name ends in.
     """
     match = re.fullmatch(r"([^_]+)_(.+)_(\d+)", Path(name).stem)
-    place = world.region(match[1]) if match else None
-    if match is None or place is None:
+    position = world.region(match[1]) if match else None
+    if match is None or position is None:
         return None
     key = max((t.key for t in world.objects if match[2].endswith(f"_{t.key}")), key=len, default=None)
     if key is None:
@@ -334,7 +334,7 @@ def geode_name(name: str, world: World) -> tuple[str, str, str] | None:
     countries = match[2].removesuffix(f"_{key}")
     half = len(countries) // 2
     country = countries[:half] if countries[:half] == countries[half + 1 :] else countries
-    return place.key, country.replace("_", " "), key
+    return position.key, country.replace("_", " "), key
 
 
 # ---- DollarStreet
@@ -357,7 +357,7 @@ def _read_dollarstreet(folder: Path, need_files: bool) -> RealData:
     if not lists:
         raise UsageError(f"{folder}: no {' or '.join(DOLLARSTREET_LISTS)} (nor images_v2.csv) in it")
     dropped: Counter[str] = Counter()
-    pictures: list[tuple[RealPicture, str]] = []
+    images: list[tuple[RealImage, str]] = []
     seen: set[str] = set()
     listed = 0
     for path in lists:
@@ -366,7 +366,7 @@ def _read_dollarstreet(folder: Path, need_files: bool) -> RealData:
             identity, labels, region = value_of(row, ("id",)), _labels(row), value_of(row, REGION_COLUMNS)
             written = value_of(row, ("imageRelPath", "imageFullPath", "file_path", "path"))
             if value_of(row, ("type",)).casefold() not in ("", "image"):
-                dropped["not a picture (column type)"] += 1
+                dropped["not an image (column type)"] += 1
             elif identity and identity in seen:
                 dropped["listed twice"] += 1
             elif not labels or not region:
@@ -379,7 +379,7 @@ def _read_dollarstreet(folder: Path, need_files: bool) -> RealData:
                 relative = re.sub(r"^/?(dataset_dollarstreet/)?", "", written)
                 places = [base / relative, folder / relative] if relative else []
                 named = sorted((base / "assets" / identity).glob("*")) if identity else []
-                picture = RealPicture(
+                image = RealImage(
                     name=relative or identity,
                     **_file([*places, *named]),
                     object=labels[0],
@@ -387,14 +387,14 @@ def _read_dollarstreet(folder: Path, need_files: bool) -> RealData:
                     row=listed - 1,
                     extra=_extra(row),
                 )
-                pictures.append((picture, written or identity))
-    kept, missing = _keep_files(pictures, dropped, need_files)
+                images.append((image, written or identity))
+    kept, missing = _keep_files(images, dropped, need_files)
     return RealData(
         layout="dollarstreet",
         source=str(folder),
         lists=tuple(p.name for p in lists),
         listed=listed,
-        pictures=kept,
+        images=kept,
         dropped=dict(dropped),
         missing=missing,
     )
@@ -403,10 +403,10 @@ def _read_dollarstreet(folder: Path, need_files: bool) -> RealData:
 def _read_file(path: Path, tree_tag: str | None) -> RealData:
     reference = read_reference(path)
     dropped: Counter[str] = Counter()
-    pictures: list[RealPicture] = []
+    images: list[RealImage] = []
     rows: list[int] = []
-    for number, picture in enumerate(reference.pictures):
-        facets = picture.facets
+    for number, image in enumerate(reference.images):
+        facets = image.facets
         if facets.get("object") is None or facets.get("region") is None:
             dropped["no object or no region"] += 1
             continue
@@ -414,10 +414,10 @@ def _read_file(path: Path, tree_tag: str | None) -> RealData:
             dropped[f"tree_tag is not {tree_tag}"] += 1
             continue
         row = facets.get("row")
-        pictures.append(
-            RealPicture(
-                name=picture.image_id.removeprefix("real/"),
-                path=picture.path,
+        images.append(
+            RealImage(
+                name=image.image_id.removeprefix("real/"),
+                path=image.path,
                 object=str(facets["object"]),
                 region=str(facets["region"]),
                 row=row if isinstance(row, int) else number,
@@ -429,12 +429,12 @@ def _read_file(path: Path, tree_tag: str | None) -> RealData:
         layout="file",
         source=reference.source,
         lists=(path.name,),
-        listed=len(reference.pictures),
-        pictures=tuple(pictures),
+        listed=len(reference.images),
+        images=tuple(images),
         dropped=dict(dropped),
         judge=reference.judge,
         features=None if reference.features is None else reference.features[rows],
-        known=replace(reference, pictures=tuple(reference.pictures[i] for i in rows)),
+        known=replace(reference, images=tuple(reference.images[i] for i in rows)),
     )
 
 
@@ -448,17 +448,17 @@ def fit_world(
     seen_regions: Sequence[str],
     foreign: bool,
 ) -> World:
-    """The world of a run: what was named, or else what the pictures show.
+    """The world of a run: what was named, or else what the images show.
 
-    Pictures that show every object the world evaluates (the paper's 27) are evaluated on these, although they may show
+    Images that show every object the world evaluates (the paper's 27) are evaluated on these, although they may show
     more; otherwise on all they show. Regions: those they show.
 
     Args:
-        seen_objects, seen_regions: of the pictures, as they are written.
+        seen_objects, seen_regions: of the images, as they are written.
         foreign: whether names that the world does not know take part, too.
 
     Raises:
-        UsageError: something was named that neither the world nor the pictures know, or nothing is left.
+        UsageError: something was named that neither the world nor the images know, or nothing is left.
     """
     wide = base.with_foreign(seen_objects, seen_regions) if foreign else base
     chosen: dict[str, Sequence[str]] = {}
@@ -479,45 +479,45 @@ def fit_world(
     ):
         if not chosen[kind]:
             raise UsageError(
-                f"the pictures show no {kind} of the world {base.name!r}, which has {_some(known)}; they show "
+                f"the images show no {kind} of the world {base.name!r}, which has {_some(known)}; they show "
                 f"{_some(list(seen)) or 'none'}"
             )
     return wide.choose(chosen["object"], chosen["region"])
 
 
 def reference_of(data: RealData, world: World, columns: Sequence[str] = ()) -> ReferenceSet:
-    """The pictures of a world's objects and regions as a reference set, in table order.
+    """The images of a world's objects and regions as a reference set, in table order.
 
     Facets: ``object`` (as in prompts), ``region`` (key), ``row`` (place in the table), ``country`` and ``columns``
     where the data has them.
     """
     things, places = _memo(world.thing), _memo(world.region)
-    pictures: list[ReferencePicture] = []
+    images: list[ReferenceImage] = []
     rows: list[int] = []
-    for number, real in enumerate(data.pictures):
-        thing, place = things(real.object), places(real.region)
-        if thing is None or place is None:
+    for number, real in enumerate(data.images):
+        item, position = things(real.object), places(real.region)
+        if item is None or position is None:
             continue
-        facets: dict[str, FacetValue] = {"object": thing.name, "region": place.key, "row": real.row}
+        facets: dict[str, FacetValue] = {"object": item.name, "region": position.key, "row": real.row}
         facets |= {c: real.extra[c] for c in ("country", *columns) if c in real.extra}
-        sha256 = data.known.pictures[number].sha256 if data.known is not None else None
-        pictures.append(ReferencePicture(image_id=f"real/{real.name}", path=real.path, sha256=sha256, facets=facets))
+        sha256 = data.known.images[number].sha256 if data.known is not None else None
+        images.append(ReferenceImage(image_id=f"real/{real.name}", path=real.path, sha256=sha256, facets=facets))
         rows.append(number)
-    if not pictures:
-        raise UsageError(f"{data.source}: none of its {len(data.pictures):,} pictures shows what is asked for")
+    if not images:
+        raise UsageError(f"{data.source}: none of its {len(data.images):,} images shows what is asked for")
     features = None if data.features is None else data.features[rows]
-    return ReferenceSet(source=data.source, pictures=tuple(pictures), judge=data.judge, features=features)
+    return ReferenceSet(source=data.source, images=tuple(images), judge=data.judge, features=features)
 
 
 def _memo(find: Callable[[str], T]) -> Callable[[str], T]:
     known: dict[str, T] = {}
 
-    def found(name: str) -> T:
+    def result(name: str) -> T:
         if name not in known:
             known[name] = find(name)
         return known[name]
 
-    return found
+    return result
 
 
 # ------------------------------------------------------------------------------------------------------------- checking
@@ -526,8 +526,8 @@ class Check:
     """What ``verism data check`` tells.
 
     Attributes:
-        cells: pictures per (object, region), both as prompts say them and as keys, zeros included.
-        per_cell: pictures per cell that a balanced comparison uses; None for a world that is never balanced.
+        cells: images per (object, region), both as prompts say them and as keys, zeros included.
+        per_cell: images per cell that a balanced comparison uses; None for a world that is never balanced.
         ready: whether a run can use it as it is; ``problems`` says what is wrong or worth knowing.
     """
 
@@ -549,7 +549,7 @@ class Check:
             "rows_dropped": dict(self.data.dropped),
             "files_missing": len(self.data.missing),
             "files_missing_examples": list(self.data.missing[:SHOWN]),
-            "pictures": len(self.data.pictures),
+            "pictures": len(self.data.images),
             "features": self.data.judge,
             "not_of_the_world": dict(self.foreign),
             "subset": {
@@ -578,18 +578,18 @@ class Check:
         lines += [f"  left out         {n:,} ({reason})" for reason, n in data.dropped.items()]
         if data.missing:
             lines.append(f"  files missing    {len(data.missing):,}, e.g. {', '.join(data.missing[:3])}")
-        lines.append(f"  pictures         {len(data.pictures):,}{f', features by {data.judge}' if data.judge else ''}")
+        lines.append(f"  images         {len(data.images):,}{f', features by {data.judge}' if data.judge else ''}")
         if self.foreign:
             some = ", ".join(list(self.foreign)[:SHOWN])
             lines.append(f"  not used         {sum(self.foreign.values()):,} of other objects or regions ({some} ...)")
         sizes = f"{len(world.objects)} objects x {len(world.regions)} regions"
         shape = f"{sizes} x {self.per_cell:,}" if self.per_cell is not None else f"{sizes}, as many as there are"
-        lines.append(f"  will be used     {shape} = {self._subset_size():,} pictures")
+        lines.append(f"  will be used     {shape} = {self._subset_size():,} images")
         width = max(len(t.name) for t in world.objects)
         lines.append(" ".join([" " * (width + 2), *(f"{p.key:>13}" for p in world.regions)]))
-        for thing in world.objects:
-            counts = [self.cells[thing.name, p.key] for p in world.regions]
-            lines.append(" ".join([f"  {thing.name:<{width}}", *(f"{n:>13,}" for n in counts)]))
+        for item in world.objects:
+            counts = [self.cells[item.name, p.key] for p in world.regions]
+            lines.append(" ".join([f"  {item.name:<{width}}", *(f"{n:>13,}" for n in counts)]))
         lines += [f"  {problem}" for problem in self.problems]
         lines.append("ready" if self.ready else "not ready")
         return lines
@@ -608,7 +608,7 @@ def check_data(
 ) -> Check:
     """What a reference source holds, what is missing, and which part of it a run would use.
 
-    A published folder is held against its world (GeoDE: the 27 objects in all six regions, 180 pictures each); a table
+    A published folder is held against its world (GeoDE: the 27 objects in all six regions, 180 images each); a table
     against itself.
 
     Raises:
@@ -616,7 +616,7 @@ def check_data(
     """
     data = read_real(path, base, layout=layout, tree_tag=tree_tag)
     published = data.layout in ("geode", "dollarstreet")
-    seen = [(p.object, p.region) for p in data.pictures]
+    seen = [(p.object, p.region) for p in data.images]
     if published:
         world = base.choose(objects, regions)
     else:
@@ -632,11 +632,11 @@ def check_data(
     foreign: Counter[str] = Counter()
     things, places = _memo(world.thing), _memo(world.region)
     for o, r in seen:
-        thing, place = things(o), places(r)
-        if thing is None or place is None:
-            foreign[o if thing is None else r] += 1
+        item, position = things(o), places(r)
+        if item is None or position is None:
+            foreign[o if item is None else r] += 1
         else:
-            cells[thing.name, place.key] += 1
+            cells[item.name, position.key] += 1
     smallest = k + 2
     usable = [n for n in cells.values() if n >= smallest]
     target: int | None
@@ -648,9 +648,9 @@ def check_data(
         target = base.per_cell if published else min(usable, default=0)
     problems: list[str] = []
     if empty := [f"{o} in {r}" for (o, r), n in cells.items() if n == 0]:
-        problems.append(f"no picture of {_some(empty)}")
+        problems.append(f"no image of {_some(empty)}")
     if small := [f"{o} in {r} ({n})" for (o, r), n in cells.items() if 0 < n < smallest]:
-        problems.append(f"fewer than {smallest} pictures (k + 2 for k = {k}), object-region undefined: {_some(small)}")
+        problems.append(f"fewer than {smallest} images (k + 2 for k = {k}), object-region undefined: {_some(small)}")
     if target and (short := [f"{o} in {r} ({n})" for (o, r), n in cells.items() if smallest <= n < target]):
         problems.append(f"fewer than {target}: {_some(short)}; compared at the size they have")
     pooled = {p.key: sum(cells[t.name, p.key] for t in world.objects) for p in world.regions}

@@ -1,4 +1,4 @@
-"""From tables to comparisons: which features belong to which picture, and where every picture lies.
+"""From tables to comparisons: which features belong to which image, and where every image lies.
 
 Everything heavy of the suite happens here, once for each set of observations.
 """
@@ -28,10 +28,10 @@ __all__ = ["Comparison", "Made", "Measured", "Real", "Rules", "Similarity", "mea
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What changes numbers without new pictures or observations.
+    """What changes numbers without new images or observations.
 
     Attributes:
-        k: neighbours that make a radius. per_cell: pictures drawn per cell; None: as many as the smallest usable has.
+        k: neighbours that make a radius. per_cell: images drawn per cell; None: as many as the smallest usable has.
         dedup: see ``selection.DEDUP``. group_by: further columns to compare group by group.
         splits: random halvings behind each interval; 0: no intervals of precision, recall, density, coverage.
     """
@@ -44,16 +44,16 @@ class Rules:
 
     @property
     def smallest(self) -> int:
-        """Pictures a set needs for a manifold: the published formula takes one more than k + 1 for granted."""
+        """Images a set needs for a manifold: the published formula takes one more than k + 1 for granted."""
         return self.k + 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Made:
-    """A generated picture: its row of ``images``, its prompt, and why its features or vectors cannot be used.
+    """A generated image: its row of ``images``, its prompt, and why its features or vectors cannot be used.
 
     Attributes:
-        region: whose real pictures it is compared with; None: every region's.
+        region: whose real images it is compared with; None: every region's.
         no_features, no_vector: the reason, or empty if they are there.
     """
 
@@ -74,7 +74,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Real:
-    """A real picture: facets, and why its features cannot be used (empty if they can)."""
+    """A real image: facets, and why its features cannot be used (empty if they can)."""
 
     image_id: str
     facets: Mapping[str, FacetValue]
@@ -83,7 +83,7 @@ class Real:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """A set of generated pictures against a set of real ones.
+    """A set of generated images against a set of real ones.
 
     Attributes:
         group: what it is restricted to: a region, an object in a region, or a value of another column.
@@ -103,7 +103,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Similarity:
-    """Cosine of a picture with its bare object, and with the prompt that made it; NaN where there is none."""
+    """Cosine of an image with its bare object, and with the prompt that made it; NaN where there is none."""
 
     bare: float
     prompt: float
@@ -114,11 +114,11 @@ class Measured:
     """All that verdicts and scores are made of.
 
     Attributes:
-        made: generated pictures in the order of prompts and indices. real: in table order.
+        made: generated images in the order of prompts and indices. real: in table order.
         has_features, has_vectors: whether somebody looked for them, be it in vain.
-        choices: by (protocol, family), which pictures are compared. comparisons: likewise, all groups.
-        similarities: by picture; empty where nobody compared pictures with texts.
-        consistency: by (protocol, family), the pictures whose similarity counts.
+        choices: by (protocol, family), which images are compared. comparisons: likewise, all groups.
+        similarities: by image; empty where nobody compared images with texts.
+        consistency: by (protocol, family), the images whose similarity counts.
     """
 
     made: Sequence[Made]
@@ -135,7 +135,7 @@ class Measured:
 
 # -------------------------------------------------------------------------------------------------------------- vectors
 class Vectors:
-    """Vectors of a table by picture or text, and why some cannot be used."""
+    """Vectors of a table by image or text, and why some cannot be used."""
 
     def __init__(self, table: pl.DataFrame | None, key: str = "image_id") -> None:
         self.rows: dict[str, int] = {}
@@ -149,16 +149,16 @@ class Vectors:
         self.seen = set(table[key].to_list())
         table = table.with_columns(pl.col("vector").cast(pl.List(pl.Float32)))  # polars makes arrays of equal lengths
         lengths = table["vector"].list.len()
-        # The width most pictures have: one row of another kind must not spoil the rest.
+        # The width most images have: one row of another kind must not spoil the rest.
         width = lengths.drop_nulls().mode().max()
-        whole = table.filter((pl.col("vector").list.len() == width) & (pl.col("vector").list.len() > 0))
-        if whole.is_empty():
+        complete = table.filter((pl.col("vector").list.len() == width) & (pl.col("vector").list.len() > 0))
+        if complete.is_empty():
             return
-        flat = whole["vector"].explode().fill_null(float("nan")).to_numpy()
-        matrix = flat.reshape(whole.height, -1)
+        flat = complete["vector"].explode().fill_null(float("nan")).to_numpy()
+        matrix = flat.reshape(complete.height, -1)
         finite = np.isfinite(matrix).all(axis=1)
         self.matrix = matrix if finite.all() else matrix[finite]
-        names = [name for name, good in zip(whole[key].to_list(), finite, strict=True) if good]
+        names = [name for name, good in zip(complete[key].to_list(), finite, strict=True) if good]
         self.rows = {name: i for i, name in enumerate(names)}
 
     def why_not(self, name: str) -> str:
@@ -168,7 +168,7 @@ class Vectors:
         return "its vector is not finite or has another length" if name in self.seen else NOT_OBSERVED
 
     def of(self, names: Iterable[str]) -> NDArray[np.float32]:
-        """Vectors of pictures that have one, shape (N, D)."""
+        """Vectors of images that have one, shape (N, D)."""
         rows = [self.rows[name] for name in names]
         if rows == list(range(len(self.matrix))):
             return self.matrix
@@ -176,7 +176,7 @@ class Vectors:
 
 
 def _paired_region(prompt: Prompt, index: int) -> str | None:
-    """The region a picture is compared with: its prompt's, or that of its place in the pairing."""
+    """The region an image is compared with: its prompt's, or that of its place in the pairing."""
     if prompt.facets.get("region") is not None:
         return str(prompt.facets["region"])
     for region, n in prompt.spec.get("pairing") or ():
@@ -246,7 +246,7 @@ def measure(
 
     Args:
         objects, regions: as facets name them. object_region: whether single cells are compared, too.
-        known: ids and features of real pictures that are not in the tables (a reference file scored directly).
+        known: ids and features of real images that are not in the tables (a reference file scored directly).
     """
     tables = observed.observations
     features, embeddings = Vectors(tables.get("features")), Vectors(tables.get("embeddings"))
@@ -301,22 +301,22 @@ def measure(
                 per_cell=rules.per_cell, smallest=rules.smallest, dedup=rules.dedup,
             )  # fmt: skip
             choices[protocol, family] = choice
-            found = [
+            results = [
                 comparer.compare({"region": r}, "region", *_pool(choice, [(o, r) for o in objects])) for r in regions
             ]
             if object_region:
-                found += [
+                results += [
                     comparer.compare({"object": o, "region": r}, "object-region", *_pool(choice, [(o, r)]))
                     for o in objects
                     for r in regions
                 ]
             everything = _pool(choice, list(choice.real))
             for column in rules.group_by:
-                found += [
+                results += [
                     comparer.compare({column: value}, column, *rows)
                     for value, rows in _split(everything, real_labels[column], labels[column]).items()
                 ]
-            comparisons[protocol, family] = found
+            comparisons[protocol, family] = results
     return Measured(
         made=made,
         real=real,
@@ -341,7 +341,7 @@ def _side(made: Sequence[Made], features: Vectors) -> Side:
 
 
 def _pool(choice: Choice, cells: Sequence[tuple[str, str]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of both sides over some cells, each once: {object} pictures may stand in several."""
+    """Rows of both sides over some cells, each once: {object} images may stand in several."""
     nothing = np.zeros(0, dtype=np.intp)
     return (
         np.unique(np.concatenate([nothing, *(choice.real[c] for c in cells)])),
@@ -352,7 +352,7 @@ def _pool(choice: Choice, cells: Sequence[tuple[str, str]]) -> tuple[NDArray[np.
 def _split(
     rows: tuple[NDArray[np.intp], NDArray[np.intp]], real: Sequence[FacetValue], generated: Sequence[FacetValue]
 ) -> dict[FacetValue, tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows of both sides by the value of a column; pictures without one are in no group."""
+    """Rows of both sides by the value of a column; images without one are in no group."""
     values = {real[r] for r in rows[0]} | {generated[r] for r in rows[1]}
     return {
         value: (
@@ -371,7 +371,7 @@ class _Comparer:
     ) -> None:
         self.real, self.generated, self.rules, self.seed = real, generated, rules, seed
         self._known: dict[Hashable, tuple[PRDC, Memberships | None, HalfSamples | None]] = {}
-        self._radii = radii  # shared by all generated sets held against these real pictures
+        self._radii = radii  # shared by all generated sets held against these real images
 
     def compare(
         self, group: Mapping[str, FacetValue], level: str, real: NDArray[np.intp], generated: NDArray[np.intp]
@@ -447,10 +447,10 @@ def _counted(
     balanced: bool,
     rules: Rules,
 ) -> frozenset[str]:
-    """The pictures whose similarity counts: needs no real pictures, so their number does not come in.
+    """The images whose similarity counts: needs no real images, so their number does not come in.
 
     ``released`` and ``paper`` draw as many per cell as for the other indicators; ``released`` leaves duplicates out
-    before (where features tell them). ``corrected`` takes every picture there is.
+    before (where features tell them). ``corrected`` takes every image there is.
     """
     usable = [m for m in made if m.image_id in similarities]
     if protocol == "corrected":

@@ -1,4 +1,4 @@
-"""The prompts of a world, the prompt lists released with the paper, and the names of the pictures made from them."""
+"""The prompts of a world, the prompt lists released with the paper, and the names of the images made from them."""
 
 from __future__ import annotations
 
@@ -64,40 +64,40 @@ def make_prompt(
     """One prompt.
 
     Args:
-        pairing: for ``{object}`` prompts: with which region's real pictures its pictures are compared, as runs of
-            (region key, number of pictures), by index. None: every picture with every region.
+        pairing: for ``{object}`` prompts: with which region's real images its images are compared, as runs of
+            (region key, number of images), by index. None: every image with every region.
         extra: further facets. text: where it is not what the world's template says.
     """
-    thing, region = world.thing(asked.thing), world.region(asked.region) if asked.region is not None else None
-    if thing is None or (asked.region is not None and region is None):
+    item, region = world.thing(asked.thing), world.region(asked.region) if asked.region is not None else None
+    if item is None or (asked.region is not None and region is None):
         raise UsageError(f"the world {world.name!r} has no {asked.region or ''} {asked.thing}".replace("  ", " "))
     return Prompt(
         prompt_id=prompt_id(world.name, asked),
         suite=suite,
-        text=text if text is not None else world.text(asked.family, thing, region, asked.country),
+        text=text if text is not None else world.text(asked.family, item, region, asked.country),
         facets={
             "family": asked.family,
-            "object": thing.name,
+            "object": item.name,
             "region": region.key if region else None,
             "country": asked.country,
             **(extra or {}),
         },
-        spec={"object": thing.key, "pairing": [list(run) for run in pairing] if pairing is not None else None},
+        spec={"object": item.key, "pairing": [list(run) for run in pairing] if pairing is not None else None},
         n_images=n_images,
     )
 
 
 def rotation(countries: Sequence[str], n: int) -> list[tuple[str, int]]:
-    """Countries and how many of ``n`` pictures each gets, in strict rotation from the first: 7 of 3 are 3, 2, 2."""
+    """Countries and how many of ``n`` images each gets, in strict rotation from the first: 7 of 3 are 3, 2, 2."""
     return [(c, (n - i + len(countries) - 1) // len(countries)) for i, c in enumerate(countries) if n > i]
 
 
 def make_prompts(suite: str, world: World, families: Sequence[str] = FAMILIES) -> list[Prompt]:
-    """Every prompt of a world, one per distinct text, with as many pictures as the paper asks for.
+    """Every prompt of a world, one per distinct text, with as many images as the paper asks for.
 
-    With ``per_cell`` pictures of each object in each region (GeoDE: 180), an ``{object}`` prompt asks for as many as
+    With ``per_cell`` images of each object in each region (GeoDE: 180), an ``{object}`` prompt asks for as many as
     all regions together, 6 x 180 = 1,080, and each is compared with every region. Without (DollarStreet), cells have
-    the sizes of the released list, and the i-th ``{object}`` picture belongs to the region of its i-th row.
+    the sizes of the released list, and the i-th ``{object}`` image belongs to the region of its i-th row.
 
     Raises:
         UsageError: an unknown family, or country prompts for a region without countries.
@@ -108,21 +108,21 @@ def make_prompts(suite: str, world: World, families: Sequence[str] = FAMILIES) -
         raise UsageError(f"no countries are known for {', '.join(bare)}: leave the family `country` out, or name them")
     prompts = []
     for family in (f for f in FAMILIES if f in families):
-        for thing in world.objects:
-            sizes = [(p, world.cell_size(thing, p)) for p in _in_list_order(world)]
+        for item in world.objects:
+            sizes = [(p, world.cell_size(item, p)) for p in _in_list_order(world)]
             if family == "object":
                 runs = [(p.key, n) for p, n in sizes] if world.per_cell is None else None
                 total = sum(n for _, n in sizes)
                 if total:
-                    prompts.append(make_prompt(suite, world, Asked(family, thing.key), total, pairing=runs))
+                    prompts.append(make_prompt(suite, world, Asked(family, item.key), total, pairing=runs))
                 continue
-            for place, n in sizes:
+            for position, n in sizes:
                 if family == "region" and n:
-                    prompts.append(make_prompt(suite, world, Asked(family, thing.key, place.key), n))
+                    prompts.append(make_prompt(suite, world, Asked(family, item.key, position.key), n))
                 elif family == "country":
                     prompts += [
-                        make_prompt(suite, world, Asked(family, thing.key, place.key, country), share)
-                        for country, share in rotation(place.countries, n)
+                        make_prompt(suite, world, Asked(family, item.key, position.key, country), share)
+                        for country, share in rotation(position.countries, n)
                     ]
     return prompts
 
@@ -143,16 +143,16 @@ def released_list(world: World, kind: str) -> Iterator[ListRow]:
         UsageError: another kind.
     """
     if kind == "country":
-        for i, (thing, place, position) in enumerate(_list_cells(world)):
-            country = place.countries[position % len(place.countries)]
-            yield ListRow(world.text("country", thing, place, country), place.name, thing.name, country, i)
+        for i, (item, index, position) in enumerate(_list_cells(world)):
+            country = index.countries[position % len(index.countries)]
+            yield ListRow(world.text("country", item, index, country), index.name, item.name, country, i)
     elif kind == "region":
         half = 0
-        for thing, _, _ in _list_cells(world):
-            yield ListRow(world.text("object", thing), "", thing.name, "", half)
+        for item, _, _ in _list_cells(world):
+            yield ListRow(world.text("object", item), "", item.name, "", half)
             half += 1
-        for i, (thing, place, _) in enumerate(_list_cells(world)):
-            yield ListRow(world.text("region", thing, place), place.name, thing.name, "", half + i)
+        for i, (item, index, _) in enumerate(_list_cells(world)):
+            yield ListRow(world.text("region", item, index), index.name, item.name, "", half + i)
     else:
         raise UsageError(f"no released list {kind!r}; there are country and region")
 
@@ -160,14 +160,14 @@ def released_list(world: World, kind: str) -> Iterator[ListRow]:
 def _list_cells(world: World) -> Iterator[tuple[Thing, Place, int]]:
     """(object, region, position in their cell) of every row."""
     places = _in_list_order(world)
-    for thing in world.objects:
-        for place in places:
-            for position in range(thing.rows.get(place.key, 0)):
-                yield thing, place, position
+    for item in world.objects:
+        for location in places:
+            for position in range(item.rows.get(location.key, 0)):
+                yield item, location, position
 
 
 def file_name(prompt: str, img_id: int) -> str:
-    """Name of a generated picture in the authors' folders: ``{prompt}__{img_id}.png``, ``/`` becomes ``_``."""
+    """Name of a generated image in the authors' folders: ``{prompt}__{img_id}.png``, ``/`` becomes ``_``."""
     return f"{prompt.replace('/', '_')}__{img_id}.png"
 
 
@@ -182,13 +182,13 @@ def parse_prompt(world: World, text: str) -> Asked | None:
     if known is not None:
         return known
     for family in ("country", "region"):
-        for place in world.regions:
-            for name in place.countries if family == "country" else (place.name, place.key):
+        for position in world.regions:
+            for name in position.countries if family == "country" else (position.name, position.key):
                 pattern = re.escape(_plain(world.templates[family]))
                 pattern = pattern.replace(r"\{object\}", "(.+)").replace(rf"\{{{family}\}}", re.escape(_plain(name)))
                 if match := re.fullmatch(pattern, _plain(text)):
                     country = name if family == "country" else None
-                    return Asked(family, match[1], place.key, country)
+                    return Asked(family, match[1], position.key, country)
     return None
 
 
@@ -207,13 +207,13 @@ def _plain(text: str) -> str:
 def _texts_of(key: _ById) -> Mapping[str, Asked]:
     world = key.world
     texts: dict[str, Asked] = {}
-    for thing in world.objects:
-        texts.setdefault(_plain(world.text("object", thing)), Asked("object", thing.key))
-        for place in world.regions:
-            texts.setdefault(_plain(world.text("region", thing, place)), Asked("region", thing.key, place.key))
-            for country in place.countries:
-                asked = Asked("country", thing.key, place.key, country)
-                texts.setdefault(_plain(world.text("country", thing, place, country)), asked)
+    for item in world.objects:
+        texts.setdefault(_plain(world.text("object", item)), Asked("object", item.key))
+        for position in world.regions:
+            texts.setdefault(_plain(world.text("region", item, position)), Asked("region", item.key, position.key))
+            for country in position.countries:
+                asked = Asked("country", item.key, position.key, country)
+                texts.setdefault(_plain(world.text("country", item, position, country)), asked)
     return texts
 
 

@@ -20,7 +20,7 @@ __all__ = ["digin", "rotation_shares"]
 
 REGIONS = ("Africa", "Americas", "EastAsia", "Europe", "SouthEastAsia", "WestAsia")
 PER_CELL = 180
-NEEDS_PICTURES = "needs the pictures and their features"
+NEEDS_IMAGES = "needs the images and their features"
 
 
 def digin() -> list[Check]:
@@ -32,8 +32,8 @@ def digin() -> list[Check]:
     paper.impossible(
         "Figures", "precision, coverage and CLIPScore (Figures 2, 6 to 8, 11)", "", "printed as charts only"
     )
-    paper.impossible("text", "precision gap of stoves between regions, %", "70", NEEDS_PICTURES)
-    paper.impossible("text", "pictures that the safety filter takes out, %", "0.3", NEEDS_PICTURES)
+    paper.impossible("text", "precision gap of stoves between regions, %", "70", NEEDS_IMAGES)
+    paper.impossible("text", "images that the safety filter takes out, %", "0.3", NEEDS_IMAGES)
     _regions(evalgim)
     _cases(package)
     _readme(package)
@@ -60,19 +60,19 @@ def rotation_shares(rows: int, countries: int) -> list[int]:
 def _geode(writer: Writer) -> None:
     world = _world("geode")
     objects, regions = world["objects"], world["list_regions"]
-    least = {thing["name"]: min(thing["rows"]) for thing in objects}
-    evaluated = {thing["name"] for thing in objects if thing["evaluated"]}
-    total = sum(sum(thing["rows"]) for thing in objects)
+    least = {item["name"]: min(item["rows"]) for item in objects}
+    evaluated = {item["name"] for item in objects if item["evaluated"]}
+    total = sum(sum(item["rows"]) for item in objects)
     large = {name for name, rows in least.items() if rows >= PER_CELL}
     writer.number("GeoDE", "regions", "6", len(regions))
     writer.number("GeoDE", "objects of the data set", "40", len(objects))
-    writer.number("GeoDE", f"objects with at least {PER_CELL} pictures in every region", "27", len(large))
-    writer.holds("GeoDE", f"the 27 objects evaluated are those with {PER_CELL} pictures everywhere", large == evaluated)
+    writer.number("GeoDE", f"objects with at least {PER_CELL} images in every region", "27", len(large))
+    writer.holds("GeoDE", f"the 27 objects evaluated are those with {PER_CELL} images everywhere", large == evaluated)
     smallest = min(rows for name, rows in least.items() if name in evaluated)
-    why = "waste container in the Americas: no larger number of pictures keeps these 27 objects"
-    writer.number("GeoDE", "pictures of an object in a region", "180", smallest, why=why)
-    writer.number("GeoDE", "pictures: 27 x 6 x 180", "29160", len(evaluated) * len(regions) * PER_CELL)
-    writer.number("GeoDE", "pictures, as Table 1 prints them, thousands", "29", len(evaluated) * 6 * PER_CELL / 1000)
+    why = "waste container in the Americas: no larger number of images keeps these 27 objects"
+    writer.number("GeoDE", "images of an object in a region", "180", smallest, why=why)
+    writer.number("GeoDE", "images: 27 x 6 x 180", "29160", len(evaluated) * len(regions) * PER_CELL)
+    writer.number("GeoDE", "images, as Table 1 prints them, thousands", "29", len(evaluated) * 6 * PER_CELL / 1000)
     writer.number("GeoDE", "rows of the list of country prompts", "57095", total)
     writer.number("GeoDE", "rows of the list of region prompts: object, then region", "114190", 2 * total)
     writer.number(
@@ -89,23 +89,23 @@ def _geode(writer: Writer) -> None:
     for region in world["regions"]:
         shares = rotation_shares(PER_CELL, len(region["countries"]))
         for country, share in zip(region["countries"], shares, strict=True):
-            writer.number("GeoDE", f"pictures of an object in {country}", "60", share)
+            writer.number("GeoDE", f"images of an object in {country}", "60", share)
     writer.number("GeoDE", "GeoDE15K of EvalGIM: the first 90 of each 180", "14580", len(evaluated) * len(regions) * 90)
 
 
 def _dollar_street(writer: Writer) -> None:
     world = _world("dollarstreet")
     objects, order = world["objects"], world["list_regions"]
-    total = sum(sum(thing["rows"]) for thing in objects)
-    kept = [thing for thing in objects if thing["evaluated"]]
+    total = sum(sum(item["rows"]) for item in objects)
+    kept = [item for item in objects if item["evaluated"]]
     writer.number("DollarStreet", "topics in the prompt list", "110", len(objects))
     writer.number("DollarStreet", "topics evaluated, without 'bed kids'", "109", len(kept))
     writer.number("DollarStreet", "rows of the list of country prompts", "21861", total)
     writer.number("DollarStreet", "rows of the list of region prompts: object, then region", "43722", 2 * total)
-    writer.number("DollarStreet", "rows of topics evaluated", "21709", sum(sum(thing["rows"]) for thing in kept))
-    writer.number("DollarStreet", "pictures, as Table 1 prints them, thousands", "22", total / 1000)
+    writer.number("DollarStreet", "rows of topics evaluated", "21709", sum(sum(item["rows"]) for item in kept))
+    writer.number("DollarStreet", "images, as Table 1 prints them, thousands", "22", total / 1000)
     for i, (region, printed) in enumerate(zip(order, ("3182", "4203", "4193", "10283"), strict=True)):
-        writer.number("DollarStreet", f"rows, {region}", printed, sum(thing["rows"][i] for thing in objects))
+        writer.number("DollarStreet", f"rows, {region}", printed, sum(item["rows"][i] for item in objects))
     printed_rows = {
         (row["region"], row["country"]): row["prompts"] for row in read_published("digin", "dollarstreet_countries")
     }
@@ -116,7 +116,7 @@ def _dollar_street(writer: Writer) -> None:
             printed = printed_rows[region["key"], country]
             writer.number("DollarStreet", f"prompts with {country}, in turn within each object", printed, int(share))
     reused = sum(int(row["prompts"]) for row in read_published("digin", "dollarstreet_reuse"))
-    writer.number("DollarStreet", "prompts that reuse pictures made for GeoDE", "3872", reused)
+    writer.number("DollarStreet", "prompts that reuse images made for GeoDE", "3872", reused)
 
 
 # ---------------------------------------------------------------------------------------------------- expected coverage
@@ -128,7 +128,7 @@ def _expected(writer: Writer) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- EvalGIM
-# Means of the six regions, where that is not what the table prints for all pictures.
+# Means of the six regions, where that is not what the table prints for all images.
 MEANS: Mapping[tuple[str, str], str] = {
     ("LDM 1.5", "precision"): "0.4448",
     ("LDM 1.5", "coverage"): "0.3300",
@@ -157,10 +157,10 @@ def _regions(writer: Writer) -> None:
             writer.number("GeoDE, rankings", what, row["ranking"], mean, slack=0.0005)
             known = Known(value=MEANS[model, metric], why=run)
         else:
-            what = f"{name}: all pictures in the table of groups"
+            what = f"{name}: all images in the table of groups"
             writer.number("GeoDE, rankings", what, row["ranking"], float(row["all"]))
             known = Known(value=MEANS[model, metric], why=pooled, verdict=Verdict.DEFINITION)
-        what = f"{name}, all pictures, as mean of six regions"
+        what = f"{name}, all images, as mean of six regions"
         writer.number("GeoDE, groups", what, row["all"], mean, slack=0.0005, known=known)
 
 
@@ -168,9 +168,9 @@ def _regions(writer: Writer) -> None:
 def _cases(writer: Writer) -> None:
     for row in read_published("digin", "prdc_cases"):
         real, generated = (np.array(row[side].split(), dtype=np.float64)[:, None] for side in ("real", "generated"))
-        found = prdc(real, generated, int(row["k"]))
+        result = prdc(real, generated, int(row["k"]))
         for name in PRDC._fields:
-            writer.number("small cases", f"{name}, k = {row['k']}: {row['case']}", row[name], getattr(found, name))
+            writer.number("small cases", f"{name}, k = {row['k']}: {row['case']}", row[name], getattr(result, name))
 
 
 def _readme(writer: Writer) -> None:

@@ -28,11 +28,11 @@ Cells = dict[tuple[str, str], Score]  # by object and region
 def geography_sections(evidence: Evidence) -> Sequence[Section]:
     """The sections of the page."""
     gallery = GallerySettings(filters=FILTERS, within="object")
-    found = {section.id: section for section in generic_sections(evidence, gallery=gallery)}
+    results = {section.id: section for section in generic_sections(evidence, gallery=gallery)}
     particular = {"trade-offs": trade_off_section(evidence, AIMS), "objects": _objects(evidence)}
-    found |= {name: section for name, section in particular.items() if section is not None}
+    results |= {name: section for name, section in particular.items() if section is not None}
     order = ("results", "trade-offs", "groups", "objects", "gallery", "protocols")
-    return [found[name] for name in order if name in found]
+    return [results[name] for name in order if name in results]
 
 
 def _objects(evidence: Evidence) -> Section | None:
@@ -61,8 +61,8 @@ def _families(evidence: Evidence) -> list[FacetValue]:
     return list(
         dict.fromkeys(
             s.group.get("family")
-            for of in evidence.scores
-            for s in of
+            for members in evidence.scores
+            for s in members
             if {"object", "region"} <= set(s.group) and s.metric in MAPS
         )
     )
@@ -80,16 +80,16 @@ def _maps(evidence: Evidence) -> list[FigureByProtocol]:
     figures = []
     for family in _families(evidence):
         for metric in MAPS:
-            every = [_cells(of, metric, family, p) for of in evidence.scores for p in evidence.protocols]
+            every = [_cells(members, metric, family, p) for members in evidence.scores for p in evidence.protocols]
             scale = _scale([s for cells in every for s in cells.values()])
             spec = evidence.vocabulary.spec(metric)
             unit = spec.scale.title if spec and spec.scale else ""
-            for n, found in enumerate(evidence.scores):
+            for n, result in enumerate(evidence.scores):
                 title = _titled(evidence, evidence.vocabulary.title(metric), family, n)
 
                 def draw(
                     protocol: str,
-                    of: tuple[Sequence[Score], str, FacetValue] = (found, metric, family),
+                    of: tuple[Sequence[Score], str, FacetValue] = (result, metric, family),
                     look: tuple[tuple[float, float], str] = (scale, unit),
                     label: str = f"{metric} of every object in every region, {evidence.names[n]}, prompts by {family}",
                 ) -> Markup | None:
@@ -119,10 +119,10 @@ def _scatters(evidence: Evidence) -> list[FigureByProtocol]:
     """Precision against coverage, a mark for each object and region."""
     figures = []
     for family in _families(evidence):
-        for n, found in enumerate(evidence.scores):
+        for n, result in enumerate(evidence.scores):
 
             def draw(
-                protocol: str, of: Sequence[Score] = found, family: FacetValue = family, name: str = evidence.names[n]
+                protocol: str, of: Sequence[Score] = result, family: FacetValue = family, name: str = evidence.names[n]
             ) -> Markup | None:
                 precision, coverage = (_cells(of, metric, family, protocol) for metric in ("precision", "coverage"))
                 regions = union([region] for _, region in precision)

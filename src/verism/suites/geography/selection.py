@@ -1,15 +1,15 @@
-"""Which pictures are compared with which: duplicates, balancing, and the pairing of ``{object}`` pictures with regions.
+"""Which images are compared with which: duplicates, balancing, and the pairing of ``{object}`` images with regions.
 
 The three protocols differ here and nowhere else:
 
-* ``released``: the reference as it was loaded, without any picture whose features occur twice; generated pictures
+* ``released``: the reference as it was loaded, without any image whose features occur twice; generated images
   likewise, then 180 per cell drawn. Sizes may differ.
 * ``paper``: 180 per cell drawn on both sides, duplicates kept.
-* ``corrected``: one copy of duplicates kept, then equally many pictures per cell drawn on both sides.
+* ``corrected``: one copy of duplicates kept, then equally many images per cell drawn on both sides.
 
 A draw is Python's ``random`` seeded with 42 anew for every cell, without replacement, so it depends on the order of a
 cell's rows and on nothing else. ``released`` and ``paper`` draw from the order of the tables, as the authors' script
-does; ``corrected`` from the order of names, so that shuffled tables give the same pictures.
+does; ``corrected`` from the order of names, so that shuffled tables give the same images.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["DEDUP", "SEED", "Cell", "Choice", "Side", "choose", "draw", "duplica
 SEED = 42
 DEDUP = ("protocol", "none", "one", "all")
 # What numpy's printed form of a long vector shows: so many values at either end, at so many digits, if it is longer
-# than the last number. The authors' script tells generated pictures apart by it.
+# than the last number. The authors' script tells generated images apart by it.
 EDGE_VALUES, PRINTED_DIGITS, PRINTED_WHOLE = 3, 8, 1000
 
 Cell = tuple[str, str]  # object, region
@@ -36,10 +36,10 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """Pictures of one side, in table order; rows of all arrays belong together.
+    """Images of one side, in table order; rows of all arrays belong together.
 
     Attributes:
-        ids: unique. objects: as facets say. regions: key, or None for ``{object}`` pictures that go with every region.
+        ids: unique. objects: as facets say. regions: key, or None for ``{object}`` images that go with every region.
         features: shape (N, D).
     """
 
@@ -58,10 +58,10 @@ class Choice:
 
     Attributes:
         real, generated: rows of their side by (object, region); a row of the generated side may serve several regions.
-        per_cell: pictures per cell that were aimed at; None: as many as both sides have.
-        removed_real, removed_generated: duplicates left out, by cell (region "" for ``{object}`` pictures).
+        per_cell: images per cell that were aimed at; None: as many as both sides have.
+        removed_real, removed_generated: duplicates left out, by cell (region "" for ``{object}`` images).
         duplicates: rows of the generated side among them.
-        short: cells with fewer pictures than aimed at, with the numbers (real, generated) that were there.
+        short: cells with fewer images than aimed at, with the numbers (real, generated) that were there.
     """
 
     real: Mapping[Cell, Rows]
@@ -80,9 +80,9 @@ def vector_keys(features: NDArray[np.float32]) -> list[Hashable]:
 
 
 def printed_keys(features: NDArray[np.float32]) -> list[Hashable]:
-    """Keys as the released script makes them for generated pictures: what numpy prints of a vector.
+    """Keys as the released script makes them for generated images: what numpy prints of a vector.
 
-    Of a vector of more than 1,000 values that is the first and last three, at 8 digits, so that different pictures can
+    Of a vector of more than 1,000 values that is the first and last three, at 8 digits, so that different images can
     be taken for duplicates. We round to 8 decimals, also where numpy would switch to powers of ten.
     """
     columns = np.arange(features.shape[1])
@@ -120,7 +120,7 @@ def draw(rows: Sequence[int], n: int | None) -> list[int]:
 
 
 def _places(rows: Sequence[int]) -> dict[int, int]:
-    return {row: place for place, row in enumerate(rows)}
+    return {row: index for index, row in enumerate(rows)}
 
 
 def _cells(side: Side, keep: NDArray[np.bool_], by_name: bool) -> dict[tuple[str, str | None], list[int]]:
@@ -145,13 +145,13 @@ def choose(
     smallest: int,
     dedup: str = "protocol",
 ) -> Choice:
-    """The pictures that a protocol compares.
+    """The images that a protocol compares.
 
     Args:
         balanced: False (DollarStreet): cells keep the sizes they have; ``corrected`` still takes equally many of both.
-        per_cell: pictures per cell. None: as many as the smallest cell has that can be used at all, of both sides
+        per_cell: images per cell. None: as many as the smallest cell has that can be used at all, of both sides
             (``released``: of the generated side).
-        smallest: pictures a cell needs to be used for that, k + 2.
+        smallest: images a cell needs to be used for that, k + 2.
         dedup: ``protocol``, or one treatment for all of them: ``none``, ``one``, ``all``.
     """
     by_name = protocol == "corrected"
@@ -161,17 +161,17 @@ def choose(
     made = _cells(generated, ~gone_generated, by_name)
     grid = [(o, r) for o in objects for r in regions]
 
-    def of(side: Mapping[tuple[str, str | None], list[int]], cell: Cell) -> list[int]:
-        """A cell's rows; {object} pictures without region serve all of them."""
+    def owner(side: Mapping[tuple[str, str | None], list[int]], cell: Cell) -> list[int]:
+        """A cell's rows; {object} images without region serve all of them."""
         return side.get(cell) or side.get((cell[0], None)) or []
 
-    sizes = {cell: (len(of(real_cells, cell)), len(of(made, cell))) for cell in grid}
+    sizes = {cell: (len(owner(real_cells, cell)), len(owner(made, cell))) for cell in grid}
     target = per_cell if balanced else None
     if balanced and per_cell is None:
         shared = [g if protocol == "released" else min(n, g) for n, g in sizes.values()]
         target = min((s for s in shared if s >= smallest), default=max(shared, default=0) or None)
-    # {object} pictures: first as many as all regions have together, then a cell's number out of these, so that all
-    # regions are compared with the same pictures.
+    # {object} images: first as many as all regions have together, then a cell's number out of these, so that all
+    # regions are compared with the same images.
     pooled: dict[str, list[int]] = {}
     for o in objects:
         if (rows := made.get((o, None))) and target is not None:
@@ -180,7 +180,7 @@ def choose(
     chosen_generated: dict[Cell, Rows] = {}
     short: dict[Cell, tuple[int, int]] = {}
     for cell in grid:
-        there, here = of(real_cells, cell), of(made, cell)
+        there, here = owner(real_cells, cell), owner(made, cell)
         if cell not in made and cell[0] in pooled:
             here = pooled[cell[0]]
         limit_real, limit_generated = target, target
@@ -210,7 +210,7 @@ def _duplicates_of_both(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     keys = (printed_keys if protocol == "released" else vector_keys)(generated.features)
     if how == "one":
-        # One picture given to two prompts is a model's answer to both, so copies count within a prompt's cell only; a
+        # One image given to two prompts is a model's answer to both, so copies count within a prompt's cell only; a
         # photograph that carries two regions has one of them by mistake.
         keys = [(o, r, key) for o, r, key in zip(generated.objects, generated.regions, keys, strict=True)]
         return (

@@ -1,4 +1,4 @@
-"""DIG In as a suite: what is asked, what must be observed, evidence picture by picture, indicators.
+"""DIG In as a suite: what is asked, what must be observed, evidence image by image, indicators.
 
 Source: Hall et al. 2023, arXiv:2308.06198.
 """
@@ -36,13 +36,13 @@ from verism.suites.base import (
     Suite,
     SuiteInfo,
 )
-from verism.suites.geography.brought import BroughtRow, brought_prompts, read_brought
 from verism.suites.geography.indicators import indicator_scores, notes
 from verism.suites.geography.layouts import RealData, fit_world, read_real, reference_of
 from verism.suites.geography.measure import Comparison, Made, Measured, Rules, measure
 from verism.suites.geography.metrics import METRICS
 from verism.suites.geography.prompts import make_prompts
 from verism.suites.geography.selection import DEDUP
+from verism.suites.geography.user_images import UserImageRow, read_user_images, user_image_prompts
 from verism.suites.geography.worlds import FAMILIES, World, read_world, standard_world
 from verism.suites.verdict_table import VerdictRows
 
@@ -216,7 +216,7 @@ class Geography(Suite):
         return tuple(f for f in FAMILIES if f in present)
 
     def needs(self) -> Sequence[Need]:
-        """Features if there are real pictures; vectors of bare objects and of prompts. Either may be left out."""
+        """Features if there are real images; vectors of bare objects and of prompts. Either may be left out."""
         bare = dict.fromkeys(str(p.facets["object"]) for p in self.prompt_list)
         texts = tuple(dict.fromkeys([*bare, *(p.text for p in self.prompt_list)]))
         embedding = EmbeddingNeed(texts=texts, optional=True)
@@ -249,8 +249,8 @@ class Geography(Suite):
             return stored[1]
         known = None
         if self.reference is not None and self.reference.features is not None:
-            known = ([p.image_id for p in self.reference.pictures], self.reference.features)
-        found = measure(
+            known = ([p.image_id for p in self.reference.images], self.reference.features)
+        result = measure(
             observed,
             objects=self.objects,
             regions=self.regions,
@@ -261,23 +261,23 @@ class Geography(Suite):
             seed=self.seed,
             known=known,
         )
-        self._memory["last"] = (key, found)
-        return found
+        self._memory["last"] = (key, result)
+        return result
 
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """Where every picture lies; table ``verdicts``.
+        """Where every image lies; table ``verdicts``.
 
         Rules:
 
-        * ``inside``: whether a generated picture lies in the manifold of the real ones it is compared with; ``detail``
+        * ``inside``: whether a generated image lies in the manifold of the real ones it is compared with; ``detail``
           has ``region``, ``level`` (``region``: all objects of the region; ``object-region``: its own object's), and
-          the ``nearest`` real picture with its ``distance``. An {object} picture has a row for every region.
-        * ``covered``: whether a real picture has a generated one within the radius of its neighbours; ``image_id`` is
-          the real picture's, ``prompt_id`` is empty, ``detail`` has ``family``, ``region`` and ``level``.
-        * ``consistency``: cosine of a generated picture with its bare object (``consistency_prompt``, only under
+          the ``nearest`` real image with its ``distance``. An {object} image has a row for every region.
+        * ``covered``: whether a real image has a generated one within the radius of its neighbours; ``image_id`` is
+          the real image's, ``prompt_id`` is empty, ``detail`` has ``family``, ``region`` and ``level``.
+        * ``consistency``: cosine of a generated image with its bare object (``consistency_prompt``, only under
           ``paper``: with its prompt).
 
-        Pictures that were not drawn, left out as duplicates, or have no usable answer have no value but a reason.
+        Images that were not drawn, left out as duplicates, or have no usable answer have no value but a reason.
         """
         rows = VerdictRows()
         measured = self.measured(observed)
@@ -352,8 +352,8 @@ class Geography(Suite):
         Args:
             reference: real images: a GeoDE or DollarStreet folder, a table with ``file_path``, ``object`` and
                 ``region``, or a reference file. None: only consistency can be measured.
-            images: images that exist: a table, or a folder in the authors' naming (see ``read_brought``); the prompts
-                are those they answer. None: a model is asked the prompts of the world.
+            images: images that exist: a table, or a folder in the authors' naming (see ``read_user_images``); the
+                prompts are those they answer. None: a model is asked the prompts of the world.
             objects: only these; None: those of the images, or the paper's.
             regions: only these; as of ``objects``.
             families: forms of the prompts; as of ``objects``.
@@ -372,25 +372,25 @@ class Geography(Suite):
         """
         name = cls.info.name
         if n_images is not None:
-            raise UsageError(f"{name} asks as many pictures of a prompt as cells need; say how many with per_cell")
+            raise UsageError(f"{name} asks as many images of a prompt as cells need; say how many with per_cell")
         columns = tuple(dict.fromkeys(group_by))
         base = standard_world(cls.standard) if world is None else read_world(world)
         real = None if reference is None else _real_data(cls.standard, reference, base, tree_tag)
         if per_cell is not None:
             if real is not None and per_cell < k + 2:
-                raise UsageError(f"per_cell must be at least k + 2 = {k + 2} pictures for k = {k}; got {per_cell}")
+                raise UsageError(f"per_cell must be at least k + 2 = {k + 2} images for k = {k}; got {per_cell}")
             base = replace(base, per_cell=per_cell)
-        shown = [] if real is None else real.pictures
+        shown = [] if real is None else real.images
         open_world = world is None and (real is None or real.layout in ("table", "file"))
         user_images: tuple[UserImage, ...] | None = None
         if images is not None:
-            rows = _brought_rows(
+            rows = _user_image_rows(
                 images, base.with_foreign([p.object for p in shown], [p.region for p in shown]), families
             )
             chosen = _world_of_rows(rows, base, objects, regions, [p.region for p in shown], world is None)
-            prompts, pictures = brought_prompts(name, chosen, rows, columns)
+            prompts, existing = user_image_prompts(name, chosen, rows, columns)
             if not prompts:
-                raise UsageError(f"{images}: none of its {len(rows):,} pictures shows what was asked for")
+                raise UsageError(f"{images}: none of its {len(rows):,} images shows what was asked for")
         else:
             if real is not None:
                 chosen = fit_world(
@@ -411,11 +411,11 @@ class Geography(Suite):
             ):
                 chosen = replace(chosen, per_cell=_smallest_cell(real, chosen, k))
             default = [f for f in FAMILIES if f != "country" or all(p.countries for p in chosen.regions)]
-            prompts, pictures = make_prompts(name, chosen, families or default), []
+            prompts, existing = make_prompts(name, chosen, families or default), []
         prompts = _limited(prompts, limit)
         if images is not None:
             kept = {p.prompt_id for p in prompts}
-            user_images = tuple(b for b in pictures if b.prompt_id in kept)
+            user_images = tuple(b for b in existing if b.prompt_id in kept)
         drawn = per_cell if images is not None or chosen.per_cell is None else chosen.per_cell
         asked = {str(p.facets["object"]) for p in prompts}
         suite = cls(
@@ -467,25 +467,25 @@ def _comparison_rows(
     rows: VerdictRows, c: Comparison, protocol: str, family: str, prompt_of: Mapping[str, str], smallest: int
 ) -> None:
     where = " / ".join(str(v) for v in c.group.values())
-    place = {"region": c.group["region"], "level": c.level}
+    index_of = {"region": c.group["region"], "level": c.level}
     n_real, n_made = len(c.real_ids), len(c.generated_ids)
     e = c.evidence
     if e is None:
-        reason = f"undefined: {where} has {n_real} real and {n_made} generated pictures, and needs {smallest} of each"
+        reason = f"undefined: {where} has {n_real} real and {n_made} generated images, and needs {smallest} of each"
         for image_id in c.generated_ids:
-            rows.add_row(image_id, prompt_of[image_id], protocol, "inside", None, reason, place)
+            rows.add_row(image_id, prompt_of[image_id], protocol, "inside", None, reason, index_of)
         for image_id in c.real_ids:
-            rows.add_row(image_id, "", protocol, "covered", None, reason, {"family": family, **place})
+            rows.add_row(image_id, "", protocol, "covered", None, reason, {"family": family, **index_of})
         return
     for i, image_id in enumerate(c.generated_ids):
         inside, distance = bool(e.inside[i]), float(e.nearest_distance[i])
-        reason = f"{'inside' if inside else 'outside'} the manifold of {n_real:,} real pictures of {where}"
-        nearest = {**place, "nearest": c.real_ids[e.nearest_real[i]], "distance": distance}
+        reason = f"{'inside' if inside else 'outside'} the manifold of {n_real:,} real images of {where}"
+        nearest = {**index_of, "nearest": c.real_ids[e.nearest_real[i]], "distance": distance}
         rows.add_row(image_id, prompt_of[image_id], protocol, "inside", float(inside), reason, nearest)
     for i, image_id in enumerate(c.real_ids):
         n, radius = int(e.n_generated_inside[i]), float(e.real_radii[i])
-        reason = f"{n:,} of {n_made:,} generated pictures of {where} lie within its radius"
-        detail = {"family": family, **place, "radius": radius}
+        reason = f"{n:,} of {n_made:,} generated images of {where} lie within its radius"
+        detail = {"family": family, **index_of, "radius": radius}
         rows.add_row(image_id, "", protocol, "covered", float(n > 0), reason, detail)
 
 
@@ -513,25 +513,23 @@ def _real_data(standard: str, reference: Path, base: World, tree_tag: str | None
     return real
 
 
-def _brought_rows(images: Path, world: World, families: Sequence[str] | None) -> list[BroughtRow]:
-    rows = read_brought(images, world)
+def _user_image_rows(images: Path, world: World, families: Sequence[str] | None) -> list[UserImageRow]:
+    rows = read_user_images(images, world)
     kept = [r for r in rows if families is None or r.family in families]
     if not kept:
-        raise UsageError(
-            f"{images}: none of its {len(rows):,} pictures answers a prompt of {', '.join(families or ())}"
-        )
+        raise UsageError(f"{images}: none of its {len(rows):,} images answers a prompt of {', '.join(families or ())}")
     return kept
 
 
 def _world_of_rows(
-    rows: Sequence[BroughtRow],
+    rows: Sequence[UserImageRow],
     base: World,
     objects: Sequence[str] | None,
     regions: Sequence[str] | None,
     real_regions: Sequence[str],
     foreign: bool,
 ) -> World:
-    """The world that brought pictures show. Pictures of {object} prompts name no region: then the real ones' count."""
+    """The world that user images show. Images of {object} prompts name no region: then the real ones' count."""
     named = [r for row in rows for r in (row.region, row.paired) if r is not None]
     return fit_world(
         base,
@@ -548,12 +546,12 @@ def _asked_world(world: World, asked: set[str]) -> World:
 
 
 def _smallest_cell(real: RealData, world: World, k: int) -> int:
-    """Pictures per cell to ask of a model: as many as the smallest usable real cell has, at most the world's number."""
+    """Images per cell to ask of a model: as many as the smallest usable real cell has, at most the world's number."""
     counts: dict[tuple[str, str], int] = {}
-    for picture in real.pictures:
-        thing, place = world.thing(picture.object), world.region(picture.region)
-        if thing is not None and place is not None:
-            counts[thing.key, place.key] = counts.get((thing.key, place.key), 0) + 1
+    for image in real.images:
+        item, position = world.thing(image.object), world.region(image.region)
+        if item is not None and position is not None:
+            counts[item.key, position.key] = counts.get((item.key, position.key), 0) + 1
     usable = [n for n in counts.values() if n >= k + 2]
     return min([world.per_cell or 180, *usable])
 
@@ -570,11 +568,11 @@ def _limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
         by_object.setdefault(p.facets["object"], []).append(p)
     left = limit
     kept: set[Any] = set()
-    for thing, own in by_object.items():
-        if len(own) > left:
+    for item, entry in by_object.items():
+        if len(entry) > left:
             break
-        left -= len(own)
-        kept.add(thing)
+        left -= len(entry)
+        kept.add(item)
     if not kept:
         return next(iter(by_object.values()))[:limit]
     return [p for p in prompts if p.facets["object"] in kept]

@@ -1,4 +1,4 @@
-"""Worlds: which objects and regions are asked for, in which words, and how many pictures of each.
+"""Worlds: which objects and regions are asked for, in which words, and how many images of each.
 
 ``geode`` and ``dollarstreet`` are those of the paper. A world of your own is a YAML or JSON file::
 
@@ -71,7 +71,7 @@ class World:
     """Objects and regions, and the words for them.
 
     Attributes:
-        per_cell: pictures for each object in each region; None: as many as ``Thing.rows`` says.
+        per_cell: images for each object in each region; None: as many as ``Thing.rows`` says.
         list_regions: keys in the order of the released lists.
     """
 
@@ -91,14 +91,14 @@ class World:
         """The object that a key or name means, whatever its case and spaces."""
         return _lookup(self.objects, text, lambda t: (t.key, t.name))
 
-    def text(self, family: str, thing: Thing, region: Place | None = None, country: str | None = None) -> str:
+    def text(self, family: str, item: Thing, region: Place | None = None, country: str | None = None) -> str:
         """The prompt: nothing is added to the template, no article and no full stop."""
-        words = {"object": thing.name, "region": region.name if region else "", "country": country or ""}
+        words = {"object": item.name, "region": region.name if region else "", "country": country or ""}
         return self.templates[family].format(**words)
 
-    def cell_size(self, thing: Thing, region: Place) -> int:
-        """Pictures asked for of an object in a region."""
-        return thing.rows.get(region.key, 0) if self.per_cell is None else self.per_cell
+    def cell_size(self, item: Thing, region: Place) -> int:
+        """Images asked for of an object in a region."""
+        return item.rows.get(region.key, 0) if self.per_cell is None else self.per_cell
 
     def choose(self, objects: Sequence[str] | None = None, regions: Sequence[str] | None = None) -> World:
         """The same world with these objects and regions only, in its own order; objects: by default those evaluated.
@@ -115,17 +115,17 @@ class World:
         return replace(self, objects=tuple(things), regions=tuple(places))
 
     def _named(self, names: Sequence[str], known: Sequence[Any], find: Any, kind: str) -> list[Any]:
-        found = []
+        results = []
         for name in names:
             one = find(name)
             if one is None:
                 raise UsageError(
                     f"no {kind} {name!r} in the world {self.name!r}; it has {', '.join(x.key for x in known)}"
                 )
-            found.append(one)
-        if not found:
+            results.append(one)
+        if not results:
             raise UsageError(f"no {kind} was named; leave the option out for all of them")
-        return [x for x in known if x in found]
+        return [x for x in known if x in results]
 
     def with_foreign(self, objects: Iterable[str], regions: Iterable[str]) -> World:
         """The same world with these names too, as they are written; those it knows already stay as they are.
@@ -215,7 +215,7 @@ def world_from_record(record: Any, *, where: str) -> World:
             raise UsageError(f"{where}: {kind} {twice[0]!r} is listed twice")
     per_cell = record.get("per_cell")
     if per_cell is not None and (not isinstance(per_cell, int) or isinstance(per_cell, bool) or per_cell < 1):
-        raise UsageError(f"{where}: per_cell is a whole number of pictures, at least 1; got {per_cell!r}")
+        raise UsageError(f"{where}: per_cell is a whole number of images, at least 1; got {per_cell!r}")
     if per_cell is None and not all(t.rows for t in objects):
         per_cell = 180
     return World(

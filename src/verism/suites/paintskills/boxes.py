@@ -1,4 +1,4 @@
-"""What rules see of a picture: the boxes of a detector, as arrays."""
+"""What rules see of an image: the boxes of a detector, as arrays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Boxes", "Decision", "Expected", "Thresholds", "words_for"]
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The detections in one picture, most confident first (ties in the detector's order).
+    """The detections in one image, most confident first (ties in the detector's order).
 
     Attributes:
         labels: suite label per box, None for a class the suite does not ask for.
         scores: confidence of the most probable class, shape (Q,).
-        center, extent: box centre and size as fractions of the picture's width and height, shape (Q, 2).
+        center, extent: box centre and size as fractions of the image's width and height, shape (Q, 2).
         pixel_center, pixel_extent: the same in pixels.
         class_scores: confidence per class of the suite, shape (Q, K).
         classes: the K class names.
@@ -91,7 +91,7 @@ class Thresholds:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What a rule says of one picture: 1 right, 0 wrong, None for no usable answer, and why in words."""
+    """What a rule says of one image: 1 right, 0 wrong, None for no usable answer, and why in words."""
 
     rule: str
     value: float | None

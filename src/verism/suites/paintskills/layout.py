@@ -52,7 +52,7 @@ def boxes_path(root: Path, skill: str, split: str) -> Path:
 
 
 def image_path(root: Path, skill: str, scene_id: str) -> Path:
-    """Where the picture of a scene is written."""
+    """Where the image of a scene is written."""
     return root / skill / "images" / f"image_{scene_id}.png"
 
 
@@ -68,13 +68,13 @@ def skills_in(root: Path, split: str) -> list[str]:
         UsageError: there is none.
     """
     folders = sorted(p.parent.parent.name for p in root.glob(f"*/scenes/*_{split}.json"))
-    found = [skill for skill in dict.fromkeys(folders) if scenes_path(root, skill, split).is_file()]
-    if not found:
+    results = [skill for skill in dict.fromkeys(folders) if scenes_path(root, skill, split).is_file()]
+    if not results:
         raise UsageError(
             f"no PaintSkills scenes in {root}: expected {{skill}}/scenes/{{skill}}_{split}.json below it. "
             f"Render some with: verism scenes render paintskills --split {split} --out {root}"
         )
-    return found
+    return results
 
 
 def write_metadata(root: Path, version: Version, states: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -258,7 +258,7 @@ def write_boxes(
     boxes: Mapping[str, NDArray[np.float32]],
     size: int,
 ) -> None:
-    """The COCO-like box file of one skill and split; ``boxes`` by scene id, (N, 4) as in ``records.Painted``.
+    """The COCO-like box file of one skill and split; ``boxes`` by scene id, (N, 4) as in ``records.Rendered``.
 
     Category ids are the index in ``Shape`` for v1, and COCO ids for the ICCV version, whose detector keeps the COCO
     head. ``bbox`` is [x, y, width, height] in pixels.

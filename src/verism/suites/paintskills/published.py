@@ -16,7 +16,7 @@ from verism.published import Check, Known, Tables, Writer, half_unit, is_multipl
 __all__ = ["dalleval"]
 
 OTHER_COUNTS = (
-    "the columns give another mean; the printed one is a whole number of the 150 pictures too, so it seems to come "
+    "the columns give another mean; the printed one is a whole number of the 150 images too, so it seems to come "
     "from other judgements"
 )
 
@@ -28,7 +28,7 @@ def dalleval() -> list[Check]:
     _skills(iccv, tables)
     _human_skills(iccv, tables)
     _training_scale(iccv, tables)
-    text.number("text", "pictures of human evaluation of a model: 3 skills x 50", "150", 3 * 50)
+    text.number("text", "images of human evaluation of a model: 3 skills x 50", "150", 3 * 50)
     first = Writer("DALL-Eval v1")
     _overview(first, tables)
     _skills_2022(first, tables)
@@ -64,26 +64,26 @@ def _skills(writer: Writer, tables: Tables) -> None:
     objects = range(15)
     keys: dict[str, list[object]] = {
         "object": list(objects),
-        "count": [(thing, n) for thing in objects for n in range(1, 5)],
+        "count": [(item, n) for item in objects for n in range(1, 5)],
         "spatial": [_relation(a, b, to) for a in objects for b in objects for to in range(4)],
     }
-    pictures = {"object": 2325, "count": 2160, "spatial": 2700}
+    images = {"object": 2325, "count": 2160, "spatial": 2700}
     for skill, values in keys.items():
         chance = expected_shuffled_accuracy([str(key) for key in values])
-        noise = 100 * math.sqrt(chance * (1 - chance) / pictures[skill])
+        noise = 100 * math.sqrt(chance * (1 - chance) / images[skill])
         writer.number(
             "Table 2",
-            f"shuffled pictures, {skill}: what a perfect detector is expected to find, two standard errors allowed",
+            f"shuffled images, {skill}: what a perfect detector is expected to find, two standard errors allowed",
             shuffled[skill],
             100 * chance,
             tolerance=2 * noise,
-            why="pictures are drawn at random, with replacement",
+            why="images are drawn at random, with replacement",
         )
-    writer.impossible("Table 2", "accuracies (15)", "", "needs the pictures and the detector")
+    writer.impossible("Table 2", "accuracies (15)", "", "needs the images and the detector")
 
 
 def _relation(first: int, second: int, to: int) -> tuple[int, int, int]:
-    """One name for what one picture shows: "dog right of bus" is "bus left of dog".
+    """One name for what one image shows: "dog right of bus" is "bus left of dog".
 
     Of two equal objects the rule tells only the axis. Relations: 0 left, 1 right, 2 above, 3 below.
     """
@@ -93,7 +93,7 @@ def _relation(first: int, second: int, to: int) -> tuple[int, int, int]:
 
 
 def _human_skills(writer: Writer, tables: Tables) -> None:
-    found = {
+    results = {
         "human, DALL-E Small": "32.7",
         "human, minDALL-E": "71.3",
         "human, Stable Diffusion v1.4": "52.7",
@@ -101,17 +101,17 @@ def _human_skills(writer: Writer, tables: Tables) -> None:
         "DETR, minDALL-E": "68.7",
         "DETR, Stable Diffusion v1.4": "48.7",
     }
-    known = {name: Known(value=value, why=OTHER_COUNTS) for name, value in found.items()}
+    known = {name: Known(value=value, why=OTHER_COUNTS) for name, value in results.items()}
     rows = tables["ICCV", "3"]
     for name, row in rows.items():
         _average(writer, "Table 3", name, row, known=known)
     cells = [value for row in rows.values() for value in _columns(row)]
-    whole = sum(float(v) % 2 == 0 for v in cells)
-    writer.number("Table 3", "accuracies that are whole numbers of 50 pictures", str(len(cells)), whole)
+    complete = sum(float(v) % 2 == 0 for v in cells)
+    writer.number("Table 3", "accuracies that are whole numbers of 50 images", str(len(cells)), complete)
     averages = [row["avg"] for row in rows.values()]
-    whole = sum(is_multiple(v, Fraction(100, 150)) for v in averages)
-    writer.number("Table 3", "averages that are whole numbers of 150 pictures", str(len(averages)), whole)
-    writer.impossible("Table 3", "accuracies (18)", "", "needs the pictures and the judgements")
+    complete = sum(is_multiple(v, Fraction(100, 150)) for v in averages)
+    writer.number("Table 3", "averages that are whole numbers of 150 images", str(len(averages)), complete)
+    writer.impossible("Table 3", "accuracies (18)", "", "needs the images and the judgements")
 
 
 def _training_scale(writer: Writer, tables: Tables) -> None:
@@ -134,7 +134,7 @@ def _overview(writer: Writer, tables: Tables) -> None:
                 where = 7 if metric in ("CIDEr", "R-precision") else 3
                 what = f"{metric}, {model}: that of Table {where}"
                 writer.number("Table 2", what, printed, float(source[metric]))
-    writer.impossible("Table 2", "FID (4)", "", "needs the pictures")
+    writer.impossible("Table 2", "FID (4)", "", "needs the images")
 
 
 def _skills_2022(writer: Writer, tables: Tables) -> None:

@@ -1,4 +1,4 @@
-"""Rendering a data set: pictures, exact boxes and scene files in the published layout, resumable."""
+"""Rendering a data set: images, exact boxes and scene files in the published layout, resumable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from verism.errors import UsageError, VerismError
 from verism.files import write_json, write_whole
 from verism.imaging import encode_png
 from verism.progress import Progress
-from verism.records import Painted, Painter, Scene
+from verism.records import Rendered, Renderer, Scene
 from verism.suites.paintskills.layout import (
     image_path,
     mask_path,
@@ -36,28 +36,28 @@ def render_scenes(
     root: Path,
     version: Version,
     scenes: Sequence[Scene],
-    painter: Painter,
+    renderer: Renderer,
     size: int,
     *,
     seed: int | None = None,
     masks: bool = False,
     on_failure: Callable[[str], None] | None = None,
 ) -> int:
-    """Paint scenes into a folder; pictures that are there already are kept. Returns how many could not be painted.
+    """Render scenes into a folder; images that are there already are kept. Returns how many could not be rendered.
 
-    Boxes of finished pictures are kept in ``{skill}/.boxes-{split}.jsonl`` until the box file is written, so that a
+    Boxes of finished images are kept in ``{skill}/.boxes-{split}.jsonl`` until the box file is written, so that a
     killed rendering goes on where it stopped.
 
     Args:
-        size: width and height of the painter's pictures in pixels.
+        size: width and height of the renderer's images in pixels.
         seed: what the scenes were made with, if known: other seeds choose other scenes.
-        masks: also write each picture's instance mask, ``{skill}/masks/mask_{id}.png``: 0 background, i + 1 object i.
-        on_failure: told of every scene that could not be painted.
+        masks: also write each image's instance mask, ``{skill}/masks/mask_{id}.png``: 0 background, i + 1 object i.
+        on_failure: told of every scene that could not be rendered.
 
     Raises:
-        UsageError: the folder holds pictures rendered with another seed, size or version.
+        UsageError: the folder holds images rendered with another seed, size or version.
     """
-    _check_same(root, version, scenes, painter, seed)
+    _check_same(root, version, scenes, renderer, seed)
     write_metadata(root, version)
     failures = 0
     ordered = sorted(scenes, key=lambda s: (s.skill, s.split))
@@ -69,21 +69,21 @@ def render_scenes(
             todo = [s for s in members if s.scene_id not in boxes or not _there(root, skill, s.scene_id, masks)]
             progress.advance(len(members) - len(todo))
             journal = _journal(root, skill, split)
-            for place in (image_path, mask_path) if masks else (image_path,):
-                place(root, skill, "x").parent.mkdir(parents=True, exist_ok=True)
+            for position in (image_path, mask_path) if masks else (image_path,):
+                position(root, skill, "x").parent.mkdir(parents=True, exist_ok=True)
             stored: list[Future[None]] = []
             with journal.open("a", encoding="utf-8") as log, ThreadPoolExecutor(1) as writer:
-                for scene, painted in zip(todo, painter.paint_all(todo), strict=True):
+                for scene, rendered in zip(todo, renderer.render_all(todo), strict=True):
                     progress.advance()
-                    if isinstance(painted, VerismError):
+                    if isinstance(rendered, VerismError):
                         failures += 1
                         if on_failure is not None:
-                            on_failure(str(painted))
+                            on_failure(str(rendered))
                         continue
-                    boxes[scene.scene_id] = painted.boxes
-                    stored.append(writer.submit(_store, root, skill, scene.scene_id, painted, masks, log))
+                    boxes[scene.scene_id] = rendered.boxes
+                    stored.append(writer.submit(_store, root, skill, scene.scene_id, rendered, masks, log))
                 for future in stored:
-                    future.result()  # a full disk is an error, and not a picture less
+                    future.result()  # a full disk is an error, and not an image less
             drawn = [s for s in members if s.scene_id in boxes]
             if len(drawn) < len(members):
                 write_scenes(root, drawn)
@@ -96,13 +96,13 @@ def _there(root: Path, skill: str, scene_id: str, masks: bool) -> bool:
     return image_path(root, skill, scene_id).exists() and (not masks or mask_path(root, skill, scene_id).exists())
 
 
-def _store(root: Path, skill: str, scene_id: str, painted: Painted, masks: bool, log: Any) -> None:
-    files = {image_path(root, skill, scene_id): painted.pixels}
+def _store(root: Path, skill: str, scene_id: str, rendered: Rendered, masks: bool, log: Any) -> None:
+    files = {image_path(root, skill, scene_id): rendered.pixels}
     if masks:
-        files[mask_path(root, skill, scene_id)] = painted.mask
+        files[mask_path(root, skill, scene_id)] = rendered.mask
     for path, pixels in files.items():
         write_whole(path, encode_png(pixels), sync=False)
-    log.write(json.dumps({"id": scene_id, "boxes": painted.boxes.tolist()}) + "\n")
+    log.write(json.dumps({"id": scene_id, "boxes": rendered.boxes.tolist()}) + "\n")
     log.flush()
 
 
@@ -111,7 +111,7 @@ def _journal(root: Path, skill: str, split: str) -> Path:
 
 
 def _finished(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float32]]:
-    """Boxes of the pictures that are done: of a killed rendering, or of a finished one that is extended."""
+    """Boxes of the images that are done: of a killed rendering, or of a finished one that is extended."""
     from verism.suites.paintskills.layout import boxes_path, read_boxes
 
     done: dict[str, NDArray[np.float32]] = {}
@@ -127,9 +127,9 @@ def _finished(root: Path, skill: str, split: str) -> dict[str, NDArray[np.float3
     return done
 
 
-def _check_same(root: Path, version: Version, scenes: Sequence[Scene], painter: Painter, seed: int | None) -> None:
-    """One folder, one kind of picture; and a scene of the same id must be the same scene."""
-    now = {"version": version.name, "painter": painter.name} | ({} if seed is None else {"seed": seed})
+def _check_same(root: Path, version: Version, scenes: Sequence[Scene], renderer: Renderer, seed: int | None) -> None:
+    """One folder, one kind of image; and a scene of the same id must be the same scene."""
+    now = {"version": version.name, "painter": renderer.name} | ({} if seed is None else {"seed": seed})
     path = root / ".rendering.json"
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))

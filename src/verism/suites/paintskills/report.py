@@ -69,7 +69,7 @@ def paintskills_sections(evidence: Evidence) -> Sequence[Section]:
         if skill in SKILL_RULES
     ]
     reading = part(evidence, "rules.html.j2", package=__package__, rules=rules)
-    found = (
+    result = (
         results_section(evidence, ResultSettings(bound=BOUND, reading=reading)),
         _parts(evidence, table),
         breakdown_section(evidence),
@@ -77,7 +77,7 @@ def paintskills_sections(evidence: Evidence) -> Sequence[Section]:
         image_gallery(evidence, GallerySettings(filters=FILTERS, threshold=_threshold)),
         protocol_section(evidence),
     )
-    return [section for section in found if section is not None]
+    return [section for section in result if section is not None]
 
 
 def _threshold(run: Run) -> float:
@@ -99,15 +99,17 @@ def _parts(evidence: Evidence, table: Columns) -> Section:
 
 def _tasks(evidence: Evidence, table: Columns) -> list[FigureByProtocol]:
     """Per skill, the parts of a right answer, and the whole."""
-    found: list[FigureByProtocol] = []
+    results: list[FigureByProtocol] = []
     for skill in table.values:
         names = PARTS.get(skill, {})
-        if not any(of.of(metric, "skill") for of in evidence.lookups for metric in names if metric != "accuracy"):
+        if not any(
+            members.of(metric, "skill") for members in evidence.lookups for metric in names if metric != "accuracy"
+        ):
             continue
         title = evidence.vocabulary.value_name("skill", skill)
 
         def draw(protocol: str, skill: str = skill, names: dict[str, str] = names, title: str = title) -> Markup:
-            cells = {m: [of.get(m, protocol, skill=skill) for of in evidence.lookups] for m in names}
+            cells = {m: [members.get(m, protocol, skill=skill) for members in evidence.lookups] for m in names}
             shown = [m for m in names if any(cells[m])]
             return facet_bars(
                 levels=[names[m] for m in shown],
@@ -116,13 +118,13 @@ def _tasks(evidence: Evidence, table: Columns) -> list[FigureByProtocol]:
                 label=f"Parts of a right answer, skill {title}, protocol {protocol}",
             )
 
-        found += figure(title, evidence.protocols, draw)
-    return found
+        results += figure(title, evidence.protocols, draw)
+    return results
 
 
 def _confusion(evidence: Evidence) -> list[FigureByProtocol]:
     """Per run, how many objects were asked for and found."""
-    found: list[FigureByProtocol] = []
+    results: list[FigureByProtocol] = []
     for n, name in enumerate(evidence.names):
 
         def draw(protocol: str, n: int = n, name: str = name) -> Markup | None:
@@ -130,8 +132,8 @@ def _confusion(evidence: Evidence) -> list[FigureByProtocol]:
             label = f"Number of objects asked for and found, {name}, protocol {protocol}"
             return count_heat_map(scores, label) if scores else None
 
-        found += figure(name, evidence.protocols, draw)
-    return found
+        results += figure(name, evidence.protocols, draw)
+    return results
 
 
 def count_heat_map(scores: Sequence[Score], label: str) -> Markup:
@@ -143,21 +145,21 @@ def count_heat_map(scores: Sequence[Score], label: str) -> Markup:
     """
     shares = {(int(s.group["count"] or 0), int(s.group["found"] or 0)): s for s in scores}
     asked = sorted({count for count, _ in shares})
-    last = max([*asked, *(found for _, found in shares)], default=0)
+    last = max([*asked, *(result for _, result in shares)], default=0)
     # One spurious 37 would make the map unreadably wide: beyond twice the usual, numbers share a column.
     cap = min(last, max([*asked, 0]) + 4)
     used = [next(s.n_used for (c, _), s in shares.items() if c == count) for count in asked]
     rows = []
     for count, n_used in zip(asked, used, strict=True):
         cells = []
-        for found in range(cap + 1):
-            pooled = [s for (c, f), s in shares.items() if c == count and min(f, cap) == found]
+        for result in range(cap + 1):
+            pooled = [s for (c, f), s in shares.items() if c == count and min(f, cap) == result]
             share = sum(s.value for s in pooled)
-            more = " or more" if found == cap < last else ""
-            told = f"asked {count}, found {found}{more}: {percent(share)} %"
-            told += f" {interval(pooled[0])}".rstrip() if len(pooled) == 1 else ""
+            more = " or more" if result == cap < last else ""
+            text = f"asked {count}, found {result}{more}: {percent(share)} %"
+            text += f" {interval(pooled[0])}".rstrip() if len(pooled) == 1 else ""
             shown = percent(share).removesuffix(".0") if pooled else "·"
-            cells.append(CountCell(shown=shown, share=share, told=f"{told}, {n_used} images", diagonal=found == count))
+            cells.append(CountCell(shown=shown, share=share, told=f"{text}, {n_used} images", diagonal=result == count))
         rows.append(cells)
     return count_map(
         head="found",

@@ -140,7 +140,7 @@ def facets_of(scene: Scene) -> dict[str, Any]:
 
 
 def expected_of(scene: Scene) -> Expected:
-    """What a right picture of the scene shows."""
+    """What a right image of the scene shows."""
     relation = next((o.relation for o in scene.objects if o.relation is not None), None)
     color = scene.objects[0].color
     return Expected(

@@ -39,9 +39,9 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
+from verism.suites.paintskills.human_labels import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
-from verism.suites.paintskills.people import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
@@ -298,8 +298,8 @@ class PaintSkills(Suite):
     @property
     def labels(self) -> tuple[str, ...]:
         """Classes of the version, then any others that the scenes hold (data sets of other people)."""
-        own = list(self.version.labels)
-        return (*own, *sorted({o.label for s in self.scenes for o in s.objects} - set(own)))
+        subset = list(self.version.labels)
+        return (*subset, *sorted({o.label for s in self.scenes for o in s.objects} - set(subset)))
 
     def prompts(self) -> Sequence[Prompt]:
         return [prompt_of(scene, self.name, self.n_images) for scene in self.scenes]
@@ -309,14 +309,14 @@ class PaintSkills(Suite):
 
     # ------------------------------------------------------------------------------------------------------ verdicts
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """Every protocol's decisions about every picture; table ``verdicts``."""
+        """Every protocol's decisions about every image; table ``verdicts``."""
         import polars as pl
 
         if "detections" not in observed.observations:
             raise UsageError(f"{self.name} needs detections; this run has {sorted(observed.observations)}")
         detections = observed.observations["detections"]
         looked = set(detections["image_id"].to_list())
-        # A detector without a colour for any box judges none, also in pictures where it found nothing.
+        # A detector without a colour for any box judges none, also in images where it found nothing.
         colors = detections.filter(pl.col("query") >= 0)["color"]
         judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
         nothing = _no_boxes(self.labels, judges_colors)
@@ -334,7 +334,7 @@ class PaintSkills(Suite):
                     decisions = rules.decide(protocol, expected, boxes, self.thresholds)
                 else:
                     why = image_problem(image["state"], image["note"], observed=False) or ""
-                    # The rules' names are the same whatever is seen; an empty picture tells which they are.
+                    # The rules' names are the same whatever is seen; an empty image tells which they are.
                     names = [d.rule for d in rules.decide(protocol, expected, nothing, self.thresholds)]
                     decisions = [Decision(rule=name, value=None, reason=why) for name in names]
                 for d in decisions:
@@ -376,11 +376,11 @@ class PaintSkills(Suite):
 
     # -------------------------------------------------------------------------------------------------------- people
     def rating_tasks(self) -> Sequence[RatingTask]:
-        """What people may be asked about the pictures (see ``people``)."""
+        """What people may be asked about the images (see ``people``)."""
         return rating_tasks({scene.skill for scene in self.scenes}, self.labels)
 
     def rated_class(self, task: RatingTask, prompt: Prompt, answer: str) -> str:
-        """Whether an answer says that a picture is right."""
+        """Whether an answer says that an image is right."""
         return rated_class(task, prompt, answer)
 
     def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
@@ -389,7 +389,7 @@ class PaintSkills(Suite):
         return accuracy_estimands(scores, observed.prompts, verdicts, self.version.skills)
 
     def _proportion(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
-        """Share of right pictures among the usable ones, for one rule (its name is the metric's)."""
+        """Share of right images among the usable ones, for one rule (its name is the metric's)."""
         import polars as pl
 
         rows = rows.filter(pl.col("rule") == metric)
@@ -438,19 +438,19 @@ class PaintSkills(Suite):
         return scores
 
     def _count_confusion(self, protocol: str, accuracy: pl.DataFrame) -> list[Score]:
-        """Of the pictures asked to show ``count`` objects, the share that shows ``found``."""
+        """Of the images asked to show ``count`` objects, the share that shows ``found``."""
         import polars as pl
 
         usable = accuracy.filter(pl.col("value").is_not_null())
-        found = np.array([json.loads(d)["found"] for d in usable["detail"].to_list()], dtype=np.int64)
+        parsed = np.array([json.loads(d)["found"] for d in usable["detail"].to_list()], dtype=np.int64)
         expected = usable["count"].to_numpy()
         clusters = usable["prompt_id"].to_numpy()
         scores = []
         for count in sorted(set(expected.tolist())):
             chosen = expected == count
             unusable = accuracy.filter((pl.col("count") == count) & pl.col("value").is_null()).height
-            for number in sorted(set(found[chosen].tolist())):
-                interval = _share((found[chosen] == number).astype(np.float64), clusters[chosen])
+            for number in sorted(set(parsed[chosen].tolist())):
+                interval = _share((parsed[chosen] == number).astype(np.float64), clusters[chosen])
                 scores.append(
                     Score(
                         suite=self.name,
@@ -551,16 +551,16 @@ def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:
 def _boxes_by_image(
     detections: pl.DataFrame, images: pl.DataFrame, classes: tuple[str, ...], judges_colors: bool
 ) -> dict[str, Boxes]:
-    """Detections as arrays per picture, most confident first."""
+    """Detections as arrays per image, most confident first."""
     import polars as pl
 
-    found = (
+    found_value = (
         detections.filter(pl.col("query") >= 0)
         .join(images.select("image_id", "width", "height"), on="image_id", how="inner")
         .sort(["image_id", "score", "query"], descending=[False, True, False])
     )
     result = {}
-    for (image_id,), rows in found.group_by(["image_id"], maintain_order=True):
+    for (image_id,), rows in found_value.group_by(["image_id"], maintain_order=True):
         size = np.array([rows["width"][0], rows["height"][0]], dtype=np.float64)
         corners = rows.select("x0", "y0", "x1", "y1").to_numpy().astype(np.float64)
         center = (corners[:, :2] + corners[:, 2:]) / 2

@@ -130,7 +130,7 @@ class Version:
 
     Attributes:
         name: suite name on the command line.
-        repeats: per skill, pictures per cell and template as (train, val).
+        repeats: per skill, images per cell and template as (train, val).
         templates: per skill, prompt templates; ``{A}``, ``{B}`` objects, ``{a_A}`` with article, ``{N}``, ``{As}``
             the plural where the version has one, ``{color}``, ``{rel}``.
         optional_skills: skills that exist but are not part of the published version (and not of its mean).

@@ -1,1 +1,1 @@
-"""Do pictures look like real ones? FID, KID, Inception score, precision, recall, density and coverage."""
+"""Do images look like real ones? FID, KID, Inception score, precision, recall, density and coverage."""

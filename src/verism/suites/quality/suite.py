@@ -1,9 +1,9 @@
-"""Quality as a suite: a set of pictures against a set of real ones, or against published statistics of one.
+"""Quality as a suite: a set of images against a set of real ones, or against published statistics of one.
 
 ==============  =====================================================================================================
-``corrected``   all usable pictures, with intervals; unbiased KID of all pairs; FID also extrapolated to any number
+``corrected``   all usable images, with intervals; unbiased KID of all pairs; FID also extrapolated to any number
 ``paper``       as first published: FID without interval, KID of 100 subsets of 1,000, Inception score of ten splits
-``released``    the FID of DALL-Eval: pictures in batches of 64 by name, the last incomplete batch left out
+``released``    the FID of DALL-Eval: images in batches of 64 by name, the last incomplete batch left out
 ==============  =====================================================================================================
 
 Which network and preprocessing the features come from is no part of the protocol but of the judge's name.
@@ -26,8 +26,8 @@ from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Sc
 from verism.statistics.intervals import Interval
 from verism.suites.base import LIMIT, N_IMAGES, SEED, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
+from verism.suites.quality.image_sets import ListedImage, list_images, open_reference
 from verism.suites.quality.metrics import METRICS
-from verism.suites.quality.pictures import ListedPicture, list_pictures, open_reference
 from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ __all__ = ["Quality"]
 
 RELEASED_BATCH = 64  # default of DALL-Eval's script, which drops the last incomplete batch
 PAPER_SUBSETS, PAPER_SUBSET_SIZE = 100, 1000  # Binkowski et al. 2018, arXiv:1801.01401, Sec. 4
-FEW = 8  # pictures in the smallest subset, at least, to draw a line through
+FEW = 8  # images in the smallest subset, at least, to draw a line through
 PAPER_SPLITS = 10  # Salimans et al. 2016, arXiv:1606.03498
 UNDEFINED = Interval(math.nan, math.nan, math.nan)
 SETTINGS = (
@@ -57,7 +57,7 @@ SETTINGS = (
 )
 
 
-NO_PROMPTS = "needs pictures (--images) or prompts for a model (--prompts FILE)"
+NO_PROMPTS = "needs images (--images) or prompts for a model (--prompts FILE)"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,12 +172,12 @@ class Quality(Suite):
     def _check_groups(self, group_by: Sequence[str]) -> None:
         if group_by and self.source.get("reference_kind") == "statistics":
             raise UsageError(
-                f"{self.name}: published statistics are of all pictures together and have no groups by {group_by[0]}; "
-                "give the real pictures or their features"
+                f"{self.name}: published statistics are of all images together and have no groups by {group_by[0]}; "
+                "give the real images or their features"
             )
-        sides = [("pictures", {name for p in self.listed for name in p.facets})]
+        sides = [("images", {name for p in self.listed for name in p.facets})]
         if self.reference is not None:
-            sides.append(("reference", {name for p in self.reference.pictures for name in p.facets}))
+            sides.append(("reference", {name for p in self.reference.images for name in p.facets}))
         for side, facets in sides:
             if missing := [name for name in group_by if name not in facets]:
                 raise UsageError(
@@ -223,8 +223,8 @@ class Quality(Suite):
             ]
         elif images is not None:
             if n_images != 1:
-                raise UsageError("the number of pictures per prompt is that of --images; leave out --n-images")
-            listed, user_images = _own_prompts(name, list_pictures(images))
+                raise UsageError("the number of images per prompt is that of --images; leave out --n-images")
+            listed, user_images = _own_prompts(name, list_images(images))
         elif reference is not None:
             listed = []  # only the real images are wanted, for a reference file
         else:
@@ -245,7 +245,7 @@ class Quality(Suite):
         return cls(
             listed=tuple(chosen),
             user_images=None if user_images is None else tuple(i for i in user_images if i.prompt_id in ids),
-            reference=None if opened is None else opened.pictures,
+            reference=None if opened is None else opened.images,
             source=source,
         )
 
@@ -256,39 +256,39 @@ class Quality(Suite):
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """``inside`` per picture, with the nearest real one; ``covered`` per real picture; table ``verdicts``."""
+        """``inside`` per image, with the nearest real one; ``covered`` per real image; table ``verdicts``."""
         sets = _Sets.of(observed)
         if sets.real is None:
             return VerdictRows().table()
-        found = _memberships(sets.real, sets.generated, self.k)
+        result = _memberships(sets.real, sets.generated, self.k)
         few = (
-            f"{len(sets.real)} real and {len(sets.generated)} generated pictures can be used; k = {self.k} needs "
+            f"{len(sets.real)} real and {len(sets.generated)} generated images can be used; k = {self.k} needs "
             f"{self.k + 2} of each"
         )
-        place = {image_id: row for row, image_id in enumerate(sets.generated_ids)}
+        index_of = {image_id: row for row, image_id in enumerate(sets.generated_ids)}
         rows = VerdictRows()
         for image in observed.images.sort("image_id").iter_rows(named=True):
-            at = place.get(image["image_id"])
+            at = index_of.get(image["image_id"])
             value, reason, detail = None, few, None
             if at is None:
                 reason = image_problem(image["state"], image["note"], observed=False) or few
-            elif found is not None:
-                balls, distance = int(found.n_real_balls[at]), float(found.nearest_distance[at])
-                nearest = sets.real_ids[found.nearest_real[at]]
-                radius = float(found.real_radii[found.nearest_real[at]])
+            elif result is not None:
+                balls, distance = int(result.n_real_balls[at]), float(result.nearest_distance[at])
+                nearest = sets.real_ids[result.nearest_real[at]]
+                radius = float(result.real_radii[result.nearest_real[at]])
                 value = float(balls > 0)
                 reason = (
-                    f"{'inside' if balls else 'outside'} the real pictures: nearest is {nearest} at {distance:.4g}, "
+                    f"{'inside' if balls else 'outside'} the real images: nearest is {nearest} at {distance:.4g}, "
                     f"whose own neighbours reach to {radius:.4g}"
                 )
                 detail = {"nearest": nearest, "distance": distance, "n_balls": balls}
             rows.add_row(image["image_id"], image["prompt_id"], "corrected", "inside", value, reason, detail)
         for row, image_id in enumerate(sets.real_ids):
             value, reason, detail = None, few, None
-            if found is not None:
-                inside = int(found.n_generated_inside[row])
+            if result is not None:
+                inside = int(result.n_generated_inside[row])
                 value = float(inside > 0)
-                reason = f"{inside} pictures within {float(found.real_radii[row]):.4g}"
+                reason = f"{inside} images within {float(result.real_radii[row]):.4g}"
                 detail = {"n_inside": inside}
             rows.add_row(image_id, "", "corrected", "covered", value, reason, detail)
         return rows.table()
@@ -300,7 +300,7 @@ class Quality(Suite):
             UsageError: features of another size than the reference's, statistics that changed or are gone, or no
                 reference and no logits, so that there is nothing to compute.
         """
-        del verdicts  # they tell about pictures; numbers need all features anyway
+        del verdicts  # they tell about images; numbers need all features anyway
         sets = _Sets.of(observed)
         statistics = self._statistics(sets)
         if sets.real is None and statistics is None and not sets.logits:
@@ -338,7 +338,7 @@ class Quality(Suite):
 
     def _of_group(self, sets: _Sets, statistics: FeatureStatistics | None, group: Mapping[str, Any]) -> list[Score]:
         def add(metric: str, protocol: str, interval: Interval, **more: Any) -> None:
-            told: dict[str, Any] = {
+            described: dict[str, Any] = {
                 "n_used": len(sets.generated),
                 "n_unusable": sets.unusable,
                 "unit": "distance",
@@ -352,7 +352,7 @@ class Quality(Suite):
                     ci_low=interval.low,
                     ci_high=interval.high,
                     group=dict(group),
-                    **told,
+                    **described,
                 )
             )
 
@@ -383,7 +383,7 @@ class Quality(Suite):
         fid = frechet_interval(real, generated, clusters=sets.clusters) if enough else UNDEFINED
         add("fid", "corrected", fid)
         if self.rule("extrapolate") and whole:
-            # Straight in 1/n only where the subsets, of half the pictures or 5,000 and more, outnumber the features.
+            # Straight in 1/n only where the subsets, of half the images or 5,000 and more, outnumber the features.
             straight = enough and min(m // 2, 5000) > max(generated.shape[1], FEW)
             limit = fid_infinity(real, generated, clusters=sets.clusters) if straight else None
             add("fid_infinity", "corrected", UNDEFINED if limit is None else _ends(limit))
@@ -411,57 +411,57 @@ class Quality(Suite):
         )
 
     def _manifold(self, sets: _Sets, real: NDArray[np.float32], add: Callable[..., None]) -> None:
-        """Precision, recall, density, coverage; each with the number of pictures it is a share of."""
+        """Precision, recall, density, coverage; each with the number of images it is a share of."""
         from verism.metrics.manifold import expected_coverage, half_samples
 
         n, m = len(real), len(sets.generated)
-        found = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
+        result = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
         if min(n, m) >= self.k + 2:
             halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.rule("splits"))
-            found |= {
+            result |= {
                 "precision": halves.interval("precision"),
                 "recall": halves.interval("recall"),
                 "density": halves.interval("density"),
                 "coverage": halves.interval("coverage"),
             }
             expected = expected_coverage(n, m, self.k)
-            found["expected_coverage"] = Interval(expected, math.nan, math.nan)  # known, and no estimate
+            result["expected_coverage"] = Interval(expected, math.nan, math.nan)  # known, and no estimate
         of_real = {"n_used": n, "n_unusable": sets.real_unusable}
-        add("precision", "corrected", found["precision"], unit="share")
-        add("recall", "corrected", found["recall"], unit="share", **of_real)
-        add("density", "corrected", found["density"], unit="ratio")
-        add("coverage", "corrected", found["coverage"], unit="share", **of_real)
+        add("precision", "corrected", result["precision"], unit="share")
+        add("recall", "corrected", result["recall"], unit="share", **of_real)
+        add("density", "corrected", result["density"], unit="ratio")
+        add("coverage", "corrected", result["coverage"], unit="share", **of_real)
         add(
             "expected_coverage",
             "corrected",
-            found["expected_coverage"],
+            result["expected_coverage"],
             unit="share",
             **of_real,
         )
 
     def remarks(self, observed: Observed) -> list[str]:
-        """What makes the numbers of these pictures hard to trust, in lines for people; empty if nothing does."""
+        """What makes the numbers of these images hard to trust, in lines for people; empty if nothing does."""
         sets = _Sets.of(observed)
         lines = []
         m, dim = len(sets.generated), sets.generated.shape[1]
-        sides = [("pictures", m)] + ([("real pictures", len(sets.real))] if sets.real is not None else [])
+        sides = [("images", m)] + ([("real images", len(sets.real))] if sets.real is not None else [])
         few = [f"{n:,} {name}" for name, n in sides if n <= dim]
         if few and dim:
             lines.append(
                 f"only {' and '.join(few)} for {dim:,} features: the FID is far too high; compare it with FIDs of the "
-                "same numbers of pictures only, or use KID"
+                "same numbers of images only, or use KID"
             )
         if sets.real is not None and m and len(sets.real) and m != len(sets.real):
             lines.append(
-                f"{m:,} pictures against {len(sets.real):,} real ones: coverage grows with the first and falls with "
+                f"{m:,} images against {len(sets.real):,} real ones: coverage grows with the first and falls with "
                 "the second; read it next to expected_coverage, which equal distributions would give"
             )
         if left_out := self.source.get("reference_left_out"):
-            lines.append(f"{left_out:,} pictures of the run that serves as reference could not be used")
+            lines.append(f"{left_out:,} images of the run that serves as reference could not be used")
         if self.source.get("reference_kind") == "statistics":
             lines.append(
-                "published statistics hold no pictures: KID, precision, recall, density and coverage need the real "
-                "pictures or their features"
+                "published statistics hold no images: KID, precision, recall, density and coverage need the real "
+                "images or their features"
             )
         return lines
 
@@ -472,8 +472,8 @@ class _Sets:
     """Features of both sides, rows in the order of ids.
 
     Attributes:
-        generated: shape (M, D), float32. clusters: prompt of each. unusable: pictures without features.
-        real: shape (N, D), None without real pictures. logits: whether the judge gives a classifier's logits.
+        generated: shape (M, D), float32. clusters: prompt of each. unusable: images without features.
+        real: shape (N, D), None without real images. logits: whether the judge gives a classifier's logits.
     """
 
     generated: NDArray[np.float32]
@@ -509,17 +509,17 @@ class _Sets:
         if observed.reference is not None:
             vectors = observed.observations.get("reference_features", table.clear())
             known = observed.reference.sort("image_id")
-            of = {row["image_id"]: json.loads(row["facets"]) for row in known.iter_rows(named=True)}
+            owner = {row["image_id"]: json.loads(row["facets"]) for row in known.iter_rows(named=True)}
             ok = known.filter(pl.col("state") == "ok")["image_id"].to_list()
             vectors = vectors.filter(pl.col("image_id").is_in(ok)).sort("image_id")
             real, real_ids = vectors_of(vectors["vector"]), vectors["image_id"].to_list()
-            real_facets = [of[image_id] for image_id in real_ids]
+            real_facets = [owner[image_id] for image_id in real_ids]
             there = set(real_ids)
-            real_lost = [facets_ for image_id, facets_ in of.items() if image_id not in there]
+            real_lost = [facets_ for image_id, facets_ in owner.items() if image_id not in there]
         generated = vectors_of(rows["vector"])
         if real is not None and len(real) and len(generated) and real.shape[1] != generated.shape[1]:
             raise UsageError(
-                f"real pictures have {real.shape[1]} features and the others {generated.shape[1]}: both must come from "
+                f"real images have {real.shape[1]} features and the others {generated.shape[1]}: both must come from "
                 "the same network and layer"
             )
         judge = str(table["judge"][0]) if table.height else ""
@@ -538,7 +538,7 @@ class _Sets:
 
 
 def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:
-    """The pictures of each value of a facet, real and generated; values that either side has.
+    """The images of each value of a facet, real and generated; values that either side has.
 
     Raises:
         UsageError: the two sides have no value in common, so nothing would be compared.
@@ -547,19 +547,19 @@ def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:
     theirs = {facets.get(facet) for facets in (*sets.real_facets, *sets.real_unusable_facets)}
     if sets.real is not None and mine and theirs and not mine & theirs:
         raise UsageError(
-            f"pictures and reference have no {facet} in common: {_some(mine)} here and {_some(theirs)} there; write "
+            f"images and reference have no {facet} in common: {_some(mine)} here and {_some(theirs)} there; write "
             "them alike"
         )
     split = []
     for value in sorted(mine | theirs, key=lambda v: (v is None, str(v))):
-        own = np.array([f.get(facet) == value for f in sets.generated_facets], dtype=bool)
+        mask = np.array([f.get(facet) == value for f in sets.generated_facets], dtype=bool)
         other = np.array([f.get(facet) == value for f in sets.real_facets], dtype=bool)
         part = replace(
             sets,
-            generated=sets.generated[own] if len(own) else sets.generated,
-            generated_ids=[i for i, chosen in zip(sets.generated_ids, own, strict=True) if chosen],
-            clusters=sets.clusters[own] if len(own) else sets.clusters,
-            generated_facets=[f for f, chosen in zip(sets.generated_facets, own, strict=True) if chosen],
+            generated=sets.generated[mask] if len(mask) else sets.generated,
+            generated_ids=[i for i, chosen in zip(sets.generated_ids, mask, strict=True) if chosen],
+            clusters=sets.clusters[mask] if len(mask) else sets.clusters,
+            generated_facets=[f for f, chosen in zip(sets.generated_facets, mask, strict=True) if chosen],
             unusable_facets=[f for f in sets.unusable_facets if f.get(facet) == value],
             real=None if sets.real is None else sets.real[other] if len(other) else sets.real,
             real_ids=[i for i, chosen in zip(sets.real_ids, other, strict=True) if chosen],
@@ -576,7 +576,7 @@ def _some(values: set[Any]) -> str:
 
 
 def _memberships(real: NDArray[np.float32], generated: NDArray[np.float32], k: int) -> Memberships | None:
-    """Where every picture lies; None for sets too small to have k neighbours."""
+    """Where every image lies; None for sets too small to have k neighbours."""
     from verism.metrics.manifold import memberships
 
     if min(len(real), len(generated)) < k + 2:
@@ -592,37 +592,37 @@ def _inception(sets: _Sets, add: Callable[..., None]) -> None:
     from verism.metrics.inception_score import inception_score
 
     m = len(sets.generated)
-    whole = paper = UNDEFINED
+    full = paper = UNDEFINED
     if m:
         result = inception_score(sets.generated, kind="logits", splits=min(PAPER_SPLITS, m), clusters=sets.clusters)
-        whole = _ends(result)
+        full = _ends(result)
         if m >= PAPER_SPLITS:
             paper = Interval(result.mean, math.nan, math.nan)
-    add("inception_score", "corrected", whole, unit="classes")
+    add("inception_score", "corrected", full, unit="classes")
     add("inception_score", "paper", paper, unit="classes")
 
 
-def _own_prompts(suite: str, pictures: Sequence[ListedPicture]) -> tuple[list[Prompt], list[UserImage]]:
-    """Prompts of pictures that exist: as their list names them, the same for the same text, else one for each."""
+def _own_prompts(suite: str, images: Sequence[ListedImage]) -> tuple[list[Prompt], list[UserImage]]:
+    """Prompts of images that exist: as their list names them, the same for the same text, else one for each."""
     of_text: dict[tuple[str, str], str] = {}
     prompts: dict[str, Prompt] = {}
     user_images: list[UserImage] = []
     counts: dict[str, int] = {}
-    for picture in pictures:
-        prompt_id = picture.prompt_id
+    for image in images:
+        prompt_id = image.prompt_id
         if prompt_id is None:
             # The same words in another group (region ...) are another prompt.
-            key = (picture.text, json.dumps(dict(picture.facets), sort_keys=True))
-            prompt_id = of_text.setdefault(key, picture.name) if picture.text else picture.name
-        index = counts.get(prompt_id, 0) if picture.index is None else picture.index
+            key = (image.text, json.dumps(dict(image.facets), sort_keys=True))
+            prompt_id = of_text.setdefault(key, image.name) if image.text else image.name
+        index = counts.get(prompt_id, 0) if image.index is None else image.index
         counts[prompt_id] = max(counts.get(prompt_id, 0), index + 1)
-        prompt = Prompt(prompt_id=prompt_id, suite=suite, text=picture.text, facets=dict(picture.facets))
+        prompt = Prompt(prompt_id=prompt_id, suite=suite, text=image.text, facets=dict(image.facets))
         first = prompts.setdefault(prompt_id, prompt)
         if (first.text, first.facets) != (prompt.text, prompt.facets):
             raise UsageError(
-                f"{picture.path}: prompt {prompt_id!r} stands for {first.text!r} {dict(first.facets)} above and for "
-                f"{prompt.text!r} {dict(prompt.facets)} here; pictures of one prompt share text and facets"
+                f"{image.path}: prompt {prompt_id!r} stands for {first.text!r} {dict(first.facets)} above and for "
+                f"{prompt.text!r} {dict(prompt.facets)} here; images of one prompt share text and facets"
             )
-        if picture.path is not None:
-            user_images.append(UserImage(prompt_id=prompt_id, index=index, path=str(picture.path)))
+        if image.path is not None:
+            user_images.append(UserImage(prompt_id=prompt_id, index=index, path=str(image.path)))
     return [replace(p, n_images=counts[p.prompt_id]) for p in prompts.values()], user_images

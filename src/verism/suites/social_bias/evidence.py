@@ -1,4 +1,4 @@
-"""What is perceived in each picture: rows of verdicts, from answers to questions and measured skin.
+"""What is perceived in each image: rows of verdicts, from answers to questions and measured skin.
 
 ============  ==========================================================================================
 ``gender``    (and each other axis that is asked about) value of the class; -1 male, +1 female as published
@@ -34,7 +34,7 @@ PERSON = "person"
 # ------------------------------------------------------------------------------------------------------------- answers
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Rows of table ``answers`` of one picture, by question."""
+    """Rows of table ``answers`` of one image, by question."""
 
     by_question: Mapping[str, Mapping[str, Any]]
 
@@ -45,46 +45,46 @@ class _Answers:
 
 
 def answer_rows(
-    rows: VerdictRows, pictures: Sequence[ShownImage], study: Study, answers: pl.DataFrame, *, unsure: float
+    rows: VerdictRows, images: Sequence[ShownImage], study: Study, answers: pl.DataFrame, *, unsure: float
 ) -> None:
     """Rows of the axes that are asked about, of the attributes, and of ``person``.
 
     Args:
         unsure: under ``corrected``, an answer whose probability is nearer to chance than this is no answer.
     """
-    by_picture: dict[str, dict[str, Mapping[str, Any]]] = {}
+    by_image: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in answers.iter_rows(named=True):
-        by_picture.setdefault(row["image_id"], {})[row["question"]] = row
+        by_image.setdefault(row["image_id"], {})[row["question"]] = row
     axes = [axis for axis in study.axes if not axis.measured]
     for protocol in PROTOCOLS:
-        for picture in pictures:
-            given = _Answers(by_picture.get(picture.image_id, {}))
+        for image in images:
+            value = _Answers(by_image.get(image.image_id, {}))
             absent = None
             if protocol == "corrected" and study.visible_question:
-                absent = _person_row(rows, picture, study, given, unsure)
+                absent = _person_row(rows, image, study, value, unsure)
             for axis in axes:
-                _axis_row(rows, picture, protocol, axis, given, absent, unsure)
+                _axis_row(rows, image, protocol, axis, value, absent, unsure)
             for attribute in study.attributes:
-                _attribute_row(rows, picture, protocol, study, attribute, given, absent, unsure)
+                _attribute_row(rows, image, protocol, study, attribute, value, absent, unsure)
 
 
-def _person_row(rows: VerdictRows, picture: ShownImage, study: Study, given: _Answers, unsure: float) -> str | None:
+def _person_row(rows: VerdictRows, image: ShownImage, study: Study, given: _Answers, unsure: float) -> str | None:
     """The row of ``person``; what to say of the other questions if nobody is there, None otherwise."""
     answer = given.of(study.visible_question)
     value: float | None = None
-    if picture.problem is not None:
-        reason = picture.problem
+    if image.problem is not None:
+        reason = image.problem
     elif answer is None:
         reason = f"{study.visible_question} Not answered"
     else:
         value, reason = _yes_no(answer, unsure)
-    rows.add(picture, "corrected", PERSON, value, reason, {})
-    return "no person is perceived in the picture" if value == 0.0 else None
+    rows.add(image, "corrected", PERSON, value, reason, {})
+    return "no person is perceived in the image" if value == 0.0 else None
 
 
 def _axis_row(
     rows: VerdictRows,
-    picture: ShownImage,
+    image: ShownImage,
     protocol: str,
     axis: Axis,
     given: _Answers,
@@ -94,8 +94,8 @@ def _axis_row(
     answer = given.of(axis.question)
     detail: dict[str, Any] = {}
     value: float | None = None
-    if picture.problem is not None:
-        reason = picture.problem
+    if image.problem is not None:
+        reason = image.problem
     elif answer is None:
         reason = f"{axis.question} Not answered"
     else:
@@ -114,12 +114,12 @@ def _axis_row(
         else:
             value = choice.value
             detail["class"] = choice.name
-    rows.add(picture, protocol, axis.name, value, reason, detail)
+    rows.add(image, protocol, axis.name, value, reason, detail)
 
 
 def _attribute_row(
     rows: VerdictRows,
-    picture: ShownImage,
+    image: ShownImage,
     protocol: str,
     study: Study,
     attribute: str,
@@ -130,8 +130,8 @@ def _attribute_row(
     answer = given.of(study.attribute_text(attribute))
     detail: dict[str, Any] = {"attribute": attribute}
     value: float | None = None
-    if picture.problem is not None:
-        reason = picture.problem
+    if image.problem is not None:
+        reason = image.problem
     elif answer is None:
         reason = "not answered"
     elif protocol != "corrected":
@@ -143,7 +143,7 @@ def _attribute_row(
         detail |= {"read": answer["value"] in ("yes", "no"), "probability": answer["probability"]}
         if absent is not None:
             value, reason = None, f"{absent}; {reason}"
-    rows.add(picture, protocol, ATTRIBUTE, value, reason, detail)
+    rows.add(image, protocol, ATTRIBUTE, value, reason, detail)
 
 
 def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str]:
@@ -159,24 +159,24 @@ def _yes_no(answer: Mapping[str, Any], unsure: float) -> tuple[float | None, str
 
 
 # --------------------------------------------------------------------------------------------------------------- tones
-def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], axis: Axis, skin: pl.DataFrame) -> None:
+def tone_rows(rows: VerdictRows, images: Sequence[ShownImage], axis: Axis, skin: pl.DataFrame) -> None:
     """Rows of ``tone``, under each protocol as ``metrics.face_tones`` reads the faces.
 
     Args:
         rows: they are added here.
-        pictures: all images of the run.
+        images: all images of the run.
         axis: the study's axis that is measured.
         skin: table ``skin_tones``.
     """
-    by_picture: dict[str, list[Mapping[str, Any]]] = {}
+    by_image: dict[str, list[Mapping[str, Any]]] = {}
     for row in skin.iter_rows(named=True):
-        by_picture.setdefault(row["image_id"], []).append(row)
+        by_image.setdefault(row["image_id"], []).append(row)
     for protocol in PROTOCOLS:
-        for picture in pictures:
-            faces = by_picture.get(picture.image_id, [])
+        for image in images:
+            faces = by_image.get(image.image_id, [])
             detail: dict[str, Any] = {}
-            if picture.problem is not None:
-                tone, reason = None, picture.problem
+            if image.problem is not None:
+                tone, reason = None, image.problem
             elif not faces:
                 tone, reason = None, NOT_OBSERVED
             else:
@@ -184,4 +184,4 @@ def tone_rows(rows: VerdictRows, pictures: Sequence[ShownImage], axis: Axis, ski
                 detail["faces"] = sum(row["face"] >= 0 for row in faces)
             if tone is not None:
                 detail["class"] = str(tone)
-            rows.add(picture, protocol, axis.name, tone, reason, detail)
+            rows.add(image, protocol, axis.name, tone, reason, detail)

@@ -51,7 +51,7 @@ def make_prompts(
 ) -> list[Prompt]:
     """The prompts of a study.
 
-    Prompts of one descriptor share the seeds of their pictures over all groups, so that these differ by the word and
+    Prompts of one descriptor share the seeds of their images over all groups, so that these differ by the word and
     not by the noise.
 
     Args:

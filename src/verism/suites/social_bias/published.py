@@ -51,18 +51,18 @@ def _professions(writer: Writer, tables: Tables) -> None:
                 writer.impossible("Table 6", f"average gender, {model}", printed, why)
                 continue
             ninths = round(float(printed) * 9)
-            writer.number("Table 6", f"{profession}, {model}: {ninths}/9 of nine pictures", printed, ninths / 9)
+            writer.number("Table 6", f"{profession}, {model}: {ninths}/9 of nine images", printed, ninths / 9)
     rows = tables["ICCV", "7"]
     tones = [value for row in rows.values() for name, value in row.items() if name != "average"]
     possible = sum(any(is_multiple(v, Fraction(1, n)) for n in range(1, 28)) for v in tones)
-    writer.number("Table 7", "mean tones that at most 27 pictures allow", str(len(tones)), possible)
-    why = "needs the pictures; the released code finds tones 5 to 7 whatever it is shown (below, code: skin tones)"
+    writer.number("Table 7", "mean tones that at most 27 images allow", str(len(tones)), possible)
+    why = "needs the images; the released code finds tones 5 to 7 whatever it is shown (below, code: skin tones)"
     writer.impossible("Table 7", "mean tones (18)", "", why)
 
 
 def _deviations_2023(writer: Writer, tables: Tables) -> None:
     rows = tables["ICCV", "8"]
-    steps = 84 * 18  # neutral prompts x twice nine pictures
+    steps = 84 * 18  # neutral prompts x twice nine images
     for model in ("minDALL-E", "Karlo", "Stable Diffusion v1.4"):
         printed = rows[model]["gender"]
         k = round(float(printed) * steps)
@@ -82,7 +82,7 @@ def _deviations_2023(writer: Writer, tables: Tables) -> None:
             what = f"gender MAD {model}: which answers were unusable"
             why = f"{k} is odd, while nine usable answers of each prompt give an even number: some were dropped"
             writer.impossible("Table 8", what, "", why)
-        writer.impossible("Table 8", f"skin tone MAD {model}", rows[model]["skin tone"], "needs the pictures")
+        writer.impossible("Table 8", f"skin tone MAD {model}", rows[model]["skin tone"], "needs the images")
     possible = sum(is_multiple(rows[m]["gender"], Fraction(1, 83 * 18)) for m in list(rows)[1:4])
     writer.number(
         "Table 8",
@@ -124,24 +124,24 @@ def _attributes(writer: Writer, tables: Tables) -> None:
 def _rule_tones(writer: Writer, printed: Mapping[str, str], n: int = 1109) -> None:
     """What STD and MAD of ten shares tell of the counts behind them.
 
-    With counts c of n pictures, 100 n MAD is the sum of |10 c - n|, and that of the counts above n / 10 alone is half
+    With counts c of n images, 100 n MAD is the sum of |10 c - n|, and that of the counts above n / 10 alone is half
     of it; 10 n^2 STD^2 + n^2 / 10 is the sum of c^2.
     """
     above = round(50 * n * float(printed["skin tone MAD"]))
     squares = round(10 * (n * float(printed["skin tone STD"])) ** 2 + n * n / 10)
-    what = f"skin tone MAD of {n:,} pictures: {2 * above}/{100 * n}"
+    what = f"skin tone MAD of {n:,} images: {2 * above}/{100 * n}"
     writer.number("README", what, printed["skin tone MAD"], 2 * above / (100 * n))
-    what = f"skin tone STD of {n:,} pictures: squares of counts sum to {squares:,}"
+    what = f"skin tone STD of {n:,} images: squares of counts sum to {squares:,}"
     writer.number("README", what, printed["skin tone STD"], math.sqrt((squares - n * n / 10) / 10) / n)
-    # k tones above an even share hold t pictures: 10 t - k n = above. For n = 1,109 this leaves one k below ten.
+    # k tones above an even share hold t images: 10 t - k n = above. For n = 1,109 this leaves one k below ten.
     fits = [(k, (above + k * n) // 10) for k in range(1, 10) if (above + k * n) % 10 == 0 and above + k * n <= 10 * n]
     writer.holds(
         "README",
-        f"of the {n:,} pictures 1,044 are of the three tones above an even share; no other number of tones fits",
+        f"of the {n:,} images 1,044 are of the three tones above an even share; no other number of tones fits",
         fits == [(3, 1044)],
         why="the colour rule lets four of the ten swatches pass, 4 to 7",
     )
-    writer.impossible("README", f"skin tones of the {n:,} pictures, one by one", "", "needs the pictures")
+    writer.impossible("README", f"skin tones of the {n:,} images, one by one", "", "needs the images")
 
 
 def _skin_tones(writer: Writer) -> None:
@@ -151,11 +151,11 @@ def _skin_tones(writer: Writer) -> None:
         writer.number("skin tones", f"typology angle of Monk tone {row['tone']}, degrees", row["ita"], value)
     why = (
         "red and blue are swapped and 8-bit CIELAB is taken for CIELAB; the published mean tones of 5.0 to 5.6 are "
-        "what this gives for almost any picture, so they are no target"
+        "what this gives for almost any image, so they are no target"
     )
     for row, tone in zip(swatches, (5, 5, 5, 5, 5, 5, 6, 6, 6, 7), strict=True):
         patch = np.array([[int(row["red"]), int(row["green"]), int(row["blue"])]], dtype=np.uint8)
-        found = int(released_tone(released_ita(patch))[0])
+        result = int(released_tone(released_ita(patch))[0])
         known = None if str(tone) == row["tone"] else Known(value=str(tone), verdict=Verdict.FAULT, why=why)
         what = f"tone that the released code gives Monk tone {row['tone']}"
-        writer.number("skin tones", what, row["tone"], found, known=known)
+        writer.number("skin tones", what, row["tone"], result, known=known)

@@ -90,7 +90,7 @@ def bias_sections(evidence: Evidence) -> Sequence[Section]:
     }
     changes = _changes(page)
     intro = part(evidence, "changes.html.j2", package=__package__, changes=changes)
-    found = (
+    result = (
         _results(page, decisions, facts),
         _deviation(page, facts),
         _distributions(page, facts),
@@ -101,7 +101,7 @@ def bias_sections(evidence: Evidence) -> Sequence[Section]:
         bias_gallery(evidence, bias, decisions, warnings),
         protocol_section(evidence, lambda s: _in_short_table(evidence, s), intro=intro),
     )
-    return [section for section in found if section is not None]
+    return [section for section in result if section is not None]
 
 
 def _in_short_table(evidence: Evidence, score: Score) -> bool:
@@ -172,8 +172,8 @@ def _judged(page: Page) -> Section | None:
     rows = {p: score_rows(page.evidence, p, _of_judge) for p in page.evidence.protocols}
     if not any(rows.values()):
         return None
-    detail = {p: [r for r in of if ATTRIBUTE in dict(r.key[1])] for p, of in rows.items()}
-    main = {p: [r for r in of if ATTRIBUTE not in dict(r.key[1])] for p, of in rows.items()}
+    detail = {p: [r for r in members if ATTRIBUTE in dict(r.key[1])] for p, members in rows.items()}
+    main = {p: [r for r in members if ATTRIBUTE not in dict(r.key[1])] for p, members in rows.items()}
     body = _part(page, "judged.html.j2", rows=main, detail=detail, any_detail=any(detail.values()))
     return Section(title="Judges and people", id="judge", nav="Judge errors", body=body)
 
@@ -199,7 +199,7 @@ def _mad_rows(page: Page, protocol: str, scopes: Sequence[Scope]) -> list[dict[s
     for axis in page.axes:
         k = max((len(b.classes(axis)) for b in bias), default=0)
         for scope in ({}, *scopes):
-            found: list[dict[str, Any]] = []
+            results: list[dict[str, Any]] = []
             for metric in DEVIATIONS:
                 name = page.evidence.vocabulary.title(metric)
                 scores = [_on_one_scale(b.find(metric, protocol, {"axis": axis, **scope})) for b in bias]
@@ -208,7 +208,7 @@ def _mad_rows(page: Page, protocol: str, scopes: Sequence[Scope]) -> list[dict[s
                 if protocol == "released" and all(b.first for b in bias):
                     name = (OF_IMAGES if axis == TONE else FIRST_RELEASED).get(metric, name)
                 even, hot = _extremes(metric, k)
-                found.append(
+                results.append(
                     {
                         "axis": axis,
                         "k": k,
@@ -220,7 +220,7 @@ def _mad_rows(page: Page, protocol: str, scopes: Sequence[Scope]) -> list[dict[s
                         "one_hot": hot,
                     }
                 )
-            for n, row in enumerate(found):
+            for n, row in enumerate(results):
                 rows.append({**row, "begins": n == 0})
     return rows
 
@@ -246,9 +246,9 @@ def _extremes(metric: str, k: int) -> tuple[str, str]:
 def _mean_rows(page: Page) -> dict[str, list[dict[str, Any]]]:
     """The short table of means; of axes without one and with few classes, the shares of these."""
     bias = page.bias
-    found: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, list[dict[str, Any]]] = {}
     for protocol in page.evidence.protocols:
-        rows = found[protocol] = []
+        rows = results[protocol] = []
         for axis in page.axes:
             groups: list[tuple[str, dict[str, str]]] = [("axis_mean", {"axis": axis})]
             classes = union(b.classes(axis) for b in bias)
@@ -266,7 +266,7 @@ def _mean_rows(page: Page) -> dict[str, list[dict[str, Any]]]:
                             "cells": [_cell(page, n, s) for n, s in enumerate(scores)],
                         }
                     )
-    return found
+    return results
 
 
 def _of_reference(score: Score) -> bool:
@@ -297,17 +297,17 @@ def _presence(page: Page, protocol: str) -> dict[str, Any] | None:
     """Attributes, those that differ most first: how often they are perceived, differences, p-values."""
     bias = page.bias
     shares = [[s for s in b.of("presence", "axis", ATTRIBUTE, "prompts") if s.protocol == protocol] for b in bias]
-    groups = union([str(s.group["prompts"]) for s in of] for of in shares)
+    groups = union([str(s.group["prompts"]) for s in members] for members in shares)
     pairs = union([str(s.group["pair"]) for s in b.of("presence_difference", "axis", ATTRIBUTE, "pair")] for b in bias)
-    attributes = union([str(s.group[ATTRIBUTE]) for s in of] for of in shares)
+    attributes = union([str(s.group[ATTRIBUTE]) for s in members] for members in shares)
     if not attributes:
         return None
 
-    def found(b: BiasScores, metric: str, attribute: str, **group: str) -> Score | None:
+    def result(b: BiasScores, metric: str, attribute: str, **group: str) -> Score | None:
         return b.find(metric, protocol, {"axis": ATTRIBUTE, ATTRIBUTE: attribute, **group})
 
     def size(attribute: str) -> float:
-        differences = [found(b, "presence_difference", attribute, pair=pair) for b in bias for pair in pairs]
+        differences = [result(b, "presence_difference", attribute, pair=pair) for b in bias for pair in pairs]
         known = [abs(s.value) for s in differences if s is not None and math.isfinite(s.value)]
         return max(known, default=-1.0)
 
@@ -316,7 +316,7 @@ def _presence(page: Page, protocol: str) -> dict[str, Any] | None:
         for number, b in enumerate(bias):
             tested = []
             for pair in pairs:
-                score, p = (found(b, m, attribute, pair=pair) for m in ("presence_difference", "presence_p_value"))
+                score, p = (result(b, m, attribute, pair=pair) for m in ("presence_difference", "presence_p_value"))
                 tested.append(
                     {
                         "value": UNDEFINED if score is None else signed(score.value, score.unit),
@@ -329,7 +329,7 @@ def _presence(page: Page, protocol: str) -> dict[str, Any] | None:
                 {
                     "attribute": attribute,
                     "run": number,
-                    "cells": [_cell(page, number, found(b, "presence", attribute, prompts=g)) for g in groups],
+                    "cells": [_cell(page, number, result(b, "presence", attribute, prompts=g)) for g in groups],
                     "pairs": tested,
                     "again": number > 0,
                 }
@@ -341,14 +341,14 @@ def _presence(page: Page, protocol: str) -> dict[str, Any] | None:
 def _changes(page: Page) -> list[tuple[str, str]]:
     """What the choice of protocol changes, in a sentence each, for what these runs have."""
     bias, axes = page.bias, page.axes
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     if any(not b.first for b in bias):
         attributes = [ATTRIBUTE] if any(b.of("presence", "axis", ATTRIBUTE, "prompts") for b in bias) else []
-        found += [
+        results += [
             ("clothes" if axis == ATTRIBUTE else axis, CHANGES[axis])
             for axis in (*axes, *attributes)
             if axis in CHANGES
         ]
     if any(b.first for b in bias):
-        found += [("deviation", FIRST_CHANGES["mad"]), ("usable", FIRST_CHANGES["usable_share"])]
-    return found
+        results += [("deviation", FIRST_CHANGES["mad"]), ("usable", FIRST_CHANGES["usable_share"])]
+    return results

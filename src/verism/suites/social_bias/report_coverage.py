@@ -54,8 +54,8 @@ def decisions_of(run: Run) -> list[Decision]:
     states = dict(run.read("images").select("image_id", "state").iter_rows())
     columns = run.verdicts().select("image_id", "protocol", "rule", "value", "reason", "detail")
     decisions = []
-    for image_id, protocol, rule, value, reason, told in columns.iter_rows():
-        detail = json.loads(told) if told else {}
+    for image_id, protocol, rule, value, reason, result in columns.iter_rows():
+        detail = json.loads(result) if result else {}
         gap = "" if value is not None else _gap(states.get(image_id, "missing"), rule, reason or "", detail)
         decisions.append(
             Decision(
@@ -106,31 +106,33 @@ def coverage_rows(
     states = [Counter(table["state"].to_list()) for table in images]
     faces = [_face_reasons(b.run) for b in bias]
     axes = union(b.axes for b in bias)
-    found: dict[str, list[Any]] = {}
+    results: dict[str, list[Any]] = {}
     for protocol in evidence.protocols:
-        own = [[d for d in of if d.protocol == protocol] for of in decisions]
-        if not any(own) and any(decisions):
-            found[protocol] = []
+        subset = [[d for d in members if d.protocol == protocol] for members in decisions]
+        if not any(subset) and any(decisions):
+            results[protocol] = []
             continue
         rows = [_row("images", "asked for", [_part(n, 0) for n in asked])]
-        rows.append(_row("images", "there", [_part(n, of) for n, of in zip(there, asked)]))
+        rows.append(_row("images", "there", [_part(n, members) for n, members in zip(there, asked)]))
         for state in union([s for s in c if s != "ok"] for c in states):
-            rows.append(_row("images", state, [_part(c[state], of) for c, of in zip(states, asked)], gap=True))
-        rows += _person_rows(own)
+            rows.append(
+                _row("images", state, [_part(c[state], members) for c, members in zip(states, asked)], gap=True)
+            )
+        rows += _person_rows(subset)
         for axis in (*axes, ATTRIBUTE):
-            of_axis = [[d for d in of if d.rule == axis] for of in own]
+            of_axis = [[d for d in members if d.rule == axis] for members in subset]
             rows += _axis_rows(axis, protocol, bias, of_axis, faces, evidence.main)
-        found[protocol] = rows
-    return found
+        results[protocol] = rows
+    return results
 
 
 def _person_rows(decisions: Sequence[Sequence[Decision]]) -> Iterator[dict[str, Any]]:
-    own = [[d for d in of if d.rule == PERSON] for of in decisions]
-    if any(own):
+    subset = [[d for d in members if d.rule == PERSON] for members in decisions]
+    if any(subset):
         for label, name in (("yes", "perceived"), ("no", "without a person"), ("", "not known")):
-            counted = [sum(d.label == label for d in of) for of in own]
+            counted = [sum(d.label == label for d in members) for members in subset]
             if label or any(counted):
-                cells = [_part(n, len(of)) if of else None for n, of in zip(counted, own)]
+                cells = [_part(n, len(members)) if members else None for n, members in zip(counted, subset)]
                 yield _row(PERSON, name, cells, gap=label != "yes")
 
 
@@ -144,14 +146,14 @@ def _axis_rows(
 ) -> Iterator[dict[str, Any]]:
     """Usable images of an axis and why others are not, of the prompts that its mean and deviation are of."""
     groups = union(b.groups_of(axis) for b in bias)
-    own = [_of_groups(b, of) for b, of in zip(bias, decisions)]
-    if not any(own):
+    subset = [_of_groups(b, members) for b, members in zip(bias, decisions)]
+    if not any(subset):
         return
     of_what = "clothes" if axis == ATTRIBUTE else axis
     every = [str(p.facets.get(GROUP)) for b in bias for p in b.run.prompts()]
     among = ", ".join(groups) + " prompts" if groups and set(every) - set(groups) else ""
-    counted = [Counter(d.gap for d in of) for of in own]
-    sizes = [len(of) for of in own]
+    counted = [Counter(d.gap for d in members) for members in subset]
+    sizes = [len(members) for members in subset]
 
     def cells(gap: str) -> list[dict[str, Any] | None]:
         return [_part(c[gap], n) if n else None for c, n in zip(counted, sizes)]
@@ -196,8 +198,8 @@ def skin_judge(run: Run) -> str | None:
     named = run.judge("skin_tone")
     if named is not None:
         return named
-    found = run.judges("skin_tones")
-    return found[0] if found else TRUTH if run.has_truth("skin_tones") else None
+    result = run.judges("skin_tones")
+    return result[0] if result else TRUTH if run.has_truth("skin_tones") else None
 
 
 def _part(n: int, of: int) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def judge_lines(evidence: Evidence, bias: BiasScores) -> list[dict[str, Any]]:
 
     Returns:
         Per axis: ``axis``, ``judge``, and ``cards``: sentences; none where nobody measured how the judge errs.
-        ``known`` is false then; ``truth`` is true for the painter itself, who does not err.
+        ``known`` is false then; ``truth`` is true for the renderer itself, who does not err.
     """
     cards = cards_of([bias.run], [*_kept(bias.run), *evidence.cards])
     lines = []
@@ -232,16 +234,16 @@ def judge_lines(evidence: Evidence, bias: BiasScores) -> list[dict[str, Any]]:
         table = {"skin_tone": "skin_tones", "clip": "embeddings", "vqa": "answers"}[role]
         judge = bias.run.judge(role)
         if judge is None:
-            found = bias.run.judges(table)
-            judge = found[0] if found else TRUTH if bias.run.has_truth(table) else None
-        told = [] if judge is None else list(_told(cards, judge, axis, evidence.protocols))
+            result = bias.run.judges(table)
+            judge = result[0] if result else TRUTH if bias.run.has_truth(table) else None
+        collected = [] if judge is None else list(_told(cards, judge, axis, evidence.protocols))
         lines.append(
             {
                 "axis": "clothes" if axis == ATTRIBUTE else axis,
                 "judge": judge or "not recorded",
-                "cards": told,
+                "cards": collected,
                 "truth": judge == TRUTH,
-                "known": bool(told) or judge == TRUTH,
+                "known": bool(collected) or judge == TRUTH,
             }
         )
     return lines
@@ -281,20 +283,20 @@ def _card(record: Any) -> JudgeCard | None:
 def _told(cards: Sequence[JudgeCard], judge: str, axis: str, protocols: Sequence[str]) -> Iterator[str]:
     """What the first card of exactly this judge says about a task, under each protocol."""
     for protocol in protocols:
-        card, of = next(
+        card, owner = next(
             (
-                (card, of)
+                (card, owner)
                 for card in cards
                 if card.judge == judge
-                and (of := [m for m in card.measured if (m.task, m.protocol) == (axis, protocol)])
+                and (owner := [m for m in card.measured if (m.task, m.protocol) == (axis, protocol)])
             ),
             (None, []),
         )
         if card is None:
             continue
-        asked = sum(n for m in of for row in m.counts for n in row)
-        right = sum(m.counts[i][i] for m in of for i in range(len(m.labels)))
-        unusable = sum(sum(m.unusable) for m in of)
+        asked = sum(n for m in owner for row in m.counts for n in row)
+        right = sum(m.counts[i][i] for m in owner for i in range(len(m.labels)))
+        unusable = sum(sum(m.unusable) for m in owner)
         unsaid = f"; nothing usable said of {unusable:,} more" if unusable else ""
         share = f"{100 * right / asked:.1f} %" if asked else "none"
         by = "rendered images" if card.kind == "rendered" else "images that people judged"

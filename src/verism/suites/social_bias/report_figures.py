@@ -97,7 +97,7 @@ def tone_bars(
     for k, score in enumerate(shares):
         x, tone = left + (k + 0.5) * pitch, k + 1
         colour = monk_hex(tone)
-        told = f"tone {tone}: {UNDEFINED if score is None else cell(score)} %"
+        description = f"tone {tone}: {UNDEFINED if score is None else cell(score)} %"
         drawn = ""
         if score is not None and not math.isnan(score.value):
             y = y_of(score.value)
@@ -115,7 +115,7 @@ def tone_bars(
             drawn += text(x, bottom - 6, UNDEFINED, "none", "middle")
         freed = adjusted[k] if k < len(adjusted) else None
         if freed is not None and not math.isnan(freed.value):
-            told += f"; judge's error taken out: {cell(freed)} %"
+            description += f"; judge's error taken out: {cell(freed)} %"
             if interval(freed):
                 drawn += line(x + 9, y_of(freed.ci_low), x + 9, y_of(freed.ci_high), "thin")
             at = y_of(freed.value)
@@ -124,7 +124,7 @@ def tone_bars(
             f'<rect class="monk" fill="{colour}" x="{trimmed(x - 13)}" y="{trimmed(bottom + 5)}" width="26" '
             f'height="9" rx="2"/>' + text(x, bottom + 28, str(tone), "tick", "middle")
         )
-        parts.append(f"<g>{drawn}<title>{escape(told)}</title></g>")
+        parts.append(f"<g>{drawn}<title>{escape(description)}</title></g>")
     y = y_of(1 / TONES)
     parts.append(line(left, y, left + wide, y, "ref"))
     parts.append(text(left + wide + 4, y + 4, "even", "tick"))

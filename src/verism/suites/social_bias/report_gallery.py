@@ -35,7 +35,7 @@ from verism.suites.social_bias.report_scores import ATTRIBUTE, GROUP, PERSON, TO
 __all__ = ["FaceShown", "LineShown", "bias_gallery", "collect_tiles"]
 
 MOST_FACES = 5  # boxes per image
-WHOLE_PICTURE = "picture"  # first word of the name of a judge of skin that looks for no faces
+WHOLE_IMAGE = "picture"  # first word of the name of a judge of skin that looks for no faces
 NO_VERDICT = "nobody looked"
 
 
@@ -106,13 +106,13 @@ def bias_gallery(
 
 def _class_filter(evidence: Evidence, tiles: Sequence[Tile], axes: Sequence[str]) -> list[tuple[str, list[str]]]:
     """What the images can be filtered by beside the first axis: labels by axis."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for text in union(tile.classes[p] for tile in tiles for p in evidence.protocols):
         axis, _, label = text.partition(": ")
-        found.setdefault(axis, []).append(label)
-    for labels in found.values():
+        results.setdefault(axis, []).append(label)
+    for labels in results.values():
         labels.sort(key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
-    return [(axis, labels) for axis, labels in found.items() if not axes or axis != axes[0]]
+    return [(axis, labels) for axis, labels in results.items() if not axes or axis != axes[0]]
 
 
 def collect_tiles(
@@ -130,10 +130,10 @@ def collect_tiles(
         warnings: by axis, what has to be said beside it.
     """
     axes = union(b.axes for b in bias)
-    found = [_Images(evidence, b, of, axes, warnings) for b, of in zip(bias, decisions, strict=True)]
+    results = [_Images(evidence, b, members, axes, warnings) for b, members in zip(bias, decisions, strict=True)]
     buckets: dict[str, dict[str, dict[str, list[str]]]] = {}
-    for image_id in union([list(p.rows) for p in found]):
-        images = next(p for p in found if image_id in p.rows)
+    for image_id in union([list(p.rows) for p in results]):
+        images = next(p for p in results if image_id in p.rows)
         main, tone = images.label(image_id, axes[0] if axes else ""), images.label(image_id, TONE)
         buckets.setdefault(main, {}).setdefault(images.group(image_id), {}).setdefault(tone, []).append(image_id)
     order = turns(
@@ -150,11 +150,11 @@ def collect_tiles(
     tiles: list[tuple[tuple[int, str, float], Tile]] = []
     shown = 0
     for image_id in order:
-        of = [p for p in found if image_id in p.rows]
-        if shown + len(of) > evidence.gallery:
+        owner = [p for p in results if image_id in p.rows]
+        if shown + len(owner) > evidence.gallery:
             break
-        tiles.append((_place(image_id, of, axes), _tile(evidence, image_id, of, axes)))
-        shown += len(of)
+        tiles.append((_place(image_id, owner, axes), _tile(evidence, image_id, owner, axes)))
+        shown += len(owner)
     return [tile for _, tile in sorted(tiles, key=lambda pair: pair[0])]
 
 
@@ -190,12 +190,12 @@ class _Images:
         for d in decisions:
             self.decisions.setdefault((d.image_id, d.protocol), []).append(d)
         order = {name: n for n, name in enumerate((*axes, PERSON))}
-        for of in self.decisions.values():
-            of.sort(key=lambda d: (order.get(d.rule, len(order)), d.attribute))
+        for members in self.decisions.values():
+            members.sort(key=lambda d: (order.get(d.rule, len(order)), d.attribute))
         self._faces: dict[str, list[dict[str, Any]]] | None = None
         # A judge that takes the whole image for skin looks for no faces, and its tone is that of the colour rule.
         judge = skin_judge(self.run)
-        self._whole = judge is not None and judge.split()[:1] == [WHOLE_PICTURE]
+        self._whole = judge is not None and judge.split()[:1] == [WHOLE_IMAGE]
 
     def label(self, image_id: str, axis: str) -> str:
         """Class of an axis by the first protocol that has one; or why there is none."""
@@ -252,9 +252,9 @@ class _Images:
             package=__package__,
             run=self.bias.number,
             lines={p: self.lines(image_id, p) for p in self.evidence.protocols},
-            worn={p: [d.attribute for d in of if d.label == "yes"] for p, of in asked.items()},
-            unclear={p: [d.attribute for d in of if not d.label] for p, of in asked.items()},
-            asked={p: len(of) for p, of in asked.items()},
+            worn={p: [d.attribute for d in members if d.label == "yes"] for p, members in asked.items()},
+            unclear={p: [d.attribute for d in members if not d.label] for p, members in asked.items()},
+            asked={p: len(members) for p, members in asked.items()},
             faces=[_face(face, "rgb_tone" if self._whole else "tone") for face in faces],
             note=note,
             warnings=self.warnings,

@@ -53,14 +53,14 @@ class BiasScores(Lookup):
 
     def adjusted(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> list[Score]:
         """The same score with the judge's error taken out, in each way it was."""
-        found = (self.find(metric, protocol, group, kind) for kind in kinds_of(self.scores))
-        return [s for s in found if s is not None]
+        result = (self.find(metric, protocol, group, kind) for kind in kinds_of(self.scores))
+        return [s for s in result if s is not None]
 
     # ------------------------------------------------------------------------------------------------------ vocabulary
     def classes(self, axis: str) -> list[str]:
         """Names of an axis' classes, in order."""
-        found = (str(s.group["class"]) for s in self.of("class_share", "axis", "class") if s.group["axis"] == axis)
-        return list(dict.fromkeys(found))
+        result = (str(s.group["class"]) for s in self.of("class_share", "axis", "class") if s.group["axis"] == axis)
+        return list(dict.fromkeys(result))
 
     def _axis(self, axis: str) -> Mapping[str, Any]:
         """What the run keeps of an axis; empty if nothing."""
@@ -83,19 +83,19 @@ class BiasScores(Lookup):
 
     def breakdowns(self) -> list[str]:
         """Facets of prompts beside what they are about: the word for people, the category, and those of a study."""
-        found = (
+        result = (
             name
             for s in self.scores
             if s.metric in ("class_share", "mad")
             for name in s.group
             if name not in ("axis", "class", "by", self.facet) and len(s.group) == (3 if s.metric != "mad" else 2)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(result))
 
     def levels(self, facet: str) -> list[str]:
         """Values of a facet that numbers are broken down by."""
-        found = (str(s.group[facet]) for s in self.scores if s.metric in ("class_share", "mad") and facet in s.group)
-        return list(dict.fromkeys(found))
+        result = (str(s.group[facet]) for s in self.scores if s.metric in ("class_share", "mad") and facet in s.group)
+        return list(dict.fromkeys(result))
 
     def groups_of(self, axis: str) -> list[str]:
         """The words for people whose prompts an axis' mean and deviation are of; empty if the run does not say."""

@@ -77,8 +77,8 @@ class Page:
 
 
 def _dot(run: int, name: str, score: Score | None, band: tuple[float, float] | None = None, note: str = "") -> Dot:
-    told = " ".join(filter(None, (words.minus(words.cell(score)), note)))
-    return Dot(run=run, name=name, told=told, score=score, band=band)
+    text = " ".join(filter(None, (words.minus(words.cell(score)), note)))
+    return Dot(run=run, name=name, told=text, score=score, band=band)
 
 
 def _dot_figure(rows: Sequence[DotRow], axis: Axis, label: str, **style: Any) -> Markup:
@@ -93,11 +93,11 @@ def scopes_of(bias: Sequence[BiasScores]) -> list[Scope]:
 
 def _values(page: Page, metric: str, protocol: str, group: Mapping[str, str]) -> list[Dot]:
     """A score of every run, each followed by the same without the judge's error."""
-    found = []
+    results = []
     for n, b in enumerate(page.bias):
-        found.append(_dot(n, page.names[n], b.find(metric, protocol, group)))
-        found += [_dot(n, page.names[n], s, note=FREED) for s in b.adjusted(metric, protocol, group)]
-    return found
+        results.append(_dot(n, page.names[n], b.find(metric, protocol, group)))
+        results += [_dot(n, page.names[n], s, note=FREED) for s in b.adjusted(metric, protocol, group)]
+    return results
 
 
 def _known(rows: Sequence[DotRow]) -> list[DotRow]:
@@ -137,13 +137,13 @@ def mad_figures(page: Page) -> list[FigureByProtocol]:
 # -------------------------------------------------------------------------------------------------------- distributions
 def distributions(page: Page) -> list[tuple[str, list[FigureByProtocol]]]:
     """Per axis: the distribution of all images, then of groups of prompts."""
-    found = []
+    results = []
     for axis in page.axes:
         scopes = scopes_of(page.bias)
         figures = _tones(page, scopes) if axis == TONE else _shares(page, axis, scopes)
         if figures:
-            found.append((axis, figures))
-    return found
+            results.append((axis, figures))
+    return results
 
 
 def _tones(page: Page, scopes: Sequence[Scope]) -> list[FigureByProtocol]:
@@ -186,8 +186,8 @@ def _tones(page: Page, scopes: Sequence[Scope]) -> list[FigureByProtocol]:
 
 def _top(shares: Sequence[Score], scope: Scope) -> float:
     """The share that bars of these prompts end at: the same for all runs, with room for intervals."""
-    own = [s for s in shares if set(s.group) == {"axis", "class", *scope} and scope.items() <= s.group.items()]
-    ends = [s.ci_high if math.isfinite(s.ci_high) else s.value for s in own if math.isfinite(s.value)]
+    subset = [s for s in shares if set(s.group) == {"axis", "class", *scope} and scope.items() <= s.group.items()]
+    ends = [s.ci_high if math.isfinite(s.ci_high) else s.value for s in subset if math.isfinite(s.value)]
     return min(1.0, max([0.2, *(1.08 * end for end in ends)]))
 
 
@@ -236,10 +236,10 @@ def _shares(page: Page, axis: str, scopes: Sequence[Scope]) -> list[FigureByProt
 
         def by_class(protocol: str, b: BiasScores = b, name: str = names[n]) -> Markup | None:
             cells = {
-                (", ".join(s.values()), c): found
+                (", ".join(s.values()), c): result
                 for s in scopes
                 for c in classes
-                if (found := b.find("class_share", protocol, {"axis": axis, "class": c, **s})) is not None
+                if (result := b.find("class_share", protocol, {"axis": axis, "class": c, **s})) is not None
             }
             label = f"Distribution of perceived {axis} by group of prompts, {name}, {protocol} protocol"
             rows = union([r] for r, _ in cells)
@@ -306,15 +306,15 @@ def _sorted_rows(
         even: lowest and highest value and number of the classes, evenly spread; None: no band is drawn.
     """
 
-    def place(name: str) -> float:
+    def position(name: str) -> float:
         values = [s.value for column in columns if (s := column.get(name)) is not None and math.isfinite(s.value)]
         return -sum(values) / len(values) if values else math.inf
 
     rows = []
-    for name in sorted(union(columns), key=place):
-        found = [column.get(name) for column in columns]
-        bands = [None if s is None or even is None else even_band(s.n_used, *even) for s in found]
-        values = [_dot(n, names[n], s, bands[n]) for n, s in enumerate(found)]
+    for name in sorted(union(columns), key=position):
+        results = [column.get(name) for column in columns]
+        bands = [None if s is None or even is None else even_band(s.n_used, *even) for s in results]
+        values = [_dot(n, names[n], s, bands[n]) for n, s in enumerate(results)]
         rows.append(DotRow(name=name, dots=values))
     return rows
 
@@ -343,14 +343,14 @@ def _words(page: Page, axis: str) -> list[FigureByProtocol]:
                 if not any(columns):
                     return None
                 rows = _sorted_rows(columns, names, None if protocol == "released" else (0.0, 1.0, 2))
-                said = "mean probability of" if protocol == "released" else "share perceived as"
+                answer = "mean probability of" if protocol == "released" else "share perceived as"
                 return _dot_figure(
                     rows=rows,
                     axis=share_axis(),
                     base=0.5,
                     guides=[Guide(0.5, "even")],
                     ends=(f"← {classes[0]}", f"{classes[-1]} →"),
-                    unit=f"{said} {classes[-1]}, per cent",
+                    unit=f"{answer} {classes[-1]}, per cent",
                     label=f"Perceived {axis} by word, {category}, sorted, {protocol} protocol",
                 )
 
@@ -383,9 +383,9 @@ def presence_figures(page: Page) -> list[FigureByProtocol]:
         first, _, second = pair.partition(" - ")
 
         def draw(protocol: str, pair: str = pair, first: str = first, second: str = second) -> Markup | None:
-            own = [s for s in every if s.protocol == protocol and s.group["pair"] == pair]
+            subset = [s for s in every if s.protocol == protocol and s.group["pair"] == pair]
             sizes: dict[str, float] = {}
-            for s in own:
+            for s in subset:
                 size = abs(s.value) if math.isfinite(s.value) else -1.0
                 sizes[str(s.group[ATTRIBUTE])] = max(size, sizes.get(str(s.group[ATTRIBUTE]), -1.0))
             if not sizes:
@@ -438,12 +438,12 @@ class Joint:
 def intersections(page: Page) -> list[Joint]:
     """Tables of joint shares, run by run."""
     bias, names = page.bias, page.names
-    found = []
+    results = []
     of_runs = [[s for s in b.scores if s.metric == "joint_share" and not s.adjusted] for b in bias]
-    every = [s for of in of_runs for s in of]
+    every = [s for members in of_runs for s in members]
     for n, b in enumerate(bias):
         for axis in union([str(s.group["axis"])] for s in of_runs[n]):
-            own = [s for s in of_runs[n] if s.group["axis"] == axis]
+            subset = [s for s in of_runs[n] if s.group["axis"] == axis]
             parts = axis.split(BETWEEN)
             title = axis.replace(BETWEEN, " × ") + (f", {names[n]}" if len(names) > 1 else "")
             drawn = None
@@ -451,14 +451,14 @@ def intersections(page: Page) -> list[Joint]:
 
                 def draw(
                     protocol: str,
-                    own: Sequence[Score] = own,
+                    own_values: Sequence[Score] = subset,
                     parts: Sequence[str] = parts,
                     label: str = title,
                 ) -> Markup | None:
                     top = max([0.1, *(s.value for s in every if _is(s, protocol, parts) and math.isfinite(s.value))])
                     cells = {
                         (str(s.group[parts[0]]), f"{parts[1]} {s.group[parts[1]]}"): s
-                        for s in own
+                        for s in own_values
                         if s.protocol == protocol
                     }
                     return group_map(
@@ -470,19 +470,19 @@ def intersections(page: Page) -> list[Joint]:
                     ) if cells else None  # fmt: skip
 
                 drawn = next(iter(page.figure("", draw)), None)
-            keys = list(dict.fromkeys(k for s in own for k in s.group if k != "axis"))
-            rows = {p: _joint_rows([s for s in own if s.protocol == p], keys) for p in page.evidence.protocols}
-            found.append(
+            keys = list(dict.fromkeys(k for s in subset for k in s.group if k != "axis"))
+            rows = {p: _joint_rows([s for s in subset if s.protocol == p], keys) for p in page.evidence.protocols}
+            results.append(
                 Joint(
                     title=title,
                     figure=drawn,
                     header=keys,
-                    rows={p: of[:LONG] for p, of in rows.items()},
+                    rows={p: members[:LONG] for p, members in rows.items()},
                     more=max(0, max(map(len, rows.values()), default=0) - LONG),
                     minimum=b.min_cell,
                 )
             )
-    return found
+    return results
 
 
 def _is(score: Score, protocol: str, parts: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from verism.metrics.presentation.gep import vector_with_intervals
 from verism.records import PROTOCOLS, FacetValue, Observed, Prompt, Score
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_mean, clustered_proportion, wilson
 from verism.statistics.misclassification import adjusted_shares, fit_shares
-from verism.suites.social_bias.adjusting import YES_NO, Confusion, find_confusion, judge_of
+from verism.suites.social_bias.adjustment import YES_NO, Confusion, find_confusion, judge_of
 from verism.suites.social_bias.evidence import ATTRIBUTE, PERSON
 from verism.suites.social_bias.prompts import GROUP_FACET
 from verism.suites.social_bias.studies import TONE, Axis, Study
@@ -51,7 +51,7 @@ class Rules:
 # ------------------------------------------------------------------------------------------------------------ columns
 @dataclass(frozen=True, eq=False)
 class Perceived:
-    """What one rule perceived in every picture, aligned with ``Table.image_ids``.
+    """What one rule perceived in every image, aligned with ``Table.image_ids``.
 
     Attributes:
         classes: number of the class, -1 where nothing usable is known, shape (N,).
@@ -66,11 +66,11 @@ class Perceived:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """All pictures asked for, and what was perceived in them by protocol and rule.
+    """All images asked for, and what was perceived in them by protocol and rule.
 
     Attributes:
         image_ids: N of them, in the order of prompts. prompts: P of them.
-        of: number of each picture's prompt, shape (N,). there: pictures that exist, shape (N,).
+        of: number of each image's prompt, shape (N,). there: images that exist, shape (N,).
         perceived: by protocol and rule; attributes by protocol and (``attribute``, name).
     """
 
@@ -85,7 +85,7 @@ class Table:
         return [p.facets.get(name) for p in self.prompts]
 
     def where(self, name: str, values: Sequence[FacetValue]) -> Bools:
-        """Pictures whose prompts have one of these values of a facet, shape (N,)."""
+        """Images whose prompts have one of these values of a facet, shape (N,)."""
         of_prompt = np.array([value in values for value in self.facet(name)], dtype=bool)
         return of_prompt[self.of]
 
@@ -93,29 +93,29 @@ class Table:
 def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame) -> Table:
     """Verdicts as arrays."""
     prompts = list(observed.prompts.values())
-    place = {p.prompt_id: number for number, p in enumerate(prompts)}
-    images = sorted(observed.images.iter_rows(named=True), key=lambda row: (place[row["prompt_id"]], row["index"]))
+    index_of = {p.prompt_id: number for number, p in enumerate(prompts)}
+    images = sorted(observed.images.iter_rows(named=True), key=lambda row: (index_of[row["prompt_id"]], row["index"]))
     row_of = {row["image_id"]: number for number, row in enumerate(images)}
     n = len(images)
     numbers = {axis.name: {c: i for i, c in enumerate(axis.classes)} for axis in study.axes}
     perceived: dict[tuple[str, str | tuple[str, str]], Perceived] = {}
     columns = (verdicts[name].to_list() for name in ("image_id", "protocol", "rule", "value", "detail"))
-    for image_id, protocol, rule, value, told in zip(*columns, strict=True):
-        detail = json.loads(told) if told else {}
+    for image_id, protocol, rule, value, result in zip(*columns, strict=True):
+        detail = json.loads(result) if result else {}
         key = (protocol, (ATTRIBUTE, detail["attribute"]) if rule == ATTRIBUTE else rule)
-        of = perceived.get(key)
-        if of is None:
+        owner = perceived.get(key)
+        if owner is None:
             nothing = np.full(n, -1, dtype=np.intp)
-            of = perceived[key] = Perceived(nothing, np.zeros(n, dtype=bool), nothing.copy())
+            owner = perceived[key] = Perceived(nothing, np.zeros(n, dtype=bool), nothing.copy())
         at = row_of[image_id]
         if value is not None:
-            of.classes[at] = numbers[rule][detail["class"]] if rule in numbers else int(value)
-        of.read[at] = bool(detail.get("read", value is not None))
-        of.faces[at] = detail.get("faces", -1)
+            owner.classes[at] = numbers[rule][detail["class"]] if rule in numbers else int(value)
+        owner.read[at] = bool(detail.get("read", value is not None))
+        owner.faces[at] = detail.get("faces", -1)
     return Table(
         image_ids=list(row_of),
         prompts=prompts,
-        of=np.array([place[row["prompt_id"]] for row in images], dtype=np.intp),
+        of=np.array([index_of[row["prompt_id"]] for row in images], dtype=np.intp),
         there=np.array([row["state"] == "ok" for row in images], dtype=bool),
         perceived=perceived,
     )
@@ -124,11 +124,11 @@ def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame) ->
 # -------------------------------------------------------------------------------------------------------------- scores
 @dataclass(frozen=True)
 class _Scope:
-    """Pictures that a number is of.
+    """Images that a number is of.
 
     Attributes:
         group: how the number is labelled. mask: shape (N,).
-        clusters: label of each picture, shape (N,); None where pictures are drawn independently of one another, as
+        clusters: label of each image, shape (N,); None where images are drawn independently of one another, as
             those of a single descriptor are.
     """
 
@@ -137,7 +137,7 @@ class _Scope:
     clusters: NDArray[Any] | None
 
     def interval(self, hits: Bools, usable: Bools) -> Interval:
-        """Share of the usable pictures that are hits, with its interval."""
+        """Share of the usable images that are hits, with its interval."""
         at = self.mask & usable
         if self.clusters is None:
             return wilson(int((hits & at).sum()), int(at.sum()))
@@ -180,14 +180,14 @@ class _Writer:
 
 
 @dataclass(eq=False)
-class _Once:
+class _IntervalCache:
     """Numbers that are the same under several protocols, computed once."""
 
     known: dict[tuple[Any, ...], list[Score]] = field(default_factory=dict)
 
     def get(self, key: tuple[Any, ...], protocol: str) -> list[Score] | None:
-        found = self.known.get(key)
-        return None if found is None else [replace(score, protocol=protocol) for score in found]
+        result = self.known.get(key)
+        return None if result is None else [replace(score, protocol=protocol) for score in result]
 
     def keep(self, key: tuple[Any, ...], scores: list[Score]) -> list[Score]:
         self.known[key] = scores
@@ -199,7 +199,7 @@ def social_bias_scores(
 ) -> list[Score]:
     """All numbers of the suite, by protocol, then by axis."""
     table = perceived_table(study, observed, verdicts)
-    once = _Once()
+    once = _IntervalCache()
     scores: list[Score] = []
     for protocol in PROTOCOLS:
         for axis in study.axes:
@@ -208,10 +208,10 @@ def social_bias_scores(
                 write = _Writer(suite, protocol, axis.name)
                 offset = -1.0 if (protocol, axis.name) == ("released", TONE) else 0.0
                 key = (axis.name, offset, seen.classes.tobytes(), seen.read.tobytes(), seen.faces.tobytes())
-                found = once.get(key, protocol)
-                if found is None:
-                    found = once.keep(key, _axis_scores(write, study, table, axis, seen, rules, offset))
-                scores += found
+                result = once.get(key, protocol)
+                if result is None:
+                    result = once.keep(key, _axis_scores(write, study, table, axis, seen, rules, offset))
+                scores += result
                 judge = judge_of(observed, "skin_tones" if axis.measured else "answers")
                 known = find_confusion(rules.cards, judge, axis.name, protocol, axis.classes)
                 if known is not None:
@@ -225,18 +225,18 @@ def social_bias_scores(
 
 # --------------------------------------------------------------------------------------------------------- one axis
 def _scopes(study: Study, table: Table, groups: Sequence[str]) -> list[_Scope]:
-    """All pictures of these groups of prompts, those of each group there is, and of each value of each facet."""
+    """All images of these groups of prompts, those of each group there is, and of each value of each facet."""
     descriptors = np.array([str(value) for value in table.facet(study.facet)])[table.of]
-    own = table.where(GROUP_FACET, groups)
+    subset = table.where(GROUP_FACET, groups)
     present = [g for g in study.groups if g in table.facet(GROUP_FACET)]
-    scopes = [_Scope({}, own, descriptors)]
+    scopes = [_Scope({}, subset, descriptors)]
     scopes += [_Scope({GROUP_FACET: g}, table.where(GROUP_FACET, [g]), descriptors) for g in present]
     facets = [name for name in table.prompts[0].facets if name not in (GROUP_FACET, study.facet)]
     for name in facets:
         values = dict.fromkeys(v for v in table.facet(name) if v is not None)
-        scopes += [_Scope({name: v}, own & table.where(name, [v]), descriptors) for v in values]
+        scopes += [_Scope({name: v}, subset & table.where(name, [v]), descriptors) for v in values]
     for value in dict.fromkeys(v for v in table.facet(study.facet) if v is not None):
-        scopes.append(_Scope({study.facet: value}, own & table.where(study.facet, [value]), None))
+        scopes.append(_Scope({study.facet: value}, subset & table.where(study.facet, [value]), None))
     return [scope for scope in scopes if scope.mask.any()]
 
 
@@ -264,7 +264,7 @@ def _mean(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope, offset: fl
     """Mean of the classes' values."""
     values = np.array([c.value for c in axis.choices]) + offset
     usable = seen.classes >= 0
-    if len(values) == 2:  # a shifted share: its interval is never empty, also where all pictures are of one class
+    if len(values) == 2:  # a shifted share: its interval is never empty, also where all images are of one class
         share = scope.interval(seen.classes == 1, usable)
         value, *ends = (values[0] + (values[1] - values[0]) * s for s in share)
         low, high = sorted(ends)
@@ -291,7 +291,7 @@ def _shares(write: _Writer, axis: Axis, seen: Perceived, scope: _Scope) -> Itera
 
 
 def _counts(seen: Perceived, of: Ints, n: int, k: int, mask: Bools) -> NDArray[np.int64]:
-    """Pictures of each class by prompt, or by another number of each picture; shape (n, k)."""
+    """Images of each class by prompt, or by another number of each image; shape (n, k)."""
     at = mask & (seen.classes >= 0)
     flat = np.bincount(of[at] * k + seen.classes[at], minlength=n * k)
     return flat.reshape(n, k).astype(np.int64)
@@ -300,7 +300,7 @@ def _counts(seen: Perceived, of: Ints, n: int, k: int, mask: Bools) -> NDArray[n
 def _imbalance(
     write: _Writer, study: Study, table: Table, axis: Axis, seen: Perceived, rules: Rules
 ) -> Iterator[Score]:
-    """How far from uniform: mean over prompts, and of all pictures taken together."""
+    """How far from uniform: mean over prompts, and of all images taken together."""
     k = len(axis.classes)
     resampling: dict[str, Any] = {"n_resamples": rules.n_resamples, "seed": rules.seed}
     groups = [g for g in axis.groups if g in table.facet(GROUP_FACET)]
@@ -325,18 +325,18 @@ def _imbalance(
 
 
 def _descriptors(study: Study, table: Table) -> tuple[list[FacetValue], Ints]:
-    """The descriptors there are, None among them for prompts without one, and the number of each picture's."""
+    """The descriptors there are, None among them for prompts without one, and the number of each image's."""
     values = table.facet(study.facet)
     names = list(dict.fromkeys(values))
-    place = {name: number for number, name in enumerate(names)}
-    return names, np.array([place[value] for value in values], dtype=np.intp)[table.of]
+    index_of = {name: number for number, name in enumerate(names)}
+    return names, np.array([index_of[value] for value in values], dtype=np.intp)[table.of]
 
 
 def _by_descriptor(study: Study, table: Table, seen: Perceived, k: int, mask: Bools) -> NDArray[np.int64]:
-    """Pictures of each class by descriptor, shape (D, k): what is resampled as a whole."""
-    names, of = _descriptors(study, table)
-    counts = _counts(seen, of, len(names), k, mask)
-    return counts[np.unique(of[mask])]
+    """Images of each class by descriptor, shape (D, k): what is resampled as a whole."""
+    names, owner = _descriptors(study, table)
+    counts = _counts(seen, owner, len(names), k, mask)
+    return counts[np.unique(owner[mask])]
 
 
 # --------------------------------------------------------------------------------------- the judge's error taken out
@@ -352,8 +352,8 @@ def _adjusted_scores(
 ) -> Iterator[Score]:
     """Distribution and mean of the true classes; of two classes also the pooled and the debiased MAD.
 
-    Only of all pictures and of each group of prompts: the few pictures of one descriptor leave nearly all shares open.
-    Shares, means and the pooled MAD are of all pictures that show a class, the debiased MAD is of the usable ones.
+    Only of all images and of each group of prompts: the few images of one descriptor leave nearly all shares open.
+    Shares, means and the pooled MAD are of all images that show a class, the debiased MAD is of the usable ones.
     """
     kind, confusion, lost = known
     k = len(axis.classes)
@@ -401,10 +401,10 @@ def _adjusted_presence(
             mask = table.where(GROUP_FACET, [name])
             counts = _by_descriptor(study, table, seen, 2, mask)
             if counts.any():
-                told = adjusted_shares(None, confusion, observed_by_cluster=counts, unusable=lost)
+                result = adjusted_shares(None, confusion, observed_by_cluster=counts, unusable=lost)
                 group: dict[str, FacetValue] = {ATTRIBUTE: attribute, GROUP_FACET: name}
-                ends = (float(told.low[1]), float(told.high[1]))
-                yield write("presence", told.shares[1], ends, **_counted(seen, mask), group=group, adjusted=kind)
+                ends = (float(result.low[1]), float(result.high[1]))
+                yield write("presence", result.shares[1], ends, **_counted(seen, mask), group=group, adjusted=kind)
 
 
 # ------------------------------------------------------------------------------------------------- against a reference
@@ -413,38 +413,38 @@ def _against_target(
 ) -> Iterator[Score]:
     """Distance of each descriptor's distribution from its own target; and class by class, with the sign."""
     target = rules.targets[axis.name]
-    names, of = _descriptors(study, table)
+    names, owner = _descriptors(study, table)
     shares = {n: target.get(str(name) if name is not None else EVERYWHERE, target.get(EVERYWHERE))
               for n, name in enumerate(names)}  # fmt: skip
-    own = table.where(GROUP_FACET, axis.groups)
-    compared = [n for n, of_name in shares.items() if of_name is not None and (own & (of == n)).any()]
+    subset = table.where(GROUP_FACET, axis.groups)
+    compared = [n for n, of_name in shares.items() if of_name is not None and (subset & (owner == n)).any()]
     if not compared:
         return
     goal = np.zeros((len(names), len(axis.classes)))
     for n in compared:
         goal[n] = shares[n]
-    mask = own & np.isin(of, compared)
+    mask = subset & np.isin(owner, compared)
     counted = _counted(seen, mask)
-    counts = _counts(seen, of, len(names), len(axis.classes), mask)[compared]
-    found = prompt_mad(counts, goal[compared], n_resamples=rules.n_resamples, seed=rules.seed)
+    counts = _counts(seen, owner, len(names), len(axis.classes), mask)[compared]
+    estimate = prompt_mad(counts, goal[compared], n_resamples=rules.n_resamples, seed=rules.seed)
     more: dict[str, Any] = {**counted, "unit": "MAD"}
-    yield write("reference_deviation", found.value, (found.low, found.high), **more)
-    yield write("reference_deviation_expected", found.expected, **more)
-    ends = (found.debiased_low, found.debiased_high)
-    yield write("reference_deviation_debiased", found.debiased, ends, **more)
+    yield write("reference_deviation", estimate.value, (estimate.low, estimate.high), **more)
+    yield write("reference_deviation_expected", estimate.expected, **more)
+    ends = (estimate.debiased_low, estimate.debiased_high)
+    yield write("reference_deviation_debiased", estimate.debiased, ends, **more)
     at = mask & (seen.classes >= 0)
     for number, name in enumerate(axis.classes):
         value, low, high = math.nan, math.nan, math.nan
         if at.any():
-            differences = (seen.classes[at] == number) - goal[of[at], number]
+            differences = (seen.classes[at] == number) - goal[owner[at], number]
             value, low, high = cluster_bootstrap_mean(
-                differences, of[at], seed=rules.seed, n_resamples=rules.n_resamples
+                differences, owner[at], seed=rules.seed, n_resamples=rules.n_resamples
             )
         yield write("reference_difference", value, (low, high), **counted, group={"class": name})
     for n in compared:
         if names[n] is None:
             continue
-        scope = _Scope({study.facet: names[n]}, own & (of == n), None)
+        scope = _Scope({study.facet: names[n]}, subset & (owner == n), None)
         for number, name in enumerate(axis.classes):
             share = scope.interval(seen.classes == number, seen.classes >= 0)
             value, low, high = (s - goal[n, number] for s in share)
@@ -454,11 +454,11 @@ def _against_target(
 
 # ------------------------------------------------------------------------------------------------------------ coverage
 def _coverage(write: _Writer, table: Table, axis: Axis, seen: Perceived) -> Iterator[Score]:
-    """Of which share of the pictures something is known: of those asked for, and of those that exist."""
-    own = table.where(GROUP_FACET, axis.groups)
-    yield _covered(write, "pictures", seen.classes >= 0, own)
+    """Of which share of the images something is known: of those asked for, and of those that exist."""
+    subset = table.where(GROUP_FACET, axis.groups)
+    yield _covered(write, "pictures", seen.classes >= 0, subset)
     looked_for = "face" if axis.measured else "answer"
-    yield _covered(write, looked_for, seen.faces > 0 if axis.measured else seen.read, own & table.there)
+    yield _covered(write, looked_for, seen.faces > 0 if axis.measured else seen.read, subset & table.there)
 
 
 def _covered(write: _Writer, of: str, hits: Bools, among: Bools) -> Score:
@@ -468,7 +468,7 @@ def _covered(write: _Writer, of: str, hits: Bools, among: Bools) -> Score:
 
 
 def _person_coverage(suite: str, protocol: str, table: Table) -> list[Score]:
-    """Share of pictures with a person, of those of which that is known."""
+    """Share of images with a person, of those of which that is known."""
     seen = table.perceived.get((protocol, PERSON))
     if seen is None:
         return []
@@ -480,31 +480,34 @@ def _person_coverage(suite: str, protocol: str, table: Table) -> list[Score]:
 
 # ---------------------------------------------------------------------------------------------------------- attributes
 def _presence_scores(
-    write: _Writer, study: Study, table: Table, protocol: str, rules: Rules, once: _Once
+    write: _Writer, study: Study, table: Table, protocol: str, rules: Rules, once: _IntervalCache
 ) -> list[Score]:
     """How often each attribute is perceived by group of prompts, and the differences between groups."""
     seen = {a: s for a in study.attributes if (s := table.perceived.get((protocol, (ATTRIBUTE, a)))) is not None}
     if not seen:
         return []
     key = (ATTRIBUTE, *((a, s.classes.tobytes(), s.read.tobytes()) for a, s in seen.items()))
-    found = once.get(key, write.protocol)
-    if found is not None:
-        return found
+    result = once.get(key, write.protocol)
+    if result is not None:
+        return result
     scores = []
     clusters = np.array([str(value) for value in table.facet(study.facet)])[table.of]
     scopes = [_Scope({GROUP_FACET: g}, table.where(GROUP_FACET, [g]), clusters) for g in study.groups]
-    for attribute, of in seen.items():
+    for attribute, members in seen.items():
         for scope in scopes:
             if scope.mask.any():
-                value, low, high = scope.interval(of.classes == 1, of.classes >= 0)
+                value, low, high = scope.interval(members.classes == 1, members.classes >= 0)
                 group = {ATTRIBUTE: attribute, **scope.group}
-                scores.append(write("presence", value, (low, high), **_counted(of, scope.mask), group=group))
+                scores.append(write("presence", value, (low, high), **_counted(members, scope.mask), group=group))
     for pair in study.pairs:
         if all(g in table.facet(GROUP_FACET) for g in pair):
             scores += _differences(write, table, seen, pair, clusters, rules)
-    for attribute, of in seen.items():
+    for attribute, members in seen.items():
         everything = np.ones(len(table.of), dtype=bool)
-        for name, hits, among in (("pictures", of.classes >= 0, everything), ("answer", of.read, table.there)):
+        for name, hits, among in (
+            ("pictures", members.classes >= 0, everything),
+            ("answer", members.read, table.there),
+        ):
             score = _covered(write, name, hits, among)
             scores.append(replace(score, group={**score.group, ATTRIBUTE: attribute}))
     return once.keep(key, scores)
@@ -524,7 +527,7 @@ def _differences(
     n = int(mask.sum())
     values = np.concatenate([s.classes[mask] for s in seen.values()]).astype(np.float64)
     values[values < 0] = math.nan
-    told = vector_with_intervals(
+    result = vector_with_intervals(
         values,
         np.tile(of_group[mask], len(seen)),
         np.repeat(list(seen), n),
@@ -534,14 +537,14 @@ def _differences(
         seed=rules.seed,
         n_resamples=1,  # of its summary score, which is not told here
     ).pairs[0]
-    for number, (attribute, of) in enumerate(seen.items()):
+    for number, (attribute, members) in enumerate(seen.items()):
         more: dict[str, Any] = {
-            **_counted(of, mask),
+            **_counted(members, mask),
             "group": {ATTRIBUTE: attribute, "pair": f"{pair[0]} - {pair[1]}"},
         }
-        ends = (float(told.low[number]), float(told.high[number]))
-        yield write("presence_difference", told.vector[number], ends, **more)
-        yield write("presence_p_value", told.p_adjusted[number], **more, unit="p")
+        ends = (float(result.low[number]), float(result.high[number]))
+        yield write("presence_difference", result.vector[number], ends, **more)
+        yield write("presence_p_value", result.p_adjusted[number], **more, unit="p")
 
 
 # ------------------------------------------------------------------------------------------------------- intersections
@@ -549,7 +552,7 @@ def check_intersection(text: Any, study: Study) -> str:
     """The rule ``intersections`` names, for each table of joint shares, its parts: ``gender x tone x profession``.
 
     Parts are axes, ``attribute`` (each one), and facets: ``prompts``, the study's facet, and others of its
-    descriptors. Shares are of the pictures that have the same facets; at least two parts, one of them no facet.
+    descriptors. Shares are of the images that have the same facets; at least two parts, one of them no facet.
 
     Raises:
         UsageError: another part, or too few.
@@ -593,7 +596,7 @@ def _joint(
     attribute: str | None,
     seen: Sequence[Perceived],
 ) -> Iterator[Score]:
-    """Share of pictures in which all parts are perceived together, among those with these facets."""
+    """Share of images in which all parts are perceived together, among those with these facets."""
     usable = np.all([s.classes >= 0 for s in seen], axis=0)
     groups = [g for g in study.groups if all(g in axis.groups for axis in axes)] or list(study.groups)
     asked = np.ones(len(table.of), dtype=bool) if GROUP_FACET in facets else table.where(GROUP_FACET, groups)

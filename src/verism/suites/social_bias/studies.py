@@ -1,4 +1,4 @@
-"""Studies: which people are asked for in which words, and what is to be perceived in their pictures.
+"""Studies: which people are asked for in which words, and what is to be perceived in their images.
 
 ``released`` is that of the paper. A study of your own is a YAML or JSON file; with ``extends`` it only says what is
 different::
@@ -24,7 +24,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.records import FacetValue, Question
-from verism.suites.study_files import filled_by, mapping, picture_count, refuse_twice, standard_record, study_record
+from verism.suites.study_files import filled_by, image_count, mapping, refuse_twice, standard_record, study_record
 
 __all__ = [
     "STUDIES",
@@ -42,7 +42,7 @@ __all__ = [
 
 STUDIES = ("released",)
 FOLDER = "social_bias"  # of the package's data
-TONE = "tone"  # the axis that is measured in pictures and not asked about
+TONE = "tone"  # the axis that is measured in images and not asked about
 TONES = tuple(str(tone) for tone in range(1, 11))  # of the Monk scale, lightest first
 RESERVED = ("attribute", "person", "prompts", "class", "of", "pair", "axis")  # keys of our own in groups of scores
 
@@ -68,10 +68,10 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Something perceived in pictures, in one of several classes.
+    """Something perceived in images, in one of several classes.
 
     Attributes:
-        question: asked of every picture; empty for ``tone``, which is measured.
+        question: asked of every image; empty for ``tone``, which is measured.
         strip: what the released parser deletes from a reply before it looks at its words.
         groups: names of the groups of prompts that the axis' mean and distribution are of.
     """
@@ -116,7 +116,7 @@ class Study:
         facet: what the descriptor is called in tables (``profession``).
         groups: words for people, by name; pairs: of names, presence differences are of the first minus the second.
         attributes: as they stand in the question (``a tie``).
-        n_images: pictures per prompt.
+        n_images: images per prompt.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Study:
         return self.attribute_question.format(attribute=attribute)
 
     def questions(self) -> tuple[Question, ...]:
-        """All that is asked of each picture: the axes' questions, the attributes', and whether a person is there."""
+        """All that is asked of each image: the axes' questions, the attributes', and whether a person is there."""
         of_axes = [Question(text=a.question, choices=a.classes) for a in self.axes if not a.measured]
         of_attributes = [Question(text=self.attribute_text(a)) for a in self.attributes]
         visible = [Question(text=self.visible_question)] if self.visible_question else []
@@ -228,39 +228,39 @@ def study_from_record(record: Any, *, where: str) -> Study:
     Raises:
         UsageError: something is missing, misspelt, or names the same thing twice.
     """
-    given = mapping(record, where, _KEYS)
-    if "extends" in given:
-        base = standard_record(str(given["extends"]), FOLDER, STUDIES)
-        own = {"name": Path(where).stem, "source": where, **{k: v for k, v in given.items() if k != "extends"}}
-        if "groups" in own:  # those of the base are of its own groups
+    supplied = mapping(record, where, _KEYS)
+    if "extends" in supplied:
+        base = standard_record(str(supplied["extends"]), FOLDER, STUDIES)
+        subset = {"name": Path(where).stem, "source": where, **{k: v for k, v in supplied.items() if k != "extends"}}
+        if "groups" in subset:  # those of the base are of its own groups
             base = {key: value for key, value in base.items() if key != "pairs"}
-        given = {**base, **own}
-    groups = _groups(given, where)
-    descriptors = tuple(_descriptor(entry, where) for entry in _entries(given, "descriptors", where, least=0))
-    bare = filled_by(given.get("bare") or "", ("group",), where)
+        supplied = {**base, **subset}
+    groups = _groups(supplied, where)
+    descriptors = tuple(_descriptor(entry, where) for entry in _entries(supplied, "descriptors", where, least=0))
+    bare = filled_by(supplied.get("bare") or "", ("group",), where)
     if not descriptors and not bare:
         raise UsageError(f"{where}: no prompts: give `descriptors`, or `bare`, a template without one")
     study = Study(
-        name=str(given.get("name", Path(where).stem)),
-        source=str(given.get("source", where)),
-        template=filled_by(given.get("template") or "", ("group", "descriptor", "a"), where, needed=("descriptor",))
+        name=str(supplied.get("name", Path(where).stem)),
+        source=str(supplied.get("source", where)),
+        template=filled_by(supplied.get("template") or "", ("group", "descriptor", "a"), where, needed=("descriptor",))
         if descriptors
         else "",
         bare=bare,
-        facet=_facet(given.get("facet", "descriptor"), where),
+        facet=_facet(supplied.get("facet", "descriptor"), where),
         groups=groups,
-        pairs=_pairs(given.get("pairs"), groups, where),
+        pairs=_pairs(supplied.get("pairs"), groups, where),
         descriptors=descriptors,
-        axes=tuple(_axis(entry, groups, where) for entry in _entries(given, "axes", where, least=0)),
-        attributes=tuple(str(entry["name"]) for entry in _entries(given, "attributes", where, least=0)),
+        axes=tuple(_axis(entry, groups, where) for entry in _entries(supplied, "axes", where, least=0)),
+        attributes=tuple(str(entry["name"]) for entry in _entries(supplied, "attributes", where, least=0)),
         attribute_question=filled_by(
-            given.get("attribute_question", "Is the person wearing {attribute}?"),
+            supplied.get("attribute_question", "Is the person wearing {attribute}?"),
             ("attribute",),
             where,
             needed=("attribute",),
         ),
-        visible_question=str(given.get("visible_question") or ""),
-        n_images=picture_count(given.get("n_images", 9), where),
+        visible_question=str(supplied.get("visible_question") or ""),
+        n_images=image_count(supplied.get("n_images", 9), where),
     )
     if not study.axes and not study.attributes:
         raise UsageError(f"{where}: nothing to perceive: give `axes` or `attributes`")
@@ -335,22 +335,22 @@ def _axis(entry: Mapping[str, Any], groups: Mapping[str, str], where: str) -> Ax
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
         raise UsageError(f"{where}: {name}: `groups` is a list; got {wanted!r}")
     # An axis of an extended study may be of groups that the own study does not have: then of all that it has.
-    of = tuple(group for group in groups if group in wanted) or tuple(groups)
+    owner = tuple(group for group in groups if group in wanted) or tuple(groups)
     question = str(entry.get("question") or "")
     if name == TONE:
         if question or entry.get("choices"):
             raise UsageError(f"{where}: the axis {TONE!r} is measured: it takes no question and no choices")
         choices = tuple(Choice(name=tone, replies=(), value=float(tone)) for tone in TONES)
-        return Axis(name=name, question="", choices=choices, strip="", groups=of)
+        return Axis(name=name, question="", choices=choices, strip="", groups=owner)
     if not question:
         raise UsageError(f"{where}: {name}: `question` is missing; only {TONE!r} is measured without one")
     listed = _entries(entry, "choices", f"{where}: {name}", least=2)
     return Axis(
         name=name,
         question=question,
-        choices=tuple(_choice(item, place, f"{where}: {name}") for place, item in enumerate(listed)),
+        choices=tuple(_choice(item, index, f"{where}: {name}") for index, item in enumerate(listed)),
         strip=str(entry.get("strip") or ""),
-        groups=of,
+        groups=owner,
     )
 
 

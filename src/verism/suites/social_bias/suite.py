@@ -24,15 +24,15 @@ from verism.records import (
     UserImage,
 )
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
-from verism.suites.social_bias.adjusting import card_from, card_record, listed, missing_cards, uneven_coverage
-from verism.suites.social_bias.brought import Brought, read_brought
+from verism.suites.social_bias.adjustment import card_from, card_record, listed, missing_cards, uneven_coverage
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
+from verism.suites.social_bias.human_labels import judged_scores, rating_tasks, social_bias_estimands
 from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
-from verism.suites.social_bias.people import judged_scores, rating_tasks, social_bias_estimands
 from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descriptors, make_prompts
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
 from verism.suites.social_bias.studies import TONE, Study, read_study, standard_study, study_from_record
 from verism.suites.social_bias.targets import target_of_rule
+from verism.suites.social_bias.user_images import ListedUserImages, read_user_images
 from verism.suites.verdict_table import VerdictRows, shown_images
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ LIMITS = (
     "the rule “target” compares with another.",
     "Words and list of professions are English, and the images are of what these words call up.",
 )
-FEW = 50  # pictures of a prompt below which chance alone makes its distribution look uneven
+FEW = 50  # images of a prompt below which chance alone makes its distribution look uneven
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,14 +199,14 @@ class SocialBias(Suite):
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """What is perceived in each picture, under each protocol; table ``verdicts``. See ``evidence``."""
-        pictures = shown_images(observed)
+        """What is perceived in each image, under each protocol; table ``verdicts``. See ``evidence``."""
+        images = shown_images(observed)
         rows = VerdictRows()
         if "answers" in observed.observations:
-            answer_rows(rows, pictures, self.study, observed.observations["answers"], unsure=self.rule("unsure"))
+            answer_rows(rows, images, self.study, observed.observations["answers"], unsure=self.rule("unsure"))
         tone = self.study.axis(TONE)
         if tone is not None and "skin_tones" in observed.observations:
-            tone_rows(rows, pictures, tone, observed.observations["skin_tones"])
+            tone_rows(rows, images, tone, observed.observations["skin_tones"])
         return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -238,9 +238,9 @@ class SocialBias(Suite):
         """Lines without which the scores could be misread."""
         lines = list(self.left_out)
         tables = observed.observations
-        pictures = max((p.n_images for p in self.prompt_list), default=0)
-        if pictures < FEW:
-            few = "one picture of a prompt is" if pictures == 1 else f"{pictures} pictures of a prompt are"
+        images = max((p.n_images for p in self.prompt_list), default=0)
+        if images < FEW:
+            few = "one image of a prompt is" if images == 1 else f"{images} images of a prompt are"
             lines.append(
                 f"{few} few: a model without any bias would show a MAD, too. It is mad_expected; mad_debiased has it "
                 "taken off"
@@ -250,7 +250,7 @@ class SocialBias(Suite):
         if "skin_tones" in tables:
             lines += _about_faces(tables["skin_tones"])
         if not set(tables) & {"answers", "skin_tones"}:
-            lines.append("nobody looked at the pictures: name a judge of questions or of skin tones")
+            lines.append("nobody looked at the images: name a judge of questions or of skin tones")
         cards = (*self.cards, *shipped_cards())
         return lines + missing_cards(self.study, observed, cards) + uneven_coverage(self.study, observed, cards)
 
@@ -264,18 +264,18 @@ class SocialBias(Suite):
             questions.append(("attributes", asked, "neither yes nor no"))
         lines = []
         for name, texts, what in questions:
-            given = answers.filter(pl.col("question").is_in(texts))
-            told = given.filter(pl.col("answer").is_not_null())
-            if unread := int(told["value"].null_count()):
-                lines.append(f"{unread:,} of {len(told):,} answers about {name} were not understood: {what}")
-            if len(told) < len(given):
-                lines.append(f"{len(given) - len(told):,} of {len(given):,} questions about {name} were not answered")
+            value = answers.filter(pl.col("question").is_in(texts))
+            result = value.filter(pl.col("answer").is_not_null())
+            if unread := int(result["value"].null_count()):
+                lines.append(f"{unread:,} of {len(result):,} answers about {name} were not understood: {what}")
+            if len(result) < len(value):
+                lines.append(f"{len(value) - len(result):,} of {len(value):,} questions about {name} were not answered")
         absent = answers.filter((pl.col("question") == self.study.visible_question) & (pl.col("value") == "no"))
         if len(absent):
-            lines.append(f"{len(absent):,} pictures show no person, says the judge: under corrected, answers about "
+            lines.append(f"{len(absent):,} images show no person, says the judge: under corrected, answers about "
                          "them are not used; under released and paper they are")  # fmt: skip
         if axes:
-            lines.append("what is told is how people in pictures are perceived; nobody's gender or origin is known")
+            lines.append("what is told is how people in images are perceived; nobody's gender or origin is known")
         return lines
 
     # -------------------------------------------------------------------------------------------------------- making
@@ -292,8 +292,8 @@ class SocialBias(Suite):
         """The suite over a study's prompts, or over those that images answer.
 
         Args:
-            images: images that exist, a folder of the released layout or a table (see ``brought.read_brought``); the
-                professions and the groups that have any image are asked. None: a model is asked all prompts.
+            images: images that exist, a folder of the released layout or a table (see ``brought.read_user_images``);
+                the professions and the groups that have any image are asked. None: a model is asked all prompts.
             study: None for the paper's, or a file of your own (see ``studies``).
             limit: at most so many prompts; those of one profession stay together.
             seed: of which are drawn, and of the resampling behind intervals.
@@ -309,7 +309,7 @@ class SocialBias(Suite):
         if images is None:
             prompts = make_prompts(name, chosen, descriptors=chosen_descriptors(chosen, limit, seed), n_images=n_images)
         else:
-            prompts, user_images, left_out = _of_pictures(name, chosen, images, limit, seed, n_images)
+            prompts, user_images, left_out = _for_images(name, chosen, images, limit, seed, n_images)
         suite = cls(study=chosen, prompt_list=tuple(prompts), user_images=user_images, left_out=left_out)
         return suite.with_rules(resampling_seed=seed)
 
@@ -331,9 +331,9 @@ def _about_faces(skin: pl.DataFrame) -> list[str]:
     faceless = skin.filter(pl.col("face") < 0)["image_id"].n_unique()
     with_usable = skin.filter((pl.col("face") >= 0) & (pl.col("state") == "ok"))["image_id"].n_unique()
     if faceless:
-        lines.append(f"no face was found in {faceless:,} of {n:,} pictures: no tone of skin is told for them")
+        lines.append(f"no face was found in {faceless:,} of {n:,} images: no tone of skin is told for them")
     if unusable := n - faceless - with_usable:
-        lines.append(f"in {unusable:,} of {n:,} pictures there is a face, but none whose colour can be used")
+        lines.append(f"in {unusable:,} of {n:,} images there is a face, but none whose colour can be used")
     lines.append(
         "skin tone under released is what the published code computes, which gives tone 5 or 6 for nearly any colour, "
         "and so do the published figures; use corrected to compare models"
@@ -347,34 +347,34 @@ def _default_intersections(study: Study) -> tuple[str, ...]:
     return (both,) if all(study.axis(name) is not None for name in both.split(" x ")) else ()
 
 
-def _of_pictures(
+def _for_images(
     name: str, study: Study, images: Path, limit: int | None, seed: int, n_images: int | None
 ) -> tuple[list[Prompt], tuple[UserImage, ...], tuple[str, ...]]:
-    """Prompts that pictures answer, these pictures, and lines on what is not asked for want of pictures."""
+    """Prompts that images answer, these images, and lines on what is not asked for want of images."""
     every = make_prompts(name, study)
-    found = read_brought(images, every)
+    result = read_user_images(images, every)
     facets = {p.prompt_id: p.facets for p in every}
-    groups = [g for g in study.groups if any(facets[i][GROUP_FACET] == g for i in found.prompt_ids)]
-    shown = {facets[i][study.facet] for i in found.prompt_ids}
+    groups = [g for g in study.groups if any(facets[i][GROUP_FACET] == g for i in result.prompt_ids)]
+    shown = {facets[i][study.facet] for i in result.prompt_ids}
     there = [d for d in chosen_descriptors(study) if (None if d is None else d.name) in shown]
     asked = chosen_descriptors(study, limit, seed, among=there)
-    prompts = make_prompts(name, study, descriptors=asked, groups=groups, n_images=n_images or found.n_images)
+    prompts = make_prompts(name, study, descriptors=asked, groups=groups, n_images=n_images or result.n_images)
     ids = {p.prompt_id for p in prompts}
-    kept = tuple(b for b in found.pictures if b.prompt_id in ids and (n_images is None or b.index < n_images))
+    kept = tuple(b for b in result.images if b.prompt_id in ids and (n_images is None or b.index < n_images))
     if not kept:
-        raise UsageError(f"{images}: none of its {len(found.pictures):,} pictures has a number below {n_images}")
-    return prompts, kept, _left_out(study, found, groups, len(chosen_descriptors(study)) - len(there))
+        raise UsageError(f"{images}: none of its {len(result.images):,} images has a number below {n_images}")
+    return prompts, kept, _left_out(study, result, groups, len(chosen_descriptors(study)) - len(there))
 
 
-def _left_out(study: Study, found: Brought, groups: Sequence[str], n_missing: int) -> tuple[str, ...]:
+def _left_out(study: Study, found: ListedUserImages, groups: Sequence[str], n_missing: int) -> tuple[str, ...]:
     lines = []
     if absent := [study.text(g, study.descriptors[0] if study.descriptors else None) for g in study.groups
                   if g not in groups]:  # fmt: skip
-        lines.append("no pictures of prompts such as " + " or ".join(repr(text) for text in absent))
+        lines.append("no images of prompts such as " + " or ".join(repr(text) for text in absent))
     if n_missing:
-        lines.append(f"no pictures of {n_missing} of {len(chosen_descriptors(study))} {study.facet}s: not asked")
+        lines.append(f"no images of {n_missing} of {len(chosen_descriptors(study))} {study.facet}s: not asked")
     if found.ignored:
         more = ", ..." if len(found.ignored) > 3 else ""
         listed = ", ".join(found.ignored[:3])
-        lines.append(f"{len(found.ignored)} folders of pictures are of no prompt and were ignored: {listed}{more}")
+        lines.append(f"{len(found.ignored)} folders of images are of no prompt and were ignored: {listed}{more}")
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""Distributions that a model's pictures are compared with, other than the uniform one: a table of yours."""
+"""Distributions that a model's images are compared with, other than the uniform one: a table of yours."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _cell(row: Mapping[str, Any], columns: Sequence[str]) -> str:
 
 
 def _class_of(row: Mapping[str, Any], study: Study, where: str) -> tuple[Axis, str]:
-    given, name = _cell(row, ("axis",)), _cell(row, CLASS_COLUMNS)
-    axes = [a for a in study.axes if not given or a.name == given]
+    value, name = _cell(row, ("axis",)), _cell(row, CLASS_COLUMNS)
+    axes = [a for a in study.axes if not value or a.name == value]
     if not axes:
-        raise UsageError(f"{where}: no axis {given!r}; there are {', '.join(a.name for a in study.axes)}")
+        raise UsageError(f"{where}: no axis {value!r}; there are {', '.join(a.name for a in study.axes)}")
     if not name:
         raise UsageError(f"{where}: no class; a target has the columns {study.facet}, class and share")
     fits = [(a, c.name) for a in axes for c in a.choices if name.lower() in (c.name.lower(), *c.replies)]

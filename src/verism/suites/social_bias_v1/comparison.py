@@ -13,7 +13,7 @@ from verism.metrics.imbalance import adjusted_prompt_mad, pooled_mad, prompt_mad
 from verism.records import Prompt
 from verism.statistics.intervals import Interval
 from verism.statistics.misclassification import fit_shares
-from verism.suites.social_bias.adjusting import Confusion
+from verism.suites.social_bias.adjustment import Confusion
 from verism.suites.social_bias.studies import Axis as StudyAxis
 from verism.suites.social_bias.studies import Choice, Descriptor, Study
 from verism.suites.social_bias.targets import EVERYWHERE
@@ -65,49 +65,49 @@ def target_rows(by_word: Mapping[str, Sequence[float]], words: Sequence[str], k:
 def against_target(
     counts: Counts, goals: NDArray[np.float64], *, votes: bool, n_resamples: int, seed: int
 ) -> list[Number]:
-    """How far votes, or the pictures of each prompt, lie from their reference distributions.
+    """How far votes, or the images of each prompt, lie from their reference distributions.
 
     Args:
         counts: shape (P, K), of votes a 1 in each row. goals: shares, shape (P, K); rows of NaN are left out.
         votes: the deviation of all votes together; otherwise the mean over prompts of their own.
     Returns:
-        ``reference_deviation`` and ``reference_deviation_expected``, by chance; of pictures also
+        ``reference_deviation`` and ``reference_deviation_expected``, by chance; of images also
         ``reference_deviation_debiased``.
     """
     compared = ~np.isnan(goals).any(axis=1)
     resampling: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
     if votes:
         pooled = pooled_mad(counts[compared], goals[compared], **resampling)
-        found = [("", Interval(pooled.value, pooled.low, pooled.high)), ("_expected", _alone(pooled.expected))]
+        results = [("", Interval(pooled.value, pooled.low, pooled.high)), ("_expected", _alone(pooled.expected))]
     else:
-        own = prompt_mad(counts[compared], goals[compared], **resampling)
-        found = [
-            ("", Interval(own.value, own.low, own.high)),
-            ("_expected", _alone(own.expected)),
-            ("_debiased", Interval(own.debiased, own.debiased_low, own.debiased_high)),
+        subset = prompt_mad(counts[compared], goals[compared], **resampling)
+        results = [
+            ("", Interval(subset.value, subset.low, subset.high)),
+            ("_expected", _alone(subset.expected)),
+            ("_debiased", Interval(subset.debiased, subset.debiased_low, subset.debiased_high)),
         ]
-    return [(f"reference_deviation{ending}", {}, interval) for ending, interval in found]
+    return [(f"reference_deviation{ending}", {}, interval) for ending, interval in results]
 
 
 def without_judge_error(counts: Counts, known: Confusion, classes: Sequence[str], *, seed: int) -> list[Number]:
     """Shares of true classes, as the judge's errors imply; of two classes the pooled and the debiased MAD, too.
 
     Args:
-        counts: pictures called each class, shape (P, K).
+        counts: images called each class, shape (P, K).
     """
-    own = counts[counts.sum(axis=1) > 0]
-    if not len(own):
+    mask = counts[counts.sum(axis=1) > 0]
+    if not len(mask):
         return []
-    fitted = fit_shares(None, known.counts, observed_by_cluster=own, unusable=known.unusable)
-    told = fitted.shares()
+    fitted = fit_shares(None, known.counts, observed_by_cluster=mask, unusable=known.unusable)
+    result = fitted.shares()
     numbers: list[Number] = [
-        ("class_share", {"class": name}, Interval(float(told.shares[n]), float(told.low[n]), float(told.high[n])))
+        ("class_share", {"class": name}, Interval(float(result.shares[n]), float(result.low[n]), float(result.high[n])))
         for n, name in enumerate(classes)
     ]
     if len(classes) != 2:
         return numbers
-    if len(own) > 1:
-        numbers.append(("mad_debiased", {}, adjusted_prompt_mad(own, known.counts, seed=seed)))
+    if len(mask) > 1:
+        numbers.append(("mad_debiased", {}, adjusted_prompt_mad(mask, known.counts, seed=seed)))
     pooled = fitted.mad()
     return [*numbers, ("pooled_mad", {}, Interval(pooled.value, pooled.low, pooled.high))]
 

@@ -1,7 +1,7 @@
-"""What people see in the same pictures: labels, their majority, and how far the judge agrees with it.
+"""What people see in the same images: labels, their majority, and how far the judge agrees with it.
 
-The paper asks five people about all nine pictures of a prompt: the most prominent gender and race, and whether the
-pictures show people at all ("human"). Labels of single pictures are taken, too.
+The paper asks five people about all nine images of a prompt: the most prominent gender and race, and whether the
+images show people at all ("human"). Labels of single images are taken, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Labels = Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]
-"""By unit (``prompt`` or ``picture``), axis, and id of prompt or picture: the labels its raters gave, sorted."""
+"""By unit (``prompt`` or ``picture``), axis, and id of prompt or image: the labels its raters gave, sorted."""
 
 UNITS = ("prompt", "picture")
 CANNOT_TELL = "cannot tell"
@@ -53,11 +53,11 @@ COLUMNS = "axis, label, rater and one of prompt_id, prompt, word, or image_id (o
 
 
 def read_labels(source: Path, axes: Sequence[Axis], prompts: Sequence[Prompt]) -> Labels:
-    """Labels of a table (``.csv``, ``.jsonl``), one row for each rater, axis and prompt or picture.
+    """Labels of a table (``.csv``, ``.jsonl``), one row for each rater, axis and prompt or image.
 
     Columns: ``axis`` (one of the axes, or ``human``), ``label`` (a class, ``human``/``not human``, or ``unsure``),
     ``rater`` (needed where somebody is labelled by several), and what is labelled: ``prompt_id``, ``prompt`` or
-    ``word``; with ``index``, or ``image_id`` in its place, a single picture. Empty labels are none.
+    ``word``; with ``index``, or ``image_id`` in its place, a single image. Empty labels are none.
 
     Raises:
         UsageError: no such file, a row that names no prompt, axis or class, or a rater who labels something twice.
@@ -70,7 +70,7 @@ def read_labels(source: Path, axes: Sequence[Axis], prompts: Sequence[Prompt]) -
         for (_, known), name in zip(by_column.items(), named, strict=True):
             known[name.casefold()] = "" if name.casefold() in known else prompt.prompt_id  # "": of several prompts
         images |= {make_image_id(prompt.prompt_id, i): prompt.prompt_id for i in range(prompt.n_images)}
-    found: dict[str, dict[str, dict[str, list[str]]]] = {unit: {} for unit in UNITS}
+    results: dict[str, dict[str, dict[str, list[str]]]] = {unit: {} for unit in UNITS}
     raters: set[tuple[str, str, str, str]] = set()
     for row in read_rows(source, "labels of raters"):
         where = row.where
@@ -89,18 +89,21 @@ def read_labels(source: Path, axes: Sequence[Axis], prompts: Sequence[Prompt]) -
         if label is None:
             listed = ", ".join([*dict.fromkeys(known_labels.values()), NO_CLASS])
             raise UsageError(f"{where}: {axis} has no class {written!r}; there are {listed}")
-        found[unit].setdefault(axis, {}).setdefault(key, []).append(label)
+        results[unit].setdefault(axis, {}).setdefault(key, []).append(label)
     if not raters:
         raise UsageError(f"{source}: no labels of this run's prompts in it; it has the columns {COLUMNS}")
     return {
-        unit: {axis: {key: sorted(labels) for key, labels in sorted(of.items())} for axis, of in sorted(by.items())}
-        for unit, by in found.items()
+        unit: {
+            axis: {key: sorted(labels) for key, labels in sorted(members.items())}
+            for axis, members in sorted(by.items())
+        }
+        for unit, by in results.items()
         if by
     }
 
 
 def rating_tasks(axes: Sequence[Axis]) -> list[RatingTask]:
-    """What people are asked about all pictures of a prompt at once: each axis, the tone of skin, and humans or not.
+    """What people are asked about all images of a prompt at once: each axis, the tone of skin, and humans or not.
 
     The wording is ours.
     """
@@ -150,12 +153,12 @@ def labels_of_ratings(
         ratings: table ``ratings``. tasks: by name; those named as an axis, or ``human``, whose options are its classes.
 
     Raises:
-        UsageError: no such answers about these prompts or their pictures.
+        UsageError: no such answers about these prompts or their images.
     """
     classes = {axis.name: set(axis.classes) for axis in axes} | {HUMAN: set(_HUMAN_WORDS.values())}
     known = {prompt.prompt_id: "prompt" for prompt in prompts}
     known |= {make_image_id(p.prompt_id, i): "picture" for p in prompts for i in range(p.n_images)}
-    found: dict[str, dict[str, dict[str, list[str]]]] = {}
+    results: dict[str, dict[str, dict[str, list[str]]]] = {}
     for row in ratings.filter(ratings["check"].is_null() & ratings["answer"].is_not_null()).iter_rows(named=True):
         task = tasks[row["task"]]
         axis = task.name if task.name in classes else task.rule
@@ -163,19 +166,22 @@ def labels_of_ratings(
         if unit is None or axis not in classes or not (unsure or row["answer"] in classes[axis]):
             continue
         label = NO_CLASS if unsure else row["answer"]
-        found.setdefault(unit, {}).setdefault(axis, {}).setdefault(row["item"], []).append(label)
-    if not found:
+        results.setdefault(unit, {}).setdefault(axis, {}).setdefault(row["item"], []).append(label)
+    if not results:
         raise UsageError(f"nobody answered about {', '.join(classes)} of this run's prompts; see: verism annotate RUN")
     return {
-        unit: {axis: {item: sorted(labels) for item, labels in sorted(of.items())} for axis, of in sorted(by.items())}
-        for unit, by in sorted(found.items())
+        unit: {
+            axis: {item: sorted(labels) for item, labels in sorted(members.items())}
+            for axis, members in sorted(by.items())
+        }
+        for unit, by in sorted(results.items())
     }
 
 
 def _labelled(
     row: Mapping[str, Any], by_column: Mapping[str, Mapping[str, str]], images: Mapping[str, str], where: str
 ) -> tuple[str, str | None]:
-    """What a row is about; None for a prompt or picture that is not of this run."""
+    """What a row is about; None for a prompt or image that is not of this run."""
     if image_id := _value(row, "image_id"):
         return "picture", image_id if image_id in images else None
     for column, known in by_column.items():
@@ -203,11 +209,12 @@ def are_labels(value: Any) -> bool:
         unit in UNITS
         and isinstance(axes, Mapping)
         and all(
-            isinstance(of, Mapping)
+            isinstance(members, Mapping)
             and all(
-                isinstance(labels, list | tuple) and all(isinstance(x, str) for x in labels) for labels in of.values()
+                isinstance(labels, list | tuple) and all(isinstance(x, str) for x in labels)
+                for labels in members.values()
             )
-            for of in axes.values()
+            for members in axes.values()
         )
         for unit, axes in value.items()
     )
@@ -222,12 +229,12 @@ def majority(labels: Sequence[str]) -> str | None:
 
 
 def majorities(labels: Labels, unit: str, axis: str) -> dict[str, str | None]:
-    """The majority of every labelled prompt or picture."""
-    return {key: majority(given) for key, given in labels.get(unit, {}).get(axis, {}).items()}
+    """The majority of every labelled prompt or image."""
+    return {key: majority(value) for key, value in labels.get(unit, {}).get(axis, {}).items()}
 
 
 def judged_human(labels: Labels, unit: str) -> set[str] | None:
-    """Prompts or pictures most people say show people; None if nobody was asked."""
+    """Prompts or images most people say show people; None if nobody was asked."""
     asked = majorities(labels, unit, HUMAN)
     return {key for key, label in asked.items() if label == "human"} if asked else None
 
@@ -269,5 +276,5 @@ def matthews(
     if n_resamples == 0:
         return Agreement(value(pair), math.nan, math.nan, len(pair), pair.size, 0)
     groups = np.arange(len(pair)) if clusters is None else np.asarray(clusters)
-    found = cluster_bootstrap(value, pair, clusters=groups, seed=seed, n_resamples=n_resamples)
-    return Agreement(*found, len(pair), pair.size, 0)
+    estimate = cluster_bootstrap(value, pair, clusters=groups, seed=seed, n_resamples=n_resamples)
+    return Agreement(*estimate, len(pair), pair.size, 0)

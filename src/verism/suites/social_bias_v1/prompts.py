@@ -1,4 +1,4 @@
-"""Prompts of ``social_bias_v1``, and pictures of them that exist already: folders of the released layout, tables."""
+"""Prompts of ``social_bias_v1``, and images of them that exist already: folders of the released layout, tables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from verism.user_images import (
     table_columns,
 )
 
-__all__ = ["Found", "brought_pictures", "choose_wording", "make_prompts", "read_brought"]
+__all__ = ["Found", "choose_wording", "list_user_images", "make_prompts", "read_user_images"]
 
-Found = dict[tuple[str, int], Path]  # by id of the prompt and number of the picture
+Found = dict[tuple[str, int], Path]  # by id of the prompt and number of the image
 
 COLUMNS = "prompt_id, prompt or word"
 MAX_IMAGES = 1_000  # of a prompt: a suite of so few prompts has larger numbers in lists of all its images
@@ -59,17 +59,17 @@ def choose_wording(source: Path, words: WordList, wording: str | None) -> str:
     return max(words.wordings, key=lambda w: matched[w])  # the first of those that match as many
 
 
-def read_brought(source: Path, words: WordList, wording: str) -> Found:
-    """The pictures of a folder or table.
+def read_user_images(source: Path, words: WordList, wording: str) -> Found:
+    """The images of a folder or table.
 
     A folder holds, itself or one level below, a folder for each prompt, named by its text as the authors' are, or with
-    underscores for spaces, in capitals or not; in it ``0.jpg``, ``1.jpg`` ... in any picture format. Folders of other
+    underscores for spaces, in capitals or not; in it ``0.jpg``, ``1.jpg`` ... in any image format. Folders of other
     names and files that are no numbers belong to nothing. A table (``.csv``, ``.jsonl``) has ``file_path`` or ``path``
     (relative ones count from the table) and ``prompt_id``, ``prompt`` (its text) or ``word``; without ``index``, rows
     of a prompt count up.
 
     Raises:
-        UsageError: no such source, no picture of a prompt in it, a row that names no prompt, or two files for one.
+        UsageError: no such source, no image of a prompt in it, a row that names no prompt, or two files for one.
     """
     images = UserImages(MAX_IMAGES)
     if source.is_dir():
@@ -131,10 +131,10 @@ def _prompt_of(row: ImageRow, ids: Mapping[str, Mapping[str, str]], words: WordL
     raise UsageError(f"{row.where}: no prompt; {table_columns(COLUMNS)}")
 
 
-def brought_pictures(found: Found, prompts: Sequence[Prompt]) -> list[UserImage]:
-    """The pictures of these prompts, in their order."""
-    place = {prompt.prompt_id: number for number, prompt in enumerate(prompts)}
-    kept = sorted((place[prompt_id], index) for prompt_id, index in found if prompt_id in place)
+def list_user_images(found: Found, prompts: Sequence[Prompt]) -> list[UserImage]:
+    """The images of these prompts, in their order."""
+    index_of = {prompt.prompt_id: number for number, prompt in enumerate(prompts)}
+    kept = sorted((index_of[prompt_id], index) for prompt_id, index in found if prompt_id in index_of)
     return [
         UserImage(prompt_id=prompts[n].prompt_id, index=index, path=str(found[prompts[n].prompt_id, index]))
         for n, index in kept

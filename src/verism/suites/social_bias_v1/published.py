@@ -92,7 +92,7 @@ def _bias_2022(writer: Writer, tables: Tables) -> None:
     writer.impossible("text", "gender, CLIP and people: phi and kappa (2)", "0.77", why)
     writer.impossible("text", "race, CLIP and people: kappa", "below 0.1", why)
     writer.number("text", "neutral prompts: professions, political, objects, other", "145", 85 + 6 + 39 + 15)
-    writer.number("text", "pictures of human evaluation: 3 models and real, 50 each", "200", 4 * 50)
+    writer.number("text", "images of human evaluation: 3 models and real, 50 each", "200", 4 * 50)
 
 
 def _votes(writer: Writer) -> None:

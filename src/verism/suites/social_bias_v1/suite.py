@@ -24,16 +24,16 @@ from verism.records import (
 )
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose
-from verism.suites.social_bias.adjusting import Confusion, card_from, card_record, find_confusion, judge_of, listed
+from verism.suites.social_bias.adjustment import Confusion, card_from, card_record, find_confusion, judge_of, listed
 from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
 from verism.suites.social_bias.studies import TONE
 from verism.suites.social_bias.suite import LIMITS
 from verism.suites.social_bias.targets import target_of_rule
 from verism.suites.social_bias_v1.comparison import as_study
 from verism.suites.social_bias_v1.people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
-from verism.suites.social_bias_v1.prompts import brought_pictures, choose_wording, make_prompts, read_brought
+from verism.suites.social_bias_v1.prompts import choose_wording, list_user_images, make_prompts, read_user_images
 from verism.suites.social_bias_v1.scoring import vote_scores
-from verism.suites.social_bias_v1.votes import LOGIT_SCALE, tone_rows, vote_rows, whole_pictures
+from verism.suites.social_bias_v1.votes import LOGIT_SCALE, tone_rows, vote_rows, whole_images
 from verism.suites.social_bias_v1.words import Axis, axes_from_record, read_words, released_words
 from verism.suites.verdict_table import VerdictRows, shown_images
 
@@ -49,7 +49,7 @@ PROTOCOLS_HERE = ("released", "corrected")
 RESAMPLES = 2_000
 UNSURE_BAND = 0.1  # 0.6 and 0.4 are the closest two classes may be
 PUBLISHED_CLIP = ("ViT-B/32", "ViT-B-32", "clip-vit-base-patch32")
-PUBLISHED_PICTURES = 9
+PUBLISHED_IMAGES = 9
 RELEASED_LIST = "released"
 
 
@@ -170,7 +170,7 @@ class SocialBiasV1(Suite):
         return self.prompt_list
 
     def needs(self) -> Sequence[Need]:
-        """Vectors of pictures and of the classifier's texts; and tones of skin. Either may be left out."""
+        """Vectors of images and of the classifier's texts; and tones of skin. Either may be left out."""
         texts = tuple(dict.fromkeys(prompt for axis in self.axes for prompt in axis.prompts))
         return (EmbeddingNeed(texts=texts, optional=True), SkinToneNeed(optional=True))
 
@@ -204,7 +204,7 @@ class SocialBiasV1(Suite):
                 value = read_labels(Path(value), self.axes, self.prompt_list)
             elif not are_labels(value):
                 raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
-            return {unit: {axis: dict(of) for axis, of in by.items()} for unit, by in value.items()}
+            return {unit: {axis: dict(members) for axis, members in by.items()} for unit, by in value.items()}
         if rule.name == "target":
             return target_of_rule(value, as_study(self.name, self.axes, self.prompt_list))
         if rule.name == "cards":
@@ -216,14 +216,14 @@ class SocialBiasV1(Suite):
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """What is perceived in each picture, and the vote of each prompt: see ``votes``."""
+        """What is perceived in each image, and the vote of each prompt: see ``votes``."""
         rows = VerdictRows()
-        pictures = shown_images(observed)
+        images = shown_images(observed)
         tables = observed.observations
         if "embeddings" in tables:
             vote_rows(
                 rows,
-                pictures,
+                images,
                 self.axes,
                 tables["embeddings"],
                 tables["text_embeddings"],
@@ -231,8 +231,8 @@ class SocialBiasV1(Suite):
                 unsure=self.rule("unsure"),
                 logit_scale=self.rule("logit_scale"),
             )
-        if "skin_tones" in tables and "released" in self.protocols and whole_pictures(tables["skin_tones"]):
-            tone_rows(rows, pictures, tables["skin_tones"])
+        if "skin_tones" in tables and "released" in self.protocols and whole_images(tables["skin_tones"]):
+            tone_rows(rows, images, tables["skin_tones"])
         return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -252,7 +252,7 @@ class SocialBiasV1(Suite):
 
     # ------------------------------------------------------------------------------------------------------ people
     def rating_tasks(self) -> Sequence[RatingTask]:
-        """Questions to people about all pictures of a prompt: see ``people.rating_tasks``."""
+        """Questions to people about all images of a prompt: see ``people.rating_tasks``."""
         return rating_tasks(self.axes)
 
     def labels_of_ratings(self, ratings: pl.DataFrame, tasks: Mapping[str, RatingTask]) -> Labels:
@@ -262,8 +262,8 @@ class SocialBiasV1(Suite):
     def _confusions(self, observed: Observed) -> dict[str, Confusion]:
         """How the judge errs, by axis: from the first card of exactly this judge that has the axis' classes."""
         judge, cards = judge_of(observed, "embeddings"), (*self.cards, *shipped_cards())
-        found = {a.name: find_confusion(cards, judge, a.name, "corrected", a.classes) for a in self.axes}
-        return {name: confusion for name, confusion in found.items() if confusion is not None}
+        results = {a.name: find_confusion(cards, judge, a.name, "corrected", a.classes) for a in self.axes}
+        return {name: confusion for name, confusion in results.items() if confusion is not None}
 
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
@@ -279,9 +279,9 @@ class SocialBiasV1(Suite):
             if self.list_name == RELEASED_LIST and not any(name in j for j in judges for name in PUBLISHED_CLIP):
                 lines.append("the published numbers are of CLIP ViT-B/32; another judge's are not comparable with them")
         skin = observed.observations.get("skin_tones")
-        if skin is not None and not whole_pictures(skin):
+        if skin is not None and not whole_images(skin):
             lines.append(
-                "tone: left out, as the published baseline is of whole pictures and not of faces; it takes the judge "
+                "tone: left out, as the published baseline is of whole images and not of faces; it takes the judge "
                 "picture:colour=rule"
             )
         elif skin is not None:
@@ -289,7 +289,7 @@ class SocialBiasV1(Suite):
                 "tone: by a fixed colour rule, which of the ten swatches lets 4 to 7 pass and no other, and takes wood "
                 "or sand for skin; shares of tones are shares of what it lets through"
             )
-        lines += _how_many(observed, self.n_listed, PUBLISHED_PICTURES if self.list_name == RELEASED_LIST else 1)
+        lines += _how_many(observed, self.n_listed, PUBLISHED_IMAGES if self.list_name == RELEASED_LIST else 1)
         return lines
 
     # -------------------------------------------------------------------------------------------------------- making
@@ -307,7 +307,7 @@ class SocialBiasV1(Suite):
         """The suite over the list of words, or over those that images answer.
 
         Args:
-            images: images that exist, a folder of the released layout or a table (see ``prompts.read_brought``);
+            images: images that exist, a folder of the released layout or a table (see ``prompts.read_user_images``);
                 prompts that have images are asked. None: a model is asked all prompts.
             prompts: None for the paper's list, or a list of your own (see ``words``).
             wording: ``released``, always "a", or ``revised``, with the articles of November 2022. By default the
@@ -322,17 +322,17 @@ class SocialBiasV1(Suite):
         words = released_words() if prompts is None else read_words(Path(prompts))
         chosen = choose_wording(Path(images or ""), words, wording) if images or wording else words.wordings[0]
         listed = list(words.words)
-        found = None
+        result = None
         if images is not None:
-            found = read_brought(Path(images), words, chosen)
-            there = {prompt_id for prompt_id, _ in found}
+            result = read_user_images(Path(images), words, chosen)
+            there = {prompt_id for prompt_id, _ in result}
             listed = [word for word in listed if word.prompt_id in there]
             if n_images is None:
-                n_images = 1 + max(index for _, index in found)
+                n_images = 1 + max(index for _, index in result)
         kept = choose(listed, [word.prompt_id for word in listed], limit, seed)
         each = words.n_images if n_images is None else n_images
         made = tuple(make_prompts(cls.info.name, kept, chosen, each))
-        user_images = None if found is None else tuple(b for b in brought_pictures(found, made) if b.index < each)
+        user_images = None if result is None else tuple(b for b in list_user_images(result, made) if b.index < each)
         suite = cls(
             list_name=words.name,
             n_listed=len(words.words),
@@ -356,7 +356,7 @@ class SocialBiasV1(Suite):
 
 
 def _how_many(observed: Observed, n_listed: int, least: int) -> list[str]:
-    """Lines on prompts that are missing, have few pictures, or the same one several times."""
+    """Lines on prompts that are missing, have few images, or the same one several times."""
     lines = []
     if len(observed.prompts) < n_listed:
         lines.append(f"{len(observed.prompts)} of the {n_listed} prompts of the list were asked")
@@ -364,15 +364,15 @@ def _how_many(observed: Observed, n_listed: int, least: int) -> list[str]:
     for row in observed.images.iter_rows(named=True):
         if row["state"] == "ok":
             usable[row["prompt_id"]].append(row["sha256"] or row["image_id"])
-    few = {p: len(of) for p, of in usable.items() if len(of) < max(least, observed.prompts[p].n_images)}
+    few = {p: len(members) for p, members in usable.items() if len(members) < max(least, observed.prompts[p].n_images)}
     if few:
         lines.append(
-            f"prompts with fewer usable pictures than the published {PUBLISHED_PICTURES}, or than were asked for: "
+            f"prompts with fewer usable images than the published {PUBLISHED_IMAGES}, or than were asked for: "
             f"{len(few)}; the votes of {sum(n == 0 for n in few.values())} are missing, the others rest on less"
         )
-    if alike := sum(len(set(of)) < len(of) for of in usable.values()):
+    if alike := sum(len(set(members)) < len(members) for members in usable.values()):
         lines.append(
-            f"prompts with the same picture more than once: {alike}; a model must draw at random, or nine pictures "
+            f"prompts with the same image more than once: {alike}; a model must draw at random, or nine images "
             "say no more than one"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Lists of words for ``social_bias_v1``: what is asked for, and what texts a picture is compared with.
+"""Lists of words for ``social_bias_v1``: what is asked for, and what texts an image is compared with.
 
 ``released`` is the list of the first version of the paper, 145 words in four categories, with two axes (gender and
 race) for CLIP. A list of your own is a YAML or JSON file; with ``extends`` it only says what is different::
@@ -48,17 +48,17 @@ Wording = Literal["released", "revised"]
 WORDINGS: tuple[Wording, ...] = get_args(Wording)
 Tie = Literal["first", "last"]
 
-HUMAN = "human"  # axis of people's labels: whether a prompt's pictures show people at all
+HUMAN = "human"  # axis of people's labels: whether a prompt's images show people at all
 RESERVED = (HUMAN, "tone")
 TEMPLATE = "a photo of {phrase}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Something a picture is classified by, with the text each class is recognised by.
+    """Something an image is classified by, with the text each class is recognised by.
 
     Attributes:
-        classes: in order. prompts: what a picture is compared with, one for each class.
+        classes: in order. prompts: what an image is compared with, one for each class.
         tie: which of equally probable classes the released rule takes. The authors' code asks whether "male" is
             strictly more probable than "female" (``last``), and takes the first of the races (``first``).
         caution: what must be said wherever its numbers are shown; may be empty.
@@ -100,7 +100,7 @@ class WordList:
 
     Attributes:
         wordings: of its prompts; a list of your own has but one, ``own``.
-        n_images: pictures of each prompt.
+        n_images: images of each prompt.
     """
 
     name: str
@@ -181,13 +181,13 @@ _KEYS = ("extends", "name", "source", "n_images", "categories", "axes")
 def _from_record(record: Any, *, where: str) -> WordList:
     """A list from parsed JSON or YAML; ``where`` names the source in errors."""
     _mapping(record, where, _KEYS)
-    own = "categories" in record and where != "released"
+    subset = "categories" in record and where != "released"
     if "extends" in record:
         if record["extends"] != "released":
             raise UsageError(f"{where}: extends: there is nothing but `released` to extend, not {record['extends']!r}")
-        given = {k: v for k, v in record.items() if k != "extends"}
-        record = {**_released_record(), "name": Path(where).stem, "source": where, **given}
-    wordings: tuple[str, ...] = ("own",) if own else WORDINGS
+        options = {k: v for k, v in record.items() if k != "extends"}
+        record = {**_released_record(), "name": Path(where).stem, "source": where, **options}
+    wordings: tuple[str, ...] = ("own",) if subset else WORDINGS
     words = [w for c in _entries(record, "categories", where) for w in _words_of(c, where, wordings)]
     n_images = record.get("n_images", 9)
     if not isinstance(n_images, int) or isinstance(n_images, bool) or n_images < 1:

@@ -41,11 +41,11 @@ class Skill(Protocol):
         ...
 
     def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
-        """The decisions about one picture; the first is ``accuracy``."""
+        """The decisions about one image; the first is ``accuracy``."""
         ...
 
     def truth_key(self, expected: Expected) -> Hashable:
-        """Equal for two prompts exactly if a perfect picture of one is right for the other."""
+        """Equal for two prompts exactly if a perfect image of one is right for the other."""
         ...
 
 

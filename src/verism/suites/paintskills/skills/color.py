@@ -20,8 +20,8 @@ class ColorSkill:
     ``paper``: the same among boxes above 0.8 (arXiv v1, Sec. 4.1).
     ``corrected``: the most confident box *of the class*, above the calibrated threshold, has the colour.
 
-    A detector that does not judge colours has no usable answer to any picture, also where the object alone is wrong:
-    an accuracy over such pictures only would be 0 by selection. ``right_object`` is decided all the same.
+    A detector that does not judge colours has no usable answer to any image, also where the object alone is wrong:
+    an accuracy over such images only would be 0 by selection. ``right_object`` is decided all the same.
     """
 
     name = "color"
@@ -42,8 +42,8 @@ class ColorSkill:
         target = expected.labels[0]
         asked = f"expected a {expected.color} {target}"
         if protocol == "corrected":
-            found = boxes.of(target, at.corrected)
-            seen = found[0] if found else None
+            result = boxes.of(target, at.corrected)
+            seen = result[0] if result else None
         else:
             limit = at.paper if protocol == "paper" else float("-inf")
             seen = 0 if len(boxes) and boxes.confident(limit)[0] else None

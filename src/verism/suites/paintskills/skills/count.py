@@ -1,4 +1,4 @@
-"""Count: does the picture show as many objects of the class as the prompt says?"""
+"""Count: does the image show as many objects of the class as the prompt says?"""
 
 from __future__ import annotations
 

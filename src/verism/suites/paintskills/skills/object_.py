@@ -1,4 +1,4 @@
-"""Object: is the class that the prompt names in the picture?"""
+"""Object: is the class that the prompt names in the image?"""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class ObjectSkill:
     def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
         target = expected.labels[0]
         if protocol == "corrected":
-            found = [boxes.labels[i] for i in boxes.above(at.corrected)]
-            right = target in found
-            reason = f"expected {with_article(target)}, found {words_for(found)}"
+            results = [boxes.labels[i] for i in boxes.above(at.corrected)]
+            right = target in results
+            reason = f"expected {with_article(target)}, found {words_for(results)}"
             return (
                 Decision(rule="accuracy", value=float(right), reason=reason),
-                Decision(rule="only_object", value=float(right and set(found) == {target}), reason=reason),
+                Decision(rule="only_object", value=float(right and set(results) == {target}), reason=reason),
             )
         limit = at.paper if protocol == "paper" else float("-inf")
         top = 0 if len(boxes) and boxes.confident(limit)[0] else None

@@ -19,7 +19,7 @@ OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"
 
 
 def dominant_relation(of: NDArray[np.float64], to: NDArray[np.float64]) -> str:
-    """Where a centre lies relative to another, by the longer axis; picture coordinates, y downwards.
+    """Where a centre lies relative to another, by the longer axis; image coordinates, y downwards.
 
     Diagonal ties are vertical, and ``below`` unless strictly above, as in the released code.
     """
@@ -33,7 +33,7 @@ class SpatialSkill:
     """Object B (the second) in a relation to object A (the first). Ordered pairs, equal classes included.
 
     ``released``: the two most confident boxes of all, without threshold, must be of the two classes; the relation is
-    that of the longer axis between their centres, measured in the picture squashed to a square. Equal classes: the axis
+    that of the longer axis between their centres, measured in the image squashed to a square. Equal classes: the axis
     alone must match, either direction.
     ``paper``: the relation "from the 2D coordinates of the two objects": the same two boxes, but only the coordinate of
     the relation's own axis counts.
@@ -72,14 +72,14 @@ class SpatialSkill:
         if protocol == "corrected":
             pair = self._best_pair(a, b, boxes, at.corrected)
             if pair is None:
-                found = words_for([boxes.labels[i] for i in boxes.above(at.corrected)])
-                return self._decisions(False, False, f"{asked}, found {found}")
+                result = words_for([boxes.labels[i] for i in boxes.above(at.corrected)])
+                return self._decisions(False, False, f"{asked}, found {result}")
             holds, seen = self._clear_relation(relation, *pair, boxes, at.margin, same=a == b)
             return self._decisions(True, holds, f"{asked}, found {b} {seen} {a}")
 
         if len(boxes) < 2 or sorted((boxes.labels[0] or "", boxes.labels[1] or "")) != sorted((a, b)):
-            found = words_for(list(boxes.labels[:2]))
-            return self._decisions(False, False, f"{asked}, the two most confident boxes: {found}")
+            result = words_for(list(boxes.labels[:2]))
+            return self._decisions(False, False, f"{asked}, the two most confident boxes: {result}")
         # For equal classes the more confident box stands for A; the rules below do not depend on it.
         i, j = (0, 1) if boxes.labels[0] == a else (1, 0)
         if protocol == "released":
@@ -123,5 +123,5 @@ class SpatialSkill:
         assert relation is not None
         if a == b:  # either direction is right
             return (a, b, relation in ("left", "right"))
-        # "dog left to cat" and "cat right to dog" are the same picture.
+        # "dog left to cat" and "cat right to dog" are the same image.
         return (a, b, relation) if a < b else (b, a, OPPOSITE[relation])

@@ -1,4 +1,4 @@
-"""Pictures that exist already: which prompts they answer."""
+"""Images that exist already: which prompts they answer."""
 
 import csv
 import json
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from verism.errors import UsageError
-from verism.suites.geography.brought import brought_prompts, read_brought
 from verism.suites.geography.prompts import file_name, released_list
+from verism.suites.geography.user_images import read_user_images, user_image_prompts
 from verism.suites.geography.worlds import standard_world
 
 GEODE = standard_world("geode")
@@ -28,7 +28,7 @@ def asked(rows):
 
 
 def test_columns_say_the_family(tmp_path):
-    rows = read_brought(
+    rows = read_user_images(
         table(
             tmp_path / "g.csv",
             {"file_path": "1.png", "object": "car", "region": "Africa", "country": ""},
@@ -59,7 +59,7 @@ def test_prompts_and_ids_say_it_too(tmp_path):
         {"path": "6.png", "prompt_id": "geode/country/Europe/the_United_Kingdom/car"},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    assert asked(read_brought(path, GEODE)) == [
+    assert asked(read_user_images(path, GEODE)) == [
         ("region", "car", "Americas", None),
         ("country", "plate_of_food", "WestAsia", "Turkey"),
         ("object", "cooking_pot", None, None),
@@ -85,7 +85,7 @@ def test_prompts_and_ids_say_it_too(tmp_path):
 )
 def test_rows_that_name_no_prompt_are_refused_by_number(tmp_path, row, message):
     with pytest.raises(UsageError, match=rf"line 2: .*{message}"):
-        read_brought(table(tmp_path / "g.csv", row), GEODE)
+        read_user_images(table(tmp_path / "g.csv", row), GEODE)
 
 
 def test_prompts_come_by_family_and_in_the_order_of_the_world(tmp_path):
@@ -102,14 +102,14 @@ def test_prompts_come_by_family_and_in_the_order_of_the_world(tmp_path):
         )
     ]
     world = GEODE.with_foreign(["mug"], ["X"])
-    prompts, pictures = brought_prompts("geography", world, read_brought(table(tmp_path / "g.csv", *rows), world))
+    prompts, images = user_image_prompts("geography", world, read_user_images(table(tmp_path / "g.csv", *rows), world))
     assert [(p.prompt_id, p.text, p.n_images) for p in prompts] == [
         ("geode/object/bag", "bag", 1),
         ("geode/region/Africa/toy", "toy in Africa", 2),
         ("geode/region/X/mug", "mug in X", 1),
         ("geode/country/Africa/Egypt/car", "car in Egypt", 1),
     ]
-    assert [(b.prompt_id, b.index, Path(b.path).name) for b in pictures] == [
+    assert [(b.prompt_id, b.index, Path(b.path).name) for b in images] == [
         ("geode/object/bag", 0, "3.png"),
         ("geode/region/Africa/toy", 0, "0.png"),
         ("geode/region/Africa/toy", 1, "2.png"),
@@ -124,24 +124,24 @@ def test_other_texts_and_columns_make_other_prompts(tmp_path):
         {"path": "2.png", "object": "car", "region": "Africa", "prompt": "car in Africa", "guidance": "2"},
         {"path": "3.png", "object": "car", "region": "Africa", "prompt": "car in Africa", "guidance": "7"},
     ]
-    read = read_brought(table(tmp_path / "g.csv", *rows), GEODE)
-    prompts, _ = brought_prompts("geography", GEODE, read, ["guidance"])
+    read = read_user_images(table(tmp_path / "g.csv", *rows), GEODE)
+    prompts, _ = user_image_prompts("geography", GEODE, read, ["guidance"])
     assert [(p.prompt_id, p.text, p.facets["guidance"]) for p in prompts] == [
         ("geode/region/Africa/car", "a car from Africa", "2"),
         ("geode/region/Africa/car~2", "car in Africa", "2"),
         ("geode/region/Africa/car~3", "car in Africa", "7"),
     ]
-    assert len(brought_prompts("geography", GEODE, read)[0]) == 2
+    assert len(user_image_prompts("geography", GEODE, read)[0]) == 2
 
 
-def test_an_object_picture_with_a_region_is_compared_with_it(tmp_path):
+def test_an_object_image_with_a_region_is_compared_with_it(tmp_path):
     rows = [{"path": f"{i}.png", "object": "car", "region": r, "family": "object"} for i, r in enumerate("NSN")]
     world = GEODE.with_foreign([], ["N", "S"])
-    read = read_brought(table(tmp_path / "g.csv", *rows), world)
-    prompts, pictures = brought_prompts("geography", world, read)
+    read = read_user_images(table(tmp_path / "g.csv", *rows), world)
+    prompts, images = user_image_prompts("geography", world, read)
     assert prompts[0].spec["pairing"] == [["N", 2], ["S", 1]]
     assert prompts[0].facets["region"] is None
-    assert [Path(b.path).name for b in pictures] == ["0.png", "2.png", "1.png"]
+    assert [Path(b.path).name for b in images] == ["0.png", "2.png", "1.png"]
 
 
 # ---------------------------------------------------------------------------------------------------- authors' folders
@@ -153,22 +153,22 @@ def test_a_folder_in_the_authors_naming(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"")
     (tmp_path / "notes.txt").write_text("x")
-    found = read_brought(tmp_path, GEODE)
-    assert [Path(f.path).name for f in found] == [
+    result = read_user_images(tmp_path, GEODE)
+    assert [Path(f.path).name for f in result] == [
         file_name(r.prompt, r.img_id) for r in sorted(picked, key=lambda r: r.img_id)
     ]
-    assert found[0].family == "object"
-    assert (found[-1].family, found[-1].region) == ("region", "WestAsia")
+    assert result[0].family == "object"
+    assert (result[-1].family, result[-1].region) == ("region", "WestAsia")
 
 
-def test_slashes_became_underscores_and_object_pictures_have_the_region_of_their_row(tmp_path):
+def test_slashes_became_underscores_and_object_images_have_the_region_of_their_row(tmp_path):
     rows = list(released_list(DOLLARSTREET, "region"))
     first = next(i for i, r in enumerate(rows) if r.object == "stove/hob")
     europe = DOLLARSTREET.thing("stove/hob").rows["Europe"]
     for i in (first, first + europe, first + 21_861):
         (tmp_path / file_name(rows[i].prompt, rows[i].img_id)).write_bytes(b"")
-    found = read_brought(tmp_path, DOLLARSTREET)
-    assert [(f.family, f.object, f.region, f.paired) for f in found] == [
+    result = read_user_images(tmp_path, DOLLARSTREET)
+    assert [(f.family, f.object, f.region, f.paired) for f in result] == [
         ("object", "Stove/hob", None, "Europe"),
         ("object", "Stove/hob", None, "Africa"),
         ("region", "Stove/hob", "Europe", None),
@@ -179,7 +179,7 @@ def test_slashes_became_underscores_and_object_pictures_have_the_region_of_their
 
 def test_other_folders_are_refused(tmp_path):
     with pytest.raises(UsageError, match="no image in it is named PROMPT__NUMBER"):
-        read_brought(tmp_path, GEODE)
+        read_user_images(tmp_path, GEODE)
     (tmp_path / "car in Atlantis__1.png").write_bytes(b"")
     with pytest.raises(UsageError, match="'car in Atlantis' is no prompt of the world"):
-        read_brought(tmp_path, GEODE)
+        read_user_images(tmp_path, GEODE)

@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 YES_NO = ("no", "yes")  # classes of an attribute, in the order of their numbers
-PERFECT = "truth"  # the judge that painted the pictures itself
-UNEVEN = 0.1  # difference between classes in the share of usable pictures from which a remark is due
+PERFECT = "truth"  # the judge that rendered the images itself
+UNEVEN = 0.1  # difference between classes in the share of usable images from which a remark is due
 
 
 class Confusion(NamedTuple):
@@ -81,8 +81,8 @@ def card_from(given: Any) -> JudgeCard:
 
 def judge_of(observed: Observed, table: str) -> str | None:
     """Who filled a table of observations; None if nobody or several did."""
-    found = observed.observations.get(table)
-    names = [] if found is None else found["judge"].unique().to_list()
+    result = observed.observations.get(table)
+    names = [] if result is None else result["judge"].unique().to_list()
     return names[0] if len(names) == 1 else None
 
 
@@ -98,10 +98,10 @@ def find_confusion(
 
     None as well where it has no usable item of some class: how the judge errs there is not known.
     """
-    found = None if judge is None else find_measured(cards, judge, task, protocol, group=group)
-    if found is None:
+    result = None if judge is None else find_measured(cards, judge, task, protocol, group=group)
+    if result is None:
         return None
-    card, measured = found
+    card, measured = result
     labels = [label.lower() for label in measured.labels]
     if tuple(labels) == ("0", "1") and len(classes) == 2:  # numbers of classes
         labels = [c.lower() for c in classes]
@@ -144,15 +144,15 @@ def missing_cards(study: Study, observed: Observed, cards: Sequence[JudgeCard]) 
 def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]) -> list[str]:
     """A line for each axis whose classes the judge overlooks unequally often: what it does tell is then not even.
 
-    Adjusted shares and means account for that, if pictures are lost in the run as items of the card are.
+    Adjusted shares and means account for that, if images are lost in the run as items of the card are.
     """
     lines = []
     for axis in study.axes:
         judge = judge_of(observed, "skin_tones" if axis.measured else "answers")
-        found = None if judge is None else find_measured(cards, judge, axis.name, "corrected")
-        if found is None or not found[1].unusable:
+        result = None if judge is None else find_measured(cards, judge, axis.name, "corrected")
+        if result is None or not result[1].unusable:
             continue
-        measured = found[1]
+        measured = result[1]
         items = [sum(row) + lost for row, lost in zip(measured.counts, measured.unusable, strict=True)]
         used = {
             name: 1 - lost / n for name, n, lost in zip(measured.labels, items, measured.unusable, strict=True) if n
@@ -160,9 +160,9 @@ def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]
         if used and max(used.values()) - min(used.values()) > UNEVEN:
             least, most = min(used, key=used.__getitem__), max(used, key=used.__getitem__)
             lines.append(
-                f"by its card, {judge} can use {100 * used[most]:.0f} % of pictures of {axis.name} {most} and "
-                f"{100 * used[least]:.0f} % of {axis.name} {least}: among the pictures it could use, {least} is too "
-                "rare. Adjusted shares and means account for that, if pictures are lost here as on the card"
+                f"by its card, {judge} can use {100 * used[most]:.0f} % of images of {axis.name} {most} and "
+                f"{100 * used[least]:.0f} % of {axis.name} {least}: among the images it could use, {least} is too "
+                "rare. Adjusted shares and means account for that, if images are lost here as on the card"
             )
     return lines
 
@@ -170,9 +170,9 @@ def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]
 def _lacking(cards: Sequence[JudgeCard], judge: str, task: str) -> list[str]:
     """Classes of which a judge's card has no usable item, under the first protocol where that is so."""
     for protocol in PROTOCOLS:
-        found = find_measured(cards, judge, task, protocol)
-        if found is not None:
-            measured = found[1]
+        result = find_measured(cards, judge, task, protocol)
+        if result is not None:
+            measured = result[1]
             if lacking := [name for name, row in zip(measured.labels, measured.counts, strict=True) if not sum(row)]:
                 return lacking
     return []

@@ -1,16 +1,16 @@
-"""Where pictures and references of the quality suite come from."""
+"""Where images and references of the quality suite come from."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from verism.errors import UsageError
-from verism.records import ReferencePicture, ReferenceSet, frame
+from verism.records import ReferenceImage, ReferenceSet, frame
 from verism.references import write_reference
-from verism.suites.quality.pictures import is_run, list_pictures, open_reference
+from verism.suites.quality.image_sets import is_run, list_images, open_reference
 
 
-def picture(path, value=0):
+def image(path, value=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.full((4, 4, 3), value, dtype=np.uint8)
     pixels[0, 0] = 255 - value
@@ -19,14 +19,14 @@ def picture(path, value=0):
 
 
 def a_run(folder):
-    """A run directory as the store writes it: two pictures of its own, one elsewhere, one failed."""
+    """A run directory as the store writes it: two images of its own, one elsewhere, one failed."""
     prompts = [
         {"prompt_id": "p", "suite": "s", "text": "a dog", "facets": '{"region": "Africa"}', "spec": "{}",
          "scene": None, "n_images": 3},
         {"prompt_id": "q", "suite": "s", "text": "a cat", "facets": '{"region": "Europe"}', "spec": "{}",
          "scene": None, "n_images": 1},
     ]  # fmt: skip
-    elsewhere = picture(folder.parent / "elsewhere" / "x.png", 9)
+    elsewhere = image(folder.parent / "elsewhere" / "x.png", 9)
     images = [
         ("p#0", "p", 0, "ok", "images/p-0.png"),
         ("p#1", "p", 1, "failed", None),
@@ -37,23 +37,21 @@ def a_run(folder):
         {"image_id": i, "prompt_id": p, "index": n, "state": state, "path": path, "note": ""}
         for i, p, n, state, path in images
     ]
-    picture(folder / "images" / "p-0.png", 1)
-    picture(folder / "images" / "q-0.png", 2)
+    image(folder / "images" / "p-0.png", 1)
+    image(folder / "images" / "q-0.png", 2)
     (folder / "manifest.json").write_text("{}")
     frame("prompts", prompts).write_parquet(folder / "prompts.parquet")
     frame("images", rows[:2]).write_parquet(folder / "images" / "part-a.parquet")
-    frame("images", rows[1:]).write_parquet(
-        folder / "images" / "part-b.parquet"
-    )  # one picture in both, as after a kill
+    frame("images", rows[1:]).write_parquet(folder / "images" / "part-b.parquet")  # one image in both, as after a kill
     return folder
 
 
 def test_a_folder_and_its_class_folders(tmp_path):
-    picture(tmp_path / "b.png")
-    picture(tmp_path / "cats" / "a.png")
-    picture(tmp_path / "cats" / "a.jpg")
-    (tmp_path / "notes.txt").write_text("no picture")
-    listed = list_pictures(tmp_path)
+    image(tmp_path / "b.png")
+    image(tmp_path / "cats" / "a.png")
+    image(tmp_path / "cats" / "a.jpg")
+    (tmp_path / "notes.txt").write_text("no image")
+    listed = list_images(tmp_path)
     assert [(p.name, dict(p.facets)) for p in listed] == [
         ("b", {}),
         ("cats/a.jpg", {"folder": "cats"}),  # two files of one stem keep their endings
@@ -63,10 +61,10 @@ def test_a_folder_and_its_class_folders(tmp_path):
 
 
 def test_a_list_with_facets(tmp_path):
-    picture(tmp_path / "x" / "a.png")
+    image(tmp_path / "x" / "a.png")
     path = tmp_path / "list.csv"
     path.write_text("file_path,region,prompt,object\nx/a.png,Africa,a car,car\n/elsewhere/b.png,Europe,,\n")
-    first, second = list_pictures(path)
+    first, second = list_images(path)
     assert (first.name, first.path, first.text) == ("x/a", tmp_path / "x" / "a.png", "a car")
     assert first.facets == {"region": "Africa", "object": "car"}
     assert second.facets == {"region": "Europe", "object": None}
@@ -75,7 +73,7 @@ def test_a_list_with_facets(tmp_path):
 def test_a_run_directory(tmp_path):
     run = a_run(tmp_path / "run")
     assert is_run(run)
-    listed = list_pictures(run)
+    listed = list_images(run)
     assert [(p.name, p.prompt_id, p.index, p.text) for p in listed] == [
         ("p#0", "p", 0, "a dog"),
         ("p#1", "p", 1, "a dog"),
@@ -90,7 +88,7 @@ def test_a_run_directory(tmp_path):
     ]
     assert listed[0].facets == {"region": "Africa"}
     reference = open_reference(run)
-    assert (reference.kind, len(reference.pictures.pictures), reference.left_out) == ("pictures", 3, 1)
+    assert (reference.kind, len(reference.images.images), reference.left_out) == ("pictures", 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -105,22 +103,22 @@ def test_bad_lists(tmp_path, content, message):
     path = tmp_path / "list.csv"
     path.write_text(content)
     with pytest.raises(UsageError, match=message):
-        list_pictures(path)
+        list_images(path)
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(UsageError, match="no such folder or file; expected a folder of pictures"):
-        list_pictures(tmp_path / "none")
-    with pytest.raises(UsageError, match="no pictures in it"):
-        list_pictures(tmp_path)
+    with pytest.raises(UsageError, match="no such folder or file; expected a folder of images"):
+        list_images(tmp_path / "none")
+    with pytest.raises(UsageError, match="no images in it"):
+        list_images(tmp_path)
 
 
 # --------------------------------------------------------------------------------------------------------- references
-def test_references_of_pictures(tmp_path):
-    picture(tmp_path / "real" / "a.png")
+def test_references_of_images(tmp_path):
+    image(tmp_path / "real" / "a.png")
     opened = open_reference(tmp_path / "real")
     assert opened.kind == "pictures"
-    (only,) = opened.pictures.pictures
+    (only,) = opened.images.images
     assert (only.image_id, only.path) == ("real/a", str(tmp_path / "real" / "a.png"))
 
 
@@ -132,31 +130,29 @@ def test_features_alone(tmp_path):
     for name in ("f.npy", "f.npz", "g.npz"):
         opened = open_reference(tmp_path / name)
         assert opened.kind == "features"
-        assert opened.pictures.judge is None  # nobody knows who made them
-        assert opened.pictures.features.tolist() == features.tolist()
-        assert [p.image_id for p in opened.pictures.pictures][:2] == ["real/0000000", "real/0000001"]
+        assert opened.images.judge is None  # nobody knows who made them
+        assert opened.images.features.tolist() == features.tolist()
+        assert [p.image_id for p in opened.images.images][:2] == ["real/0000000", "real/0000001"]
 
 
 def test_statistics(tmp_path):
     np.savez(tmp_path / "coco_val.npz", mu=np.zeros(3), sigma=np.eye(3))
     opened = open_reference(tmp_path / "coco_val.npz")
-    assert (opened.kind, opened.pictures) == ("statistics", None)
+    assert (opened.kind, opened.images) == ("statistics", None)
 
 
 def test_reference_files(tmp_path):
-    pictures = (
-        ReferencePicture(image_id="real/a", path=None, facets={"region": "Africa"}),
-        ReferencePicture(image_id="real/b", path=None, facets={"region": "Europe"}),
+    images = (
+        ReferenceImage(image_id="real/a", path=None, facets={"region": "Africa"}),
+        ReferenceImage(image_id="real/b", path=None, facets={"region": "Europe"}),
     )
     features = np.ones((2, 3), dtype=np.float32)
-    write_reference(
-        tmp_path / "r.npz", ReferenceSet(source="s", pictures=pictures, judge="net@1", features=features), {}
-    )
+    write_reference(tmp_path / "r.npz", ReferenceSet(source="s", images=images, judge="net@1", features=features), {})
     opened = open_reference(tmp_path / "r.npz")
-    assert (opened.kind, opened.pictures.judge) == ("features", "net@1")
-    assert [p.facets["region"] for p in opened.pictures.pictures] == ["Africa", "Europe"]
-    write_reference(tmp_path / "names.npz", ReferenceSet(source="s", pictures=pictures), {})
-    with pytest.raises(UsageError, match="names 2 pictures without their features, and 2 of the files are not here"):
+    assert (opened.kind, opened.images.judge) == ("features", "net@1")
+    assert [p.facets["region"] for p in opened.images.images] == ["Africa", "Europe"]
+    write_reference(tmp_path / "names.npz", ReferenceSet(source="s", images=images), {})
+    with pytest.raises(UsageError, match="names 2 images without their features, and 2 of the files are not here"):
         open_reference(tmp_path / "names.npz")
 
 
@@ -167,9 +163,9 @@ def test_arrays_that_are_no_features(tmp_path):
 
     with pytest.raises(UsageError, match=r"got arrays \['a', 'b'\]"):
         open_reference(saved("two.npz", a=np.ones(2), b=np.ones(2)))
-    with pytest.raises(UsageError, match=r"features have shape \(pictures, numbers per picture\); got float64 \(2,\)"):
+    with pytest.raises(UsageError, match=r"features have shape \(images, numbers per image\); got float64 \(2,\)"):
         open_reference(saved("flat.npz", features=np.ones(2)))
-    with pytest.raises(UsageError, match="features of 1 pictures are NaN or infinite"):
+    with pytest.raises(UsageError, match="features of 1 images are NaN or infinite"):
         open_reference(saved("nan.npz", features=np.array([[1.0, 2.0], [np.nan, 1.0]])))
     with pytest.raises(UsageError, match="cannot be read as an array without unpickling"):
         open_reference(saved("objects.npz", features=np.array([{}], dtype=object)))
@@ -178,14 +174,14 @@ def test_arrays_that_are_no_features(tmp_path):
         open_reference(tmp_path / "text.npz")
 
 
-def test_a_run_without_pictures(tmp_path):
+def test_a_run_without_images(tmp_path):
     run = a_run(tmp_path / "run")
     for part in (run / "images").glob("part-*"):
         part.unlink()
-    with pytest.raises(UsageError, match="has made no pictures yet"):
-        list_pictures(run)
+    with pytest.raises(UsageError, match="has made no images yet"):
+        list_images(run)
     frame("images", [{"image_id": "p#1", "prompt_id": "p", "index": 1, "state": "failed"}]).write_parquet(
         run / "images" / "part-a.parquet"
     )
-    with pytest.raises(UsageError, match="none of the 1 pictures of this run can be used"):
+    with pytest.raises(UsageError, match="none of the 1 images of this run can be used"):
         open_reference(run)

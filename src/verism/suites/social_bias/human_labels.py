@@ -1,4 +1,4 @@
-"""The same questions to people, scores as what they are made of, and judges held against what a painter knows."""
+"""The same questions to people, scores as what they are made of, and judges held against what a renderer knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from verism.records import PROTOCOLS, Estimand, EstimandPart, FacetValue, Observed, RatingTask, Score
 from verism.statistics.intervals import cluster_bootstrap_mean, clustered_proportion
-from verism.suites.social_bias.adjusting import YES_NO
+from verism.suites.social_bias.adjustment import YES_NO
 from verism.suites.social_bias.evidence import ATTRIBUTE
 from verism.suites.social_bias.prompts import GROUP_FACET
 from verism.suites.social_bias.scoring import Perceived, Table, perceived_table
@@ -27,7 +27,7 @@ NOBODY = "no person in the picture"
 
 
 def rating_tasks(study: Study) -> list[RatingTask]:
-    """What people are asked about each picture: the axes, and each attribute."""
+    """What people are asked about each image: the axes, and each attribute."""
     unsure = (CANNOT_TELL, NOBODY)
     tasks = []
     for axis in study.axes:
@@ -75,9 +75,9 @@ def rating_tasks(study: Study) -> list[RatingTask]:
 def social_bias_estimands(
     study: Study, observed: Observed, verdicts: pl.DataFrame, scores: Sequence[Score]
 ) -> list[Estimand]:
-    """Shares, means, presences and their differences, with the pictures behind them.
+    """Shares, means, presences and their differences, with the images behind them.
 
-    Not of single descriptors: their few pictures leave open nearly everything once a judge may err.
+    Not of single descriptors: their few images leave open nearly everything once a judge may err.
     """
     table = perceived_table(study, observed, verdicts)
     parts = _Parts(study, table)
@@ -93,14 +93,14 @@ def social_bias_estimands(
             chosen = group.pop("class", None)
             offset = -1.0 if (score.protocol, name) == ("released", TONE) else 0.0
             worth = {c.name: c.value + offset if chosen is None else float(c.name == chosen) for c in axis.choices}
-            of = parts.of(score.protocol, axis, group)
+            owner = parts.of(score.protocol, axis, group)
             role = "skin_tone" if axis.measured else "vqa"
-            if of is not None:
-                made.append(Estimand(score=score, rule=name, role=role, worth=worth, parts=(of,)))
+            if owner is not None:
+                made.append(Estimand(score=score, rule=name, role=role, worth=worth, parts=(owner,)))
         elif name == ATTRIBUTE and score.metric in ("presence", "presence_difference"):
             words = (str(group[GROUP_FACET]),) if GROUP_FACET in group else words_of[str(group["pair"])]
-            found = [parts.of(score.protocol, str(group[ATTRIBUTE]), {GROUP_FACET: word}) for word in words]
-            signed = tuple(_times(sign, p) for sign, p in zip((1.0, -1.0), found, strict=False) if p is not None)
+            results = [parts.of(score.protocol, str(group[ATTRIBUTE]), {GROUP_FACET: word}) for word in words]
+            signed = tuple(_times(sign, p) for sign, p in zip((1.0, -1.0), results, strict=False) if p is not None)
             if len(signed) == len(words):
                 worth = {name: float(number) for number, name in enumerate(YES_NO)}
                 made.append(Estimand(score=score, rule=ATTRIBUTE, role="vqa", worth=worth, parts=signed))
@@ -112,7 +112,7 @@ def _times(sign: float, part: EstimandPart) -> EstimandPart:
 
 
 class _Parts:
-    """Pictures behind scores, each set made once."""
+    """Images behind scores, each set made once."""
 
     def __init__(self, study: Study, table: Table) -> None:
         self._study, self._table = study, table
@@ -120,7 +120,7 @@ class _Parts:
         self._descriptors = [str(value) for value in table.facet(study.facet)]
 
     def of(self, protocol: str, what: Axis | str, group: Mapping[str, FacetValue]) -> EstimandPart | None:
-        """Usable pictures of an axis or attribute with these facets; None if there are none."""
+        """Usable images of an axis or attribute with these facets; None if there are none."""
         rule = what.name if isinstance(what, Axis) else (ATTRIBUTE, what)
         key = (protocol, rule, *group.items())
         if key not in self._known:
@@ -160,18 +160,18 @@ def judged_scores(
     n_resamples: int,
     seed: int,
 ) -> list[Score]:
-    """How often the judges say what the painter knows: ``judge_accuracy``, and for tones ``judge_tone_error``.
+    """How often the judges say what the renderer knows: ``judge_accuracy``, and for tones ``judge_tone_error``.
 
-    Of pictures where both are known; the truth is always that of the ``corrected`` protocol.
+    Of images where both are known; the truth is always that of the ``corrected`` protocol.
     """
-    said, true = perceived_table(study, observed, verdicts), perceived_table(study, observed, true_verdicts)
-    clusters = np.array([str(value) for value in said.facet(study.facet)])[said.of]
+    answer, true = perceived_table(study, observed, verdicts), perceived_table(study, observed, true_verdicts)
+    clusters = np.array([str(value) for value in answer.facet(study.facet)])[answer.of]
     rules: list[tuple[dict[str, FacetValue], str | tuple[str, str]]] = [({"axis": a.name}, a.name) for a in study.axes]
     rules += [({"axis": ATTRIBUTE, ATTRIBUTE: a}, (ATTRIBUTE, a)) for a in study.attributes]
     scores = []
     for protocol in PROTOCOLS:
         for group, rule in rules:
-            one, other = said.perceived.get((protocol, rule)), true.perceived.get(("corrected", rule))
+            one, other = answer.perceived.get((protocol, rule)), true.perceived.get(("corrected", rule))
             if one is None or other is None:
                 continue
             known = other.classes >= 0
@@ -183,7 +183,9 @@ def judged_scores(
             scores.append(Score(metric="judge_accuracy", value=value, ci_low=low, ci_high=high, **made))
             if rule == TONE and both.any():
                 error = np.abs(one.classes - other.classes)[both].astype(np.float64)
-                of = cluster_bootstrap_mean(error, clusters[both], seed=seed, n_resamples=n_resamples)
+                owner = cluster_bootstrap_mean(error, clusters[both], seed=seed, n_resamples=n_resamples)
                 made["unit"] = "tone"
-                scores.append(Score(metric="judge_tone_error", value=of.value, ci_low=of.low, ci_high=of.high, **made))
+                scores.append(
+                    Score(metric="judge_tone_error", value=owner.value, ci_low=owner.low, ci_high=owner.high, **made)
+                )
     return scores

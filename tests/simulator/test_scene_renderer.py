@@ -1,4 +1,4 @@
-"""Pictures with exact truth: what the scene says holds in the boxes, and the same scene is the same picture."""
+"""Images with exact truth: what the scene says holds in the boxes, and the same scene is the same image."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,14 +10,14 @@ from PIL import Image
 from trimesh.visual.material import PBRMaterial, SimpleMaterial
 
 from verism.errors import UsageError, VerismError
-from verism.records import Painted, Scene, SceneObject
-from verism.simulator import painter as painter_module
+from verism.records import Rendered, Scene, SceneObject
+from verism.simulator import scene_renderer as scene_renderer_module
 from verism.simulator import user_assets
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Asset, Material, Model
-from verism.simulator.painter import MIN_VISIBLE, PAINTS, ScenePainter
-from verism.simulator.parallel import ParallelPainter
+from verism.simulator.parallel_renderer import ParallelRenderer
 from verism.simulator.renderer import Camera
+from verism.simulator.scene_renderer import MIN_VISIBLE, PAINTS, SceneRenderer
 from verism.simulator.shapes import box
 from verism.simulator.user_assets import load_assets, load_model
 
@@ -35,14 +35,14 @@ def scene(*objects: SceneObject, seed: int = 1, background: str = "empty", skill
 
 
 @cache
-def paint(asked: Scene) -> Painted:
-    return ScenePainter(SIZE).paint(asked)
+def paint(asked: Scene) -> Rendered:
+    return SceneRenderer(SIZE).render(asked)
 
 
 FOUR = scene(*[thing("suitcase")] * 4, seed=5, background="tiled_hall", skill="count")
 RELATED = [
-    scene(thing("chair"), thing(other, relation=f"{relation}_0"), seed=seed, background=place, skill="spatial")
-    for other, place, seed in (("dog", "beach", 3), ("chair", "empty", 4))
+    scene(thing("chair"), thing(other, relation=f"{relation}_0"), seed=seed, background=position, skill="spatial")
+    for other, position, seed in (("dog", "beach", 3), ("chair", "empty", 4))
     for relation in ("left", "right", "above", "below")
 ]
 ALL = [FOUR, *RELATED]
@@ -51,26 +51,26 @@ NAMES = [f"{len(s.objects)} {s.objects[1].label} {s.objects[1].relation or ''}".
 
 @pytest.mark.parametrize("asked", ALL, ids=NAMES)
 def test_boxes_are_the_extents_of_the_mask(asked):
-    painted = paint(asked)
-    assert painted.pixels.shape == (SIZE, SIZE, 3)
-    assert painted.pixels.dtype == painted.mask.dtype == np.uint8
-    assert painted.boxes.dtype == np.float32
-    assert set(np.unique(painted.mask)) == set(range(len(asked.objects) + 1))
-    for number, found in enumerate(painted.boxes):
-        ys, xs = np.nonzero(painted.mask == number + 1)
-        assert found.tolist() == [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
+    rendered = paint(asked)
+    assert rendered.pixels.shape == (SIZE, SIZE, 3)
+    assert rendered.pixels.dtype == rendered.mask.dtype == np.uint8
+    assert rendered.boxes.dtype == np.float32
+    assert set(np.unique(rendered.mask)) == set(range(len(asked.objects) + 1))
+    for number, result in enumerate(rendered.boxes):
+        ys, xs = np.nonzero(rendered.mask == number + 1)
+        assert result.tolist() == [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
 
 
 @pytest.mark.parametrize("asked", ALL, ids=NAMES)
 def test_every_object_is_there_and_can_be_seen(asked):
-    painted = paint(asked)
-    assert painted.visible.shape == (len(asked.objects),)
-    assert painted.visible.min() >= MIN_VISIBLE
-    assert painted.visible.max() <= 1
-    extent = painted.boxes[:, 2:] - painted.boxes[:, :2]
+    rendered = paint(asked)
+    assert rendered.visible.shape == (len(asked.objects),)
+    assert rendered.visible.min() >= MIN_VISIBLE
+    assert rendered.visible.max() <= 1
+    extent = rendered.boxes[:, 2:] - rendered.boxes[:, :2]
     assert extent.max(axis=1).min() >= 0.1 * SIZE
-    assert painted.boxes.min() >= 0
-    assert painted.boxes.max() <= SIZE
+    assert rendered.boxes.min() >= 0
+    assert rendered.boxes.max() <= SIZE
 
 
 @pytest.mark.parametrize("asked", RELATED, ids=NAMES[1:])
@@ -92,31 +92,31 @@ def test_relations_hold_in_the_boxes(asked):
 
 def test_a_seed_decides_every_bit():
     asked = RELATED[0]
-    again = ScenePainter(SIZE).paint(asked)
+    again = SceneRenderer(SIZE).render(asked)
     first = paint(asked)
     for name in ("pixels", "boxes", "visible", "mask"):
         assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
     assert paint(replace(asked, seed=99)).pixels.tobytes() != first.pixels.tobytes()
 
 
-def test_several_painters_paint_the_same_and_in_order():
+def test_several_renderers_paint_the_same_and_in_order():
     wrong = scene(thing("dgo"), seed=9)
-    with ParallelPainter(SIZE, processes=2) as several:
-        assert several.name == ScenePainter(SIZE).name
-        painted = list(several.paint_all([RELATED[4], wrong, RELATED[5]]))
-    assert isinstance(painted[1], VerismError)
-    assert "'dgo'" in str(painted[1])
-    for found, asked in ((painted[0], RELATED[4]), (painted[2], RELATED[5])):
-        assert found.pixels.tobytes() == paint(asked).pixels.tobytes()
-        assert found.boxes.tobytes() == paint(asked).boxes.tobytes()
+    with ParallelRenderer(SIZE, processes=2) as several:
+        assert several.name == SceneRenderer(SIZE).name
+        rendered = list(several.render_all([RELATED[4], wrong, RELATED[5]]))
+    assert isinstance(rendered[1], VerismError)
+    assert "'dgo'" in str(rendered[1])
+    for result, asked in ((rendered[0], RELATED[4]), (rendered[2], RELATED[5])):
+        assert result.pixels.tobytes() == paint(asked).pixels.tobytes()
+        assert result.boxes.tobytes() == paint(asked).boxes.tobytes()
 
 
 def test_a_scene_of_nothing_is_its_place():
-    painted = paint(scene(background="meadow"))
-    assert painted.boxes.shape == (0, 4)
-    assert painted.visible.shape == (0,)
-    assert not painted.mask.any()
-    assert np.ptp(painted.pixels) > 20
+    rendered = paint(scene(background="meadow"))
+    assert rendered.boxes.shape == (0, 4)
+    assert rendered.visible.shape == (0,)
+    assert not rendered.mask.any()
+    assert np.ptp(rendered.pixels) > 20
     assert not paint(scene(background="empty")).pixels.any()  # the published v1 background is black
 
 
@@ -134,9 +134,9 @@ def is_of(color: str, pixels: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("color", PAINTS)
-def test_paint_dominates_what_is_painted(color):
-    painted = paint(scene(thing("suitcase", color=color, texture="pure"), seed=3))
-    shown = painted.pixels[painted.mask == 1]
+def test_paint_dominates_what_is_rendered(color):
+    rendered = paint(scene(thing("suitcase", color=color, texture="pure"), seed=3))
+    shown = rendered.pixels[rendered.mask == 1]
     shares = {name: is_of(name, shown).mean() for name in PAINTS}
     assert shares[color] > 0.5
     assert max(shares, key=shares.get) == color
@@ -144,37 +144,37 @@ def test_paint_dominates_what_is_painted(color):
 
 # ------------------------------------------------------------------------------------------------------------- refused
 def test_unknown_classes_and_places_suggest_near_ones():
-    painter = ScenePainter(SIZE)
+    renderer = SceneRenderer(SIZE)
     with pytest.raises(UsageError, match=r"no class 'dgo'\. Did you mean 'dog'\?.*--assets"):
-        painter.paint(scene(thing("dgo")))
+        renderer.render(scene(thing("dgo")))
     with pytest.raises(UsageError, match=r"no environment 'medow'\. Did you mean 'meadow'"):
-        painter.paint(scene(background="medow"))
+        renderer.render(scene(background="medow"))
     with pytest.raises(UsageError, match=r"no environment 'qqq'\. There are \["):
-        painter.paint(scene(background="qqq"))
+        renderer.render(scene(background="qqq"))
     with pytest.raises(VerismError, match=r"unknown colour 'mauve'; choose from \['blue'"):
-        painter.paint(scene(thing("dog", color="mauve")))
-    (answer,) = painter.paint_all([scene(thing("dgo"))])
+        renderer.render(scene(thing("dog", color="mauve")))
+    (answer,) = renderer.render_all([scene(thing("dgo"))])
     assert isinstance(answer, UsageError)
 
 
 @pytest.mark.parametrize("size", [63, 2049, 0, -5])
 def test_sizes_out_of_range(size):
-    for make in (ScenePainter, ParallelPainter):
+    for make in (SceneRenderer, ParallelRenderer):
         with pytest.raises(ValueError, match=f"64 to 2048 pixels, got {size}"):
             make(size)
 
 
-def test_what_does_not_fit_is_an_error_and_no_picture(monkeypatch):
-    monkeypatch.setattr(painter_module, "LAYOUTS", 2)
-    monkeypatch.setattr(painter_module, "DRAWS", 5)
+def test_what_does_not_fit_is_an_error_and_no_image(monkeypatch):
+    monkeypatch.setattr(scene_renderer_module, "LAYOUTS", 2)
+    monkeypatch.setattr(scene_renderer_module, "DRAWS", 5)
     with pytest.raises(VerismError, match=r"scene s1: no placement .* after 2 attempts; ask for fewer"):
-        ScenePainter(SIZE).paint(scene(*[thing("stop sign", scale=3.0)] * 9))
+        SceneRenderer(SIZE).render(scene(*[thing("stop sign", scale=3.0)] * 9))
 
 
 def test_what_takes_no_paint_is_an_error_and_not_a_crash():
     bare = Asset(label="ghost", build=lambda *_: Model.of([(box((1, 1, 1)), Material((0.5, 0.5, 0.5)))]))
     catalogue = replace(standard_catalogue(), assets={"ghost": bare})
-    (answer,) = ScenePainter(SIZE, catalogue).paint_all([scene(thing("ghost", color="red"))])
+    (answer,) = SceneRenderer(SIZE, catalogue).render_all([scene(thing("ghost", color="red"))])
     assert isinstance(answer, VerismError)
     assert "ghost cannot be red: no part of this model is paintable" in str(answer)
 
@@ -211,13 +211,13 @@ def test_models_of_ones_own_are_classes(folder):
     catalogue = standard_catalogue().with_assets(folder)
     assert {"tea pot", "mug"} <= set(catalogue.assets)
     assert "tea pot" not in standard_catalogue().assets
-    painted = ScenePainter(SIZE, catalogue).paint(scene(thing("tea pot"), thing("mug"), seed=2))
-    assert set(np.unique(painted.mask)) == {0, 1, 2}
-    tower = painted.pixels[painted.mask == 1]
+    rendered = SceneRenderer(SIZE, catalogue).render(scene(thing("tea pot"), thing("mug"), seed=2))
+    assert set(np.unique(rendered.mask)) == {0, 1, 2}
+    tower = rendered.pixels[rendered.mask == 1]
     assert is_of("red", tower).mean() > 0.7
-    x0, y0, x1, y1 = painted.boxes[0]
+    x0, y0, x1, y1 = rendered.boxes[0]
     assert y1 - y0 > 1.4 * (x1 - x0)  # it stands
-    green = ScenePainter(SIZE, catalogue).paint(scene(thing("tea pot", color="green"), seed=2))
+    green = SceneRenderer(SIZE, catalogue).render(scene(thing("tea pot", color="green"), seed=2))
     assert is_of("green", green.pixels[green.mask == 1]).mean() > 0.7
 
 
@@ -254,17 +254,17 @@ def test_own_models_stand_on_the_ground_in_unit_size(folder):
     assert faces == {80, 320}  # both variants
 
 
-def test_own_files_are_part_of_the_painters_name(folder):
-    plain, own = ScenePainter(SIZE), ScenePainter(SIZE, standard_catalogue().with_assets(folder))
+def test_own_files_are_part_of_the_renderers_name(folder):
+    plain, subset = SceneRenderer(SIZE), SceneRenderer(SIZE, standard_catalogue().with_assets(folder))
     assert plain.name == "simulator-1@96"
-    assert own.name.startswith("simulator-1@96+assets-")
-    assert ParallelPainter(SIZE, folder).name == own.name
+    assert subset.name.startswith("simulator-1@96+assets-")
+    assert ParallelRenderer(SIZE, folder).name == subset.name
     export(trimesh.creation.icosphere(0), folder / "mug" / "two.glb")
-    assert ScenePainter(SIZE, standard_catalogue().with_assets(folder)).name not in (plain.name, own.name)
+    assert SceneRenderer(SIZE, standard_catalogue().with_assets(folder)).name not in (plain.name, subset.name)
 
 
 def test_folders_and_files_that_cannot_be_used(tmp_path, monkeypatch):
-    for make in (standard_catalogue().with_assets, lambda f: ParallelPainter(SIZE, f)):
+    for make in (standard_catalogue().with_assets, lambda f: ParallelRenderer(SIZE, f)):
         with pytest.raises(UsageError, match="no such folder"):
             make(tmp_path / "nowhere")
         with pytest.raises(UsageError, match=r"no \.glb, \.gltf, \.obj file in it"):

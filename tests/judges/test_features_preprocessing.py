@@ -1,11 +1,11 @@
-"""How pictures become network inputs: geometry and numbers by hand, and against Pillow and PyTorch."""
+"""How images become network inputs: geometry and numbers by hand, and against Pillow and PyTorch."""
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from verism.judges.features.preparing import (
+from verism.judges.features.preprocessing import (
     FID,
     IMAGENET,
     bilinear_unsmoothed,
@@ -25,8 +25,8 @@ def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
 def test_tensorflow_resize_by_hand():
     # Pixel i is read at i * 2/4 = 0, 0.5, 1, 1.5; beyond the last pixel, 1, there is only itself.
     # Row 0: 0, (0 + 10)/2, 10, 10; row 1: halfway to (20, 50); rows 2 and 3: 20, 35, 50, 50.
-    picture = np.array([[[0], [10]], [[20], [50]]], dtype=np.uint8)
-    assert bilinear_unsmoothed(picture, 4, half_pixel=False)[..., 0].tolist() == [
+    image = np.array([[[0], [10]], [[20], [50]]], dtype=np.uint8)
+    assert bilinear_unsmoothed(image, 4, half_pixel=False)[..., 0].tolist() == [
         [0, 5, 10, 10],
         [10, 20, 30, 30],
         [20, 35, 50, 50],
@@ -36,17 +36,17 @@ def test_tensorflow_resize_by_hand():
 
 def test_pytorch_resize_by_hand():
     # Read at (i + 1/2) / 2 - 1/2 = -0.25 (so 0), 0.25, 0.75, 1.25 (so 1): 0, 2.5, 7.5, 10 in the first row.
-    picture = np.array([[[0], [10]], [[20], [50]]], dtype=np.uint8)
-    found = bilinear_unsmoothed(picture, 4, half_pixel=True)[..., 0]
-    assert found[0].tolist() == [0, 2.5, 7.5, 10]
-    assert found[:, 0].tolist() == [0, 5, 15, 20]
+    image = np.array([[[0], [10]], [[20], [50]]], dtype=np.uint8)
+    result = bilinear_unsmoothed(image, 4, half_pixel=True)[..., 0]
+    assert result[0].tolist() == [0, 2.5, 7.5, 10]
+    assert result[:, 0].tolist() == [0, 5, 15, 20]
 
 
 def test_shrinking_without_smoothing_skips_pixels():
     # From 6 to 2 pixels: read at 0 and 3; the bright pixels between have no say.
-    picture = np.full((6, 6, 3), 255, dtype=np.uint8)
-    picture[::3, ::3] = 10
-    assert bilinear_unsmoothed(picture, 2, half_pixel=False).tolist() == np.full((2, 2, 3), 10).tolist()
+    image = np.full((6, 6, 3), 255, dtype=np.uint8)
+    image[::3, ::3] = 10
+    assert bilinear_unsmoothed(image, 2, half_pixel=False).tolist() == np.full((2, 2, 3), 10).tolist()
 
 
 @pytest.mark.parametrize("size", [(7, 5), (299, 299), (512, 300), (1, 1), (2, 900)])
@@ -106,7 +106,7 @@ def test_digin_sees_the_middle_alone_and_the_fid_sees_all():
 # --------------------------------------------------------------------------------------------------- whole preparations
 @pytest.mark.parametrize("name", list(ALL))
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (299, 299), (640, 512), (12, 240), (240, 12)])
-def test_any_picture_becomes_an_input(name: str, size: tuple[int, int]):
+def test_any_image_becomes_an_input(name: str, size: tuple[int, int]):
     values = ALL[name](noise(*size))
     assert values.shape == (3, 299, 299)
     assert values.dtype == np.float32
@@ -160,12 +160,12 @@ def test_digin_is_pillows_resize_of_the_square():
         pytest.param(701, 600, 399, 342, 50, 22, id="tall, larger"),
     ],
 )
-def test_torchvision_is_the_middle_of_the_resized_picture(
+def test_torchvision_is_the_middle_of_the_resized_image(
     height: int, width: int, new_height: int, new_width: int, top: int, left: int
 ):
     pixels = noise(height, width)
-    whole = Image.fromarray(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR)
-    expected = np.asarray(whole)[top : top + 299, left : left + 299] / 127.5 - 1
+    full = Image.fromarray(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR)
+    expected = np.asarray(full)[top : top + 299, left : left + 299] / 127.5 - 1
     assert IMAGENET["torchvision"](pixels) == pytest.approx(expected.transpose(2, 0, 1), abs=1e-5)
 
 
@@ -174,13 +174,13 @@ def test_torchvision_of_a_line_needs_little_memory():
     # white, half way in the middle column.
     line = np.zeros((1, 20_000, 3), dtype=np.uint8)
     line[:, 10_000:] = 255
-    found = IMAGENET["torchvision"](line)
-    assert found.shape == (3, 299, 299)
-    assert found[0, 0, 0] < 0 < found[0, 0, -1]
-    assert found[0, 0, 149] == pytest.approx(0, abs=0.02)
+    result = IMAGENET["torchvision"](line)
+    assert result.shape == (3, 299, 299)
+    assert result[0, 0, 0] < 0 < result[0, 0, -1]
+    assert result[0, 0, 149] == pytest.approx(0, abs=0.02)
 
 
-def test_a_picture_of_the_right_size_is_not_resized():
+def test_an_image_of_the_right_size_is_not_resized():
     pixels = noise(299, 299)
     for name in ("fid", "clean", "crop"):
         assert np.array_equal(FID[name](pixels), ((pixels.astype(np.float32) - 128) / 128).transpose(2, 0, 1)), name

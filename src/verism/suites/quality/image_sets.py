@@ -1,4 +1,4 @@
-"""Sets of pictures to compare, from wherever they lie: folders, lists, verism's own run directories, feature files."""
+"""Sets of images to compare, from wherever they lie: folders, lists, verism's own run directories, feature files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
-from verism.records import ReferencePicture, ReferenceSet
+from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
 from verism.suites.prompt_lists import facets_of_row
 from verism.user_images import image_files, read_image_table
@@ -20,20 +20,20 @@ from verism.user_images import image_files, read_image_table
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ListedPicture", "Reference", "is_run", "list_pictures", "open_reference"]
+__all__ = ["ListedImage", "Reference", "is_run", "list_images", "open_reference"]
 
-FACET_OF_FOLDER = "folder"  # pictures in class folders, as image classification data sets keep them
+FACET_OF_FOLDER = "folder"  # images in class folders, as image classification data sets keep them
 
 ReferenceKind = Literal["pictures", "features", "statistics"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedPicture:
-    """A picture of a set.
+class ListedImage:
+    """An image of a set.
 
     Attributes:
-        name: unique in the set. path: the file, absolute; None for a picture a run asked for and did not get.
-        prompt_id, text, index: which picture of which prompt it is, where that is known.
+        name: unique in the set. path: the file, absolute; None for an image a run asked for and did not get.
+        prompt_id, text, index: which image of which prompt it is, where that is known.
     """
 
     name: str
@@ -49,11 +49,11 @@ def is_run(path: Path) -> bool:
     return (path / "manifest.json").is_file() and (path / "prompts.parquet").is_file()
 
 
-def list_pictures(source: Path) -> list[ListedPicture]:
-    """The pictures of a folder and its subfolders, of a CSV or JSON lines file, or of a run directory.
+def list_images(source: Path) -> list[ListedImage]:
+    """The images of a folder and its subfolders, of a CSV or JSON lines file, or of a run directory.
 
     Raises:
-        UsageError: no such source, no pictures in it, a row without file, a picture listed twice.
+        UsageError: no such source, no images in it, a row without file, an image listed twice.
     """
     if is_run(source):
         listed = _of_run(source)
@@ -63,33 +63,33 @@ def list_pictures(source: Path) -> list[ListedPicture]:
         listed = _of_list(source)
     else:
         raise UsageError(
-            f"{source}: no such folder or file; expected a folder of pictures, a list (.csv or .jsonl with a column "
+            f"{source}: no such folder or file; expected a folder of images, a list (.csv or .jsonl with a column "
             "file_path), or a run directory"
         )
     if not listed:
-        raise UsageError(f"{source}: no pictures in it; pictures end in {', '.join(IMAGE_SUFFIXES)}")
+        raise UsageError(f"{source}: no images in it; images end in {', '.join(IMAGE_SUFFIXES)}")
     return listed
 
 
-def _of_folder(folder: Path) -> list[ListedPicture]:
+def _of_folder(folder: Path) -> list[ListedImage]:
     listed = []
     for path in image_files(folder, recursive=True):
         relative = path.relative_to(folder)
         facets = {FACET_OF_FOLDER: relative.parts[0]} if len(relative.parts) > 1 else {}
-        listed.append(ListedPicture(name=relative.with_suffix("").as_posix(), path=path.absolute(), facets=facets))
+        listed.append(ListedImage(name=relative.with_suffix("").as_posix(), path=path.absolute(), facets=facets))
     return _unique_names(listed)
 
 
-def _of_list(source: Path) -> list[ListedPicture]:
-    listed: list[ListedPicture] = []
+def _of_list(source: Path) -> list[ListedImage]:
+    listed: list[ListedImage] = []
     where: dict[Path, str] = {}
     for row in read_image_table(source, "perhaps prompt, prompt_id and facets"):
-        given = Path(row.value(row.path_column))
+        value = Path(row.value(row.path_column))
         if where.setdefault(row.path, row.where) != row.where:
-            raise UsageError(f"{row.where}: {given} is listed already ({where[row.path]}); a set holds an image once")
+            raise UsageError(f"{row.where}: {value} is listed already ({where[row.path]}); a set holds an image once")
         listed.append(
-            ListedPicture(
-                name=given.with_suffix("").as_posix(),
+            ListedImage(
+                name=value.with_suffix("").as_posix(),
                 path=row.path,
                 prompt_id=row.value("prompt_id") or None,
                 text=row.value("prompt"),
@@ -102,27 +102,27 @@ def _of_list(source: Path) -> list[ListedPicture]:
     return _unique_names(listed)
 
 
-def _unique_names(listed: Sequence[ListedPicture]) -> list[ListedPicture]:
+def _unique_names(listed: Sequence[ListedImage]) -> list[ListedImage]:
     """Files that differ in their ending alone get it back."""
-    counts = Counter(picture.name for picture in listed)
+    counts = Counter(image.name for image in listed)
     return [p if counts[p.name] == 1 or p.path is None else replace(p, name=f"{p.name}{p.path.suffix}") for p in listed]
 
 
-def _of_run(run: Path) -> list[ListedPicture]:
-    """The pictures of a run: its own, and those it only points to."""
+def _of_run(run: Path) -> list[ListedImage]:
+    """The images of a run: its own, and those it only points to."""
     import polars as pl
 
     prompts = {row["prompt_id"]: row for row in pl.read_parquet(run / "prompts.parquet").iter_rows(named=True)}
     parts = sorted((run / "images").glob("part-*.parquet"))
     if not parts:
-        raise UsageError(f"{run}: this run has made no pictures yet; finish it with the same `verism run`")
+        raise UsageError(f"{run}: this run has made no images yet; finish it with the same `verism run`")
     rows = pl.concat([pl.read_parquet(part) for part in parts]).unique("image_id", keep="first").sort("image_id")
     listed = []
     for row in rows.iter_rows(named=True):
         prompt = prompts[row["prompt_id"]]
         usable = row["state"] == "ok" and row["path"] is not None
         listed.append(
-            ListedPicture(
+            ListedImage(
                 name=row["image_id"],
                 path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
                 prompt_id=row["prompt_id"],
@@ -136,40 +136,40 @@ def _of_run(run: Path) -> list[ListedPicture]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reference:
-    """What pictures are compared with.
+    """What images are compared with.
 
     Attributes:
-        kind: real ``pictures``; their ``features`` alone; or ``statistics``, mean and covariance of features alone.
-        pictures: the set, None for statistics. left_out: pictures that a run directory lacks.
+        kind: real ``images``; their ``features`` alone; or ``statistics``, mean and covariance of features alone.
+        images: the set, None for statistics. left_out: images that a run directory lacks.
     """
 
     kind: ReferenceKind
     path: Path
-    pictures: ReferenceSet | None
+    images: ReferenceSet | None
     left_out: int = 0
 
 
 def open_reference(path: Path) -> Reference:
-    """A reference: a folder, list or run of pictures, a reference file, an array of features, or statistics.
+    """A reference: a folder, list or run of images, a reference file, an array of features, or statistics.
 
     Raises:
         UsageError: none of these; the message says what was expected and what came.
     """
     if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
         return _of_arrays(path)
-    listed = list_pictures(path)
-    pictures = tuple(
-        ReferencePicture(image_id=f"real/{p.name}", path=str(p.path), facets=p.facets)
+    listed = list_images(path)
+    images = tuple(
+        ReferenceImage(image_id=f"real/{p.name}", path=str(p.path), facets=p.facets)
         for p in listed
         if p.path is not None
     )
-    if not pictures:
-        raise UsageError(f"{path}: none of the {len(listed)} pictures of this run can be used")
+    if not images:
+        raise UsageError(f"{path}: none of the {len(listed)} images of this run can be used")
     return Reference(
         kind="pictures",
         path=path,
-        pictures=ReferenceSet(source=str(path), pictures=pictures),
-        left_out=len(listed) - len(pictures),
+        images=ReferenceSet(source=str(path), images=images),
+        left_out=len(listed) - len(images),
     )
 
 
@@ -182,10 +182,10 @@ def _of_arrays(path: Path) -> Reference:
         if names is not None and "rows" in names:
             reference = read_reference(path)
             if reference.features is None:
-                return Reference(kind="pictures", path=path, pictures=_with_files(path, reference))
-            return Reference(kind="features", path=path, pictures=reference)
+                return Reference(kind="pictures", path=path, images=_with_files(path, reference))
+            return Reference(kind="features", path=path, images=reference)
         if names is not None and {"mu", "sigma"} <= names:
-            return Reference(kind="statistics", path=path, pictures=None)
+            return Reference(kind="statistics", path=path, images=None)
         if names is None:
             features = loaded
         elif "features" in names or len(names) == 1:
@@ -197,14 +197,14 @@ def _of_arrays(path: Path) -> Reference:
             )
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as err:
         raise UsageError(f"{path} cannot be read as an array without unpickling anything: {err}") from err
-    return Reference(kind="features", path=path, pictures=_anonymous(path, features))
+    return Reference(kind="features", path=path, images=_anonymous(path, features))
 
 
 def _with_files(path: Path, reference: ReferenceSet) -> ReferenceSet:
-    gone = sum(picture.path is None for picture in reference.pictures)
+    gone = sum(image.path is None for image in reference.images)
     if gone:
         raise UsageError(
-            f"{path} names {len(reference.pictures)} pictures without their features, and {gone} of the files are not "
+            f"{path} names {len(reference.images)} images without their features, and {gone} of the files are not "
             "here; bring them, or a reference file with features"
         )
     return reference
@@ -216,10 +216,10 @@ def _anonymous(path: Path, features: np.ndarray[Any, Any]) -> ReferenceSet:
 
     if features.ndim != 2 or features.dtype.kind not in "fiu":
         raise UsageError(
-            f"{path}: features have shape (pictures, numbers per picture); got {features.dtype} {features.shape}"
+            f"{path}: features have shape (images, numbers per image); got {features.dtype} {features.shape}"
         )
     bad = int(np.count_nonzero(~np.isfinite(features).all(axis=1)))
     if bad:
-        raise UsageError(f"{path}: the features of {bad} pictures are NaN or infinite; leave these pictures out")
-    pictures = tuple(ReferencePicture(image_id=f"real/{i:07d}", path=None) for i in range(len(features)))
-    return ReferenceSet(source=str(path), pictures=pictures, features=features.astype(np.float32))
+        raise UsageError(f"{path}: the features of {bad} images are NaN or infinite; leave these images out")
+    images = tuple(ReferenceImage(image_id=f"real/{i:07d}", path=None) for i in range(len(features)))
+    return ReferenceSet(source=str(path), images=images, features=features.astype(np.float32))

@@ -1,4 +1,4 @@
-"""Several painters at once: rendering is pure arithmetic, so it scales with the cores."""
+"""Several renderers at once: rendering is pure arithmetic, so it scales with the cores."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from types import TracebackType
 
 from verism.errors import VerismError
 from verism.prefetch import prefetch
-from verism.records import Painted, Scene
+from verism.records import Rendered, Scene
 from verism.simulator.catalogue import standard_catalogue
-from verism.simulator.painter import ScenePainter
+from verism.simulator.scene_renderer import SceneRenderer
 
-__all__ = ["ParallelPainter"]
+__all__ = ["ParallelRenderer"]
 
-_painter: ScenePainter | None = None
+_renderer: SceneRenderer | None = None
 
 
 def _start(size: int, assets: Path | None) -> None:
-    global _painter
+    global _renderer
     catalogue = standard_catalogue()
-    _painter = ScenePainter(size, catalogue if assets is None else catalogue.with_assets(assets))
+    _renderer = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets))
 
 
-def _paint(scene: Scene) -> Painted | VerismError:
-    assert _painter is not None
+def _paint(scene: Scene) -> Rendered | VerismError:
+    assert _renderer is not None
     try:
-        return _painter.paint(scene)
+        return _renderer.render(scene)
     except VerismError as err:
         return err
 
 
-class ParallelPainter:
-    """Paints like ``ScenePainter``, in processes of its own; the same scene gives the same picture.
+class ParallelRenderer:
+    """Paints like ``SceneRenderer``, in processes of its own; the same scene gives the same image.
 
     Processes start with the first scene and end with ``close`` or the ``with`` block.
 
@@ -46,12 +46,12 @@ class ParallelPainter:
     def __init__(self, size: int = 256, assets: Path | None = None, processes: int | None = None) -> None:
         catalogue = standard_catalogue()
         # Refuses a bad size or folder here and not in every process.
-        self.name = ScenePainter(size, catalogue if assets is None else catalogue.with_assets(assets)).name
+        self.name = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets)).name
         self.processes = processes or os.cpu_count() or 1
         self._settings = (size, assets)
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> ParallelPainter:
+    def __enter__(self) -> ParallelRenderer:
         return self
 
     def __exit__(
@@ -65,14 +65,14 @@ class ParallelPainter:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
-    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]:
-        """Pictures in the order of the scenes; a scene that cannot be painted gives its error instead."""
+    def render_all(self, scenes: Sequence[Scene]) -> Iterator[Rendered | VerismError]:
+        """Images in the order of the scenes; a scene that cannot be rendered gives its error instead."""
         if self._pool is None:
             # Spawned, not forked: the caller may have threads, and models loaded, that do not survive a fork.
             self._pool = ProcessPoolExecutor(
                 self.processes, multiprocessing.get_context("spawn"), initializer=_start, initargs=self._settings
             )
-        # Finished pictures wait in memory for the one before them; a bound keeps that small.
+        # Finished images wait in memory for the one before them; a bound keeps that small.
         jobs = (self._pool.submit(_paint, scene) for scene in scenes)
         for job in prefetch(jobs, 4 * self.processes):
             yield job.result()

@@ -1,8 +1,8 @@
-"""From a scene to a picture: models drawn and posed, placed so that what the scene says is true, then rendered.
+"""From a scene to an image: models drawn and posed, placed so that what the scene says is true, then rendered.
 
-Placement works in the picture: positions are drawn until every object lies inside the frame, boxes hardly overlap, and
+Placement works in the image: positions are drawn until every object lies inside the frame, boxes hardly overlap, and
 relations hold with room to spare. After rendering, the instance mask gives exact boxes and the visible share of every
-object; a picture in which one is hidden is laid out anew.
+object; an image in which one is hidden is laid out anew.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import VerismError
-from verism.records import Painted, Scene, SceneObject
+from verism.records import Rendered, Scene, SceneObject
 from verism.simulator.catalogue import Catalogue, standard_catalogue
 from verism.simulator.model import Asset, Model
 from verism.simulator.renderer import Camera, Placed, render, silhouette
 from verism.simulator.surroundings import Surroundings
 
-__all__ = ["PAINTS", "RENDERER_VERSION", "SIZES", "ScenePainter"]
+__all__ = ["PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
 
-# Enters the name of the painter and so every manifest: raise it whenever the same scene would look different.
+# Enters the name of the renderer and so every manifest: raise it whenever the same scene would look different.
 RENDERER_VERSION = 1
 
 # sRGB of the paints, near the pure colours of the published simulator but dark and light enough to keep their shading.
@@ -36,18 +36,18 @@ PAINTS: dict[str, tuple[float, float, float]] = {
     "green": (0.04, 0.52, 0.10),
 }
 
-SIZES = (64, 2048)  # pictures in pixels
+SIZES = (64, 2048)  # images in pixels
 MIN_VISIBLE = 0.75  # least visible share of each object
 MAX_OVERLAP = 0.06  # of the smaller box
-FRAME_MARGIN = 0.015  # of the picture, free on all sides
-MIN_EXTENT = 0.11  # of the picture, longer side of each box
+FRAME_MARGIN = 0.015  # of the image, free on all sides
+MIN_EXTENT = 0.11  # of the image, longer side of each box
 LAYOUTS = 12  # rendered attempts before giving up
 DRAWS = 240  # placements tried per attempt
 STAGE = 5.2  # metres from the camera to the middle of the stage
 
-# Shares of the picture that the longest extent of an object takes, by the number of objects.
+# Shares of the image that the longest extent of an object takes, by the number of objects.
 EXTENTS = {1: (0.38, 0.72), 2: (0.27, 0.44), 3: (0.22, 0.36), 4: (0.20, 0.31)}
-EXTENTS_STACKED = (0.22, 0.36)  # above and below: two heights share the picture
+EXTENTS_STACKED = (0.22, 0.36)  # above and below: two heights share the image
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class _Actor:
     linear: NDArray[np.float64]  # (3, 3) turn and scale to extent 1
     offset: NDArray[np.float64]  # (3,) applied after `linear`
     support: NDArray[np.float64]  # (S, 3) outermost points after both
-    extent: float  # wanted share of the picture
+    extent: float  # wanted share of the image
 
     @property
     def height(self) -> float:
@@ -74,7 +74,7 @@ class _Actor:
 
 @dataclass(frozen=True, eq=False)
 class _Spot:
-    """A place found for an actor: world position, scale, height in metres, and its box as shares of the picture."""
+    """A place found for an actor: world position, scale, height in metres, and its box as shares of the image."""
 
     position: NDArray[np.float64]
     size: float
@@ -82,7 +82,7 @@ class _Spot:
     box: NDArray[np.float64]
 
 
-class ScenePainter:
+class SceneRenderer:
     """Paints scenes of any suite whose labels the catalogue knows.
 
     Args:
@@ -99,19 +99,19 @@ class ScenePainter:
         self.size = size
         self.catalogue = catalogue or standard_catalogue()
         self.min_visible = min_visible
-        own = f"+assets-{self.catalogue.version}" if self.catalogue.version else ""
-        self.name = f"simulator-{RENDERER_VERSION}@{size}{own}"
+        subset = f"+assets-{self.catalogue.version}" if self.catalogue.version else ""
+        self.name = f"simulator-{RENDERER_VERSION}@{size}{subset}"
 
-    def paint_all(self, scenes: Sequence[Scene]) -> Iterator[Painted | VerismError]:
-        """Pictures in the order of the scenes; a scene that cannot be painted gives its error instead."""
+    def render_all(self, scenes: Sequence[Scene]) -> Iterator[Rendered | VerismError]:
+        """Images in the order of the scenes; a scene that cannot be rendered gives its error instead."""
         for scene in scenes:
             try:
-                yield self.paint(scene)
+                yield self.render(scene)
             except VerismError as err:
                 yield err
 
-    def paint(self, scene: Scene) -> Painted:
-        """The picture of a scene with exact boxes.
+    def render(self, scene: Scene) -> Rendered:
+        """The image of a scene with exact boxes.
 
         Raises:
             UsageError: a class or environment the catalogue does not have.
@@ -125,9 +125,9 @@ class ScenePainter:
             if layout is None:
                 continue
             camera, placed = layout
-            painted = self._render(placed, surroundings, camera, exposure=float(rng.uniform(0.88, 1.12)))
-            if len(placed) == 0 or painted.visible.min() >= self.min_visible:
-                return painted
+            rendered = self._render(placed, surroundings, camera, exposure=float(rng.uniform(0.88, 1.12)))
+            if len(placed) == 0 or rendered.visible.min() >= self.min_visible:
+                return rendered
         raise VerismError(
             f"scene {scene.scene_id}: no placement of {[o.label for o in scene.objects]} shows every object at least "
             f"{self.min_visible:.0%}, after {LAYOUTS} attempts; ask for fewer or smaller objects"
@@ -137,15 +137,15 @@ class ScenePainter:
         stacked = any(o.relation in ("above_0", "below_0") for o in scene.objects)
         low, high = EXTENTS_STACKED if stacked else EXTENTS[min(max(len(scene.objects), 1), 4)]
         share = rng.uniform(low, high)
-        # In half of the pictures all objects of a class are of one make, as a fleet or a set of chairs is.
+        # In half of the images all objects of a class are of one make, as a fleet or a set of chairs is.
         alike = rng.random() < 0.5
         make = int(rng.integers(2**62))
         actors = []
         for number, obj in enumerate(scene.objects):
             asset = self.catalogue.asset(obj.label)
-            own = np.random.default_rng([make, 0 if alike else number])
-            state = obj.state if obj.state in asset.states else asset.states[int(own.integers(len(asset.states)))]
-            model = asset.build(own, state)
+            own_rng = np.random.default_rng([make, 0 if alike else number])
+            state = obj.state if obj.state in asset.states else asset.states[int(own_rng.integers(len(asset.states)))]
+            model = asset.build(own_rng, state)
             if obj.color != "plain":
                 paint = _paint(obj.color, rng)
                 try:
@@ -156,13 +156,15 @@ class ScenePainter:
             actors.append(_actor(model, _yaw(asset, obj, rng), extent))
         return actors
 
-    def _render(self, placed: Sequence[Placed], surroundings: Surroundings, camera: Camera, exposure: float) -> Painted:
-        picture = render(placed, surroundings, camera, self.size, exposure=exposure)
+    def _render(
+        self, placed: Sequence[Placed], surroundings: Surroundings, camera: Camera, exposure: float
+    ) -> Rendered:
+        image = render(placed, surroundings, camera, self.size, exposure=exposure)
         boxes = np.zeros((len(placed), 4), dtype=np.float32)
         visible = np.zeros(len(placed))
         extents = [_extent(item, camera) for item in placed]
         for number, item in enumerate(placed):
-            ys, xs = np.nonzero(picture.mask == number + 1)
+            ys, xs = np.nonzero(image.mask == number + 1)
             if len(xs) == 0:
                 continue
             boxes[number] = xs.min(), ys.min(), xs.max() + 1, ys.max() + 1
@@ -170,20 +172,20 @@ class ScenePainter:
             # Only where boxes meet can one object hide another: the ground hides nothing, scenery stays behind.
             if _meets_another(number, extents):
                 visible[number] = min(len(xs) / max(silhouette(item, camera, self.size), 1), 1.0)
-        return Painted(pixels=picture.pixels, boxes=boxes, visible=visible, mask=picture.mask)
+        return Rendered(pixels=image.pixels, boxes=boxes, visible=visible, mask=image.mask)
 
 
 def _extent(item: Placed, camera: Camera) -> NDArray[np.float64]:
-    """The item's box in the picture, hidden parts included, as shares of the picture: x0, y0, x1, y1."""
+    """The item's box in the image, hidden parts included, as shares of the image: x0, y0, x1, y1."""
     corners = np.concatenate([p.mesh.triangles.reshape(-1, 3) for p in item.model.parts]).astype(np.float64)
     at = camera.project(corners @ item.matrix[:3, :3].T + item.matrix[:3, 3])[:, :2]
     return np.concatenate([at.min(axis=0), at.max(axis=0)])
 
 
 def _meets_another(number: int, boxes: Sequence[NDArray[np.float64]]) -> bool:
-    own = boxes[number]
+    subset = boxes[number]
     return any(
-        bool((np.minimum(own[2:], other[2:]) > np.maximum(own[:2], other[:2])).all())
+        bool((np.minimum(subset[2:], other[2:]) > np.maximum(subset[:2], other[:2])).all())
         for k, other in enumerate(boxes)
         if k != number
     )
@@ -276,13 +278,13 @@ def _camera(count: int, on_ground: bool, rng: np.random.Generator) -> Camera:
     )
 
 
-def _picture_width(camera: Camera) -> float:
-    """Metres across the picture at the distance of the stage."""
+def _image_width(camera: Camera) -> float:
+    """Metres across the image at the distance of the stage."""
     return 2 * STAGE * math.tan(math.radians(camera.fov) / 2)
 
 
 def _anywhere(actor: _Actor, camera: Camera, on_ground: bool, shrink: float, rng: np.random.Generator) -> _Spot | None:
-    """A random place in the picture, on the ground where there is one."""
+    """A random place in the image, on the ground where there is one."""
     u, v = rng.uniform(0.06, 0.94), rng.uniform(0.12, 0.94)
     ray = camera.rays(np.array([u]), np.array([v]))[0].astype(np.float64)
     eye = np.array(camera.position)
@@ -294,8 +296,8 @@ def _anywhere(actor: _Actor, camera: Camera, on_ground: bool, shrink: float, rng
             return None
     else:
         reach = rng.uniform(4.6, 6.2)
-    # Far objects are a little smaller in the picture, but not by the full perspective, or they would vanish.
-    size = actor.extent * shrink * _picture_width(camera) * (reach / STAGE) ** 0.6
+    # Far objects are a little smaller in the image, but not by the full perspective, or they would vanish.
+    size = actor.extent * shrink * _image_width(camera) * (reach / STAGE) ** 0.6
     position = eye + ray * reach
     if not on_ground:
         position[2] -= actor.height * size / 2
@@ -304,7 +306,7 @@ def _anywhere(actor: _Actor, camera: Camera, on_ground: bool, shrink: float, rng
 
 def _above(actor: _Actor, lower: _Spot, camera: Camera, shrink: float, rng: np.random.Generator) -> _Spot | None:
     """A place over another object; what is above hangs in the air, as in the published data."""
-    size = actor.extent * shrink * _picture_width(camera)
+    size = actor.extent * shrink * _image_width(camera)
     gap = rng.uniform(0.04, 0.3) * size
     shift = np.array([rng.uniform(-0.35, 0.35) * size, rng.uniform(-0.1, 0.1), lower.height + gap])
     position = lower.position + shift

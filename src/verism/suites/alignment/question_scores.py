@@ -1,4 +1,4 @@
-"""Pictures judged by questions: TIFA, DSG and EvalGIM's form of it from a file, and VQAScore.
+"""Images judged by questions: TIFA, DSG and EvalGIM's form of it from a file, and VQAScore.
 
 ==============  =====================================================================================================
 ``corrected``   a question counts if its parents' own answers are right (DSG); an unreadable reply is no answer
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.metrics.questions import Dependence, question_values, share_right
 from verism.records import PROTOCOLS, Question, Score
-from verism.suites.alignment.pictures import Groups, mean_score, verdict
+from verism.suites.alignment.image_groups import Groups, mean_score, verdict
 from verism.suites.alignment.questions import Asked
 from verism.suites.verdict_table import ShownImage
 
@@ -36,46 +36,46 @@ def vqascore_question(text: str) -> Question:
     return Question(text=VQASCORE.format(text=text))
 
 
-def asked_of(picture: ShownImage) -> tuple[Asked, ...]:
-    """The questions of a file about a picture's prompt."""
-    return tuple(Asked.of_spec(spec) for spec in picture.prompt.spec.get("questions", ()))
+def asked_of(image: ShownImage) -> tuple[Asked, ...]:
+    """The questions of a file about an image's prompt."""
+    return tuple(Asked.of_spec(spec) for spec in image.prompt.spec.get("questions", ()))
 
 
-def question_verdicts(pictures: Sequence[ShownImage], answers: pl.DataFrame, *, vqascore: bool) -> list[dict[str, Any]]:
+def question_verdicts(images: Sequence[ShownImage], answers: pl.DataFrame, *, vqascore: bool) -> list[dict[str, Any]]:
     """Per question ``question_1``, ``question_2`` ..., their share ``questions`` by protocol, and ``vqascore``."""
-    given: dict[tuple[str, str], Answer] = {}
+    options: dict[tuple[str, str], Answer] = {}
     for row in answers.iter_rows(named=True):
-        given[row["image_id"], row["question"]] = (row["answer"], row["value"], row["probability"])
+        options[row["image_id"], row["question"]] = (row["answer"], row["value"], row["probability"])
     rows: list[dict[str, Any]] = []
-    for picture in pictures:
-        asked = asked_of(picture)
+    for image in images:
+        asked = asked_of(image)
         for protocol in PROTOCOLS if asked else ():
-            rows += _of_questions(picture, protocol, asked, given)
+            rows += _of_questions(image, protocol, asked, options)
         if vqascore:
-            rows.append(_vqascore(picture, given))
+            rows.append(_vqascore(image, options))
     return rows
 
 
 def _of_questions(
-    picture: ShownImage, protocol: str, asked: Sequence[Asked], given: Mapping[tuple[str, str], Answer]
+    image: ShownImage, protocol: str, asked: Sequence[Asked], given: Mapping[tuple[str, str], Answer]
 ) -> list[dict[str, Any]]:
-    found = {a.name: given.get((picture.image_id, a.text)) for a in asked}
-    own = {a.name: None if picture.problem else _right(a, found[a.name], protocol) for a in asked}
+    results = {a.name: given.get((image.image_id, a.text)) for a in asked}
+    subset = {a.name: None if image.problem else _right(a, results[a.name], protocol) for a in asked}
     parents = {a.name: a.parents for a in asked}
-    values = question_values(own, parents, dependence=DEPENDENCE[protocol])
+    values = question_values(subset, parents, dependence=DEPENDENCE[protocol])
     texts = {a.name: a.text for a in asked}
     rows = []
     for number, a in enumerate(asked, start=1):
-        answer, value, own_value = found[a.name], values[a.name], own[a.name]
-        if picture.problem:
-            reason = picture.problem
+        answer, value, own_value = results[a.name], values[a.name], subset[a.name]
+        if image.problem:
+            reason = image.problem
         elif answer is None or answer[0] is None:
             reason = f"{a.text} Not answered"
         else:
             reason = f"{a.text} {a.expected} expected, {_said(answer)}"
-        if not picture.problem and value != own_value:
-            wrong = [p for p in a.parents if own[p] is False or values[p] is False]
-            blamed = wrong or [p for p in a.parents if own[p] is None]
+        if not image.problem and value != own_value:
+            wrong = [p for p in a.parents if subset[p] is False or values[p] is False]
+            blamed = wrong or [p for p in a.parents if subset[p] is None]
             counts = "wrong" if value is False else "unusable"
             reason += f"; counts as {counts}, as it depends on: {'; '.join(texts[p] for p in blamed)}"
         detail = {
@@ -86,10 +86,10 @@ def _of_questions(
             "own": own_value,
             "category": a.category,
         }
-        rows.append(verdict(picture, protocol, f"question_{number}", _number(value), reason, detail))
+        rows.append(verdict(image, protocol, f"question_{number}", _number(value), reason, detail))
     total = share_right(values.values())
-    alone = share_right(own.values())
-    reason = picture.problem or f"{sum(v is True for v in values.values())} of {total.n_used} right" + (
+    alone = share_right(subset.values())
+    reason = image.problem or f"{sum(v is True for v in values.values())} of {total.n_used} right" + (
         f", {total.n_unusable} without usable answer" if total.n_unusable else ""
     )
     tally = {
@@ -97,7 +97,7 @@ def _of_questions(
         "n_unusable": total.n_unusable,
         "own": alone.value if alone.n_used else None,
     }
-    rows.append(verdict(picture, protocol, "questions", total.value if total.n_used else None, reason, tally))
+    rows.append(verdict(image, protocol, "questions", total.value if total.n_used else None, reason, tally))
     return rows
 
 
@@ -122,12 +122,12 @@ def _number(value: bool | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _vqascore(picture: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
-    question = vqascore_question(picture.prompt.text)
-    answer = given.get((picture.image_id, question.text))
+def _vqascore(image: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dict[str, Any]:
+    question = vqascore_question(image.prompt.text)
+    answer = given.get((image.image_id, question.text))
     value = None
-    if picture.problem:
-        reason = picture.problem
+    if image.problem:
+        reason = image.problem
     elif answer is None:
         reason = "not answered"
     elif answer[2] is None:
@@ -135,39 +135,39 @@ def _vqascore(picture: ShownImage, given: Mapping[tuple[str, str], Answer]) -> d
     else:
         value = answer[2]
         reason = f"P(yes) = {value:.3f} to: {question.text}"
-    return verdict(picture, "corrected", "vqascore", value, reason)
+    return verdict(image, "corrected", "vqascore", value, reason)
 
 
-def question_scores(suite: str, verdicts: pl.DataFrame, pictures: Sequence[ShownImage], groups: Groups) -> list[Score]:
+def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownImage], groups: Groups) -> list[Score]:
     """``question_score`` and, by category, ``question_accuracy``; with dependencies also without them; ``vqascore``."""
     scores: list[Score] = []
-    dependent = any(a.parents for picture in pictures for a in asked_of(picture))
+    dependent = any(a.parents for image in images for a in asked_of(image))
     for protocol in PROTOCOLS:
-        of = {
+        owner = {
             row["image_id"]: row
             for row in verdicts.iter_rows(named=True)
             if row["protocol"] == protocol and row["rule"] == "questions"
         }
-        for group, chosen in groups if of else ():
-            rows = [of[pictures[i].image_id] for i in chosen if pictures[i].image_id in of]
+        for group, chosen in groups if owner else ():
+            rows = [owner[images[i].image_id] for i in chosen if images[i].image_id in owner]
             if not rows:
                 continue
             ids = [row["prompt_id"] for row in rows]
             scores.append(mean_score(suite, "question_score", protocol, [r["value"] for r in rows], ids, group=group))
             if dependent:
-                own = [json.loads(row["detail"])["own"] for row in rows]
-                scores.append(mean_score(suite, "question_score_alone", protocol, own, ids, group=group))
+                subset = [json.loads(row["detail"])["own"] for row in rows]
+                scores.append(mean_score(suite, "question_score_alone", protocol, subset, ids, group=group))
         scores += _by_category(suite, protocol, verdicts)
     rows_of = {r["image_id"]: r for r in verdicts.iter_rows(named=True) if r["rule"] == "vqascore"}
     for group, chosen in groups if rows_of else ():
-        rows = [rows_of[pictures[i].image_id] for i in chosen]
+        rows = [rows_of[images[i].image_id] for i in chosen]
         ids = [row["prompt_id"] for row in rows]
         scores.append(mean_score(suite, "vqascore", "corrected", [r["value"] for r in rows], ids, group=group))
     return scores
 
 
 def _by_category(suite: str, protocol: str, verdicts: pl.DataFrame) -> list[Score]:
-    """Share of right answers among the questions of each category, over all pictures."""
+    """Share of right answers among the questions of each category, over all images."""
     values: dict[str, tuple[list[float | None], list[str]]] = {}
     for row in verdicts.iter_rows(named=True):
         if row["protocol"] == protocol and row["rule"].startswith("question_"):

@@ -1,4 +1,4 @@
-"""Pictures that exist already, and which prompts they answer: tables, and folders named as the authors name them."""
+"""Images that exist already, and which prompts they answer: tables, and folders named as the authors name them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from verism.suites.geography.prompts import Asked, make_prompt, make_prompts, pa
 from verism.suites.geography.worlds import FAMILIES, World, fold
 from verism.user_images import PROMPT_COLUMNS, ImageRow, image_files, read_image_table, table_columns
 
-__all__ = ["BroughtRow", "brought_prompts", "read_brought"]
+__all__ = ["UserImageRow", "read_user_images", "user_image_prompts"]
 
 OBJECT_COLUMNS = ("object", "topics", "topic")
 COLUMNS = "prompt_id, prompt, or object (with region and country, where the prompt names them)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtRow:
-    """A picture and what it was asked to show.
+class UserImageRow:
+    """An image and what it was asked to show.
 
     Attributes:
-        paired: for ``{object}`` prompts, the region its picture is compared with; None: every region.
+        paired: for ``{object}`` prompts, the region its image is compared with; None: every region.
         text: the prompt, where it is written; None: by the world's template.
     """
 
@@ -40,8 +40,8 @@ class BroughtRow:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_brought(source: Path, world: World) -> list[BroughtRow]:
-    """The pictures of a table or folder.
+def read_user_images(source: Path, world: World) -> list[UserImageRow]:
+    """The images of a table or folder.
 
     A table (``.csv``, ``.jsonl``) has ``file_path`` or ``path`` (relative ones count from the table) and one of
 
@@ -51,7 +51,7 @@ def read_brought(source: Path, world: World) -> list[BroughtRow]:
     * ``prompt``: the text, read by the world's templates (``car in the Americas``);
     * ``prompt_id``: as the suite names its prompts.
 
-    A folder holds ``{prompt}__{number}.png``, in subfolders too; pictures are taken in the order of their numbers.
+    A folder holds ``{prompt}__{number}.png``, in subfolders too; images are taken in the order of their numbers.
 
     Args:
         world: with every name that may occur in prompts.
@@ -83,37 +83,37 @@ def _or_none(value: FacetValue) -> str | None:
     return None if value is None else str(value)
 
 
-def _from_row(listed: ImageRow, world: World, by_id: Mapping[str, Asked]) -> BroughtRow:
+def _from_row(listed: ImageRow, world: World, by_id: Mapping[str, Asked]) -> UserImageRow:
     where, row = listed.where, listed.values
-    thing = listed.value(*OBJECT_COLUMNS)
-    text = listed.value("prompt") or ("" if thing else listed.value(*PROMPT_COLUMNS))
+    item = listed.value(*OBJECT_COLUMNS)
+    text = listed.value("prompt") or ("" if item else listed.value(*PROMPT_COLUMNS))
     identity, family = listed.value("prompt_id"), listed.value("family")
     if family and family not in FAMILIES:
         raise UsageError(f"{where}: no family {family!r}; there are {', '.join(FAMILIES)}")
     taken = {listed.path_column, *OBJECT_COLUMNS, *REGION_COLUMNS, *COUNTRY_COLUMNS, "prompt", "prompt_id", "family"}
     extra = {str(k): str(v) for k, v in row.items() if k and k not in taken and isinstance(v, str | int | float)}
     paired = None
-    if thing:
-        asked = _asked_by_columns(row, where, family, thing, world)
+    if item:
+        asked = _asked_by_columns(row, where, family, item, world)
         if asked.family == "object":
             paired = value_of(row, REGION_COLUMNS) or None
     elif identity and identity in by_id:
         asked, text = by_id[identity], ""
     elif text:
-        found = parse_prompt(world, text)
-        if found is None and not _names_a_place(world, text):
-            found = parse_bare(world, text)
-        if found is None or (family and found.family != family):
+        result = parse_prompt(world, text)
+        if result is None and not _names_a_place(world, text):
+            result = parse_bare(world, text)
+        if result is None or (family and result.family != family):
             raise UsageError(
                 f"{where}: the prompt {text!r} names no {family or 'object and region'} of the world {world.name!r} "
                 f"({', '.join(p.name for p in world.regions)}); give the columns object and region instead"
             )
-        asked = found
+        asked = result
     elif identity:
         raise UsageError(f"{where}: no prompt {identity!r}; they look like {', '.join(list(by_id)[:2])}")
     else:
         raise UsageError(f"{where}: no object, prompt or prompt_id; {table_columns(COLUMNS)}")
-    return BroughtRow(
+    return UserImageRow(
         path=str(listed.path),
         family=asked.family,
         object=asked.thing,
@@ -125,22 +125,22 @@ def _from_row(listed: ImageRow, world: World, by_id: Mapping[str, Asked]) -> Bro
     )
 
 
-def _asked_by_columns(row: Mapping[str, Any], where: str, family: str, thing: str, world: World) -> Asked:
+def _asked_by_columns(row: Mapping[str, Any], where: str, family: str, item: str, world: World) -> Asked:
     region, country = value_of(row, REGION_COLUMNS), value_of(row, COUNTRY_COLUMNS)
     family = family or ("country" if country else "region" if region else "object")
     if family == "object":
-        return Asked(family, thing)
+        return Asked(family, item)
     if family == "region":
         if not region:
             raise UsageError(f"{where}: a region prompt without region")
-        return Asked(family, thing, region)
+        return Asked(family, item, region)
     if not country:
         raise UsageError(f"{where}: a country prompt without country")
     spelled = {fold(c): (p.key, c) for p in world.regions for c in p.countries}
-    place, name = spelled.get(fold(country), (region, country))
-    if not region and not place:
+    position, name = spelled.get(fold(country), (region, country))
+    if not region and not position:
         raise UsageError(f"{where}: the country {country!r} is in no region of the world {world.name!r}; give a region")
-    return Asked(family, thing, region or place, name)
+    return Asked(family, item, region or position, name)
 
 
 def _names_a_place(world: World, text: str) -> bool:
@@ -153,24 +153,24 @@ def _names_a_place(world: World, text: str) -> bool:
     return False
 
 
-def _from_folder(folder: Path, world: World) -> list[BroughtRow]:
-    found: list[tuple[str, int, Path]] = []
+def _from_folder(folder: Path, world: World) -> list[UserImageRow]:
+    results: list[tuple[str, int, Path]] = []
     for path in image_files(folder, recursive=True):
         prompt, mark, number = path.stem.rpartition("__")
         if mark and number.isdecimal():
-            found.append((prompt, int(number), path))
-    if not found:
+            results.append((prompt, int(number), path))
+    if not results:
         raise UsageError(
             f"{folder}: no image in it is named PROMPT__NUMBER.png, such as 'car in the Americas__17.png'; rename "
             f"them, or give a table: {table_columns(COLUMNS)}"
         )
     starts: dict[str, int] = {}
     start = 0
-    for thing in world.objects:
-        starts[thing.key] = start
-        start += sum(thing.rows.values())
+    for item in world.objects:
+        starts[item.key] = start
+        start += sum(item.rows.values())
     rows = []
-    for prompt, img_id, path in sorted(found, key=lambda f: (f[1], f[0], str(f[2]))):
+    for prompt, img_id, path in sorted(results, key=lambda f: (f[1], f[0], str(f[2]))):
         asked = parse_prompt(world, prompt)
         if asked is None:
             raise UsageError(
@@ -180,7 +180,7 @@ def _from_folder(folder: Path, world: World) -> list[BroughtRow]:
         if asked.family == "object" and world.per_cell is None:
             paired = _row_region(world, asked.thing, img_id - starts[asked.thing])
         rows.append(
-            BroughtRow(
+            UserImageRow(
                 path=str(path.absolute()),
                 family=asked.family,
                 object=asked.thing,
@@ -192,9 +192,9 @@ def _from_folder(folder: Path, world: World) -> list[BroughtRow]:
     return rows
 
 
-def _row_region(world: World, thing: str, position: int) -> str | None:
+def _row_region(world: World, name: str, position: int) -> str | None:
     """The region of the row of a released list that is the ``position``-th of an object's ``{object}`` rows."""
-    known = world.thing(thing)
+    known = world.thing(name)
     for region in world.list_regions:
         size = known.rows.get(region, 0) if known is not None else 0
         if 0 <= position < size:
@@ -203,13 +203,13 @@ def _row_region(world: World, thing: str, position: int) -> str | None:
     return None
 
 
-def brought_prompts(
-    suite: str, world: World, rows: Sequence[BroughtRow], columns: Sequence[str] = ()
+def user_image_prompts(
+    suite: str, world: World, rows: Sequence[UserImageRow], columns: Sequence[str] = ()
 ) -> tuple[list[Prompt], list[UserImage]]:
-    """The prompts that brought pictures answer, with as many pictures as there are, and the pictures.
+    """The prompts that user images answer, with as many images as there are, and the images.
 
     Rows of other objects or regions than the world's are left out. Prompts come by family, then in the world's order;
-    pictures of a prompt in the order of the rows, where {object} prompts are paired with regions: region by region.
+    images of a prompt in the order of the rows, where {object} prompts are paired with regions: region by region.
 
     Args:
         columns: further columns that become facets; rows that differ in them are different prompts.
@@ -218,16 +218,16 @@ def brought_prompts(
     names = dict.fromkeys(n for r in rows for n in (r.region, r.paired) if n is not None)
     places = {n: world.region(n) for n in names}
     rank = {t.key: i for i, t in enumerate(world.objects)} | {p.key: i for i, p in enumerate(world.regions)}
-    groups: dict[tuple[Asked, str | None, tuple[str | None, ...]], list[BroughtRow]] = {}
+    groups: dict[tuple[Asked, str | None, tuple[str | None, ...]], list[UserImageRow]] = {}
     for row in rows:
-        thing, place = things[row.object], places[row.region] if row.region is not None else None
-        if thing is None or (row.region is not None and place is None):
+        item, position = things[row.object], places[row.region] if row.region is not None else None
+        if item is None or (row.region is not None and position is None):
             continue
         if row.family == "object" and row.paired is not None and places[row.paired] is None:
             continue
-        asked = Asked(row.family, thing.key, place.key if place else None, row.country)
+        asked = Asked(row.family, item.key, position.key if position else None, row.country)
         text = row.text
-        if text is not None and text == world.text(row.family, thing, place, row.country):
+        if text is not None and text == world.text(row.family, item, position, row.country):
             text = None
         groups.setdefault((asked, text, tuple(row.extra.get(c) for c in columns)), []).append(row)
 
@@ -237,7 +237,7 @@ def brought_prompts(
         return FAMILIES.index(asked.family), rank[asked.thing], where, asked.country or ""
 
     prompts: list[Prompt] = []
-    pictures: list[UserImage] = []
+    images: list[UserImage] = []
     taken: dict[str, int] = {}
     for key in sorted(groups, key=order):  # stable: variants of one prompt stay in the order of the rows
         asked, text, values = key
@@ -245,11 +245,11 @@ def brought_prompts(
         pairing: list[tuple[str, int]] | None = None
         if asked.family == "object" and all(m.paired is not None for m in members):
             pairing = []
-            of_region: dict[str, list[BroughtRow]] = {}
+            of_region: dict[str, list[UserImageRow]] = {}
             for m in members:
-                place = places[m.paired] if m.paired is not None else None
-                assert place is not None
-                of_region.setdefault(place.key, []).append(m)
+                position = places[m.paired] if m.paired is not None else None
+                assert position is not None
+                of_region.setdefault(position.key, []).append(m)
             members = []
             for region in sorted(of_region, key=rank.__getitem__):
                 pairing.append((region, len(of_region[region])))
@@ -260,5 +260,5 @@ def brought_prompts(
         if taken[prompt.prompt_id] > 1:
             prompt = replace(prompt, prompt_id=f"{prompt.prompt_id}~{taken[prompt.prompt_id]}")
         prompts.append(prompt)
-        pictures += [UserImage(prompt_id=prompt.prompt_id, index=i, path=m.path) for i, m in enumerate(members)]
-    return prompts, pictures
+        images += [UserImage(prompt_id=prompt.prompt_id, index=i, path=m.path) for i, m in enumerate(members)]
+    return prompts, images

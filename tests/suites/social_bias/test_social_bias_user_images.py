@@ -1,4 +1,4 @@
-"""Pictures that exist: released folders, tables, and what does not fit."""
+"""Images that exist: released folders, tables, and what does not fit."""
 
 import json
 
@@ -7,10 +7,10 @@ from PIL import Image
 
 from verism.errors import UsageError
 from verism.records import Prompt
-from verism.suites.social_bias.brought import folder_name, read_brought
 from verism.suites.social_bias.prompts import make_prompts
 from verism.suites.social_bias.studies import standard_study
 from verism.suites.social_bias.suite import SocialBias
+from verism.suites.social_bias.user_images import folder_name, read_user_images
 
 PROMPTS = make_prompts("social_bias", standard_study())
 
@@ -22,7 +22,7 @@ def paint(path, colour=(9, 99, 199)):
 
 
 def found(source, prompts=PROMPTS):
-    return {(p.prompt_id, p.index) for p in read_brought(source, prompts).pictures}
+    return {(p.prompt_id, p.index) for p in read_user_images(source, prompts).images}
 
 
 def test_released_folders_are_matched_by_known_prompts(tmp_path):
@@ -31,14 +31,14 @@ def test_released_folders_are_matched_by_known_prompts(tmp_path):
     paint(tmp_path / "A_person" / "3.png")
     (tmp_path / "A_person" / "notes.txt").write_text("x")
     paint(tmp_path / "A_cat" / "0.png")
-    brought = read_brought(tmp_path, PROMPTS)
-    assert [(p.prompt_id, p.index) for p in brought.pictures] == [  # in the order of prompts
+    user_images = read_user_images(tmp_path, PROMPTS)
+    assert [(p.prompt_id, p.index) for p in user_images.images] == [  # in the order of prompts
         ("man/comic_book_writer", 8),
         ("woman/TV_presenter", 0),
         ("person/(none)", 3),
     ]
-    assert brought.n_images == 9
-    assert brought.ignored == ("A_cat",)
+    assert user_images.n_images == 9
+    assert user_images.ignored == ("A_cat",)
 
 
 def test_underscores_of_a_prompt_are_no_ends_of_words(tmp_path):
@@ -73,8 +73,8 @@ def test_tables(tmp_path):
     assert found(table) == {("woman/judge", 0), ("woman/judge", 1), ("man/judge", 7), ("person/(none)", 0)}
     lines = tmp_path / "list.jsonl"
     lines.write_text(json.dumps({"path": "a.png", "prompt_id": "man/judge", "index": 0}) + "\n")
-    brought = read_brought(lines, PROMPTS)
-    assert brought.pictures[0].path == str(tmp_path / "a.png")
+    user_images = read_user_images(lines, PROMPTS)
+    assert user_images.images[0].path == str(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,21 @@ def test_bad_rows(tmp_path, row, message):
     table = tmp_path / "list.csv"
     table.write_text(row + "\n")
     with pytest.raises(UsageError) as err:
-        read_brought(table, PROMPTS)
+        read_user_images(table, PROMPTS)
     assert message in str(err.value)
 
 
-def test_folders_without_pictures_say_what_was_expected(tmp_path):
+def test_folders_without_images_say_what_was_expected(tmp_path):
     paint(tmp_path / "A_cat" / "0.png")
     with pytest.raises(UsageError) as err:
-        read_brought(tmp_path, PROMPTS)
+        read_user_images(tmp_path, PROMPTS)
     assert "A_man_who_works_as_an_accountant/0.png" in str(err.value)
     assert "A_cat" in str(err.value)
     with pytest.raises(UsageError, match="no such file"):
-        read_brought(tmp_path / "none.csv", PROMPTS)
+        read_user_images(tmp_path / "none.csv", PROMPTS)
 
 
-def test_the_suite_asks_what_pictures_answer_and_says_what_is_missing(tmp_path):
+def test_the_suite_asks_what_images_answer_and_says_what_is_missing(tmp_path):
     for word in ("man", "woman"):
         paint(tmp_path / f"A_{word}_who_works_as_a_judge" / "0.png")
     paint(tmp_path / "A_woman_who_works_as_a_nurse" / "1.png")
@@ -119,10 +119,10 @@ def test_the_suite_asks_what_pictures_answer_and_says_what_is_missing(tmp_path):
     assert ids == ["man/judge", "man/nurse", "woman/judge", "woman/nurse"]  # a nurse is asked of men, too
     assert {p.n_images for p in suite.prompts()} == {2}
     assert len(suite.user_images) == 3
-    said = " ".join(suite.left_out)
-    assert "'A person who works as an accountant'" in said
-    assert "82 of 84 professions" in said
-    assert "A_cat" in said
+    answer = " ".join(suite.left_out)
+    assert "'A person who works as an accountant'" in answer
+    assert "82 of 84 professions" in answer
+    assert "A_cat" in answer
     limited = SocialBias.make({"images": tmp_path, "limit": 1}).prompts()
     assert len(limited) == 2
     assert len({p.facets["profession"] for p in limited}) == 1

@@ -1,4 +1,4 @@
-"""What the parts of the suite share: pictures and why one cannot be used, rows of verdicts, scores of means."""
+"""What the parts of the suite share: images and why one cannot be used, rows of verdicts, scores of means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNDEFINED = Interval(math.nan, math.nan, math.nan)
 
 
 def verdict(
-    picture: ShownImage,
+    image: ShownImage,
     protocol: str,
     rule: str,
     value: float | None,
@@ -29,8 +29,8 @@ def verdict(
 ) -> dict[str, Any]:
     """A row of table ``verdicts``."""
     return {
-        "image_id": picture.image_id,
-        "prompt_id": picture.prompt.prompt_id,
+        "image_id": image.image_id,
+        "prompt_id": image.prompt.prompt_id,
         "protocol": protocol,
         "rule": rule,
         "value": value,
@@ -42,13 +42,13 @@ def verdict(
 Groups = Sequence[tuple[Mapping[str, Any], Sequence[int]]]
 
 
-def groups_of(pictures: Sequence[ShownImage], group_by: Sequence[str]) -> Groups:
-    """All pictures, then those of each value of each facet: the group, and positions in ``pictures``."""
-    groups: list[tuple[Mapping[str, Any], Sequence[int]]] = [({}, range(len(pictures)))]
+def groups_of(images: Sequence[ShownImage], group_by: Sequence[str]) -> Groups:
+    """All images, then those of each value of each facet: the group, and positions in ``images``."""
+    groups: list[tuple[Mapping[str, Any], Sequence[int]]] = [({}, range(len(images)))]
     for facet in group_by:
         values: dict[Any, list[int]] = {}
-        for position, picture in enumerate(pictures):
-            values.setdefault(picture.prompt.facets.get(facet), []).append(position)
+        for position, image in enumerate(images):
+            values.setdefault(image.prompt.facets.get(facet), []).append(position)
         groups += [({facet: value}, values[value]) for value in sorted(values, key=lambda v: (v is None, str(v)))]
     return groups
 

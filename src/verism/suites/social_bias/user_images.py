@@ -1,4 +1,4 @@
-"""Pictures that exist already: a folder for each prompt, or a table. For every suite with a fixed list of prompts.
+"""Images that exist already: a folder for each prompt, or a table. For every suite with a fixed list of prompts.
 
 Folders are matched by the names that known prompts have, never taken apart: what a prompt's folder is called does not
 tell where its words end.
@@ -24,32 +24,32 @@ from verism.user_images import (
     table_columns,
 )
 
-__all__ = ["Brought", "folder_name", "read_brought"]
+__all__ = ["ListedUserImages", "folder_name", "read_user_images"]
 
 COLUMNS = "prompt_id or prompt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brought:
-    """Pictures found for the prompts of a suite.
+class ListedUserImages:
+    """Images found for the prompts of a suite.
 
     Attributes:
-        pictures: in the order of prompts, then of numbers.
-        ignored: folders with pictures that belong to no prompt.
+        images: in the order of prompts, then of numbers.
+        ignored: folders with images that belong to no prompt.
     """
 
-    pictures: tuple[UserImage, ...]
+    images: tuple[UserImage, ...]
     ignored: tuple[str, ...]
 
     @property
     def prompt_ids(self) -> frozenset[str]:
-        """Prompts that have a picture."""
-        return frozenset(picture.prompt_id for picture in self.pictures)
+        """Prompts that have an image."""
+        return frozenset(image.prompt_id for image in self.images)
 
     @property
     def n_images(self) -> int:
-        """Pictures per prompt that the highest number asks for; 0 without pictures."""
-        return max((1 + picture.index for picture in self.pictures), default=0)
+        """Images per prompt that the highest number asks for; 0 without images."""
+        return max((1 + image.index for image in self.images), default=0)
 
 
 def folder_name(text: str) -> str:
@@ -57,17 +57,17 @@ def folder_name(text: str) -> str:
     return text.replace(" ", "_")
 
 
-def read_brought(source: Path, prompts: Sequence[Prompt]) -> Brought:
-    """The pictures of a folder or table that answer known prompts.
+def read_user_images(source: Path, prompts: Sequence[Prompt]) -> ListedUserImages:
+    """The images of a folder or table that answer known prompts.
 
-    A folder holds, itself or in a subfolder, ``{prompt}/{number}.png`` (or another picture format): the folder is
+    A folder holds, itself or in a subfolder, ``{prompt}/{number}.png`` (or another image format): the folder is
     called by the prompt's text with underscores for spaces or verbatim, by its id, or by a name in its
     ``spec["folders"]``; case and a final period do not matter. Numbers count from 0; where no file of a folder has a
     number for a name, files are numbered in the order of their names. A table (``.csv``, ``.jsonl``) has ``path``
     (relative ones count from the table), ``prompt_id`` or ``prompt``, and ``index``.
 
     Raises:
-        UsageError: no such source, no picture of any prompt in it, two files for one picture, or a row that names no
+        UsageError: no such source, no image of any prompt in it, two files for one image, or a row that names no
             prompt.
     """
     named = _by_name(prompts)
@@ -93,8 +93,8 @@ def read_brought(source: Path, prompts: Sequence[Prompt]) -> Brought:
             images.add(_prompt_of(row, prompts, named), row.index, row.path)
     position = {prompt.prompt_id: number for number, prompt in enumerate(prompts)}
     in_order = sorted(images.files.items(), key=lambda item: (position[item[0][0]], item[0][1]))
-    return Brought(
-        pictures=tuple(UserImage(prompt_id=p, index=n, path=str(path)) for (p, n), path in in_order),
+    return ListedUserImages(
+        images=tuple(UserImage(prompt_id=p, index=n, path=str(path)) for (p, n), path in in_order),
         ignored=tuple(ignored),
     )
 

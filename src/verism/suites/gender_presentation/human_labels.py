@@ -28,7 +28,7 @@ WORTH: Mapping[str, float] = {NO: 0.0, YES: 1.0}
 
 
 def rating_tasks(study: Study) -> list[RatingTask]:
-    """A task for each attribute: of all pictures of neutral prompts, and those whose prompt names the attribute."""
+    """A task for each attribute: of all images of neutral prompts, and those whose prompt names the attribute."""
     return [
         RatingTask(
             name=f"attribute: {attribute.name}",
@@ -59,30 +59,32 @@ def labels_of_ratings(
         ratings: table ``ratings``; checks, "cannot tell" and what was skipped do not count. tasks: by name.
 
     Raises:
-        UsageError: no answers about attributes of these pictures.
+        UsageError: no answers about attributes of these images.
     """
-    place = {make_image_id(p.prompt_id, i): (p, i) for p in prompts for i in range(p.n_images)}
+    index_of = {make_image_id(p.prompt_id, i): (p, i) for p in prompts for i in range(p.n_images)}
     balance: dict[tuple[str, str], int] = {}
     for row in ratings.filter(ratings["check"].is_null()).iter_rows(named=True):
         task = tasks[row["task"]]
-        if task.rule == RULE and row["item"] in place and row["answer"] in WORTH:
+        if task.rule == RULE and row["item"] in index_of and row["answer"] in WORTH:
             entry = (row["item"], str(task.key["attribute"]))
             balance[entry] = balance.get(entry, 0) + (1 if row["answer"] == YES else -1)
     marks: dict[str, dict[str, list[str]]] = {}
     for (item, attribute), lead in sorted(balance.items()):
-        prompt, index = place[item]
+        prompt, index = index_of[item]
         of_prompt = marks.setdefault(prompt.prompt_id, {})
-        own = of_prompt.setdefault(attribute, ["-"] * prompt.n_images)
-        own[index] = "-" if lead == 0 else str(int(lead > 0))
+        subset = of_prompt.setdefault(attribute, ["-"] * prompt.n_images)
+        subset[index] = "-" if lead == 0 else str(int(lead > 0))
     if not marks:
-        raise UsageError("nobody answered yes or no about attributes of this run's pictures; see: verism annotate RUN")
-    return {prompt: {name: "".join(own) for name, own in of.items()} for prompt, of in marks.items()}
+        raise UsageError("nobody answered yes or no about attributes of this run's images; see: verism annotate RUN")
+    return {
+        prompt: {name: "".join(own_entry) for name, own_entry in members.items()} for prompt, members in marks.items()
+    }
 
 
 def frequency_estimands(
     study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, scores: Sequence[Score]
 ) -> list[Estimand]:
-    """Frequencies by ``VQA``, and their differences between groups, with the pictures behind them.
+    """Frequencies by ``VQA``, and their differences between groups, with the images behind them.
 
     Not the GEP score: a mean of absolute differences is no sum of means, and error makes it larger however it falls.
     """
@@ -100,9 +102,11 @@ def frequency_estimands(
         else:
             continue
         where = (score.protocol, str(group["setting"]), str(group["attribute"]))
-        found = [parts.get((*where, name)) for name in groups]
+        results = [parts.get((*where, name)) for name in groups]
         signed = [
-            replace(part, coefficient=sign) for part, sign in zip(found, (1.0, -1.0), strict=False) if part is not None
+            replace(part, coefficient=sign)
+            for part, sign in zip(results, (1.0, -1.0), strict=False)
+            if part is not None
         ]
         if len(signed) == len(groups):
             made.append(Estimand(score=score, rule=RULE, role="vqa", worth=WORTH, parts=tuple(signed)))
@@ -110,7 +114,7 @@ def frequency_estimands(
 
 
 def _parts(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[str, str, str, str], EstimandPart]:
-    """The usable pictures by protocol, setting, attribute and group."""
+    """The usable images by protocol, setting, attribute and group."""
     members: dict[tuple[str, str, str, str], list[tuple[str, str, str]]] = {}
     rows = verdicts.filter((verdicts["rule"] == RULE) & verdicts["value"].is_not_null())
     columns = (rows[name].to_list() for name in ("image_id", "prompt_id", "protocol", "value", "detail"))
@@ -122,11 +126,11 @@ def _parts(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[
     return {
         cell: EstimandPart(
             coefficient=1.0,
-            image_ids=tuple(image for image, _, _ in of),
-            clusters=tuple(cluster for _, cluster, _ in of),
-            said=tuple(said for _, _, said in of),
-            weights=(1 / len(of),) * len(of),
+            image_ids=tuple(image for image, _, _ in group),
+            clusters=tuple(cluster for _, cluster, _ in group),
+            said=tuple(label for _, _, label in group),
+            weights=(1 / len(group),) * len(group),
             key={"attribute": cell[2]},
         )
-        for cell, of in members.items()
+        for cell, group in members.items()
     }

@@ -1,4 +1,4 @@
-"""Pictures that exist already: folders of the released layout, and tables."""
+"""Images that exist already: folders of the released layout, and tables."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from verism.user_images import (
     table_columns,
 )
 
-__all__ = ["Found", "brought_pictures", "read_brought"]
+__all__ = ["Found", "list_user_images", "read_user_images"]
 
-Found = dict[tuple[str, int, int], Path]  # by group, number of the prompt, number of the picture
+Found = dict[tuple[str, int, int], Path]  # by group, number of the prompt, number of the image
 
 GENDER_COLUMNS = ("gender", "group")
 COLUMNS = "prompt_id, prompt, or gender, attribute and context"
@@ -31,7 +31,7 @@ MAX_IMAGES = 1_000  # of a prompt: a suite of so few prompts has larger numbers 
 LAYOUT = "{}_v1_MODEL_gen/INDEX_NUMBER.png"
 
 
-def read_brought(source: Path, study: Study, folder_model: str | None = None) -> tuple[Found, str | None]:
+def read_user_images(source: Path, study: Study, folder_model: str | None = None) -> tuple[Found, str | None]:
     """The pictures of a folder or table, and the name of their model where the folder tells.
 
     A folder holds, itself or in a subfolder, ``{group}_v1_{model}_gen/{index}_{number}.png`` for each group, as the
@@ -54,7 +54,7 @@ def read_brought(source: Path, study: Study, folder_model: str | None = None) ->
     if source.is_dir():
         return _from_folder(source, study, folder_model)
     if folder_model is not None:
-        raise UsageError(f"folder_model chooses among folders of pictures; {source} is none")
+        raise UsageError(f"folder_model chooses among folders of images; {source} is none")
     return _from_table(source, study), None
 
 
@@ -76,10 +76,10 @@ def _from_folder(root: Path, study: Study, folder_model: str | None) -> tuple[Fo
         )
     if folder_model is None and len(models) > 1:
         listed = ", ".join(model or "(none)" for model in models)
-        raise UsageError(f"{root} holds pictures of several models: {listed}; name one with folder_model")
+        raise UsageError(f"{root} holds images of several models: {listed}; name one with folder_model")
     if folder_model is not None and folder_model not in models:
         listed = ", ".join(model or "(none)" for model in models)
-        raise UsageError(f"{root} holds no pictures of {folder_model!r}; it has those of {listed}")
+        raise UsageError(f"{root} holds no images of {folder_model!r}; it has those of {listed}")
     chosen = models[0] if folder_model is None else folder_model
     images = UserImages(MAX_IMAGES)
     for model, group, folder in folders:
@@ -141,7 +141,7 @@ def _prompt_of(row: ImageRow, study: Study, ids: Collection[str], by_text: Mappi
     if setting and setting not in study.settings:
         raise UsageError(f"{where}: no setting {setting!r}; there are {', '.join(study.settings)}")
     if setting == "explicit" and not attribute:
-        raise UsageError(f"{where}: a picture of the explicit setting without an attribute")
+        raise UsageError(f"{where}: an image of the explicit setting without an attribute")
     if attribute and setting != "neutral":
         names = [a.name for a in study.attributes]
         if attribute not in names or "explicit" not in study.settings:
@@ -158,10 +158,12 @@ def _context(value: str, where: str, contexts: Sequence[str]) -> int:
     raise UsageError(f"{where}: no context {value!r}; give its text, or its number from 1 to {len(contexts)}")
 
 
-def brought_pictures(found: Found, study: Study) -> list[UserImage]:
-    """The pictures with the ids of their prompts, group by group in the order of their numbers."""
-    place = {group.name: (n, group) for n, group in enumerate(study.groups)}
+def list_user_images(found: Found, study: Study) -> list[UserImage]:
+    """The images with the ids of their prompts, group by group in the order of their numbers."""
+    index_of = {group.name: (n, group) for n, group in enumerate(study.groups)}
     return [
-        UserImage(prompt_id=prompt_id_of(place[name][1], index), index=number, path=str(path))
-        for (name, index, number), path in sorted(found.items(), key=lambda item: (place[item[0][0]][0], item[0][1:]))
+        UserImage(prompt_id=prompt_id_of(index_of[name][1], index), index=number, path=str(path))
+        for (name, index, number), path in sorted(
+            found.items(), key=lambda item: (index_of[item[0][0]][0], item[0][1:])
+        )
     ]

@@ -26,7 +26,7 @@ MOST = 8  # objects that are counted; more than twice what any prompt asks for
 
 
 def rating_tasks(skills: Collection[str], labels: Sequence[str]) -> list[RatingTask]:
-    """What people are asked about pictures of these skills.
+    """What people are asked about images of these skills.
 
     Args:
         labels: the classes to choose from.
@@ -85,7 +85,7 @@ def rated_class(task: RatingTask, prompt: Prompt, answer: str) -> str:
 def accuracy_estimands(
     scores: Sequence[Score], prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, mean_of: Sequence[str]
 ) -> list[Estimand]:
-    """The accuracies of single skills and their mean, with the pictures behind them.
+    """The accuracies of single skills and their mean, with the images behind them.
 
     Args:
         scores: of the suite. verdicts: its verdicts. mean_of: skills that the mean accuracy is of.
@@ -109,15 +109,15 @@ def accuracy_estimands(
     made = []
     for score in scores:
         if score.metric == "accuracy" and list(score.group) == ["skill"]:
-            own = [parts[key] for key in [(score.protocol, str(score.group["skill"]))] if key in parts]
+            subset = [parts[key] for key in [(score.protocol, str(score.group["skill"]))] if key in parts]
         elif score.metric == "mean_accuracy" and not math.isnan(score.value):
             of_protocol = [
                 part for (protocol, skill), part in parts.items() if protocol == score.protocol and skill in mean_of
             ]
-            own = [replace(part, coefficient=1 / len(mean_of)) for part in of_protocol]
+            subset = [replace(part, coefficient=1 / len(mean_of)) for part in of_protocol]
         else:
             continue
-        if own:
+        if subset:
             worth = {RIGHT: 1.0, WRONG: 0.0}
-            made.append(Estimand(score=score, rule="accuracy", role="detector", worth=worth, parts=tuple(own)))
+            made.append(Estimand(score=score, rule="accuracy", role="detector", worth=worth, parts=tuple(subset)))
     return made

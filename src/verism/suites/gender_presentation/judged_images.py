@@ -49,7 +49,7 @@ def _table(verdicts: pl.DataFrame, rule: str, protocol: str) -> pl.DataFrame:
 
 
 def labels_of_verdicts(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str, str], float]:
-    """What people saw, by picture and attribute, from the verdicts ``human`` of a run; empty if it has none."""
+    """What people saw, by image and attribute, from the verdicts ``human`` of a run; empty if it has none."""
     rows = _table(verdicts, "human", protocol)
     return {
         (image, attribute): float(value)
@@ -60,12 +60,12 @@ def labels_of_verdicts(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str,
 
 def labels_of_marks(images: pl.DataFrame, labels: Mapping[str, Mapping[str, str]]) -> dict[tuple[str, str], float]:
     """The same from marks by prompt (``labels.labels_by_prompt``)."""
-    found = {}
+    results = {}
     for image, prompt, number in images.select("image_id", "prompt_id", "index").iter_rows():
         for attribute, marks in labels.get(prompt, {}).items():
             if number < len(marks) and marks[number] != "-":
-                found[image, attribute] = float(marks[number])
-    return found
+                results[image, attribute] = float(marks[number])
+    return results
 
 
 def judged_by(
@@ -76,32 +76,32 @@ def judged_by(
     estimator: str,
     protocol: str,
 ) -> JudgedImages | None:
-    """The pictures of a run as people and one estimator see them; None if the run has no such verdicts.
+    """The images of a run as people and one estimator see them; None if the run has no such verdicts.
 
     Args:
-        labels: 0 or 1 by picture and attribute.
+        labels: 0 or 1 by image and attribute.
         estimator: name of the rule, such as ``CLS``.
     """
     rows = _table(verdicts, estimator, protocol)
     if rows.is_empty():
         return None
-    pictures, attributes = rows["image_id"].to_list(), rows["attribute"].to_list()
+    images, attributes = rows["image_id"].to_list(), rows["attribute"].to_list()
     return JudgedImages(
-        images=pictures,
+        images=images,
         attributes=attributes,
         settings=rows["setting"].to_list(),
         genders=rows["gender"].to_list(),
         prompts=[_place(prompts[prompt_id]) for prompt_id in rows["prompt_id"].to_list()],
-        labels=[labels.get(key, np.nan) for key in zip(pictures, attributes, strict=True)],
+        labels=[labels.get(key, np.nan) for key in zip(images, attributes, strict=True)],
         estimates=rows["value"].cast(float).fill_null(np.nan).to_numpy(),
     )
 
 
 def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> list[Score]:
-    """How good each estimator of a run is, where people labelled its pictures; nothing where they did not.
+    """How good each estimator of a run is, where people labelled its images; nothing where they did not.
 
     ``judge_tau``, ``judge_mcc``, ``judge_pearson`` by {estimator, setting}: agreement of its vector with people's.
-    ``judge_auc`` by {estimator} and {estimator, attribute}: how well it tells pictures that show an attribute from
+    ``judge_auc`` by {estimator} and {estimator, attribute}: how well it tells images that show an attribute from
     those that do not, over all settings. The artificial sets are in ``verism gep judge``.
     """
     if len(study.groups) != 2:
@@ -133,10 +133,10 @@ def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdic
                     )
                 )  # fmt: skip
 
-            for setting, of in report.vectors.items():
-                found = of.agreement
-                for metric, value in (("tau", found.tau), ("mcc", found.mcc), ("pearson", found.pearson)):
-                    add(f"judge_{metric}", value, found.n_used, found.n_unusable, "correlation", setting=setting)
+            for setting, members in report.vectors.items():
+                result = members.agreement
+                for metric, value in (("tau", result.tau), ("mcc", result.mcc), ("pearson", result.pearson)):
+                    add(f"judge_{metric}", value, result.n_used, result.n_unusable, "correlation", setting=setting)
             add("judge_auc", report.auc.mean, report.n_used, report.n_unusable, "share")
             for attribute, area in report.auc.groups.items():
                 n = area.n_positive + area.n_negative
@@ -178,30 +178,30 @@ def variants(
         with_it = np.stack([text_vectors(part) for part in texts[1:]])
         fit: Callable[..., Any] = fit_released if released else fit_corrected
         classifiers = fit(with_it, without, **more)
-        found: Floats = classifiers.probabilities(image_vectors)
-        return found
+        result: Floats = classifiers.probabilities(image_vectors)
+        return result
 
     sentences = study.sentences()
-    found = {"CLS": fitted(sentences)}
+    estimate = {"CLS": fitted(sentences)}
     if released:
-        found["CLS, no ensemble"] = fitted(sentences, seeds=(0,))
+        estimate["CLS, no ensemble"] = fitted(sentences, seeds=(0,))
     terms = {group.term.casefold() for group in study.groups}
     gendered = tuple(person for person in study.people if person.casefold() in terms)
     if 0 < len(gendered) < len(study.people):
         # The corrected classifiers are calibrated by leaving out contexts: so many sentences in a row share one.
         more = {} if released else {"contexts": np.repeat(np.arange(len(study.scenes)), len(gendered))}
-        found["CLS, people of the groups only"] = fitted(replace(study, people=gendered).sentences(), **more)
+        estimate["CLS, people of the groups only"] = fitted(replace(study, people=gendered).sentences(), **more)
     if negatives:
-        found["CLS, other negatives"] = fitted([tuple(negatives), *sentences[1:]])
+        estimate["CLS, other negatives"] = fitted([tuple(negatives), *sentences[1:]])
     if contexts:
         more = {} if released else {"contexts": np.repeat(np.arange(len(contexts)), len(study.people))}
-        found["CLS, other contexts"] = fitted(replace(study, scenes=tuple(contexts)).sentences(), **more)
+        estimate["CLS, other contexts"] = fitted(replace(study, scenes=tuple(contexts)).sentences(), **more)
     queries = text_vectors([attribute.query for attribute in study.attributes])
-    found["C"] = cosine_estimates(image_vectors, queries)
+    estimate["C"] = cosine_estimates(image_vectors, queries)
     for text in dict.fromkeys([*study.references, *references]):
         name = f"CC, reference {text!r}"
-        found[name] = calibrated_estimates(image_vectors, queries, text_vectors([text])[0])
-    return found
+        estimate[name] = calibrated_estimates(image_vectors, queries, text_vectors([text])[0])
+    return estimate
 
 
 def judged_variants(
@@ -213,31 +213,31 @@ def judged_variants(
     text_vectors: TextVectors,
     **options: Any,
 ) -> dict[str, JudgedImages]:
-    """The labelled pictures of a run as each variant of the estimators sees them.
+    """The labelled images of a run as each variant of the estimators sees them.
 
     Args:
         images, embeddings: tables of the run; one judge's vectors.
-        labels: 0 or 1 by picture and attribute.
+        labels: 0 or 1 by image and attribute.
         options: see ``variants``.
     Raises:
-        UsageError: no labelled picture has a vector.
+        UsageError: no labelled image has a vector.
     """
     row_of = {image: row for row, image in enumerate(embeddings["image_id"].to_list())}
     usable = images.filter(images["state"] == "ok")
     prompt_of = dict(usable.select("image_id", "prompt_id").iter_rows())
-    place = {attribute.name: number for number, attribute in enumerate(study.attributes)}
+    index_of = {attribute.name: number for number, attribute in enumerate(study.attributes)}
     kept = [
         (image, attribute, value)
         for (image, attribute), value in labels.items()
-        if image in prompt_of and image in row_of and attribute in place
+        if image in prompt_of and image in row_of and attribute in index_of
     ]
     if not kept:
-        raise UsageError("no labelled picture of the run has a vector; run it with --clip, and check the labels")
+        raise UsageError("no labelled image of the run has a vector; run it with --clip, and check the labels")
     names = list(dict.fromkeys(image for image, _, _ in kept))
     number = {image: n for n, image in enumerate(names)}
     vectors = vectors_of(embeddings["vector"])[[row_of[image] for image in names]].astype(np.float64)
     rows = np.array([number[image] for image, _, _ in kept])
-    columns = np.array([place[attribute] for _, attribute, _ in kept])
+    columns = np.array([index_of[attribute] for _, attribute, _ in kept])
     of_row = [prompts[prompt_of[image]] for image, _, _ in kept]
     common = JudgedImages(
         images=[image for image, _, _ in kept],

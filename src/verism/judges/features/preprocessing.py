@@ -1,6 +1,6 @@
-"""Pictures as feature networks take them. Each way is written from its definition and named in the judge's name.
+"""Images as feature networks take them. Each way is written from its definition and named in the judge's name.
 
-How a picture is resized changes an FID more than most models differ, so there is no common way, and none is implied:
+How an image is resized changes an FID more than most models differ, so there is no common way, and none is implied:
 every function says what it does at the border, with the aspect, and with rounding.
 
 Source: Parmar et al. 2022, "On Aliased Resizing and Surprising Subtleties in GAN Evaluation", arXiv:2104.11222.
@@ -21,7 +21,7 @@ Values = NDArray[np.float32]
 
 _INPUT_PX = 299
 _RESIZE_PX = 342  # of torchvision's own evaluation of its Inception weights: shorter side, before the crop to 299
-_MOST_PIXELS = 64_000_000  # of a picture before it is cropped: 192 MB
+_MOST_PIXELS = 64_000_000  # of an image before it is cropped: 192 MB
 _FID_256_PX = 256
 _MEAN = np.array((0.485, 0.456, 0.406), dtype=np.float32)  # ImageNet's
 _STD = np.array((0.229, 0.224, 0.225), dtype=np.float32)
@@ -31,7 +31,7 @@ _STD = np.array((0.229, 0.224, 0.225), dtype=np.float32)
 # Geometry
 # --------------------------------------------------------------------------------------------------------------------
 def centre_crop(pixels: Pixels, size: int) -> Pixels:
-    """The square of side ``size`` in the middle, no larger than the picture.
+    """The square of side ``size`` in the middle, no larger than the image.
 
     An odd number of pixels to cut is shared by rounding half to even: of 1 too many, the last goes; of 3, two first
     ones. torchvision's crop does the same.
@@ -42,7 +42,7 @@ def centre_crop(pixels: Pixels, size: int) -> Pixels:
 
 
 def centre_square(pixels: Pixels) -> Pixels:
-    """The largest square in the middle of a picture."""
+    """The largest square in the middle of an image."""
     return centre_crop(pixels, min(pixels.shape[:2]))
 
 
@@ -57,7 +57,7 @@ def pillow(
     """Resized by Pillow, which smooths when shrinking and rounds to 8 bits; aspect as asked.
 
     Args:
-        box: left, top, right, lower: the part of the picture to take, in its pixels; None: all of it.
+        box: left, top, right, lower: the part of the image to take, in its pixels; None: all of it.
     """
     from PIL import Image
 
@@ -86,11 +86,11 @@ def bilinear_unsmoothed(pixels: NDArray[np.generic], size: int, *, half_pixel: b
 
     Args:
         pixels: shape (H, W, C).
-        half_pixel: pixel ``i`` of the result is read at ``(i + 1/2) H / size - 1/2``, so that both pictures share their
+        half_pixel: pixel ``i`` of the result is read at ``(i + 1/2) H / size - 1/2``, so that both images share their
             middle (PyTorch with ``align_corners=False``). Otherwise at ``i H / size``, so that they share the upper
             left corner (TensorFlow 1, and therefore the FID).
     Returns:
-        Shape (size, size, C), float32, in the range of the picture.
+        Shape (size, size, C), float32, in the range of the image.
     """
 
     def positions(length: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Values]:
@@ -102,7 +102,7 @@ def bilinear_unsmoothed(pixels: NDArray[np.generic], size: int, *, half_pixel: b
     height, width = pixels.shape[:2]
     left, right, share_x = positions(width)
     top, bottom, share_y = positions(height)
-    # Rows are picked before anything becomes floating point: a large picture is then never copied as a whole.
+    # Rows are picked before anything becomes floating point: a large image is then never copied as a whole.
     upper, lower = (
         rows[:, left] + (rows[:, right] - rows[:, left]) * share_x[None, :, None]
         for rows in (pixels[top].astype(np.float32), pixels[bottom].astype(np.float32))
@@ -115,7 +115,7 @@ def bilinear_unsmoothed(pixels: NDArray[np.generic], size: int, *, half_pixel: b
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Preparation:
-    """From a picture to a network's input.
+    """From an image to a network's input.
 
     Attributes:
         resize: RGB (H, W, 3) uint8 to (299, 299, 3) in [0, 255].
@@ -128,7 +128,7 @@ class Preparation:
     meaning: str
 
     def __call__(self, pixels: Pixels) -> Values:
-        """The network's input of one picture: shape (3, 299, 299), float32."""
+        """The network's input of one image: shape (3, 299, 299), float32."""
         values = self.scale(self.resize(pixels).astype(np.float32))
         return np.ascontiguousarray(values.transpose(2, 0, 1), dtype=np.float32)
 
@@ -164,7 +164,7 @@ def _unit(values: Values) -> Values:
 
 
 def _dalleval(values: Values) -> Values:
-    # Made for pictures less ImageNet's mean and over its deviation; the authors apply it to plain [0, 1].
+    # Made for images less ImageNet's mean and over its deviation; the authors apply it to plain [0, 1].
     scale, shift = _STD / np.float32(0.5), (_MEAN - np.float32(0.5)) / np.float32(0.5)
     return np.asarray(values / np.float32(255) * scale + shift)
 
@@ -197,7 +197,7 @@ FID: Mapping[str, Preparation] = {
             pillow(pixels, _FID_256_PX, _FID_256_PX, bicubic=True), _INPUT_PX, half_pixel=False
         ),
         _fid,
-        "Pillow bicubic to 256 x 256 without crop, then as fid (EvalGIM's real pictures)",
+        "Pillow bicubic to 256 x 256 without crop, then as fid (EvalGIM's real images)",
     ),
     "pytorch-fid": Preparation(
         lambda pixels: bilinear_unsmoothed(pixels, _INPUT_PX, half_pixel=True),
