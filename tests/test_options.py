@@ -250,7 +250,7 @@ def doubled(*, device: str = "a", base: Base = Base()) -> None: ...
         (untold, "the type 'Decimal | None' of its parameter 'places' cannot be read .* not below TYPE_CHECKING"),
         (
             needing,
-            "its parameter 'thing' has no default, and a run does not supply it; a run supplies prompts, Renderer",
+            "its parameter 'item' has no default, and a run does not supply it; a run supplies prompts, Renderer",
         ),
         (doubled, "several parameters are written device; name one otherwise"),
     ],

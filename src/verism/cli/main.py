@@ -46,7 +46,7 @@ def cli(context: click.Context) -> None:
 
     \b
     Try it:               verism demo --out demo_run
-    Your own images:    verism run paintskills --images my_pictures --out runs/mine
+    Your own images:      verism run paintskills --images my_pictures --out runs/mine
     What is asked for:    verism run paintskills --dry-run --json
     """
     context.ensure_object(_Services)
