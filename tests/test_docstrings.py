@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "verism"
-PACKAGES = ("metrics", "statistics")  # those that are held to it
+PACKAGES = ("generators", "judges", "metrics", "statistics")  # those that are held to it
 
 
 def definitions(package: str) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
@@ -63,4 +63,4 @@ def test_argument_sections_hold_no_second_argument_on_a_line(package):
 
 
 def test_sections_are_found_where_they_are():
-    assert all(sum(section(node) is not None for _, node in definitions(package)) > 20 for package in PACKAGES)
+    assert all(sum(section(node) is not None for _, node in definitions(package)) > 10 for package in PACKAGES)

@@ -34,6 +34,9 @@ SIZES = (64, 1024)
 class BuiltinGenerator:
     """Images from the words of PaintSkills.
 
+    Public attributes: ``name`` is ``builtin:paintskills-generator@`` and 12 hexadecimal digits of the files' SHA-256,
+    then the settings; ``card`` says how the model was trained, as written into the files.
+
     Args:
         path: folder of a model written by ``verism train generator --base builtin``; ``None``: the packaged one.
         size: width and height of the images in pixels.
@@ -41,10 +44,6 @@ class BuiltinGenerator:
         structure_temperature: temperature of the classes of objects and of where the description ends.
         top_p: tokens are drawn from the most likely ones that make up this share (Holtzman et al. 2020).
         threads: threads of onnxruntime; ``None`` leaves the choice to it.
-
-    Attributes:
-        name: ``builtin:paintskills-generator@`` and 12 hexadecimal digits of the files' SHA-256, then the settings.
-        card: how it was trained, as written into the files.
 
     Raises:
         UsageError: no such folder, not a model of ours, or a setting out of range.

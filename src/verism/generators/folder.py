@@ -28,8 +28,10 @@ class Matching:
     """Which file belongs to which image asked for.
 
     Attributes:
-        files: by (prompt id, index). missing: asked for, but no file. ignored: files that belong to nothing asked for.
         source: the folder or manifest.
+        files: file of each image, by (prompt id, index).
+        missing: (prompt id, index) of the images asked for that have no file.
+        ignored: files that belong to nothing asked for.
     """
 
     source: Path

@@ -60,8 +60,12 @@ class Language:
     """The tokens of a model, numbered in one row: padding, unknown word, words, then the parts of descriptions.
 
     Attributes:
-        words: known words. labels: classes. backgrounds: kinds of scenery.
-        text_length: words kept of a prompt. scenery_codes, figure_codes: how many codes describe each.
+        words: known words.
+        labels: classes of objects.
+        backgrounds: kinds of scenery.
+        text_length: words kept of a prompt.
+        scenery_codes: number of codes that describe the scenery of an image.
+        figure_codes: number of codes that describe the look of an object.
     """
 
     words: tuple[str, ...]
@@ -203,7 +207,9 @@ def compose(
     Args:
         scenery: RGB in [0, 1], shape (A, A, 3).
         figures: RGB, opacity and shadow in [0, 1] of a square around each object, shape (M, B, B, 5).
-        objects: where they belong. margin: side of the square by the longer side of the object.
+        objects: where the M figures belong.
+        size: width and height of the image, in pixels.
+        margin: side of the square around an object, as a multiple of the object's longer side.
     """
     canvas = _resized(scenery, size)
     bottoms = [

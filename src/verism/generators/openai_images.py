@@ -110,15 +110,15 @@ class ImageOptions:
 class OpenAIImages:
     """Asks a service with OpenAI's images interface for one image per request.
 
+    Public attributes: ``name`` is made of model, service and every option that changes images; ``client`` is the client
+    of the service.
+
     Args:
         model: id as the service knows it, e.g. ``gpt-image-1``.
         image: fields of each request that the model decides about.
         seed_field: name of a JSON field in which the service takes the seed; None, as OpenAI has none: it is not sent.
         price: US dollars per image, at least 0, for estimates. None: from a small table, where that knows the model.
         service: where the service is and how much it is asked.
-    Attributes:
-        name: model, service and every option that changes images.
-        client: of the service.
 
     Raises:
         UsageError: a value out of range, or an address that is not safe.

@@ -115,7 +115,11 @@ def spoil(
     """A scene that does not show what the prompt asks, and what was done, in words.
 
     Args:
-        classes: shape in scene files by label.
+        scene: what the prompt asks.
+        rng: draws the mistake, and what is shown instead.
+        classes: the name in scene files of each class, by its label; a wrong class is drawn from these.
+        colors: a wrong colour is drawn from these.
+        mistakes: kinds of mistakes to draw from, of ``MISTAKES``; those the scene does not allow are left out.
 
     Raises:
         UsageError: none of the mistakes is possible for this scene.

@@ -93,6 +93,9 @@ def resized(pixels: np.ndarray, *, width: int, height: int, resample: int | None
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
+        width: of the result, in pixels, at least 1.
+        height: of the result, in pixels, at least 1.
+        resample: number of one of Pillow's filters, a member of ``Image.Resampling``; None: bilinear.
     Returns:
         Shape (height, width, 3), uint8.
     """
@@ -159,6 +162,7 @@ class Batches:
         """One result per image, in the order of the images.
 
         Args:
+            images: N images, of whatever type ``prepare`` and ``step`` take.
             prepare: network inputs of one image, by name, without the batch axis.
             step: results of some images, given their inputs stacked on the device.
         """

@@ -76,7 +76,9 @@ class Message:
 
     Attributes:
         pixels: RGB, shape (H, W, 3), uint8; the same array for several texts is sent as the same bytes.
-        schema: JSON schema the reply is to have, or None for free text. logprobs: whether probabilities are wanted.
+        text: what is asked about the image.
+        schema: JSON schema the reply is to have, or None for free text.
+        logprobs: whether probabilities are wanted.
     """
 
     pixels: np.ndarray
@@ -131,6 +133,9 @@ class VisionOptions:
 class VisionEndpoint:
     """A chat model behind a service with OpenAI's interface, shown one image at a time.
 
+    Public attributes: ``name`` is made of model, service and every option that changes replies; ``client`` is the
+    client of the service.
+
     Args:
         model: id as the service knows it.
         role: of the judge, in messages: ``captioner``.
@@ -139,9 +144,6 @@ class VisionEndpoint:
         logprobs: as in ``VisionOptions``, where that leaves it to the judge.
         vision: how images are shown and replies asked for.
         service: where the service is and how much it is asked.
-    Attributes:
-        name: model, service and every option that changes replies.
-        client: of the service.
 
     Raises:
         UsageError: a value out of range, or an address that is not safe.

@@ -89,16 +89,16 @@ def check_count(name: str, value: int) -> int:
 class VisionLanguageModel:
     """A model that writes a text about an image, loaded with ``transformers``.
 
+    Public attributes: ``family`` is the ``model_type`` of its configuration. ``chat`` says whether texts reach it
+    through a chat template. ``says_yes_and_no`` says whether each of the two words is a token of its vocabulary.
+    ``source`` and ``identity`` enter the name of a judge. ``shares_vision`` says whether an image is looked at once for
+    all its texts; without it the answers are the same, but come later.
+
     Args:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
         task: what it is to be loaded for; BLIP has a network for each.
         hub: which edition of the model, and how it is run; ``batch_size`` of images at once, and of texts at once.
-    Attributes:
-        family: ``model_type`` of its configuration.
-        chat: whether texts reach it through a chat template.
-        says_yes_and_no: whether each of the two words is a token of its vocabulary.
-        source, identity: what enters the name of a judge.
-        shares_vision: whether an image is looked at once for all its texts; the same answers without, but later.
+
     Raises:
         UsageError: no such model, a model that writes no text, or incomplete weights.
         MissingExtra: ``torch`` or ``transformers`` is not installed.

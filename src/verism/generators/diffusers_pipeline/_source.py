@@ -34,6 +34,7 @@ class Source:
         index: content of ``model_index.json``.
         repository: id on the hub, or None for a folder.
         files: names of all files, relative to the root; empty if unknown.
+        licence: the licence tag of its model card, or None if there is none.
     """
 
     shown: str

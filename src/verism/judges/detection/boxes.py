@@ -27,7 +27,8 @@ class ImageBoxes:
 
     Attributes:
         image_id: the image.
-        width, height: its size in pixels.
+        width: of the image, in pixels.
+        height: of the image, in pixels.
         boxes: (x0, y0, x1, y1) in pixels of the image, right and lower edges exclusive, shape (Q, 4). Where they
             overhang the image they are kept: clipped, their centres would move, and with them the relations that
             rules read from centres.
@@ -56,7 +57,8 @@ def corners(boxes: np.ndarray, *, width: float, height: float) -> np.ndarray:
 
     Args:
         boxes: shape (Q, 4), in [0, 1].
-        width, height: what a share of 1 stands for, in pixels.
+        width: of the image, in pixels; what a horizontal share of 1 stands for.
+        height: of the image, in pixels; what a vertical share of 1 stands for.
     Returns:
         Shape (Q, 4), float32, not clipped.
     """

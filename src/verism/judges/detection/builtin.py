@@ -49,8 +49,10 @@ class Letterbox:
     """Where an image lies in the network's square input, in pixels of that input.
 
     Attributes:
-        left, top: of the image's first pixel.
-        scale_x, scale_y: input pixels per pixel of the image; they differ only by rounding to whole pixels.
+        left: column of the image's first pixel, at least 0.
+        top: row of the image's first pixel, at least 0.
+        scale_x: input pixels per pixel of the image, horizontally; above 0.
+        scale_y: the same vertically; it differs from ``scale_x`` only by rounding to whole pixels.
     """
 
     left: int
@@ -70,6 +72,7 @@ def letterbox(pixels: np.ndarray, size: int) -> tuple[np.ndarray, Letterbox]:
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
+        size: side of the square, in pixels.
     Returns:
         The square, shape (size, size, 3), uint8 (the image itself if it has that size), and where the image lies.
     """
@@ -91,6 +94,11 @@ def letterbox(pixels: np.ndarray, size: int) -> tuple[np.ndarray, Letterbox]:
 class BuiltinDetector:
     """Boxes, classes and colours of PaintSkills objects.
 
+    Public attributes: ``name`` is ``builtin:paintskills-detector@`` and 12 hexadecimal digits of the file's SHA-256,
+    then changed options. ``classes`` and ``colors`` are those it knows, in its own order. ``size`` is the side of its
+    input in pixels. ``threshold`` is the score, in [0, 1], above which a box is best believed, from the training's
+    held-out images. ``card`` says how it was trained and how well it does, as written into the file.
+
     Args:
         path: an ONNX file written by ``verism train detector``; ``None``: the one that comes with the package.
         threads: of onnxruntime within one batch; ``None`` leaves the choice to onnxruntime (one per core).
@@ -98,12 +106,6 @@ class BuiltinDetector:
         batch_size: images per call of the network. Results do not depend on it.
         aliases: class of the suite by the detector's name, see ``names.map_labels``.
 
-    Attributes:
-        name: ``builtin:paintskills-detector@`` and 12 hexadecimal digits of the file's SHA-256, then changed options.
-        classes, colors: what it knows, in its own order.
-        size: side of its input, pixels.
-        threshold: score above which a box is best believed, from the training's held-out images; in [0, 1].
-        card: how it was trained and how well it does, as written into the file.
     Raises:
         UsageError: there is no such file, or it is no detector of ours.
     """

@@ -109,7 +109,9 @@ def with_mirror_image(found: Found, mirrored: Found, width: int) -> Found:
     errors partly cancel. Boxes and objectness stay; a box without a counterpart (IoU above one half) stays as it is.
 
     Args:
-        mirrored: boxes of the mirror image, in its own pixels. width: of the image, in pixels.
+        found: boxes of the image, in its pixels.
+        mirrored: boxes of the mirror image, in its own pixels.
+        width: of the image, in pixels.
     """
     if not len(found.boxes) or not len(mirrored.boxes):
         return found
@@ -150,7 +152,8 @@ def greedy_nms(boxes: np.ndarray, iou: float) -> np.ndarray:
     """Indices of the boxes that stay: each in turn drops all later ones that overlap it by more than ``iou``.
 
     Args:
-        boxes: the surest first, shape (Q, 4).
+        boxes: (x0, y0, x1, y1), the surest first, shape (Q, 4).
+        iou: intersection over union above which a later box is dropped, in [0, 1].
     """
     overlap = box_iou(boxes, boxes) > iou
     kept: list[int] = []

@@ -26,8 +26,14 @@ class DetrShape:
         blocks: bottlenecks per stage of the trunk; (3, 4, 6, 3) is ResNet-50, (3, 4, 23, 3) ResNet-101.
         width: channels after the trunk's first convolution.
         dilation: stage 4 keeps the resolution of stage 3 and dilates its convolutions ("DC5").
-        classes: without "no object".
-        colors: without "none"; 0 for no colour head.
+        d_model: length of the transformer's vectors, a multiple of ``heads``.
+        heads: attention heads per layer of the transformer.
+        feedforward: hidden units of the feed-forward network in each layer of the transformer.
+        encoder_layers: layers of the transformer's encoder.
+        decoder_layers: layers of the transformer's decoder.
+        queries: object queries, each of which gives one box.
+        classes: classes the network tells apart, not counting "no object".
+        colors: colours the network tells apart, not counting "none"; 0 for no colour head.
     """
 
     blocks: tuple[int, int, int, int] = (3, 4, 6, 3)

@@ -210,9 +210,10 @@ def mask_boxes(
 
     Args:
         logits: one mask per query, at the network's own resolution, shape (Q, h, w).
-        padded: height and width of the network's input.
-        valid: height and width of its upper left part that holds the image.
-        width, height: of the image, in pixels.
+        padded: height and width of the network's input, in pixels.
+        valid: height and width of its upper left part that holds the image, in pixels.
+        width: of the image, in pixels.
+        height: of the image, in pixels.
     Returns:
         Boxes in pixels, shape (N, 4), and the numbers of the queries they belong to, shape (N,); queries whose mask is
         empty have no box.

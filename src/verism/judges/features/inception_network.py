@@ -184,8 +184,8 @@ class Block8(nn.Module):
 class Inception(nn.Module):
     """The network without its auxiliary classifier, which training alone uses.
 
-    Attributes:
-        edition: ``imagenet`` or ``fid``.
+    Args:
+        edition: ``imagenet`` or ``fid``; kept as a public attribute.
     """
 
     def __init__(self, edition: Edition) -> None:

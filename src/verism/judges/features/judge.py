@@ -33,15 +33,13 @@ def feature_name(kind: str, identity: str, *, dtype: str = "float32", **options:
 class FeatureJudge:
     """Vectors of images from one network.
 
+    ``name``, which every observation carries, and ``dim`` are public attributes.
+
     Args:
         name: see ``feature_name``.
         dim: numbers in a vector.
         compute: vectors of images, (n, dim); an image's vector must not depend on the images beside it.
         cache: where vectors are kept between runs; None: they are kept while the judge lives.
-
-    Attributes:
-        name: what every observation carries.
-        dim: numbers in a vector.
     """
 
     role = FeatureNeed.role

@@ -57,6 +57,10 @@ def pillow(
     """Resized by Pillow, which smooths when shrinking and rounds to 8 bits; aspect as asked.
 
     Args:
+        pixels: RGB, shape (H, W, 3), uint8.
+        width: of the result, in pixels.
+        height: of the result, in pixels.
+        bicubic: use Pillow's bicubic filter instead of the bilinear one.
         box: left, top, right, lower: the part of the image to take, in its pixels; None: all of it.
     """
     from PIL import Image
@@ -86,6 +90,7 @@ def bilinear_unsmoothed(pixels: NDArray[np.generic], size: int, *, half_pixel: b
 
     Args:
         pixels: shape (H, W, C).
+        size: side of the result, in pixels.
         half_pixel: pixel ``i`` of the result is read at ``(i + 1/2) H / size - 1/2``, so that both images share their
             middle (PyTorch with ``align_corners=False``). Otherwise at ``i H / size``, so that they share the upper
             left corner (TensorFlow 1, and therefore the FID).

@@ -50,7 +50,8 @@ def checked_sha256(path: Path, *, expected: str | None) -> str:
     are checked, too.
 
     Args:
-        expected: the digits it must begin with, at least eight; None: any.
+        path: the file.
+        expected: the hexadecimal digits it must begin with, 8 to 64; None: any.
     Raises:
         UsageError: no such file, or another content than expected.
     """
@@ -109,7 +110,11 @@ def fill(
     """Give a network its weights, as float32; counters of batch normalisation may be absent.
 
     Args:
+        network: gets the weights, in place.
+        weights: tensors by their names in the network's ``state_dict``.
+        source: where the weights come from, for messages.
         unused: whether a name in the file is known to be of no use to this network.
+        hint: text that is put behind the message of an error.
     Raises:
         UsageError: weights are missing, left over, or of another shape; the names are told.
     """

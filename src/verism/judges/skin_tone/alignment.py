@@ -26,12 +26,13 @@ __all__ = ["FanFaces"]
 class FanFaces:
     """Faces by the ``face-alignment`` package: a box, its score and 68 landmarks each.
 
+    The public attribute ``name`` holds the version of the package, its detector, and the beginning of a SHA-256 of the
+    weights of both networks.
+
     Args:
         device: ``cuda``, ``cpu`` ...; None: the GPU if there is one.
         detector: of the package: ``sfd`` (its default, and the paper's), ``blazeface`` ...
 
-    Attributes:
-        name: version of the package, its detector, and the beginning of a SHA-256 of the weights of both networks.
     Raises:
         MissingExtra: the package, or PyTorch, is not installed.
         UsageError: it does not start (no such detector, weights that cannot be downloaded).

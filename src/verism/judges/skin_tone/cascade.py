@@ -43,6 +43,9 @@ SAME_FACE = 0.3  # intersection over union above which boxes of two passes are o
 class CascadeFaces:
     """Faces by cascades: square boxes from brow to chin, without landmarks.
 
+    The public attribute ``name`` holds the beginning of the SHA-256 of the cascades. A face's ``score`` is the number
+    of windows that agree.
+
     Args:
         passes: how to look at an image, see ``PASSES``.
         profiles: look for profiles, too, which are reported as such and not measured.
@@ -51,8 +54,6 @@ class CascadeFaces:
         scale_factor: from one size of window to the next.
         max_side: larger images are reduced to this before they are searched.
 
-    Attributes:
-        name: with the beginning of the SHA-256 of the cascades. A face's ``score`` is the number of windows that agree.
     Raises:
         UsageError: an option outside its range.
         MissingExtra: OpenCV is not installed, or without its cascades (version 5 has none).

@@ -143,6 +143,7 @@ def estimate_light(pixels: NDArray[Any], method: Illumination = "none") -> Light
 
     Args:
         pixels: uint8, or floats from 0 to 255, shape (H, W, 3).
+        method: one of ``ILLUMINATIONS``; ``none`` corrects nothing.
     Raises:
         ValueError: an unknown method.
     """

@@ -148,8 +148,9 @@ def suppressed(boxes: Floats, scores: Floats, overlap: float) -> NDArray[np.intp
     """Which boxes stay when of any two that overlap too much the less sure one goes.
 
     Args:
-        boxes: (N, 4), left, top, right, bottom. scores: (N,).
-        overlap: intersection over union above which two boxes are one face.
+        boxes: left, top, right and bottom of each, in pixels, shape (N, 4).
+        scores: confidence of each box, higher is surer, shape (N,).
+        overlap: intersection over union above which two boxes are one face, in [0, 1].
     Returns:
         Indices of those kept, the surest first; of equally sure ones the first.
     """

@@ -110,13 +110,13 @@ class SkinToneJudge:
     (``no_skin``, ``clipped``, ``grey``); ``ok``. Faces that are too small or turned away have no colour; in the other
     states it is given as evidence. A row depends on its image alone.
 
+    The public attribute ``name`` is the finder's, then everything that changes the colour.
+
     Args:
         finder: of faces.
         settings: how their colour is measured; ``colour=trust`` needs ``albedo``.
         albedo: of faces.
 
-    Attributes:
-        name: the finder's, then everything that changes the colour.
     Raises:
         UsageError: an option outside its range, or options that exclude each other.
     """

@@ -74,7 +74,10 @@ def decode_yunet(outputs: Mapping[str, NDArray[Any]], height: int, width: int) -
     """YuNet: centres and landmarks in cells from the cell's corner, sizes as logarithms, score sqrt(cls x obj).
 
     Args:
-        outputs: by name, for an input of (height, width), multiples of 32.
+        outputs: of the network, by name: ``cls``, ``obj``, ``bbox`` and ``kps``, each followed by ``_`` and the
+            stride, such as ``cls_8``.
+        height: of the input, in pixels, a multiple of 32.
+        width: of the input, in pixels, a multiple of 32.
     """
     boxes, scores, landmarks = [], [], []
     for stride in STRIDES:
@@ -94,7 +97,9 @@ def decode_scrfd(outputs: Sequence[NDArray[Any]], height: int, width: int) -> De
     """SCRFD: distances to the four sides and offsets of landmarks in strides from the cell's corner.
 
     Args:
-        outputs: of one input of (height, width), in any order: told apart by their shapes.
+        outputs: the network's outputs for one input, in any order: told apart by their shapes.
+        height: of the input, in pixels, a multiple of 32.
+        width: of the input, in pixels, a multiple of 32.
     Raises:
         UsageError: other shapes.
     """
@@ -137,6 +142,9 @@ class OnnxFaces:
     An image is fitted into the network's input, aspect kept, at its upper left, on black. It is looked at once more at
     half that size: detectors are trained on faces among others, and miss one that fills the image.
 
+    Public attributes: ``name`` holds the file's name, the beginning of its SHA-256, its layout, and settings;
+    ``layout`` is the layout of the network's outputs.
+
     Args:
         path: the file, of one of the layouts the module describes.
         min_score: confidence below which faces are not reported, in [0, 1]; None: the layout's own.
@@ -144,9 +152,6 @@ class OnnxFaces:
         half: look at half the size, too.
         threads: threads of onnxruntime; None leaves the choice to it.
 
-    Attributes:
-        name: the file's name, the beginning of its SHA-256, its layout, and settings.
-        layout: which it is.
     Raises:
         UsageError: no such file, not a network, or of an unknown layout.
     """

@@ -76,7 +76,9 @@ def skin_region(face: Face, shape: tuple[int, ...], parts: Sequence[str] = PARTS
     """The pixels of cheeks and forehead that lie in the image.
 
     Args:
-        face: where it is. shape: of the image; height and width come first.
+        face: where it is in the image.
+        shape: of the image; height and width come first, in pixels.
+        parts: parts of the face to include, of ``PARTS``.
     Returns:
         Shape (H, W); a pixel belongs to the region if its centre does.
     """

@@ -124,7 +124,10 @@ def load_encoder(path: Path, key: str, *, channels: int, outputs: int) -> TrustE
     nothing uses, and the counters of batch normalisation. Nothing but tensors and plain values is unpickled.
 
     Args:
-        channels: of its input. outputs: length of its code.
+        path: the checkpoint, a file.
+        key: under which the checkpoint holds the network's weights.
+        channels: of the network's input.
+        outputs: length of the network's code.
     Raises:
         UsageError: it cannot be read, lacks the key, or weights are missing, left over or of another shape.
         MissingExtra: PyTorch is not installed.
@@ -190,14 +193,15 @@ class TrustSettings:
 class TrustAlbedo:
     """Albedo and skin colour of faces, by TRUST.
 
+    Public attributes: ``name`` holds the beginnings of the three files' SHA-256; ``files`` gives the SHA-256 of each
+    file, 64 hexadecimal digits, by its name.
+
     Args:
         folder: holds ``E_albedo_BalanceAlb.tar``, ``E_scene_light_BalanceAlb.tar`` and ``BalanceAlb_model.npz``. Other
             checkpoints of the same layout may have other endings; there must be one file of each kind.
         settings: how its networks are run.
         average: of the colours of a map's skin, see ``colour.average_linear``.
-    Attributes:
-        name: with the beginnings of the three files' SHA-256.
-        files: file name to SHA-256, 64 hexadecimal digits.
+
     Raises:
         UsageError: no such folder, files missing or ambiguous, or content that does not fit.
         MissingExtra: PyTorch is not installed.

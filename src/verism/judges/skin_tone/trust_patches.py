@@ -131,6 +131,7 @@ def face_patch(pixels: Pixels, square: Square) -> Values:
 
     Args:
         pixels: RGB, shape (H, W, 3), uint8.
+        square: where the face is, in pixels of the image; its side is at least 1.
     Returns:
         Shape (3, 224, 224), RGB in [0, 1].
     Raises:
@@ -201,6 +202,7 @@ def area_resized(values: NDArray[np.generic], size: int) -> Values:
 
     Args:
         values: shape (H, W) or (H, W, C).
+        size: side of the result, in pixels.
     Returns:
         Shape (size, size) or (size, size, C), float32, in the range of ``values``.
     """

@@ -210,7 +210,8 @@ def likelihoods(answers: Sequence[str], tokens: Sequence[Token]) -> tuple[float,
     first word (``fem`` of ``female``) or have more than it (``Yes.``). What a service does not tell counts as 0.
 
     Args:
-        answers: those a question allows. tokens: of the reply, with the most probable ones in each place.
+        answers: those a question allows.
+        tokens: of the reply, with the most probable ones in each place.
 
     Returns:
         In [0, 1], in their order, summing to 1 at most; None where none of the told tokens is of an answer.

@@ -36,6 +36,9 @@ def wording(question: Question, prompt: str, choice_prompt: str, *, asks_for_yes
     """A question as it is put to a model.
 
     Args:
+        question: the question, with the answers it allows.
+        prompt: template of a question that is answered by yes or no; ``{question}`` stands for its text.
+        choice_prompt: template of any other question; ``{choices}`` stands for its answers, joined by commas.
         asks_for_yes_no: ``prompt`` asks for yes or no; then a question that does so itself, as VQAScore's, stays bare.
     """
     yes_no = is_yes_no(question)
