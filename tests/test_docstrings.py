@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "verism"
-PACKAGES = ("generators", "judges", "metrics", "statistics")  # those that are held to it
+PACKAGES = ("generators", "judges", "metrics", "statistics", "suites")  # those that are held to it
 
 
 def definitions(package: str) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:

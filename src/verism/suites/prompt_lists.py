@@ -26,7 +26,10 @@ class ListedPrompt:
     """A prompt somebody listed.
 
     Attributes:
-        references: sentences that an image of the prompt may be described with. facets: the table's other columns.
+        prompt_id: unique in the list.
+        text: of the prompt.
+        references: sentences that an image of the prompt may be described with.
+        facets: the table's other columns, by name.
         numbered: whether the id is only the place in the list.
     """
 

@@ -20,7 +20,9 @@ def standard_record(name: str, folder: str, known: Sequence[str]) -> dict[str, A
     """A study that comes with verism.
 
     Args:
-        folder: of the package's data. known: names of its studies.
+        name: of the study.
+        folder: folder of the package's data.
+        known: names of the studies in it.
 
     Raises:
         UsageError: another name.
@@ -92,6 +94,7 @@ def refuse_twice(kinds: Iterable[tuple[str, Sequence[str]]], where: str) -> None
 
     Args:
         kinds: what they are names of, and the names.
+        where: names the source in errors.
 
     Raises:
         UsageError: a name is there twice.

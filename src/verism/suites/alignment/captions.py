@@ -37,10 +37,12 @@ def read_annotations(
     """The captions of a file: of each image one as the prompt, and all of them as references.
 
     Args:
+        path: a caption file (``.json``, such as Karpathy's ``dataset_coco.json`` or COCO's own) or a prompt list.
         split: of Karpathy's file, ``test`` unless said otherwise; several as ``train+restval``. The other files have
             none.
         caption: which is the prompt: the ``first`` (as the scripts of DALL-Eval do, and the default for Karpathy's
             file), or a ``random`` one, by seed and image (the default for COCO's own files).
+        seed: of the random choice of captions.
 
     Returns:
         In the file's order. Ids are file names without ending where the file tells them, so that images named alike

@@ -93,8 +93,16 @@ def mean_score(
     """The mean of the values that are not None, with an interval clustered by prompt.
 
     Args:
-        scale: what the mean and its interval are multiplied by. proportion: all values are 0 or 1. Where shares happen
-            to be so, they are taken as a proportion, too: a bootstrap of equal values would have no interval.
+        suite: name of the suite the score belongs to.
+        metric: name of the metric.
+        protocol: name of the protocol the values were obtained under.
+        values: one per image; None where an image has no value, and these are left out.
+        prompt_ids: prompt of each value, in the same order; the clusters of the interval.
+        group: facets the score is restricted to, by name; None for all images.
+        unit: unit of the score, such as ``share``.
+        scale: what the mean and its interval are multiplied by.
+        proportion: whether all values are 0 or 1. With the unit ``share``, values that are all 0 or 1 are
+            treated as a proportion in any case, since a bootstrap of equal values would have no interval.
     """
     used = [(v, p) for v, p in zip(values, prompt_ids, strict=True) if v is not None]
     interval = UNDEFINED

@@ -38,7 +38,10 @@ class Asked:
     """A question about an image, and what it is to be answered.
 
     Attributes:
-        name: unique among the questions of its prompt. choices: empty for a question of yes or no.
+        name: unique among the questions of its prompt.
+        text: the question, as the judge is asked it.
+        expected: the right answer.
+        choices: the answers to choose from; empty for a yes-or-no question.
         category: what it is about (object, colour, count ...), None if the file does not say.
         parents: names of the questions it depends on.
     """

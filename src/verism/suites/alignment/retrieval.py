@@ -40,7 +40,10 @@ def retrieval_verdicts(
     """``clipscore``: the cosine with the own text; ``r_precision``: the chance, in [0, 1], that it comes first.
 
     Args:
+        images: the images to judge.
         texts: of all prompts, in their order, equal ones as often as they are: what pools are drawn from.
+        embeddings: table of image vectors, one row per image with ``image_id`` and ``vector`` (D,).
+        text_embeddings: table of text vectors, one row per text with ``text`` and ``vector`` (D,).
         pool: size of a pool, the own text among them.
     """
     row_of_text = {text: row for row, text in enumerate(text_embeddings["text"].to_list())}

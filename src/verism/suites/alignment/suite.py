@@ -49,6 +49,14 @@ class Alignment(Suite):
         listed: the prompts; ``spec`` holds ``references`` and ``questions``.
         source: what the prompts were made from, for the settings of a run.
         vqascore: whether VQAScore's question is asked of every image.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
+        layout: layout of its tables.
     """
 
     listed: tuple[Prompt, ...]

@@ -56,7 +56,9 @@ def labels_of_ratings(
     """People's answers as labels: of yes and no the majority, and no label where as many say either.
 
     Args:
-        ratings: table ``ratings``; checks, "cannot tell" and what was skipped do not count. tasks: by name.
+        ratings: table ``ratings``; checks, "cannot tell" and skipped questions do not count.
+        tasks: the rating tasks by name.
+        prompts: of the run; answers about other images are ignored.
 
     Raises:
         UsageError: no answers about attributes of these images.

@@ -79,8 +79,11 @@ def judged_by(
     """The images of a run as people and one estimator see them; None if the run has no such verdicts.
 
     Args:
+        verdicts: table ``verdicts`` of the run.
+        prompts: of the run, by prompt id.
         labels: 0 or 1 by image and attribute.
         estimator: name of the rule, such as ``CLS``.
+        protocol: name of the protocol whose verdicts are used.
     """
     rows = _table(verdicts, estimator, protocol)
     if rows.is_empty():
@@ -163,7 +166,9 @@ def variants(
     """Estimates of the classifiers and of variants of them, and of cosines with several reference texts (Tables 8, 9).
 
     Args:
-        image_vectors: shape (N, D). text_vectors: gives those of texts.
+        study: attributes and sentences.
+        image_vectors: shape (N, D).
+        text_vectors: function that returns the vectors of texts.
         negatives: sentences in place of those without an attribute, such as captions at random; left out if empty.
         contexts: scenes in place of the study's; left out if empty.
         references: what cosines are calibrated by, beside the study's own.
@@ -216,8 +221,12 @@ def judged_variants(
     """The labelled images of a run as each variant of the estimators sees them.
 
     Args:
-        images, embeddings: tables of the run; one judge's vectors.
+        study: attributes and sentences.
+        prompts: of the run, by prompt id.
+        images: table ``images`` of the run.
+        embeddings: table ``embeddings`` of the run, of one judge.
         labels: 0 or 1 by image and attribute.
+        text_vectors: function that returns the vectors of texts.
         options: see ``variants``.
     Raises:
         UsageError: no labelled image has a vector.

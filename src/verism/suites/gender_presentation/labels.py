@@ -84,7 +84,9 @@ class Votes:
     """The votes of one import, in the order of the files.
 
     Attributes:
-        n_tasks: tasks of raw batches, 0 for tables of votes. n_rejected: rows left out as their work was rejected.
+        votes: in the order of the files.
+        n_tasks: number of tasks in raw batches, 0 for tables of votes.
+        n_rejected: number of rows left out because the annotator's work was rejected.
     """
 
     votes: tuple[Vote, ...]
@@ -179,6 +181,8 @@ def read_votes(paths: Sequence[Path], study: Study, *, votes_each: int | None = 
     """The votes of raw batches and tables of votes, read as one import.
 
     Args:
+        paths: the files, raw batches or tables of votes.
+        study: whose attributes and prompts the votes are about.
         votes_each: how many votes every image and attribute must have; by default three where all files are raw
             batches, any number otherwise.
     Raises:
@@ -317,9 +321,11 @@ def vote_agreement(
     """Krippendorff's alpha of the votes, nominal; prompts are resampled together.
 
     Args:
-        by_attribute: also for each attribute alone. An attribute that is rare has few images to disagree on, and
-            its alpha is lower at the same care.
-        n_resamples, seed: of the interval, see ``statistics.agreement.krippendorff_alpha``.
+        votes: of one import.
+        by_attribute: also for each attribute alone. An attribute that is rare has few images to disagree on, and its
+            alpha is lower at the same care.
+        n_resamples: resamples behind the interval, see ``statistics.agreement.krippendorff_alpha``.
+        seed: of the resamples.
     Returns:
         ``{"all": ...}`` and, if asked for, the attributes.
     """
@@ -403,6 +409,8 @@ def read_labels(source: Path, study: Study, *, model: str | None = None) -> list
     """Labels from any of the files of this module: a table of labels, votes, a raw batch, or an array.
 
     Args:
+        source: the file.
+        study: whose attributes and prompts the labels are about.
         model: whose images count, where a file holds labels of several; for an array, whose they are.
     Raises:
         UsageError: not such a file, or no label of this model in it.
@@ -456,7 +464,10 @@ def labels_by_prompt(
     """The labels of a file by prompt and attribute: ``1``, ``0`` or ``-`` for each image of the prompt, in order.
 
     Args:
+        source: the file of labels.
+        study: whose attributes and prompts the labels are about.
         prompts: of the run; labels of other prompts and images are left out.
+        model: whose images count, where the file holds labels of several models.
     Raises:
         UsageError: labels of several models, of which none was chosen; no label of these prompts.
     """
@@ -484,8 +495,10 @@ def read_label_array(source: Path | np.ndarray, study: Study, *, model: str | No
 
     Args:
         source: a ``.npy`` file or the array, shape (groups, prompts x images, attributes), 0 or 1; images prompt by
-            prompt. What was not labelled is stored as 0 there: of prompts that name an attribute only that one's
-            column is read.
+            prompt. What was not labelled is stored as 0 there: of prompts that name an attribute only that one's column
+            is read.
+        study: whose groups, prompts and attributes the axes of the array stand for.
+        model: whose images the labels are of; None where that is not known.
     Raises:
         UsageError: another shape, other values, or a 1 where nothing can have been labelled: the order is another.
     """
@@ -522,7 +535,11 @@ def explicit_labels(
     """Labels of the images whose prompts name an attribute, shape (contexts x pictures,), from an array of labels.
 
     Args:
-        gender: name of the group. prompts_of: the attribute the prompts name. judged_for: the one looked for.
+        source: a ``.npy`` file or the array, see ``read_label_array``.
+        study: whose groups, prompts and attributes the axes of the array stand for.
+        gender: name of the group.
+        prompts_of: the attribute that the prompts name.
+        judged_for: the attribute that the labels are about.
     Raises:
         UsageError: ``judged_for`` is another attribute: nobody labelled these, and the zeros there mean nothing; no
             such group or attribute.

@@ -28,7 +28,10 @@ def chosen_indices(
     attributes by turns, in changing contexts. A larger limit keeps what a smaller one chose.
 
     Args:
-        limit: prompts over all groups. among: only these numbers.
+        study: whose prompts are numbered.
+        settings: ``neutral``, ``explicit`` or both.
+        limit: largest number of prompts over all groups, but at least one per group; None for no limit.
+        among: only these numbers; None for all.
     """
     n = len(study.contexts)
     blocks = [b for b in range(study.per_group // n) if study.place(b * n)[0] in settings]
@@ -43,10 +46,13 @@ def make_prompts(
     """The prompts of these numbers, group by group.
 
     Args:
+        suite: name of the suite the prompts belong to.
+        study: groups, attributes, contexts and wording.
+        indices: numbers of the prompts, see ``chosen_indices``.
         n_images: per prompt, by default the study's number.
         seeds: ``paired``: prompts of one number share the seeds of their images over all groups, so that these differ
-            by the words and not by the noise. ``released``: so they do, and the seeds are those of the paper's
-            Stable Diffusion images.
+            by the words and not by the noise. ``released``: so they do, and the seeds are those of the paper's Stable
+            Diffusion images.
 
     Raises:
         UsageError: unknown ``seeds``.

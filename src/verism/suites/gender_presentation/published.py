@@ -68,9 +68,14 @@ class Published:
 
     Attributes:
         attributes: the fifteen, in the order of all tables.
-        women, men: by (setting, model): images of 80 that show each attribute, shape (15,).
-        frequencies: rows of frequencies.csv. rows: rows of results.csv.
-        auc, contexts, examples: rows of their files. classifier_vector: GEP_CLS of Stable Diffusion, neutral, as text.
+        women: images of 80 that show each attribute for prompts about women, shape (15,), by (setting, model).
+        men: the same for prompts about men.
+        frequencies: rows of frequencies.csv.
+        rows: rows of results.csv.
+        auc: rows of the file of AUCs.
+        contexts: rows of the file of contexts.
+        examples: rows of the file of examples.
+        classifier_vector: GEP_CLS of Stable Diffusion in the neutral setting, as text, one entry per attribute.
     """
 
     attributes: tuple[str, ...]

@@ -50,7 +50,8 @@ class Group:
     """A group of people, by the words of a prompt.
 
     Attributes:
-        name: in ids and tables (``woman``). term: in prompts (``A woman``).
+        name: in ids and tables (``woman``).
+        term: in prompts (``A woman``).
         folders: what image folders of it may be called before ``_v1_``; its name among them.
     """
 
@@ -64,8 +65,10 @@ class Attribute:
     """Something people may be pictured with.
 
     Attributes:
-        name: in tables (``tie``). phrase: in prompts and sentences (``with a tie``).
-        query: what image vectors are compared with (``a tie``). asked: in questions (``a uniform`` for ``uniform``).
+        name: in tables (``tie``).
+        phrase: in prompts and sentences (``with a tie``).
+        query: what image vectors are compared with (``a tie``).
+        asked: in questions (``a uniform`` for ``uniform``).
     """
 
     name: str
@@ -79,12 +82,19 @@ class Study:
     """Groups, attributes and contexts, and the words for them. Make one with ``standard_study`` or ``read_study``.
 
     Attributes:
-        templates: by setting; ``neutral`` names no attribute, ``explicit`` names one. Without ``explicit`` there are
-            no such prompts. Fields: ``{term}``, ``{context}``, ``{phrase}``, and ``{a}`` or ``{A}`` for a or an.
+        name: of the study.
+        source: where it comes from: a publication or a file.
+        groups: groups of people that prompts name.
+        attributes: what images are judged for.
+        contexts: scenes that the prompts name.
+        templates: by setting; ``neutral`` names no attribute, ``explicit`` names one. Without ``explicit`` there are no
+            such prompts. Fields: ``{term}``, ``{context}``, ``{phrase}``, and ``{a}`` or ``{A}`` for a or an.
         n_images: images per prompt.
         references: what cosines may be calibrated by; the first unless the rule ``reference`` says otherwise.
         question: asked of an image about an attribute; ``{asked}`` is the attribute.
-        people, scenes, sentence: what the classifiers' sentences are made of.
+        people: words for people in the sentences that the classifiers are fitted on.
+        scenes: scenes in these sentences, at least 2.
+        sentence: template of these sentences; fields ``{person}``, ``{phrase}`` and ``{scene}``.
     """
 
     name: str

@@ -79,6 +79,15 @@ class GenderPresentation(Suite):
         seeds: see ``prompts.make_prompts``.
         user_images: None if a model is to make the images.
         folder_model: whose images were given, by the name of their folder; chooses among labels of several models.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
+        layout: layout of its tables.
+        commands: commands of its own for the command line, see ``Suite``.
     """
 
     study: Study

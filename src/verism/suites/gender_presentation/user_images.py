@@ -46,6 +46,8 @@ def read_user_images(source: Path, study: Study, folder_model: str | None = None
     ``index`` is the number of the picture, from 0; without it, rows of a prompt count up.
 
     Args:
+        source: the folder or table.
+        study: whose prompts the images answer.
         folder_model: whose folders count, where those of several models lie side by side.
 
     Raises:

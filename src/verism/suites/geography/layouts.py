@@ -51,8 +51,13 @@ class RealImage:
     """A row of real data, as it is written there.
 
     Attributes:
-        name: unique name. path: the file, absolute; None where none is known. row: its place in the table.
-        exists: whether the file is there. extra: the row's other columns (``country``, ``tree_tag`` ...).
+        name: unique name.
+        path: absolute path of the file; None where none is known.
+        object: name of the object, as the data set writes it.
+        region: name of the region, as the data set writes it.
+        row: its row number in the table.
+        exists: whether the file is there.
+        extra: the row's other columns (``country``, ``tree_tag`` ...).
     """
 
     name: str
@@ -69,9 +74,16 @@ class RealData:
     """What a reference source holds.
 
     Attributes:
-        layout: one of ``LAYOUTS``. lists: the files that were read. listed: rows in them.
-        dropped: rows left out, by reason. missing: files that are listed and not there.
-        features, judge: of a reference file; row i of image i.
+        layout: one of ``LAYOUTS``.
+        source: where the data comes from, as a run records it.
+        lists: names of the files that were read.
+        listed: number of rows in them.
+        images: the images, in the order of the rows.
+        dropped: number of rows left out, by reason.
+        missing: files that are listed but are not there.
+        judge: name of the judge that computed the features of a reference file; None for other sources.
+        features: features of a reference file, shape (N, D), row i of image i; None for other sources.
+        known: the reference set of a reference file, with the same images; None for other sources.
     """
 
     layout: str
@@ -102,6 +114,7 @@ def read_real(
     """The real images of a folder, table or reference file.
 
     Args:
+        path: the folder, table or reference file.
         world: whose names of objects GeoDE file names are taken apart by.
         layout: what it must be; None: what it looks like.
         tree_tag: only rows with this value in the column ``tree_tag``.
@@ -454,7 +467,11 @@ def fit_world(
     more; otherwise on all they show. Regions: those they show.
 
     Args:
-        seen_objects, seen_regions: of the images, as they are written.
+        base: the world to start from.
+        objects: objects that the user named; None to use those the images show.
+        regions: regions that the user named; None to use those the images show.
+        seen_objects: objects of the images, as they are written there.
+        seen_regions: regions of the images, as they are written there.
         foreign: whether names that the world does not know take part, too.
 
     Raises:
@@ -526,9 +543,13 @@ class Check:
     """What ``verism data check`` tells.
 
     Attributes:
+        data: the reference source that was read.
+        world: objects and regions that the check is about.
         cells: images per (object, region), both as prompts say them and as keys, zeros included.
+        foreign: number of images left out, by the object or region that the world does not have.
         per_cell: images per cell that a balanced comparison uses; None for a world that is never balanced.
-        ready: whether a run can use it as it is; ``problems`` says what is wrong or worth knowing.
+        ready: whether a run can use the data as it is.
+        problems: what is wrong with it or worth knowing, as sentences.
     """
 
     data: RealData

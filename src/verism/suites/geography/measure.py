@@ -31,9 +31,11 @@ class Rules:
     """What changes numbers without new images or observations.
 
     Attributes:
-        k: neighbours that make a radius. per_cell: images drawn per cell; None: as many as the smallest usable has.
-        dedup: see ``selection.DEDUP``. group_by: further columns to compare group by group.
-        splits: random halvings behind each interval; 0: no intervals of precision, recall, density, coverage.
+        k: neighbours that define a radius, >= 1.
+        per_cell: images drawn per cell; None: as many as the smallest usable cell has.
+        dedup: see ``selection.DEDUP``.
+        group_by: further columns to compare group by group.
+        splits: random halvings behind each interval, >= 0; 0: no intervals of precision, recall, density, coverage.
     """
 
     k: int = 3
@@ -53,8 +55,11 @@ class Made:
     """A generated image: its row of ``images``, its prompt, and why its features or vectors cannot be used.
 
     Attributes:
+        image_id: of its row in table ``images``.
+        prompt: the prompt it was made from.
         region: whose real images it is compared with; None: every region's.
-        no_features, no_vector: the reason, or empty if they are there.
+        no_features: why its features cannot be used; empty if they can.
+        no_vector: why its vector cannot be used; empty if it can.
     """
 
     image_id: str
@@ -88,8 +93,11 @@ class Comparison:
     Attributes:
         group: what it is restricted to: a region, an object in a region, or a value of another column.
         level: ``region``, ``object-region`` or the column's name.
-        real_ids, generated_ids: in the order of the arrays below.
-        evidence: None where a set is too small. values: NaN then. halves: None without intervals.
+        real_ids: ids of the real images, in the order of the arrays below.
+        generated_ids: ids of the generated images, in the order of the arrays below.
+        values: precision, recall, density and coverage; NaN where a set is too small.
+        evidence: which images lie inside the other set; None where a set is too small.
+        halves: values of random halves behind the intervals; None without intervals.
     """
 
     group: Mapping[str, FacetValue]
@@ -114,9 +122,14 @@ class Measured:
     """All that verdicts and scores are made of.
 
     Attributes:
-        made: generated images in the order of prompts and indices. real: in table order.
-        has_features, has_vectors: whether somebody looked for them, be it in vain.
-        choices: by (protocol, family), which images are compared. comparisons: likewise, all groups.
+        made: generated images in the order of prompts and indices.
+        real: real images in table order.
+        has_features: whether there are real images and a judge's table of features, which may be empty.
+        has_vectors: whether there is a judge's table of image vectors, which may be empty.
+        choices: by (protocol, family), which images are compared.
+        sides: by family, the generated images that have features.
+        real_side: the real images that have features; None where there was nothing to compare.
+        comparisons: by (protocol, family), all groups.
         similarities: by image; empty where nobody compared images with texts.
         consistency: by (protocol, family), the images whose similarity counts.
     """
@@ -245,7 +258,14 @@ def measure(
     """Choose, compare, and take cosines.
 
     Args:
-        objects, regions: as facets name them. object_region: whether single cells are compared, too.
+        observed: images, prompts and observations of the run.
+        objects: names of the objects, as facets have them.
+        regions: keys of the regions, as facets have them.
+        protocols: names of the protocols to apply.
+        balanced: whether cells are brought to equal size.
+        object_region: whether single cells are compared, too.
+        rules: what changes numbers without new images.
+        seed: of the random choices.
         known: ids and features of real images that are not in the tables (a reference file scored directly).
     """
     tables = observed.observations

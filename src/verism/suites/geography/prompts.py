@@ -64,9 +64,14 @@ def make_prompt(
     """One prompt.
 
     Args:
-        pairing: for ``{object}`` prompts: with which region's real images its images are compared, as runs of
-            (region key, number of images), by index. None: every image with every region.
-        extra: further facets. text: where it is not what the world's template says.
+        suite: name of the suite the prompt belongs to.
+        world: names and templates.
+        asked: form of the prompt, object, region and country.
+        n_images: number of images to generate.
+        pairing: for ``{object}`` prompts: with which region's real images its images are compared, as runs of (region
+            key, number of images), by index. None: every image with every region.
+        extra: further facets.
+        text: the prompt's text where it differs from the world's template; None for the template.
     """
     item, region = world.thing(asked.thing), world.region(asked.region) if asked.region is not None else None
     if item is None or (asked.region is not None and region is None):

@@ -39,7 +39,9 @@ class Side:
     """Images of one side, in table order; rows of all arrays belong together.
 
     Attributes:
-        ids: unique. objects: as facets say. regions: key, or None for ``{object}`` images that go with every region.
+        ids: unique ids of the images.
+        objects: name of each image's object, as facets have it.
+        regions: key of each image's region, or None for ``{object}`` images that belong to every region.
         features: shape (N, D).
     """
 
@@ -57,10 +59,12 @@ class Choice:
     """Rows of both sides that are compared, by cell.
 
     Attributes:
-        real, generated: rows of their side by (object, region); a row of the generated side may serve several regions.
+        real: rows of the real side, by (object, region).
+        generated: rows of the generated side, by (object, region); a row may serve several regions.
         per_cell: images per cell that were aimed at; None: as many as both sides have.
-        removed_real, removed_generated: duplicates left out, by cell (region "" for ``{object}`` images).
-        duplicates: rows of the generated side among them.
+        removed_real: number of real duplicates left out, by cell.
+        removed_generated: number of generated duplicates left out, by cell (region "" for ``{object}`` images).
+        duplicates: rows of the generated side that are duplicates.
         short: cells with fewer images than aimed at, with the numbers (real, generated) that were there.
     """
 
@@ -95,6 +99,7 @@ def duplicates(keys: Sequence[Hashable], how: str, labels: Sequence[Hashable] | 
     """Which rows go, shape (N,).
 
     Args:
+        keys: key of each row, shape (N,); rows with equal keys are duplicates.
         how: ``none``: none; ``all``: every row whose key occurs more than once; ``one``: all but the first of them.
         labels: for ``one``: copies that do not agree in their label all go, as nobody knows whose they are.
     """
@@ -148,6 +153,11 @@ def choose(
     """The images that a protocol compares.
 
     Args:
+        protocol: ``corrected``, ``released`` or ``paper``.
+        real: the real images.
+        generated: the generated images.
+        objects: names of the objects compared.
+        regions: keys of the regions compared.
         balanced: False (DollarStreet): cells keep the sizes they have; ``corrected`` still takes equally many of both.
         per_cell: images per cell. None: as many as the smallest cell has that can be used at all, of both sides
             (``released``: of the generated side).

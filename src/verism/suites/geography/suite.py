@@ -89,6 +89,17 @@ class Geography(Suite):
         compares: whether there are real images.
         reference: the real images; None without any, and on a stored run.
         user_images: the images to evaluate; None if a model makes them.
+        _memory: the last measurement and what it was made from, so that scores do not compute it again.
+        standard: name of the world used unless another is given.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        commands: commands of its own for the command line, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
+        layout: layout of its tables.
     """
 
     world: str

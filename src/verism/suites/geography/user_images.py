@@ -26,8 +26,14 @@ class UserImageRow:
     """An image and what it was asked to show.
 
     Attributes:
+        path: of the image file.
+        family: form of the prompt: ``object``, ``region`` or ``country``.
+        object: name of the object.
+        region: region that the prompt names; None for object prompts.
+        country: country that the prompt names; None for prompts without one.
         paired: for ``{object}`` prompts, the region its image is compared with; None: every region.
         text: the prompt, where it is written; None: by the world's template.
+        extra: further columns of the table, by name.
     """
 
     path: str
@@ -54,6 +60,7 @@ def read_user_images(source: Path, world: World) -> list[UserImageRow]:
     A folder holds ``{prompt}__{number}.png``, in subfolders too; images are taken in the order of their numbers.
 
     Args:
+        source: the table or folder.
         world: with every name that may occur in prompts.
 
     Raises:
@@ -212,6 +219,9 @@ def user_image_prompts(
     images of a prompt in the order of the rows, where {object} prompts are paired with regions: region by region.
 
     Args:
+        suite: name of the suite the prompts belong to.
+        world: names and templates.
+        rows: the images, as ``read_user_images`` gives them.
         columns: further columns that become facets; rows that differ in them are different prompts.
     """
     things = {o: world.thing(o) for o in dict.fromkeys(r.object for r in rows)}

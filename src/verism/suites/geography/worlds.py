@@ -39,7 +39,8 @@ class Place:
     """A region.
 
     Attributes:
-        key: its name in tables (``SouthEastAsia``). name: in prompts (``Southeast Asia``).
+        key: its name in tables (``SouthEastAsia``).
+        name: in prompts (``Southeast Asia``).
         id: its name in the data set, where that is another one (``af``).
         countries: in the order of their rotation; none: there are no country prompts for it.
     """
@@ -55,7 +56,8 @@ class Thing:
     """An object.
 
     Attributes:
-        key: its name in the data set (``cooking_pot``). name: in prompts (``cooking pot``).
+        key: its name in the data set (``cooking_pot``).
+        name: in prompts (``cooking pot``).
         evaluated: takes part unless other objects are named.
         rows: prompts of the released list per region key; empty for objects that are not in it.
     """
@@ -71,6 +73,11 @@ class World:
     """Objects and regions, and the words for them.
 
     Attributes:
+        name: of the world.
+        source: where it comes from: a publication or a file.
+        regions: in order.
+        objects: in order.
+        templates: of prompts, by family (``object``, ``region``, ``country``).
         per_cell: images for each object in each region; None: as many as ``Thing.rows`` says.
         list_regions: keys in the order of the released lists.
     """

@@ -21,8 +21,10 @@ class Boxes:
     Attributes:
         labels: suite label per box, None for a class the suite does not ask for.
         scores: confidence of the most probable class, shape (Q,).
-        center, extent: box centre and size as fractions of the image's width and height, shape (Q, 2).
-        pixel_center, pixel_extent: the same in pixels.
+        center: box centres as fractions of the image's width and height, shape (Q, 2).
+        extent: box sizes as fractions of the image's width and height, shape (Q, 2).
+        pixel_center: box centres in pixels, shape (Q, 2).
+        pixel_extent: box sizes in pixels, shape (Q, 2).
         class_scores: confidence per class of the suite, shape (Q, K).
         classes: the K class names.
         colors: most probable colour per box, None where it was not judged; None for a detector that judges no colours.
@@ -63,7 +65,9 @@ class Expected:
     """What a prompt asks to see.
 
     Attributes:
-        labels: class of each object. relation: where the second object lies relative to the first.
+        labels: class of each object.
+        relation: where the second object lies relative to the first; None where the prompt names no relation.
+        color: colour of the object; None where the prompt names none.
     """
 
     labels: tuple[str, ...]

@@ -29,6 +29,7 @@ def rating_tasks(skills: Collection[str], labels: Sequence[str]) -> list[RatingT
     """What people are asked about images of these skills.
 
     Args:
+        skills: names of the skills to ask about.
         labels: the classes to choose from.
     """
     numbers = (*map(str, range(MOST)), f"{MOST} or more")
@@ -88,7 +89,10 @@ def accuracy_estimands(
     """The accuracies of single skills and their mean, with the images behind them.
 
     Args:
-        scores: of the suite. verdicts: its verdicts. mean_of: skills that the mean accuracy is of.
+        scores: of the suite.
+        prompts: of the run, by prompt id.
+        verdicts: table ``verdicts`` of the suite.
+        mean_of: skills that the mean accuracy is computed over.
     """
     import polars as pl
 

@@ -49,6 +49,10 @@ def render_scenes(
     killed rendering goes on where it stopped.
 
     Args:
+        root: the folder to write to.
+        version: of the data set.
+        scenes: the scenes to render.
+        renderer: what makes the images.
         size: width and height of the renderer's images in pixels.
         seed: what the scenes were made with, if known: other seeds choose other scenes.
         masks: also write each image's instance mask, ``{skill}/masks/mask_{id}.png``: 0 background, i + 1 object i.

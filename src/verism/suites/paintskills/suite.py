@@ -90,6 +90,16 @@ class PaintSkills(Suite):
         seed: of the scenes and of which of them are kept.
         split: ``val`` (papers say test) or ``train``.
         limit: prompts asked for; None for all.
+        version: of the data set: its classes, backgrounds, skills and templates.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        commands: commands of its own for the command line, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
+        layout: layout of its tables.
     """
 
     scenes: tuple[Scene, ...]

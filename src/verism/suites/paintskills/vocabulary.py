@@ -41,8 +41,10 @@ class ObjectClass:
     """One class of objects.
 
     Attributes:
-        shape: name in scene files. label: name detectors report (COCO's, except ``van``, which COCO files under car).
-        prompt: name in prompts. coco_id: id among COCO's 91.
+        shape: name in scene files.
+        label: name that detectors report (COCO's, except ``van``, which COCO files under car).
+        prompt: name in prompts.
+        coco_id: id among COCO's 91 categories.
         state: the only pose the v1 simulator used, or None.
     """
 
@@ -130,10 +132,13 @@ class Version:
 
     Attributes:
         name: suite name on the command line.
-        repeats: per skill, images per cell and template as (train, val).
-        templates: per skill, prompt templates; ``{A}``, ``{B}`` objects, ``{a_A}`` with article, ``{N}``, ``{As}``
-            the plural where the version has one, ``{color}``, ``{rel}``.
+        classes: object classes, in order.
+        backgrounds: names of the backgrounds.
+        skills: names of the skills that the published version has.
         optional_skills: skills that exist but are not part of the published version (and not of its mean).
+        repeats: per skill, images per cell and template as (train, val).
+        templates: per skill, prompt templates; ``{A}``, ``{B}`` objects, ``{a_A}`` with article, ``{N}``, ``{As}`` the
+            plural where the version has one, ``{color}``, ``{rel}``.
         plurals: whether counts above one take a plural.
     """
 

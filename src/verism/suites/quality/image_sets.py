@@ -32,8 +32,12 @@ class ListedImage:
     """An image of a set.
 
     Attributes:
-        name: unique in the set. path: the file, absolute; None for an image a run asked for and did not get.
-        prompt_id, text, index: which image of which prompt it is, where that is known.
+        name: unique in the set.
+        path: absolute path of the file; None for an image that a run asked for but did not get.
+        prompt_id: id of its prompt; None where it is not known.
+        text: of its prompt; empty where it is not known.
+        index: its number among the images of the prompt, from 0; None where it is not known.
+        facets: further columns of the list, by name.
     """
 
     name: str
@@ -139,8 +143,11 @@ class Reference:
     """What images are compared with.
 
     Attributes:
-        kind: real ``images``; their ``features`` alone; or ``statistics``, mean and covariance of features alone.
-        images: the set, None for statistics. left_out: images that a run directory lacks.
+        kind: ``pictures`` (real images), ``features`` (their features alone) or ``statistics`` (mean and covariance of
+            features alone).
+        path: the folder, list, run or file it was read from.
+        images: the set, None for statistics.
+        left_out: number of images that a run directory lacks.
     """
 
     kind: ReferenceKind

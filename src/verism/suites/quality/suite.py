@@ -69,6 +69,12 @@ class Quality(Suite):
         user_images: the images, None if a model makes them.
         reference: real images; None on a stored run (whose tables hold them), for statistics, and for no reference.
         source: what both were made from, for the settings of a run.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
     """
 
     listed: tuple[Prompt, ...]

@@ -50,6 +50,10 @@ def answer_rows(
     """Rows of the axes that are asked about, of the attributes, and of ``person``.
 
     Args:
+        rows: verdicts so far; new ones are added to it.
+        images: the images to judge.
+        study: axes, attributes and questions.
+        answers: table ``answers`` of the judge, one row per image and question.
         unsure: under ``corrected``, an answer whose probability is nearer to chance than this is no answer.
     """
     by_image: dict[str, dict[str, Mapping[str, Any]]] = {}

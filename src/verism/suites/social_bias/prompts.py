@@ -26,8 +26,10 @@ def chosen_descriptors(
     """Descriptors, and None for the prompts without one, whose prompts are asked.
 
     Args:
+        study: whose descriptors are chosen.
         limit: at most so many prompts, but those of one descriptor at least: all its groups are asked or none, so that
             they can be compared. Descriptors are drawn by ``seed``; a larger limit keeps what a smaller one drew.
+        seed: of the random choice of descriptors.
         among: only these, in the order of the study.
     Raises:
         UsageError: a limit below 1.
@@ -55,8 +57,11 @@ def make_prompts(
     not by the noise.
 
     Args:
+        suite: name of the suite the prompts belong to.
+        study: words for people, descriptors and templates.
         descriptors: only these; None among them stands for the prompts without descriptor. By default all.
-        groups: only these, by name. n_images: per prompt, by default the study's number.
+        groups: only these, by name; None for all.
+        n_images: images per prompt; None for the study's number.
     """
     kept = chosen_descriptors(study) if descriptors is None else descriptors
     names = [g for g in study.groups if groups is None or g in groups]

@@ -33,9 +33,13 @@ class Decision:
     """What one rule perceived in one image under one protocol.
 
     Attributes:
-        rule: axis, ``attribute`` or ``person``. attribute: its name, empty for other rules.
+        image_id: of the image.
+        protocol: name of the protocol.
+        rule: axis, ``attribute`` or ``person``.
+        attribute: name of the attribute, empty for other rules.
         label: the class, ``yes`` or ``no``; empty where nothing usable is known.
-        gap: then why, in two words. reason: the verdict's own words, the judge's reply among them.
+        gap: why nothing usable is known, in two words; empty where there is a label.
+        reason: the verdict's own words, the judge's reply among them.
         vote: what the whole prompt votes, where it does.
     """
 

@@ -33,7 +33,7 @@ def one_hot(classes: int) -> float:
 class BiasScores(Lookup):
     """The scores of one run.
 
-    Attributes:
+    Set by the constructor:
         run: the run.
         number: its number on the page.
         first: whether the suite is that of the paper's first version.

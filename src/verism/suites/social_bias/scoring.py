@@ -69,8 +69,10 @@ class Table:
     """All images asked for, and what was perceived in them by protocol and rule.
 
     Attributes:
-        image_ids: N of them, in the order of prompts. prompts: P of them.
-        of: number of each image's prompt, shape (N,). there: images that exist, shape (N,).
+        image_ids: N ids, in the order of prompts.
+        prompts: the P prompts.
+        of: number of each image's prompt, shape (N,).
+        there: whether each image exists, shape (N,).
         perceived: by protocol and rule; attributes by protocol and (``attribute``, name).
     """
 

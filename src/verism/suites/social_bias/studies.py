@@ -71,7 +71,9 @@ class Axis:
     """Something perceived in images, in one of several classes.
 
     Attributes:
+        name: of the axis.
         question: asked of every image; empty for ``tone``, which is measured.
+        choices: the classes, in order.
         strip: what the released parser deletes from a reply before it looks at its words.
         groups: names of the groups of prompts that the axis' mean and distribution are of.
     """
@@ -98,7 +100,9 @@ class Descriptor:
     """What people are described as: a profession, or something of your own.
 
     Attributes:
-        article: a, an or empty. facets: what breakdowns may group by, beside the descriptor itself.
+        name: the descriptor, as prompts and tables have it.
+        article: a, an or empty.
+        facets: what breakdowns may group by, beside the descriptor itself.
     """
 
     name: str
@@ -111,11 +115,18 @@ class Study:
     """Words for people, descriptors, axes and attributes. Make one with ``standard_study`` or ``read_study``.
 
     Attributes:
+        name: of the study.
+        source: where it comes from: a publication or a file.
         template: of a prompt; fields ``{group}``, ``{descriptor}``, ``{a}`` (a or an).
         bare: of the prompts without descriptor, one per group; empty: there are none.
         facet: what the descriptor is called in tables (``profession``).
-        groups: words for people, by name; pairs: of names, presence differences are of the first minus the second.
+        groups: words for people, by name.
+        pairs: pairs of group names; presence differences are of the first minus the second.
+        descriptors: what people are described as, in order.
+        axes: what is perceived, in order.
         attributes: as they stand in the question (``a tie``).
+        attribute_question: question about one attribute; field ``{attribute}``.
+        visible_question: question whether a person is visible; empty where it is not asked.
         n_images: images per prompt.
     """
 

@@ -73,6 +73,13 @@ class SocialBias(Suite):
         prompt_list: the prompts.
         user_images: None if a model is to make the images.
         left_out: what was not asked as no image answers it.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        layout: layout of its tables.
     """
 
     study: Study

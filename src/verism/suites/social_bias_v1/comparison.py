@@ -68,8 +68,11 @@ def against_target(
     """How far votes, or the images of each prompt, lie from their reference distributions.
 
     Args:
-        counts: shape (P, K), of votes a 1 in each row. goals: shares, shape (P, K); rows of NaN are left out.
+        counts: images or votes of each class, shape (P, K); of votes, each row has a single 1.
+        goals: target shares, shape (P, K), in [0, 1]; rows of NaN are left out.
         votes: the deviation of all votes together; otherwise the mean over prompts of their own.
+        n_resamples: resamples behind the intervals.
+        seed: of the resamples.
     Returns:
         ``reference_deviation`` and ``reference_deviation_expected``, by chance; of images also
         ``reference_deviation_debiased``.
@@ -94,6 +97,9 @@ def without_judge_error(counts: Counts, known: Confusion, classes: Sequence[str]
 
     Args:
         counts: images called each class, shape (P, K).
+        known: how the judge errs: its confusion matrix.
+        classes: names of the K classes, in order.
+        seed: of the resamples.
     """
     mask = counts[counts.sum(axis=1) > 0]
     if not len(mask):

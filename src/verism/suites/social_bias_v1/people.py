@@ -150,7 +150,10 @@ def labels_of_ratings(
     """People's answers as labels; checks, and what was skipped, are none. "Cannot tell" is ``unsure``.
 
     Args:
-        ratings: table ``ratings``. tasks: by name; those named as an axis, or ``human``, whose options are its classes.
+        ratings: table ``ratings``.
+        tasks: the rating tasks by name; those named after an axis, or ``human``, whose options are its classes.
+        axes: what was asked about.
+        prompts: of the run; answers about others are ignored.
 
     Raises:
         UsageError: no such answers about these prompts or their images.
@@ -251,9 +254,12 @@ def matthews(
     """Matthews' correlation of two classifications; with two classes it is phi.
 
     Args:
-        first, second: numbers of classes, from 0, shape (N,).
+        first: class numbers from 0, shape (N,).
+        second: class numbers from 0, shape (N,).
+        n_classes: number of classes.
         clusters: label of each unit's cluster, shape (N,); each unit its own if not given.
-        n_resamples: resamples of the BCa interval; 0 leaves it out. seed: of them.
+        n_resamples: resamples of the BCa interval; 0 leaves the interval out.
+        seed: of the resamples.
     Returns:
         In [-1, 1]; 1 for the same throughout, 0 for no relation. NaN where either is the same throughout.
     Raises:

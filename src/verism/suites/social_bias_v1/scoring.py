@@ -123,8 +123,17 @@ def vote_scores(
     * ``agreement`` {labelled, measure}, and numbers of people's labels {by: people}.
 
     Args:
+        suite: name of the suite the scores belong to.
+        axes: what was perceived.
+        prompts: of the run, by prompt id.
+        verdicts: table ``verdicts`` of the run.
+        labels: of annotators, by unit, axis and id.
+        protocols: names of the protocols to score.
+        targets: shares to compare with, by axis and word.
         confusions: by axis, how the judge errs under ``corrected``: its shares and deviations are given once more
             without that error, of all prompts together and by category.
+        n_resamples: resamples behind the intervals.
+        seed: of the resamples.
     """
     scores: list[Score] = []
     for axis in axes:

@@ -66,6 +66,14 @@ class SocialBiasV1(Suite):
         axes: what is perceived, with the texts of the classifier.
         prompt_list: the prompts.
         user_images: None if a model is to make the images.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        judge_roles: roles of the judges it may ask.
+        options: what decides prompts and needs, see ``Option``.
+        rules: what changes verdicts or scores without new images, see ``Rule``.
+        metrics: every metric that its scores may have.
+        layout: layout of its tables.
+        named_judges_only: True: no judge observes that the user did not name.
     """
 
     list_name: str

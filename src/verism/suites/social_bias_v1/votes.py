@@ -44,7 +44,8 @@ def class_probabilities(images: ArrayLike, texts: ArrayLike, *, logit_scale: flo
     """Softmax over the texts of ``logit_scale`` times the cosine of each image with each text.
 
     Args:
-        images: vectors, shape (N, D). texts: shape (K, D). Neither needs to be normalised.
+        images: image vectors, shape (N, D); they need not be normalised.
+        texts: text vectors, shape (K, D); they need not be normalised.
         logit_scale: > 0.
     Returns:
         Shape (N, K); rows add up to 1, and are NaN where an image's vector has no direction.
@@ -107,8 +108,15 @@ def vote_rows(
     ``prompt_probabilities``: the vote of its prompt. A prompt without usable images does not vote.
 
     Args:
+        rows: verdicts so far; new ones are added to it.
+        images: the images to judge.
+        axes: what is perceived, with the texts of the classes.
+        embeddings: table of image vectors, one row per image with ``image_id`` and ``vector`` (D,).
+        text_embeddings: table of text vectors, one row per text with ``text`` and ``vector`` (D,).
+        protocols: names of the protocols to apply.
         unsure: half the distance of the two most probable classes below which ``corrected`` takes neither; of two
             classes, the distance of either probability from one half.
+        logit_scale: factor of the cosines, > 0.
     Raises:
         UsageError: the judge has not seen the texts of the axes.
     """

@@ -58,7 +58,9 @@ class Axis:
     """Something an image is classified by, with the text each class is recognised by.
 
     Attributes:
-        classes: in order. prompts: what an image is compared with, one for each class.
+        name: of the axis.
+        classes: in order.
+        prompts: texts that an image is compared with, one for each class.
         tie: which of equally probable classes the released rule takes. The authors' code asks whether "male" is
             strictly more probable than "female" (``last``), and takes the first of the races (``first``).
         caution: what must be said wherever its numbers are shown; may be empty.
@@ -81,7 +83,9 @@ class Word:
     """What a prompt is about.
 
     Attributes:
-        category: what it is a kind of (profession ...). name: in tables. texts: the prompt, by wording.
+        category: what kind of thing it is (profession ...).
+        name: in tables.
+        texts: the prompt, by wording.
     """
 
     category: str
@@ -99,8 +103,12 @@ class WordList:
     """Words, and axes. Make one with ``released_words`` or ``read_words``.
 
     Attributes:
-        wordings: of its prompts; a list of your own has but one, ``own``.
+        name: of the list.
+        source: where it comes from: a publication or a file.
+        words: in order.
+        axes: what is perceived in the images of its prompts.
         n_images: images of each prompt.
+        wordings: of its prompts; a list of your own has but one, ``own``.
     """
 
     name: str
