@@ -210,7 +210,7 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
 def test_measures_page_shows_both(measured_run, tmp_path):
     as_is = [score("clipscore_cosine", v, v - 0.01, v + 0.01, group={"region": r}) for v, r in ((0.3, "N"), (0.2, "S"))]
     more = {
-        "pictures": [image("p#0")],
+        "images": [image("p#0")],
         "verdicts": [verdict("p#0", "clipscore", 0.3)],
     }
     before = report([measured_run("one/a", as_is, **more)], tmp_path / "before.html")
