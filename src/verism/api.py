@@ -313,10 +313,10 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
         if foreign := sorted(set(options) - {"seed"}):
             raise UsageError(f"{suite.name} is made already; {', '.join(foreign)} must be given where it is made")
         return suite
-    by_key = dict(options)
+    suite_options = dict(options)
     if images is not None and any(option.name == "images" for option in suite_class(suite).options):
-        by_key["images"] = Path(images)
-    return make_suite(suite, **by_key)
+        suite_options["images"] = Path(images)
+    return make_suite(suite, **suite_options)
 
 
 def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context) -> list[_Filled]:
@@ -415,12 +415,12 @@ def _calibrated(
     if threshold is not None:
         return suite
     by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
-    subset = {
+    calibrated = {
         rule.name: by_role[rule.calibrated_by]
         for rule in _calibrated_rules(suite)
         if by_role.get(rule.calibrated_by) is not None and rule.name not in (rules or {})
     }
-    return suite.with_rules(**subset) if subset else suite
+    return suite.with_rules(**calibrated) if calibrated else suite
 
 
 def _note_rules(run: store.Run, suite: Suite, judges: Mapping[str, str]) -> None:
@@ -619,9 +619,9 @@ def score(
     suite = stored_suite(run)
     asked = dict(scoring.rules)
     for rule in _calibrated_rules(suite):
-        subset = scoring.thresholds.get(names.get(rule.calibrated_by, ""))
-        if subset is not None:
-            asked[rule.name] = subset
+        calibrated = scoring.thresholds.get(names.get(rule.calibrated_by, ""))
+        if calibrated is not None:
+            asked[rule.name] = calibrated
     asked |= dict(rules or {})
     if threshold is not None:
         _with_rules(suite, threshold, None)  # refused where the suite has none
@@ -801,8 +801,8 @@ def observe(
     run = _opened(run)
     suite = stored_suite(run)
     prompts = run.prompts()
-    value = {**options} if detector is None else {"detector": detector, **options}
-    call = _Call.of(run_options, judges, value)
+    keywords = {**options} if detector is None else {"detector": detector, **options}
+    call = _Call.of(run_options, judges, keywords)
     if call.suite:
         raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}

@@ -421,11 +421,11 @@ def check_value(
 
 
 def _check_number(name: str, kind: ValueType, value: Any, low: float | None, high: float | None) -> int | float:
-    full = kind is int
+    is_int = kind is int
     try:
-        number: int | float = int(value) if full else float(value)
+        number: int | float = int(value) if is_int else float(value)
         fits = not isinstance(value, bool) and math.isfinite(number)
-        fits = fits and (not full or isinstance(value, str) or number == value)
+        fits = fits and (not is_int or isinstance(value, str) or number == value)
     except (TypeError, ValueError, OverflowError):
         number, fits = 0, False
     if not fits or (low is not None and number < low) or (high is not None and number > high):
@@ -435,7 +435,7 @@ def _check_number(name: str, kind: ValueType, value: Any, low: float | None, hig
             span = f", at least {low:g}"
         else:
             span = "" if high is None else f", at most {high:g}"
-        raise UsageError(f"{name} is a {'whole ' if full else ''}number{span}; got {value!r}")
+        raise UsageError(f"{name} is a {'whole ' if is_int else ''}number{span}; got {value!r}")
     return number
 
 

@@ -169,21 +169,21 @@ class Suite(ABC):
         """
         declared = {option.name: option for option in cls.options}
         ruled = {rule.name for rule in cls.rules} - set(declared)
-        by_key = {name: value for name, value in options.items() if value is not None and value != ()}
-        for name in by_key:
+        asked = {name: value for name, value in options.items() if value is not None and value != ()}
+        for name in asked:
             if name not in declared and name not in ruled:
                 known = ", ".join(declared) or "none"
                 raise UsageError(
                     f"suite {cls.info.name} does not take {name}; its options are {known}."
                     f"{did_you_mean(name, declared)}"
                 )
-        checked = {name: declared[name].check(value) for name, value in by_key.items() if name in declared}
+        checked = {name: declared[name].check(value) for name, value in asked.items() if name in declared}
         try:
             suite = cls.build(**checked)
         except ValueError as err:
             raise UsageError(str(err)) from err
         suite = suite._with(_made_with={name: _plain(value) for name, value in checked.items()})
-        rules = {name: value for name, value in by_key.items() if name in ruled}
+        rules = {name: value for name, value in asked.items() if name in ruled}
         return suite.with_rules(**rules) if rules else suite
 
     @classmethod
