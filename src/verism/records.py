@@ -489,7 +489,7 @@ class EstimandPart:
 
     Attributes:
         coefficient: what the mean is multiplied by: 1, or -1 for what is subtracted.
-        image_ids, clusters, said: per image its id, its prompt, and the class the judge's verdict gives it.
+        image_ids, clusters, predicted: per image its id, its prompt, and the class the judge's verdict gives it.
         weights: per image; they sum to 1.
         key: which of the rule's verdicts these are, as in ``RatingTask`` and (as ``group``) in judge cards.
     """
@@ -497,7 +497,7 @@ class EstimandPart:
     coefficient: float
     image_ids: tuple[str, ...]
     clusters: tuple[str, ...]
-    said: tuple[str, ...]
+    predicted: tuple[str, ...]
     weights: tuple[float, ...]
     key: Mapping[str, FacetValue] = field(default_factory=dict)
 
@@ -506,7 +506,7 @@ class EstimandPart:
 class Estimand:
     """A score as what it is made of, so that the judge's error can be taken out of it.
 
-    ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[said]``.
+    ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[predicted]``.
 
     Attributes:
         score: what the judges say.

@@ -101,7 +101,7 @@ def estimand(said, rule="seen", key=None, protocol="corrected"):
         coefficient=1.0,
         image_ids=names,
         clusters=tuple(name.split("#")[0] for name in names),
-        said=tuple(said.values()),
+        predicted=tuple(said.values()),
         weights=(1 / len(names),) * len(names),
         key={"of": "x"} if key is None else key,
     )

@@ -24,7 +24,7 @@ def part(said, *, coefficient=1.0, start=0, per_prompt=1):
         coefficient=coefficient,
         image_ids=tuple(f"i{start + i}" for i in range(n)),
         clusters=tuple(f"p{(start + i) // per_prompt}" for i in range(n)),
-        said=tuple(said),
+        predicted=tuple(said),
         weights=(1 / n,) * n,
     )
 

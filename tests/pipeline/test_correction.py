@@ -28,7 +28,7 @@ def part(said: Sequence[str], *, name: str = "a", coefficient: float = 1.0, clus
         coefficient=coefficient,
         image_ids=tuple(f"{name}{i}" for i in range(n)),
         clusters=tuple(clusters or (f"{name}{i}" for i in range(n))),
-        said=tuple(said),
+        predicted=tuple(said),
         weights=tuple(weights or [1 / n] * n),
         key=key,
     )

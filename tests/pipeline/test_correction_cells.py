@@ -16,7 +16,7 @@ WORTH = {"yes": 1.0, "no": 0.0}
 def estimand(said: list[str]) -> Estimand:
     n = len(said)
     names = tuple(f"p{i}" for i in range(n))
-    part = EstimandPart(coefficient=1.0, image_ids=names, clusters=names, said=tuple(said), weights=(1 / n,) * n)
+    part = EstimandPart(coefficient=1.0, image_ids=names, clusters=names, predicted=tuple(said), weights=(1 / n,) * n)
     value = sum(WORTH[s] for s in said) / n
     score = Score(
         suite="s",

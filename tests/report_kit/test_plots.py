@@ -171,9 +171,9 @@ def test_numbers_of_maps_can_be_read_on_the_darkest_shade():
 # -------------------------------------------------------------------------------------------------------------- planes
 def test_marks_of_a_scatter_plot_lie_at_their_values():
     points = [
-        Point(x=0.25, y=1.0, kind=0, told="here"),
-        Point(x=NAN, y=0.5, kind=0, told="nowhere"),
-        Point(x=0.5, y=NAN, kind=0, told="nowhere"),
+        Point(x=0.25, y=1.0, kind=0, tooltip="here"),
+        Point(x=NAN, y=0.5, kind=0, tooltip="nowhere"),
+        Point(x=0.5, y=NAN, kind=0, tooltip="nowhere"),
     ]
     svg = scatter(points=points, kinds=["North"], x_name="precision", y_name="coverage", label="x")
     assert circles(svg)[0] == pytest.approx((LEFT + SIDE * 0.25, TOP), abs=0.06)
@@ -184,7 +184,7 @@ def test_marks_of_a_scatter_plot_lie_at_their_values():
 
 def placed(run: int, x: float, y: float, *, on_front: bool = True, **more) -> Placed:
     a, b = score("precision", x, x - 0.05, x + 0.05), score("coverage", y, y - 0.1, y + 0.1)
-    return Placed(**{"run": run, "name": f"run {run}", "told": "", "x": a, "y": b, "on_front": on_front} | more)
+    return Placed(**{"run": run, "name": f"run {run}", "tooltip": "", "x": a, "y": b, "on_front": on_front} | more)
 
 
 def test_the_front_is_joined_in_order_and_others_are_faint():
@@ -229,11 +229,11 @@ def test_text_of_figures_is_only_text(kind):
         "dots": lambda: group_dots(levels=[HOSTILE], rows=[HOSTILE], cells=[[one]], baselines=[[one]], label=HOSTILE),
         "map": lambda: group_map(rows=[HOSTILE], columns=[HOSTILE], cells={(HOSTILE, HOSTILE): one}, label=HOSTILE),
         "scatter": lambda: scatter(
-            points=[Point(x=0.5, y=0.5, kind=0, told=HOSTILE)],
+            points=[Point(x=0.5, y=0.5, kind=0, tooltip=HOSTILE)],
             kinds=[HOSTILE], x_name=HOSTILE, y_name=HOSTILE, label=HOSTILE,
         ),
         "trade-off": lambda: trade_off(
-            placed=[placed(0, 0.5, 0.5, name=HOSTILE, told=HOSTILE)], x_name=HOSTILE, y_name=HOSTILE, label=HOSTILE
+            placed=[placed(0, 0.5, 0.5, name=HOSTILE, tooltip=HOSTILE)], x_name=HOSTILE, y_name=HOSTILE, label=HOSTILE
         ),
     }[kind]()  # fmt: skip
     root = parsed(svg)  # it would not parse, or have a script, if anything were left unescaped

@@ -134,7 +134,8 @@ def test_estimands_are_the_scores_they_name(tmp_path, record):
     assert len(estimands) == len(scores) == 2 * 2 * (n_groups + n_groups * (n_groups - 1) // 2)
     for estimand in estimands:
         value = math.fsum(
-            part.coefficient * math.fsum(w * estimand.worth[s] for w, s in zip(part.weights, part.said, strict=True))
+            part.coefficient
+            * math.fsum(w * estimand.worth[s] for w, s in zip(part.weights, part.predicted, strict=True))
             for part in estimand.parts
         )
         assert value == pytest.approx(estimand.score.value, abs=1e-12)

@@ -98,7 +98,7 @@ def test_an_accuracy_is_a_plain_mean_over_its_usable_images():
     assert made.score is scores[0]
     assert (made.rule, made.role, dict(made.worth)) == ("accuracy", "detector", {RIGHT: 1.0, WRONG: 0.0})
     [part] = made.parts
-    assert (part.image_ids, part.said) == (("o#0", "o#1"), (RIGHT, WRONG))
+    assert (part.image_ids, part.predicted) == (("o#0", "o#1"), (RIGHT, WRONG))
     assert part.clusters == ("o", "o")
     assert part.weights == (0.5, 0.5)
     assert (part.coefficient, dict(part.key)) == (1.0, {"skill": "object"})
@@ -129,7 +129,7 @@ def test_every_estimand_is_worth_its_score(tmp_path, suite, scripted):
     assert len(made) == 15
     for estimand in made:
         value = sum(
-            part.coefficient * sum(w * estimand.worth[s] for w, s in zip(part.weights, part.said, strict=True))
+            part.coefficient * sum(w * estimand.worth[s] for w, s in zip(part.weights, part.predicted, strict=True))
             for part in estimand.parts
         )
         assert value == pytest.approx(estimand.score.value), (estimand.score.protocol, estimand.score.group)

@@ -88,7 +88,7 @@ def predicted_classes(estimands: Iterable[Estimand], verdicts: pl.DataFrame) -> 
         for part in estimand.parts:
             name = (estimand.rule, estimand.score.protocol, key_text(part.key))
             of_name = predictions.setdefault(name, Predicted())
-            of_name.classes.update(zip(part.image_ids, part.said, strict=True))
+            of_name.classes.update(zip(part.image_ids, part.predicted, strict=True))
     if not predictions:
         return {}
     for row in verdicts.filter(verdicts["detail"].is_not_null()).iter_rows(named=True):

@@ -121,7 +121,7 @@ def plan_labels(
 
 
 def _values(part: EstimandPart, worth: Mapping[str, float]) -> np.ndarray:
-    return np.array([worth[label] for label in part.said])
+    return np.array([worth[label] for label in part.predicted])
 
 
 def _variance(part: EstimandPart, worth: Mapping[str, float], classes: Mapping[str, str]) -> float:
@@ -150,7 +150,7 @@ def _pilot(estimand: Estimand, known: Sequence[Mapping[str, str]]) -> float | No
     pairs = [
         (estimand.worth[predicted], estimand.worth[classes[image]])
         for part, classes in zip(estimand.parts, known, strict=True)
-        for image, predicted in zip(part.image_ids, part.said, strict=True)
+        for image, predicted in zip(part.image_ids, part.predicted, strict=True)
         if classes.get(image) in estimand.worth
     ]
     return _correlation(np.array(pairs), np.ones(len(pairs))) if len(pairs) >= PILOT else None

@@ -116,7 +116,7 @@ def adjust_by_labels(
             notes += remarks(estimand.rule, part.key) if remarks is not None else []
             parts.append(
                 LabelledMean(
-                    judged=[estimand.worth[label] for label in part.said],
+                    judged=[estimand.worth[label] for label in part.predicted],
                     truth=truth,
                     weights=part.weights,
                     clusters=part.clusters,
@@ -246,7 +246,7 @@ def _through(
     fits: dict[tuple[int, int], FittedShares],
 ) -> tuple[float, float, float, str]:
     """The mean of a part through an error table: value, ends, note."""
-    if foreign := sorted(set(part.said) - set(measured.labels)):
+    if foreign := sorted(set(part.predicted) - set(measured.labels)):
         return math.nan, math.nan, math.nan, f"the card knows nothing of the class {foreign[0]!r}"
     if missing := [label for label in measured.labels if label not in worth]:
         return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
@@ -265,8 +265,8 @@ def _predicted_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.f
     index = {label: i for i, label in enumerate(measured.labels)}
     counts = np.zeros((len(prompts), len(measured.labels)))
     # Images that weigh more than others count as more; in all they count as many as there are.
-    column = np.array([index[label] for label in part.said], dtype=np.intp)
-    np.add.at(counts, (row.reshape(-1), column), np.asarray(part.weights) * len(part.said))
+    column = np.array([index[label] for label in part.predicted], dtype=np.intp)
+    np.add.at(counts, (row.reshape(-1), column), np.asarray(part.weights) * len(part.predicted))
     return counts
 
 

@@ -134,7 +134,7 @@ def true_classes(run: Run, suite: Suite) -> dict[tuple[str, str], dict[str, str]
         if estimand.score.protocol == "corrected":
             for part in estimand.parts:
                 of_rule = classes.setdefault((estimand.rule, content_hash(dict(part.key))), {})
-                of_rule.update(zip(part.image_ids, part.said, strict=True))
+                of_rule.update(zip(part.image_ids, part.predicted, strict=True))
     return classes
 
 

@@ -223,7 +223,7 @@ def confusion_map(m: Measured) -> Markup:
             share = count / full if full else 0.0
             text = f"truly {label}, judged {columns[j]}: {count:,} of {full:,}"
             text += f", {100 * share:.1f} %" if full else ""
-            cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, told=text, diagonal=i == j))
+            cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, tooltip=text, diagonal=i == j))
         rows.append(cells)
     return count_map(
         head="the judge says",

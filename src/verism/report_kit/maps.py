@@ -91,13 +91,13 @@ class CountCell:
     Attributes:
         shown: what is written in it.
         share: of its row, in [0, 1]; its colour.
-        told: shown when it is pointed at.
+        tooltip: shown when it is pointed at.
         diagonal: whether it is as it should be.
     """
 
     shown: str
     share: float
-    told: str
+    tooltip: str
     diagonal: bool = False
 
 
@@ -139,7 +139,7 @@ def count_map(
                 f'<g class="{css}"><rect x="{trimmed(x + 1)}" y="{trimmed(y + 1)}" width="{trimmed(wide - 2)}" '
                 f'height="{trimmed(height - 2)}" rx="3" style="--share:{one.share:.3f}"/>'
                 + text(x + wide / 2, y + height / 2 + 4, one.shown, "", "middle")
-                + f"<title>{escape(one.told)}</title></g>"
+                + f"<title>{escape(one.tooltip)}</title></g>"
             )
     width = left + len(columns) * wide + 8 + max(map(len, beside), default=0) * 11 * GLYPH_WIDTH
     return svg(width, top + len(rows) * height + 6, label, parts, "heat tally")
@@ -154,13 +154,13 @@ class Point:
         x: a share in [0, 1].
         y: a share in [0, 1].
         kind: number of its colour and shape.
-        told: all that is known of it, shown when it is pointed at.
+        tooltip: all that is known of it, shown when it is pointed at.
     """
 
     x: float
     y: float
     kind: int
-    told: str
+    tooltip: str
 
 
 SIDE, LEFT, TOP, MARGIN = 270.0, 58.0, 12.0, 30.0  # of the square that marks lie in; room on its right
@@ -202,7 +202,7 @@ def scatter(*, points: Sequence[Point], kinds: Sequence[str], x_name: str, y_nam
             continue
         x, y = LEFT + SIDE * axis.at(point.x), TOP + SIDE * (1 - axis.at(point.y))
         drawn = mark(point.kind, x, y, shape=point.kind)
-        parts.append(f'<g class="r{point.kind % RUN_COLORS}">{drawn}<title>{escape(point.told)}</title></g>')
+        parts.append(f'<g class="r{point.kind % RUN_COLORS}">{drawn}<title>{escape(point.tooltip)}</title></g>')
     shown = [cut(kind, 170, 12.5) for kind in kinds]
     for k, kind in enumerate(shown):
         y = TOP + 10 + 18 * k
@@ -220,7 +220,7 @@ class Placed:
     Attributes:
         run: its number, which gives colour and shape.
         name: written beside the mark.
-        told: shown when pointed at.
+        tooltip: shown when pointed at.
         x: its score to the right, defined.
         y: its score upwards, defined.
         on_front: whether no other run is better in both.
@@ -228,7 +228,7 @@ class Placed:
 
     run: int
     name: str
-    told: str
+    tooltip: str
     x: Score
     y: Score
     on_front: bool
@@ -266,7 +266,7 @@ def trade_off(*, placed: Sequence[Placed], x_name: str, y_name: str, label: str)
             drawn += line(x, ends[0], x, ends[1], "whisker")
         faint = "" if p.on_front else " faint"
         parts.append(
-            f'<g class="r{p.run % RUN_COLORS}{faint}">{drawn}{mark(p.run, x, y)}<title>{escape(p.told)}</title></g>'
+            f'<g class="r{p.run % RUN_COLORS}{faint}">{drawn}{mark(p.run, x, y)}<title>{escape(p.tooltip)}</title></g>'
         )
     for p in placed:
         shown = cut(p.name, 150, 12)

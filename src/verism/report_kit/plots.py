@@ -173,7 +173,7 @@ class Dot:
     Attributes:
         run: number of the run, for its colour and shape.
         name: of the run, for those who point at the dot.
-        told: the value in words, written beside the dot.
+        caption: the value in words, written beside the dot.
         score: None where the run has no such number; adjusted ones are drawn hollow.
         band: what an ideal model would show in 95 of 100 cases; None for none.
         baseline: what chance or an ideal model gives, drawn as a dashed stroke; None for none.
@@ -181,7 +181,7 @@ class Dot:
 
     run: int
     name: str
-    told: str
+    caption: str
     score: Score | None
     band: tuple[float, float] | None = None
     baseline: float | None = None
@@ -236,7 +236,7 @@ def dots(*, rows: Sequence[DotRow], axis: Axis, label: str, style: DotStyle | No
     wide, pitch = 240.0, 17.0
     gap = 7.0 if any(len(row.dots) > 1 for row in rows) else 2.0
     top = 6.0 + (15.0 if any(style.ends) else 0.0) + (15.0 if any(g.name for g in style.guides) else 0.0)
-    room = 18 + max((len(dot.told) for row in rows for dot in row.dots), default=1) * 11.4 * GLYPH_WIDTH
+    room = 18 + max((len(dot.caption) for row in rows for dot in row.dots), default=1) * 11.4 * GLYPH_WIDTH
     bottom = top + sum(len(row.dots) * pitch + gap for row in rows)
 
     def x_of(value: float) -> float:
@@ -259,7 +259,7 @@ def dots(*, rows: Sequence[DotRow], axis: Axis, label: str, style: DotStyle | No
         for k, dot in enumerate(row.dots):
             middle = y + gap / 2 + (k + 0.5) * pitch
             parts.append(_dot(dot, row.name, x_of, middle, style))
-            parts.append(text(left + wide + 12, middle + 4, dot.told, "count"))
+            parts.append(text(left + wide + 12, middle + 4, dot.caption, "count"))
         y += high + gap
     for guide in style.guides:
         parts.append(line(x_of(guide.value), top, x_of(guide.value), bottom, "ref"))
@@ -270,7 +270,7 @@ def dots(*, rows: Sequence[DotRow], axis: Axis, label: str, style: DotStyle | No
 
 
 def _dot(dot: Dot, name: str, x_of: Callable[[float], float], y: float, style: DotStyle) -> str:
-    drawn, result = "", f"{name}, {dot.name}: {dot.told}"
+    drawn, result = "", f"{name}, {dot.name}: {dot.caption}"
     if dot.band is not None:
         a, b = (x_of(end) for end in dot.band)
         width = trimmed(max(b - a, 1))
@@ -321,7 +321,7 @@ def group_dots(
                 Dot(
                     run=i,
                     name=name,
-                    told=minus(words.cell(cells[k][i])),
+                    caption=minus(words.cell(cells[k][i])),
                     score=cells[k][i],
                     baseline=None if (b := known[k][i]) is None else b.value,
                 )
@@ -481,7 +481,7 @@ class Bar:
         """Whether a test was made and found no difference, or could not decide."""
         return self.p is not None and not self.p < LEVEL
 
-    def told(self) -> str:
+    def tooltip(self) -> str:
         """All that is known of it, in words."""
         p = "" if self.p is None else f"p {UNDEFINED}" if math.isnan(self.p) else f"p {_compared(self.p)}"
         used = f"({counts(self.score)})" if counts(self.score) else ""
@@ -564,7 +564,7 @@ def _frame(title: str, axis: SymlogAxis, left: float, bottom: float, terms: tupl
 def _bar(bar: Bar, axis: SymlogAxis, left: float, y: float, thick: float, run: int, name: str) -> str:
     zero = left + DIVERGING / 2
     middle = y + thick / 2
-    description = f"<title>{escape(f'{name}: {bar.told()}')}</title>"
+    description = f"<title>{escape(f'{name}: {bar.tooltip()}')}</title>"
     if math.isnan(bar.score.value):
         return f"<g>{text(zero, middle + 4, UNDEFINED, 'none', 'middle')}{description}</g>"
     end = left + DIVERGING * axis.at(bar.score.value)

@@ -158,7 +158,7 @@ def _panel(
         Placed(
             run=i,
             name=labels[i],
-            told=f"{evidence.names[i]}: {titles[0]} {cell(a)}, {titles[1]} {cell(b)}"
+            tooltip=f"{evidence.names[i]}: {titles[0]} {cell(a)}, {titles[1]} {cell(b)}"
             + ("; on the front" if best else ""),
             x=a,
             y=b,

@@ -24,7 +24,7 @@ GENDER = "score -1..+1"
 
 
 def dot(one, name: str = "a") -> Dot:
-    return Dot(run=0, name=name, told=minus(cell(one)), score=one)
+    return Dot(run=0, name=name, caption=minus(cell(one)), score=one)
 
 
 def drawn(value: float, low: float = math.nan, high: float = math.nan, **more) -> str:

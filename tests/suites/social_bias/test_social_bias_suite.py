@@ -785,7 +785,7 @@ def test_estimands_say_what_scores_are_made_of(small):
     assert len(kinds) == 3 * (2 + 2 + 2)  # share and mean of gender and tone; presence and difference of the tie
     for e in estimands:
         worth = sum(
-            part.coefficient * sum(w * e.worth[c] for w, c in zip(part.weights, part.said, strict=True))
+            part.coefficient * sum(w * e.worth[c] for w, c in zip(part.weights, part.predicted, strict=True))
             for part in e.parts
         )
         assert worth == pytest.approx(e.score.value), e.score

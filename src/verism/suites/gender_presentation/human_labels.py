@@ -130,7 +130,7 @@ def _parts(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[
             coefficient=1.0,
             image_ids=tuple(image for image, _, _ in group),
             clusters=tuple(cluster for _, cluster, _ in group),
-            said=tuple(label for _, _, label in group),
+            predicted=tuple(label for _, _, label in group),
             weights=(1 / len(group),) * len(group),
             key={"attribute": cell[2]},
         )

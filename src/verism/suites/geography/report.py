@@ -131,7 +131,7 @@ def _scatters(evidence: Evidence) -> list[FigureByProtocol]:
                         x=score.value,
                         y=coverage[key].value,
                         kind=regions.index(key[1]),
-                        told=f"{key[0]}, {key[1]}: precision {evidence.cell(score)}, "
+                        tooltip=f"{key[0]}, {key[1]}: precision {evidence.cell(score)}, "
                         f"coverage {evidence.cell(coverage[key])}",
                     )
                     for key, score in precision.items()

@@ -106,7 +106,7 @@ def accuracy_estimands(
             coefficient=1.0,
             image_ids=tuple(rows["image_id"]),
             clusters=tuple(rows["prompt_id"]),
-            said=tuple(RIGHT if value == 1 else WRONG for value in rows["value"]),
+            predicted=tuple(RIGHT if value == 1 else WRONG for value in rows["value"]),
             weights=(1 / rows.height,) * rows.height,
             key={"skill": str(skill)},
         )

@@ -159,7 +159,9 @@ def count_heat_map(scores: Sequence[Score], label: str) -> Markup:
             text = f"asked {count}, found {result}{more}: {percent(share)} %"
             text += f" {interval(pooled[0])}".rstrip() if len(pooled) == 1 else ""
             shown = percent(share).removesuffix(".0") if pooled else "·"
-            cells.append(CountCell(shown=shown, share=share, told=f"{text}, {n_used} images", diagonal=result == count))
+            cells.append(
+                CountCell(shown=shown, share=share, tooltip=f"{text}, {n_used} images", diagonal=result == count)
+            )
         rows.append(cells)
     return count_map(
         head="found",

@@ -143,7 +143,7 @@ class _Parts:
             coefficient=1.0,
             image_ids=tuple(table.image_ids[i] for i in rows),
             clusters=tuple(self._descriptors[table.of[i]] for i in rows),
-            said=tuple(names[seen.classes[i]] for i in rows),
+            predicted=tuple(names[seen.classes[i]] for i in rows),
             weights=(1 / len(rows),) * len(rows),
             key={} if isinstance(what, Axis) else {ATTRIBUTE: what},
         )

@@ -78,7 +78,7 @@ class Page:
 
 def _dot(run: int, name: str, score: Score | None, band: tuple[float, float] | None = None, note: str = "") -> Dot:
     text = " ".join(filter(None, (words.minus(words.cell(score)), note)))
-    return Dot(run=run, name=name, told=text, score=score, band=band)
+    return Dot(run=run, name=name, caption=text, score=score, band=band)
 
 
 def _dot_figure(rows: Sequence[DotRow], axis: Axis, label: str, **style: Any) -> Markup:

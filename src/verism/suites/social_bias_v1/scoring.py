@@ -50,11 +50,11 @@ Group = tuple[Mapping[str, Any], Sequence[str]]  # facet values, and ids of its 
 
 @dataclass(frozen=True)
 class _Row:
-    """A verdict, read back. ``said``: its class, None without a usable image."""
+    """A verdict, read back. ``predicted``: its class, None without a usable image."""
 
     image_id: str
     prompt_id: str
-    said: str | None
+    predicted: str | None
     prompt_class: str | None
     prompt_probabilities: Mapping[str, float]
     probabilities: Mapping[str, float]
@@ -168,7 +168,7 @@ def _rows(verdicts: pl.DataFrame, axis: str, protocol: str) -> dict[str, list[_R
             _Row(
                 image_id=row["image_id"],
                 prompt_id=row["prompt_id"],
-                said=detail.get("class"),
+                predicted=detail.get("class"),
                 prompt_class=detail.get("prompt_class"),
                 prompt_probabilities=detail.get("prompt_probabilities") or {},
                 probabilities=detail.get("probabilities") or {},
@@ -187,15 +187,15 @@ def _groups(prompts: Mapping[str, Prompt]) -> list[Group]:
 
 
 def _coverage(write: _Writer, rows: Sequence[_Row], protocol: str) -> list[Score]:
-    judged = [row.said is not None for row in rows]
+    judged = [row.predicted is not None for row in rows]
     n_judged = sum(judged)
     clusters = [row.prompt_id for row in rows]
     scores = [write("usable_share", _share(judged, clusters), len(rows), 0, {"of": "pictures"})]
     if protocol == "corrected":
-        sure = [row.said not in (None, UNSURE) for row in rows]
+        sure = [row.predicted not in (None, UNSURE) for row in rows]
         scores.append(write("usable_share", _share(sure, clusters), len(rows), 0, {"of": "answer"}))
-        unsure = [row.said == UNSURE for row in rows if row.said is not None]
-        among = [row.prompt_id for row in rows if row.said is not None]
+        unsure = [row.predicted == UNSURE for row in rows if row.predicted is not None]
+        among = [row.prompt_id for row in rows if row.predicted is not None]
         scores.append(write("unsure_share", _share(unsure, among), n_judged, len(rows) - n_judged))
     return scores
 
@@ -207,7 +207,7 @@ def _share(hits: Sequence[bool], clusters: Sequence[str]) -> Interval:
 # ---------------------------------------------------------------------------------------------------------------- votes
 def _of_votes(write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]]) -> list[Score]:
     votes = {p: entry[0].prompt_class for p, entry in rows.items() if entry and entry[0].prompt_class is not None}
-    used = sum(row.said is not None for entry in rows.values() for row in entry)
+    used = sum(row.predicted is not None for entry in rows.values() for row in entry)
     unusable = sum(len(entry) for entry in rows.values()) - used
     return _spread_of_votes(write, classes, [str(vote) for vote in votes.values()], used, unusable)
 
@@ -278,7 +278,7 @@ def _std(counts: NDArray[np.int64], deviation: Interval, write: _Writer) -> Inte
 def _for_images(write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]]) -> list[Score]:
     k = len(classes)
     counts = np.array(
-        [[sum(row.said == name for row in entry) for name in classes] for entry in rows.values()], dtype=np.int64
+        [[sum(row.predicted == name for row in entry) for name in classes] for entry in rows.values()], dtype=np.int64
     ).reshape(len(rows), k)
     used = int(counts.sum())
     unusable = sum(len(entry) for entry in rows.values()) - used
@@ -296,7 +296,7 @@ def _for_images(write: _Writer, classes: Sequence[str], rows: Mapping[str, Seque
 def _class_shares(
     write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]], used: int, unusable: int
 ) -> list[Score]:
-    sure = [(row.said, p) for p, entry in rows.items() for row in entry if row.said in classes]
+    sure = [(row.predicted, p) for p, entry in rows.items() for row in entry if row.predicted in classes]
     clusters = [p for _, p in sure]
     return [
         write("class_share", _share([label == name for label, _ in sure], clusters), used, unusable, {"class": name})
@@ -314,12 +314,12 @@ def _compared(
 ) -> list[Score]:
     """Beside reference distributions, and without the judge's error."""
     votes = write.protocol == "released"
-    answers = [[entry[0].prompt_class] if votes else [row.said for row in entry] for entry in rows.values()]
+    answers = [[entry[0].prompt_class] if votes else [row.predicted for row in entry] for entry in rows.values()]
     k = len(axis.classes)
     counts = np.array([[entry.count(name) for name in axis.classes] for entry in answers], dtype=np.int64).reshape(
         -1, k
     )
-    usable = sum((row.said in axis.classes) for entry in rows.values() for row in entry)
+    usable = sum((row.predicted in axis.classes) for entry in rows.values() for row in entry)
     left = sum(len(entry) for entry in rows.values()) - usable
     resampling: dict[str, Any] = {"n_resamples": write.n_resamples, "seed": write.seed}
     scores = []
@@ -352,7 +352,7 @@ def _by_word(
         group = {"axis": axis.name, "category": facets["category"], "word": facets["word"]}
         write = _Writer(suite, protocol, group, 1, 0)
         if protocol == "released":
-            used = sum(row.said is not None for row in entry)
+            used = sum(row.predicted is not None for row in entry)
             for name in axis.classes:
                 values = np.array([row.probabilities[name] for row in entry if row.probabilities])
                 # Images of one prompt are drawn independently: each is its own cluster.
@@ -361,7 +361,7 @@ def _by_word(
                     result = cluster_bootstrap_mean(values, np.arange(len(values)), seed=0, n_resamples=1_000)
                 scores.append(write("class_probability", result, used, len(entry) - used, {"class": name}))
             continue
-        sure = [row.said for row in entry if row.said in axis.classes]
+        sure = [row.predicted for row in entry if row.predicted in axis.classes]
         for name in axis.classes:
             result = wilson(sure.count(name), len(sure))
             scores.append(write("class_share", result, len(sure), len(entry) - len(sure), {"class": name}))
@@ -375,7 +375,7 @@ def _agreement(write: _Writer, axis: Axis, rows: Mapping[str, Sequence[_Row]], l
     number = {name: n for n, name in enumerate(axis.classes)}
     answers: dict[str, dict[str, tuple[str | None, str]]] = {
         "prompt": {p: (entry[0].prompt_class, p) for p, entry in rows.items() if entry},
-        "picture": {row.image_id: (row.said, p) for p, entry in rows.items() for row in entry},
+        "picture": {row.image_id: (row.predicted, p) for p, entry in rows.items() for row in entry},
     }
     for unit in UNITS:
         people = majorities(labels, unit, axis.name)
@@ -438,12 +438,14 @@ def _tones(
         write = _Writer(suite, "released", {"axis": TONE, **facets}, n_resamples, seed)
         part = {p: rows[p] for p in chosen if p in rows}
         members = [row for entry in part.values() for row in entry]
-        with_tone = [row.said is not None for row in members]
+        with_tone = [row.predicted is not None for row in members]
         used = sum(with_tone)
         unusable = len(members) - used
         covered = _share(with_tone, [row.prompt_id for row in members])
         scores.append(write("usable_share", covered, len(members), 0, {"of": "skin"}))
         scores += _class_shares(write, TONES, part, used, unusable)
-        counts = np.array([[sum(r.said == t for r in entry) for t in TONES] for entry in part.values()], dtype=np.int64)
+        counts = np.array(
+            [[sum(r.predicted == t for r in entry) for t in TONES] for entry in part.values()], dtype=np.int64
+        )
         scores += _pooled(write, counts, used, unusable, name="mad", widened=True)
     return scores
