@@ -108,7 +108,9 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
     studies, the last study's vote stands.
 
     Args:
-        min_right: raters with a smaller share of right answers to checks (of those who were given any) are left out.
+        run: the run whose images were rated.
+        min_right: smallest share of right answers to checks, 0 to 1; raters below it (of those who were given any) are
+            left out.
 
     Raises:
         UsageError: two studies have different tasks by one name.

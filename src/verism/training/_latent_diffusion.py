@@ -48,12 +48,16 @@ class LatentDiffusion:
     """The parts of a Stable Diffusion pipeline that training needs, all in float32 on the CPU, frozen, in eval mode.
 
     Attributes:
-        folder: where the pipeline lies on this machine.
-        commit: of the hub repository; None for a folder of one's own.
+        folder: folder of the pipeline on this machine.
+        commit: commit of the Hub repository; None for a local folder.
+        tokenizer: tokenizer of the prompts.
+        text_encoder: turns tokens into text embeddings.
+        vae: autoencoder between images and latents.
+        unet: predicts the noise (or velocity) of noisy latents.
         scheduler: a DDPM scheduler of the model's own noise schedule and prediction type.
         resolution: side of the images the model was made for, pixels.
         factor: pixels per latent value along each side.
-        weights_sha256: of everything below: two bases with the same are the same model.
+        weights_sha256: SHA-256 of the weights of U-Net, VAE and text encoder; equal for equal base models.
     """
 
     folder: Path
