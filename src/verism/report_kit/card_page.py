@@ -52,7 +52,7 @@ class TableView:
     Attributes:
         task: name of the task.
         protocol: name of the protocol.
-        group: the group in words; empty for all items.
+        group: the group in words; ``all`` if it holds every item.
         n: number of items with an answer.
         unusable: number of items without a usable answer.
         accuracy: share of right answers with its confidence interval, as text.

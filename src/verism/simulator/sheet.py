@@ -32,7 +32,7 @@ def draw_sheets(
         catalogue: catalogue of classes and environments to draw.
         out: image file to write, PNG, JPEG or WebP.
         only: names of the classes to draw; empty for all.
-        tile: width and height of one rendered image, pixels, 64 to 2048.
+        tile: width and height of one rendered image, pixels.
         seed: seed of all random draws.
 
     Raises:
