@@ -237,7 +237,7 @@ class Need:
     Attributes:
         optional: whether it is left out where no judge is named for it.
         role: option by which the command line names the judge.
-        table: where its observations are kept.
+        table: name of the table that keeps its observations.
         beside: further tables that its judge fills.
         judges: what judges of the role are called, plural.
         help: one line for the command line.
@@ -361,8 +361,8 @@ class ReferenceImage:
     Attributes:
         image_id: unique in its set; ``real/`` and a name.
         path: the file, absolute; None where only its features are known.
-        sha256: of the file's bytes, if known beforehand.
-        facets: what groups are made of (object, region ...).
+        sha256: SHA-256 of the file's bytes, if known beforehand.
+        facets: facet values that groups are made of (object, region ...).
     """
 
     image_id: str

@@ -179,10 +179,10 @@ def compare_runs(
     Args:
         a: the baseline.
         b: the other run.
-        presentation: of their suite: how its images are paired, and which metrics are compared by intervals.
+        presentation: presentation of the suite: how its images are paired, and which metrics are compared by intervals.
         by: facet to group by, in place of the suite's own.
         protocol: only this one; None for all.
-        seed: of random sign patterns, where they are needed.
+        seed: seed of random sign patterns, where they are needed.
 
     Raises:
         UsageError: nothing in common, prompts of one id that differ in text, or a facet that no prompt has.
@@ -232,7 +232,7 @@ def compare_images(
         pairings: what is compared; those without verdicts in these runs are left out.
         by: facet of the prompts to group by, in place of that of the pairing.
         protocol: only this one; None for all.
-        seed: of random sign patterns, where they are needed.
+        seed: seed of random sign patterns, where they are needed.
 
     Raises:
         UsageError: no prompt in common, prompts of one id that differ in text, or a facet that no prompt has.

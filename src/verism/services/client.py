@@ -61,8 +61,8 @@ class Answer:
     """A complete answer.
 
     Attributes:
-        status: of HTTP.
-        headers: by name in lower case.
+        status: HTTP status code.
+        headers: header values by name in lower case.
         body: decompressed.
     """
 
@@ -77,7 +77,7 @@ class Outcome(Generic[T]):
 
     Attributes:
         result: None unless it came.
-        state: of an image or a reply.
+        state: state of the image or the reply.
         reason: why there is none, as the service says it (not redacted); empty otherwise.
     """
 

@@ -196,7 +196,7 @@ def add_lora(module: Any, rank: int, *, text: bool = False) -> None:
 
     Args:
         module: UNet or text encoder; changed in place.
-        rank: of the updates, at least 1.
+        rank: rank of the updates, at least 1.
         text: it is a text encoder.
     """
     peft = require("peft", extra=EXTRA, purpose=PURPOSE)
@@ -329,8 +329,8 @@ def save_pipeline(base: LatentDiffusion, weights: Mapping[str, torch.Tensor], fo
 
     Args:
         base: the model.
-        weights: by name of the part and of the parameter, e.g. ``unet.conv_in.weight``.
-        folder: to write into.
+        weights: weights by name of the part and of the parameter, e.g. ``unet.conv_in.weight``.
+        folder: folder to write to.
     """
     import torch
 
@@ -348,10 +348,10 @@ def save_lora(unet: Any, text_encoder: Any | None, weights: Mapping[str, torch.T
     """Write the low-rank updates as ``pytorch_lora_weights.safetensors``, which ``load_lora_weights`` reads.
 
     Args:
-        unet: with updates.
-        text_encoder: if it has updates as well.
+        unet: U-Net with LoRA updates.
+        text_encoder: text encoder, if it has LoRA updates as well.
         weights: see ``save_pipeline``; written into the modules first.
-        folder: to write into.
+        folder: folder to write to.
     """
     import torch
 
