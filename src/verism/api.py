@@ -792,8 +792,8 @@ def observe(
         run: a run or its directory.
         detector: a detector or its name; short for ``judges={"detector": ...}``.
         judges: judges or their names, by role.
-        **options: fields of ``RunOptions``, and judges by role (``clip="ViT-B/32"``).
         run_options: threads, device, cache, metrics.
+        **options: fields of ``RunOptions``, and judges by role (``clip="ViT-B/32"``).
 
     Raises:
         UsageError: no judge was named, or the suite has no use for one.
