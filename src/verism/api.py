@@ -109,12 +109,12 @@ class RunOptions:
         metrics: added to those of the suite and of installed packages.
         shuffle: whether each prompt gets the image of a random other one.
         retry: whether images that were missing, failed or refused are asked for again.
-        size: of rendered images, in pixels.
+        size: width and height of rendered images, pixels.
         assets: folder of the user's own 3D models.
         processes: renderers at once, at least 1.
-        threads: of judges on the CPU; None for their own default.
-        device: of hub models (``cpu``, ``cuda:1`` ...).
-        base_url: of an OpenAI-compatible service.
+        threads: number of threads of judges on the CPU; None for their own default.
+        device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
+        base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
         on_failure: called with a line for each image that is not ok.
         on_matched: called with what matched among given images.
@@ -470,7 +470,7 @@ class Plan:
     """What a run would ask for.
 
     Attributes:
-        suite: its name.
+        suite: name of the suite.
         prompts: number of prompts.
         images: number of images.
         images_by_group: images by the values of the first facet of the prompts.
@@ -479,7 +479,7 @@ class Plan:
         judges: full names of the judges by role; ``truth`` for ground truth.
         judgements: images that each of these judges would observe.
         not_measured: roles of needs that no judge fills.
-        rules: of the suite, with their values.
+        rules: rules of the suite, with their values.
         estimate: lines of the generator on what the rest will take and cost.
         examples: a few of the prompts.
     """
@@ -710,7 +710,7 @@ def agreement(
         by: facets of prompts by which judges are looked at group by group.
         min_right: raters with a smaller share of right answers to checks are left out.
         n_resamples: resamples behind intervals, at least 1.
-        seed: of resampling.
+        seed: seed of the resampling.
 
     Raises:
         UsageError: no answers about the run's images yet, or an unknown facet.
@@ -737,9 +737,9 @@ def judge_card(
 
     Args:
         run: a run or its directory.
-        source: ``human``: the majority of annotators' answers (``verism annotate``) is the truth; ``truth``: the
-            ground truth of a generator that renders.
-        role: of the judge, if several observed.
+        source: ``human``: the majority of annotators' answers (``verism annotate``) is the truth; ``truth``: the ground
+            truth of a generator that renders.
+        role: role of the judge, needed if several observed.
         by: facets by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out.
 
@@ -791,7 +791,7 @@ def observe(
     Args:
         run: a run or its directory.
         detector: a detector or its name; short for ``judges={"detector": ...}``.
-        judges: by role, judges or their names.
+        judges: judges or their names, by role.
         run_options: threads, device, cache, metrics.
         **options: fields of ``RunOptions``, and judges by role (``clip="ViT-B/32"``).
 
@@ -904,7 +904,7 @@ def compare(
         b: the other run.
         by: facet to group by, in place of the suite's own.
         protocol: only this one; None for all.
-        seed: of random permutations, where they are needed.
+        seed: seed of random permutations, where they are needed.
 
     Raises:
         UsageError: runs of different suites, or with nothing in common.

@@ -128,12 +128,12 @@ def find_measured(
     """The first card of exactly this judge with a table of this task, protocol and group.
 
     Args:
-        cards: in the order in which they are tried.
+        cards: judge cards, in the order in which they are tried.
         judge: full name.
         task: rule of the verdicts the table is about.
-        protocol: by which observations were read.
+        protocol: protocol by which observations were read.
         kind: only cards of this kind; None for any.
-        group: of the table; empty for all items.
+        group: facet values of the table; empty for all items.
 
     Returns:
         The card and its table; None if there is none.

@@ -31,7 +31,7 @@ class ReadImage:
     Attributes:
         state: ``ok``, ``blank``, ``missing`` (no such file) or ``failed`` (unreadable).
         pixels: RGB, (H, W, 3), uint8, upright; None unless ok or blank.
-        sha256: of the file's bytes, None if there is no file.
+        sha256: SHA-256 of the file's bytes; None if there is no file.
         note: the reason, or what was done to the image to make it plain RGB.
     """
 

@@ -74,7 +74,7 @@ def onnx_session(content: bytes, threads: int | None) -> Any:
     """A session of onnxruntime, used by one caller at a time.
 
     Args:
-        content: of the file.
+        content: content of the ONNX file.
         threads: within one batch; ``None`` leaves the choice to onnxruntime (one per core).
 
     Raises:

@@ -45,11 +45,11 @@ class RunSettings:
     """What decides prompts, images and observations. A run is only resumed with equal settings.
 
     Attributes:
-        suite: its name.
+        suite: name of the suite.
         suite_settings: what the suite says decides prompts and needs (``Suite.settings``), in a namespace of its own.
         generator: name of the generator, with its settings; empty if none is recorded.
         judges: full names of the judges by role.
-        seed: of every random choice.
+        seed: seed of every random choice.
         prompts: hash of ids, texts and specs of the prompts.
         reference: hash of the real images compared with; empty without any.
     """
@@ -77,7 +77,7 @@ class Scoring:
 
     Attributes:
         judges: whose observations count, by role.
-        rules: of the suite, with their values.
+        rules: rules of the suite, with their values.
         thresholds: by full name of a judge, its own calibrated threshold.
         remarks: lines without which the scores could be misread.
     """
@@ -98,7 +98,7 @@ class Environment:
         platform: system and machine.
         packages: versions of the libraries that numbers may depend on.
         plugins: versions of the packages that the suite, generator or judges come from, if not from this one.
-        commit: of the git repository that the caller stood in; empty outside of one.
+        commit: commit of the git repository that the caller stood in; empty outside of one.
         dirty: whether that repository had uncommitted changes; None outside of one.
         hardware: processor, cores, memory in GiB, accelerators.
     """

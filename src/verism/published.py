@@ -66,16 +66,18 @@ class Check:
     """One line: a published figure and ours.
 
     Attributes:
-        paper: with its version, where there are several ("DALL-Eval ICCV").
-        table: "Table 6", "text", "code".
+        paper: name of the paper, with its version where there are several ("DALL-Eval ICCV").
+        table: where the paper has the figure: "Table 6", "text", "code".
         quantity: what it is, of which model, in which setting.
         published: number or words, "true" for a statement that must hold; None for a group of figures in one line.
-        recomputed: ours; None if it cannot be had.
+        recomputed: our number or words; None if it cannot be recomputed.
         tolerance: largest distance of the two that counts as agreement, rounding of what went in included; None for
             words.
-        verdict: see `Verdict`. why: in a sentence; empty where nothing needs saying.
-        printed: `published` with the digits of the paper.
-        place: of a line that is in no numbered table, among those of the same paper from other suites: lower first.
+        verdict: outcome of the comparison.
+        why: reason for the verdict, in a sentence; empty where nothing needs saying.
+        printed: ``published`` with the digits of the paper.
+        place: order of a line that is in no numbered table among those of the same paper from other suites; lower
+            first.
     """
 
     paper: str
@@ -95,9 +97,10 @@ class Known:
     """A difference that is understood.
 
     Attributes:
-        value: what is found instead, with the digits to which that is asserted: another value is a regression, and
-            so is agreement with the paper.
-        why: the reason. verdict: of what kind it is.
+        value: what is found instead, with the digits to which that is asserted: another value is a regression, and so
+            is agreement with the paper.
+        why: reason for the difference.
+        verdict: kind of difference.
     """
 
     value: str
@@ -159,9 +162,11 @@ class Writer:
         """Compare a number.
 
         Args:
-            printed: as the paper prints it; its digits give the tolerance, half of the last place.
-            value: ours.
-            slack: how far rounding of the printed figures that went into `value` can move it.
+            table: where the paper has the figure, see ``Check``.
+            quantity: what it is, of which model, in which setting.
+            printed: the number as the paper prints it; its digits give the tolerance, half of the last place.
+            value: our number.
+            slack: how far rounding of the printed figures that went into ``value`` can move it, at least 0.
             tolerance: instead of half of the last place, for figures that carry noise of their own.
             known: the difference that is expected.
             why: said with the line if it agrees.
@@ -317,7 +322,8 @@ def as_text(checks: Sequence[Check], *, differences: bool = False) -> str:
     """Lines table by table, then how many of each verdict.
 
     Args:
-        differences: leave out what agrees.
+        checks: the lines to print.
+        differences: whether to leave out what agrees.
     """
     lines: list[str] = []
     for (paper, table), rows in _by_table(checks).items():

@@ -166,8 +166,12 @@ class Prompt:
     """One prompt of a suite.
 
     Attributes:
+        prompt_id: id, unique in the suite.
+        suite: name of the suite.
+        text: text given to the generator.
         facets: what breakdowns group by (skill, object, count, relation, region, profession ...).
         spec: what the suite's own rules need to know to decide an image; JSON-serialisable, private to the suite.
+        n_images: number of images to generate, at least 1.
         scene: the scene that illustrates the prompt, where the suite has one.
     """
 
@@ -233,7 +237,7 @@ class Need:
     Attributes:
         optional: whether it is left out where no judge is named for it.
         role: option by which the command line names the judge.
-        table: where its observations are kept.
+        table: name of the table that keeps its observations.
         beside: further tables that its judge fills.
         judges: what judges of the role are called, plural.
         help: one line for the command line.
@@ -357,8 +361,8 @@ class ReferenceImage:
     Attributes:
         image_id: unique in its set; ``real/`` and a name.
         path: the file, absolute; None where only its features are known.
-        sha256: of the file's bytes, if known beforehand.
-        facets: what groups are made of (object, region ...).
+        sha256: SHA-256 of the file's bytes, if known beforehand.
+        facets: facet values that groups are made of (object, region ...).
     """
 
     image_id: str
@@ -372,9 +376,10 @@ class ReferenceSet:
     """The real images a suite compares with, and their features if somebody computed them before.
 
     Attributes:
-        source: where it comes from, for people. images: in order.
-        judge: who made ``features``, None if they are still to be made. features: shape (N, D), float32, row i of
-            image i.
+        source: where the images come from, in words.
+        images: the images, in order.
+        judge: judge that computed ``features``; None if they are still to be computed.
+        features: (N, D), float32, row i for image i; None if they are still to be computed.
     """
 
     source: str
@@ -421,10 +426,16 @@ class Score:
     """One reported number. ``value`` is NaN when undefined, never 0 as a stand-in.
 
     Attributes:
+        suite: name of the suite.
+        metric: name of the metric.
+        protocol: ``released``, ``paper`` or ``corrected``.
+        value: the number, in ``unit``; NaN if undefined.
+        ci_low: lower end of the confidence interval, in ``unit``.
+        ci_high: upper end of the confidence interval, in ``unit``.
+        n_used: number of images that entered the value.
+        n_unusable: number of images without a usable answer, which did not enter the value.
         group: facet values this number is restricted to; empty for the whole suite.
-        n_used: images that entered the value.
-        n_unusable: images without a usable answer, which did not.
-        unit: of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
+        unit: unit of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
         higher_is_better: direction, from the metric of the suite; None where neither is better.
         adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on images of
             known content or on people's answers, was taken out and its uncertainty put into the interval.
@@ -459,13 +470,15 @@ class RatingTask:
             facet in braces for its value.
         kind: ``choice`` (a few options), ``list`` (many, with autocompletion), ``scale`` (ordered options), ``tone``
             (swatches of the Monk scale) or ``pair`` (which of two images).
-        options: the answers, as text, in order. For ``pair`` these are ``first``, ``second``
-            and ``tie``, of the images of an item in its order; which of them is shown on the left is drawn by lot.
+        options: the answers, as text, in order. For ``pair`` these are ``first``, ``second`` and ``tie``, of the images
+            of an item in its order; which of them is shown on the left is drawn by lot.
         unit: what is shown: one ``picture``, all images of a ``prompt`` as a grid, or a ``pair`` of images.
-        rule, key: the verdicts an answer can be held against, and which of them ({"attribute": "a skirt"}).
+        rule: task of the verdicts an answer can be held against.
+        key: which of the verdicts of the rule an answer is held against ({"attribute": "a skirt"}).
         level: ``nominal``, ``ordinal`` or ``interval``: what differences between answers mean.
         unsure: options that mean "cannot tell": counted, and no answer.
-        help, examples: what to mind; and per option a sentence, or the path of an image, that shows it.
+        help: instructions for annotators.
+        examples: per option a sentence, or the path of an image, that shows it.
         only: facets of the prompts it is asked about ({"skill": ("count",)}); empty: all.
     """
 
@@ -488,9 +501,11 @@ class EstimandPart:
     """A weighted mean over images: one term of an ``Estimand``.
 
     Attributes:
-        coefficient: what the mean is multiplied by: 1, or -1 for what is subtracted.
-        image_ids, clusters, predicted: per image its id, its prompt, and the class the judge's verdict gives it.
-        weights: per image; they sum to 1.
+        coefficient: factor of the mean: 1, or -1 for what is subtracted.
+        image_ids: id of each image.
+        clusters: prompt id of each image.
+        predicted: class that the judge's verdict gives each image.
+        weights: weight of each image, at least 0; they sum to 1.
         key: which of the rule's verdicts these are, as in ``RatingTask`` and (as ``group``) in judge cards.
     """
 
@@ -509,10 +524,11 @@ class Estimand:
     ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[predicted]``.
 
     Attributes:
-        score: what the judges say.
-        rule: of the verdicts behind it: the ``task`` of judge cards.
-        role: of the judge whose error it has (``vqa``, ``skin_tone``, ``detector`` ...).
-        worth: the number that each class counts as.
+        score: the score as judged.
+        rule: task of the verdicts behind the score: the ``task`` of judge cards.
+        role: role of the judge whose error the score has (``vqa``, ``skin_tone``, ``detector`` ...).
+        worth: number that each class counts as.
+        parts: terms of the sum.
     """
 
     score: Score
@@ -774,7 +790,10 @@ def vector_rows(table: str, keys: Sequence[str], judge: str, vectors: np.ndarray
     """Rows of a table of vectors (``features``, ``embeddings``, ``text_embeddings`` ...), one for each key.
 
     Args:
-        keys: image ids, or texts. vectors: shape (N, D), row i for key i; kept as float32.
+        table: name of the table.
+        keys: image ids, or texts.
+        judge: name of the judge that computed the vectors.
+        vectors: array (N, D), row i for key i; kept as float32.
 
     Raises:
         ValueError: another number of vectors than of keys.

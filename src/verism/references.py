@@ -48,9 +48,12 @@ def write_reference(
     """Write a reference set whole or not at all.
 
     Args:
-        path: ends in ``.npz``; its folder must exist.
-        provenance: JSON: who computed the features with what (version, command, weights), for people and for checks.
-        radii: by grouping, shape (N,), finite or NaN (no radius).
+        path: file to write; ends in ``.npz``, its folder must exist.
+        reference: the reference set.
+        provenance: JSON object: who computed the features with what (version, command, weights), for people and for
+            checks.
+        radii: arrays (N,) by grouping, distance of each image to its k-th neighbour, finite or NaN (no radius); None
+            for none.
 
     Raises:
         UsageError: another suffix, no such folder, or content that does not fit together.

@@ -108,7 +108,7 @@ class SuiteInfo:
     """What a suite is.
 
     Attributes:
-        name: by which it is called, with underscores.
+        name: name by which the suite is called, with underscores.
         title: as a page's heading writes it.
         question: what it asks about a model, as a sentence.
         summary: one line for ``verism list suites``.
@@ -143,9 +143,9 @@ class Pairing:
             in place of its own value.
         group: further parts of the group of every row.
         split: facets of the prompts whose values are never averaged over; they are part of the group of a row.
-        scale: of the values.
-        right_or_wrong: whether a verdict says that the image is right (1) or wrong (0), so that it can be held
-            against the truth of rendered images.
+        scale: scale of the values.
+        right_or_wrong: whether a verdict says that the image is right (1) or wrong (0), so that it can be held against
+            the truth of rendered images.
     """
 
     rule: str
@@ -184,7 +184,7 @@ class Layout:
     Attributes:
         kind: ``columns``: a row for each run, and a column for each value of ``facet`` with the metric ``metric``, then
             the mean; ``rows``: a row for each metric and group, a column for each run.
-        metric: of the columns.
+        metric: metric of the columns.
         facet: whose values are the columns.
         mean: metric of the last column.
         reference: metric of a row below: what would be reached without any skill (of the same groups).
@@ -213,7 +213,7 @@ class Presentation:
         info: what the suite is.
         metrics: every metric its scores may have.
         pairings: how its images are paired.
-        layout: of its tables.
+        layout: layout of its tables.
     """
 
     info: SuiteInfo
@@ -269,8 +269,8 @@ class Option:
     The command line, Python and plan files take the same options, checked by the same code.
 
     Attributes:
-        name: in Python and in files.
-        type: of the value, or of each of several.
+        name: name in Python and in files.
+        type: type of the value, or of each of several.
         help: one line.
         many: whether several values may be given.
         commas: whether one text may hold several values with commas between them.
@@ -312,8 +312,8 @@ class Rule:
     """A rule of a suite: what changes verdicts or scores without new images or observations.
 
     Attributes:
-        name: as ``--rule NAME=VALUE`` and runs have it.
-        type: of the value, or of each of several; ``dict`` for a JSON object that the suite checks itself.
+        name: name, as ``--rule NAME=VALUE`` and runs have it.
+        type: type of the value, or of each of several; ``dict`` for a JSON object that the suite checks itself.
         default: unless the suite has another (``Suite.default_of``).
         help: one line.
         many: whether the value is a list.
@@ -386,10 +386,10 @@ def check_value(
     """A value that may come from Python, from JSON or as text, as its type.
 
     Args:
-        name: of the option or rule, for the message.
+        name: name of the option or rule, for the message.
         kind: the type: ``str``, ``int`` (also as text, or as a float without a fraction; truth values are none),
             ``float`` (finite), ``bool`` (also ``true``, ``yes``, ``1`` ...), ``Path``, or ``dict``.
-        value: what was given.
+        value: the value given.
         low: the lowest number allowed; None for any.
         high: the highest number allowed; None for any.
         choices: the values there are; empty for any.

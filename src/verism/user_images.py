@@ -175,7 +175,7 @@ class UserImages:
 
         Args:
             prompt_id: the prompt.
-            index: from 0; None: the one behind the highest so far.
+            index: index of the image, from 0; None: the one after the highest so far.
             path: the file.
         Returns:
             The index.

@@ -79,12 +79,12 @@ def agreement_report(
 
     Args:
         run: the run.
-        suite: with the rules of the run's scores.
-        ratings: of the run.
+        suite: the suite, with the rules of the run's scores.
+        ratings: ratings of the run.
         observed: what is known of the images, to hold judges against annotators; None leaves that out.
         by: facets of prompts: how well judges do in each group.
         n_resamples: resamples of prompts (with all their images) behind intervals; 0 for no intervals.
-        seed: of resampling.
+        seed: seed of the resampling.
 
     Returns:
         ``tasks``: by name, what annotators say among themselves (``people``); and where verdicts are about the same,
@@ -156,7 +156,7 @@ def rated_values(task: RatingTask, rows: pl.DataFrame) -> dict[str, float]:
     Checks, "cannot tell" and, of two classes, ties are left out. Empty for tasks of several classes.
 
     Args:
-        task: what they were asked.
+        task: the question that annotators were asked.
         rows: table ``ratings`` of this task alone.
     """
     positive = positive_option(task)

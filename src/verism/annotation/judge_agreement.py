@@ -60,7 +60,7 @@ class Predicted:
 
     Attributes:
         classes: the class by item (image or prompt).
-        probabilities: of that class, by item, where the judge gives one.
+        probabilities: probability of that class by item, 0 to 1, where the judge gives one.
     """
 
     classes: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def predicted_classes(estimands: Iterable[Estimand], verdicts: pl.DataFrame) -> 
     """The class that judges give each image.
 
     Args:
-        estimands: of the suite; rules without classes have none.
+        estimands: estimands of the suite; rules without classes have none.
         verdicts: table ``verdicts``, which holds the probabilities.
 
     Returns:
@@ -178,7 +178,7 @@ def judge_report(
         observed: prompts and images.
         by: facets of prompts; per value of each, the rates again.
         n_resamples: bootstrap resamples behind intervals; 0 for none.
-        seed: of resampling.
+        seed: seed of the resampling.
 
     Returns:
         Plain records. A class's ``found`` is the judge's sensitivity for it, ``not_claimed`` the specificity.
@@ -273,12 +273,12 @@ def graded_report(
 
     Args:
         values: the judge's number by item.
-        task: what annotators were asked.
+        task: the question that annotators were asked.
         rated: their answers as a number by item.
         observed: prompts and images.
         by: facets of prompts; per value of each, the same again.
         n_resamples: bootstrap resamples behind intervals; 0 for none.
-        seed: of resampling.
+        seed: seed of the resampling.
     """
     options: Resampling = {"n_resamples": n_resamples, "seed": seed}
     items = sorted(item for item in rated if item in values)
@@ -360,7 +360,7 @@ def rate_with_interval(hits: Sequence[bool] | np.ndarray, clusters: Sequence[str
 
     Args:
         hits: whether each unit counts.
-        clusters: of each unit, the prompt.
+        clusters: prompt id of each unit.
     """
     if not len(hits):
         return {"value": math.nan, "low": math.nan, "high": math.nan, "n": 0}
@@ -373,9 +373,9 @@ def mean_with_interval(values: ArrayLike, *, clusters: Sequence[str], n_resample
 
     Args:
         values: one for each unit.
-        clusters: of each unit, the prompt.
+        clusters: prompt id of each unit.
         n_resamples: bootstrap resamples; 0 for no interval.
-        seed: of resampling.
+        seed: seed of the resampling.
     """
     array = np.asarray(values, dtype=np.float64)
     if not array.size:

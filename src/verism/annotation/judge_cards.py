@@ -33,10 +33,10 @@ def card_of_run(
 
     Args:
         run: scored.
-        suite: with the rules of its scores.
+        suite: the suite, with the rules of its scores.
         source: what counts as truth: the majority of annotators (``human``; ties and "cannot tell" are left out), or
             the ground truth of rendered images (``truth``).
-        role: of the judge, if several observed.
+        role: role of the judge, needed if several observed.
         by: facets of prompts by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out, 0 to 1.
 

@@ -27,14 +27,14 @@ class Planned:
     """What one score would take.
 
     Attributes:
-        metric: of the score.
-        protocol: of the score.
-        group: of the score.
+        metric: name of the metric of the score.
+        protocol: protocol of the score.
+        group: facet values of the score; empty for the whole suite.
         n_images: images that the judge observed.
         n_labels: answers there already.
         with_judge: answers needed if the judge's are used, too; None: more than there are images.
         alone: answers needed if they are not; None: more than there are images.
-        correlation: of judge and annotators that this rests on.
+        correlation: correlation of judge and annotators that this rests on, -1 to 1.
         basis: where it is from: ``pilot``, ``card`` or ``none``.
     """
 
@@ -68,11 +68,11 @@ def plan_labels(
 
     Args:
         run: scored.
-        suite: with the rules of the run's scores.
-        observed: what judges say about the run.
+        suite: the suite, with the rules of the run's scores.
+        observed: observations of the run.
         half_width: half the width of the interval, in the unit of the score, above 0.
         ratings: answers that there are.
-        cards: of judges, in the order in which they are tried.
+        cards: judge cards, in the order in which they are tried.
         judges: full name of the judge by role.
         protocol: whose scores are planned for.
     """

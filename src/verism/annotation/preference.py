@@ -28,7 +28,7 @@ def preference_report(
         runs: names of the first and second run.
         rows: table ``ratings`` of one task and these runs.
         prompt_of: the prompt of each item: votes on images of one prompt are alike, and intervals know it.
-        seed: of the permutation test.
+        seed: seed of the permutation test.
 
     Returns:
         ``votes`` by answer, and ``shares`` of all votes, ties among them, with intervals; ``of_decided``: the first

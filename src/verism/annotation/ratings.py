@@ -108,7 +108,9 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
     studies, the last study's vote stands.
 
     Args:
-        min_right: raters with a smaller share of right answers to checks (of those who were given any) are left out.
+        run: the run whose images were rated.
+        min_right: smallest share of right answers to checks, 0 to 1; raters below it (of those who were given any) are
+            left out.
 
     Raises:
         UsageError: two studies have different tasks by one name.
@@ -218,7 +220,7 @@ def rating_remarks(
         suite: whose verdicts are asked about.
         rule: the verdicts asked about.
         key: which of the rule's verdicts.
-        ratings: of the run; read if left out.
+        ratings: ratings of the run; read if left out.
     """
     classes, on_scale = _classes(run, suite, rule, key, ratings_of(run) if ratings is None else ratings)
     known = {image: [c for c in of_image if c is not None] for image, of_image in classes.items()}
@@ -301,7 +303,7 @@ def human_classes(
         suite: whose verdicts are asked about.
         rule: the verdicts asked about (see ``RatingTask``).
         key: which of the rule's verdicts.
-        ratings: of the run; read if left out.
+        ratings: ratings of the run; read if left out.
 
     Returns:
         The class by image id; images without one are not in it.
@@ -321,7 +323,7 @@ def rated_classes(run: Run, suite: Suite, task: RatingTask, ratings: Ratings) ->
         run: the run.
         suite: whose verdicts the task is about.
         task: about single images.
-        ratings: of the run.
+        ratings: ratings of the run.
 
     Returns:
         The class by rater and image; None where the image was skipped, for "cannot tell", and for answers that are

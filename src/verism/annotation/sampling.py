@@ -38,10 +38,10 @@ def draw_items(
 
     Args:
         runs: an image or a prompt is of any of them; a pair is of the same prompt and index in the first two.
-        task: what is asked.
+        task: the question to ask.
         per_cell: items of each cell, at least 1; None for all.
         by: facets of prompts. The run is a facet of its own where there are several.
-        seed: of drawing.
+        seed: seed of the draw.
         without: items that are not drawn: those whose answer is known, which are checks.
 
     Raises:

@@ -89,12 +89,12 @@ class Study:
 
     Attributes:
         tasks: the questions.
-        items: what is shown, in the order of first asking.
+        items: items shown, in the order of first asking.
         runs: directories whose images are shown, absolute.
         overlap: raters per item, at least 1.
         qualification: least share of right answers to qualification items, of those who may go on; 0 to 1.
         attention_every: items between two attention checks, at least 1.
-        seed: of orders and sides.
+        seed: seed of the orders and of the sides of pairs.
         title: for raters.
         settings: how the items were drawn, for the record.
     """
@@ -141,11 +141,11 @@ class Progress:
     """How far a rater is, and the study.
 
     Attributes:
-        answered: by this rater.
+        answered: number of items answered by this rater.
         open: items this rater may still get, now.
-        votes: of all raters, on items that are no checks.
+        votes: number of votes of all raters on items that are no checks.
         wanted: votes the study wants: items (without checks) times overlap.
-        right: of the rater's answers to checks, those that are right.
+        right: number of the rater's right answers to checks.
         checked: the rater's answers to checks.
     """
 
@@ -328,7 +328,7 @@ class VoteStore:
         every ``attention_every`` items; then the items with the fewest votes and loans, in the order of the study.
 
         Args:
-            rater: to whom.
+            rater: the rater to serve.
             now: seconds since the epoch; the clock's time if left out.
         """
         now = datetime.now(UTC).timestamp() if now is None else now
@@ -443,7 +443,7 @@ class VoteStore:
         The same vote sent again, by a browser that did not hear that the first was kept, changes nothing.
 
         Args:
-            rater: who answers.
+            rater: the rater who answers.
             position: index of the item in the study.
             answer: one of the task's options; None: skipped.
             seconds: it took to answer; an implausible number is dropped.

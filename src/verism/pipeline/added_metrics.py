@@ -69,8 +69,8 @@ class Added:
     """Scores of added metrics, and what the suite says of itself with them.
 
     Attributes:
-        scores: in the order of the metrics; then those that a caller wrote into the run.
-        presentation: of the suite, with the metrics of these scores.
+        scores: scores in the order of the metrics, then those that a caller wrote into the run.
+        presentation: presentation of the suite, with the metrics of these scores.
     """
 
     scores: tuple[Score, ...]

@@ -31,7 +31,7 @@ class KnownImage:
     """An image of known content.
 
     Attributes:
-        image_id: its name in the table.
+        image_id: name of the image in the table.
         path: the file.
         classes: true class by task.
         facets: what else is known of it, for groups of the card.

@@ -31,14 +31,25 @@ class Difference:
     """One row of a comparison: a measure of run B minus the same of run A.
 
     Attributes:
-        difference: B minus A, in ``unit``. ci_low, ci_high: 95 %.
-        p_value: two-sided test of no difference. p_holm: the same after Holm's correction over the groups.
-        value_a, value_b: the two values.
-        n_pairs: images judged in both. n_unpaired: images that only one run, or neither, has a usable answer for;
-            those of prompts that only one run asked are among them. Of ``independent`` rows no images are paired.
+        metric: name of the metric.
+        protocol: name of the protocol.
+        group: facet values that the row is restricted to; empty for the whole suite.
+        value_a: value of run A, in ``unit``.
+        value_b: value of run B, in ``unit``.
+        difference: B minus A, in ``unit``.
+        ci_low: lower end of the 95 % confidence interval of the difference.
+        ci_high: upper end of the 95 % confidence interval of the difference.
+        p_value: p-value of the two-sided test of no difference, 0 to 1.
+        p_holm: p-value after Holm's correction over the groups, 0 to 1.
+        n_pairs: number of images judged in both runs; 0 in ``independent`` rows, which pair no images.
+        n_prompts: number of prompts of those images; 0 in ``independent`` rows.
+        n_unpaired: number of images that only one run, or neither, has a usable answer for; those of prompts that only
+            one run asked are among them. Of ``independent`` rows: all images used.
+        unit: unit of the values, ``share`` unless the metric has another.
         method: ``paired``: over the images both could be judged on, clustered by prompt, by permutations.
             ``independent``: from the two intervals (see ``compare_scores``).
-        adjusted: as of ``Score``: by what the judge's error was taken out of both values; empty for neither.
+        adjusted: kind of truth by which the judge's error was taken out of both values, as of ``Score``; empty for
+            neither.
     """
 
     metric: str
@@ -168,10 +179,10 @@ def compare_runs(
     Args:
         a: the baseline.
         b: the other run.
-        presentation: of their suite: how its images are paired, and which metrics are compared by intervals.
+        presentation: presentation of the suite: how its images are paired, and which metrics are compared by intervals.
         by: facet to group by, in place of the suite's own.
         protocol: only this one; None for all.
-        seed: of random sign patterns, where they are needed.
+        seed: seed of random sign patterns, where they are needed.
 
     Raises:
         UsageError: nothing in common, prompts of one id that differ in text, or a facet that no prompt has.
@@ -221,7 +232,7 @@ def compare_images(
         pairings: what is compared; those without verdicts in these runs are left out.
         by: facet of the prompts to group by, in place of that of the pairing.
         protocol: only this one; None for all.
-        seed: of random sign patterns, where they are needed.
+        seed: seed of random sign patterns, where they are needed.
 
     Raises:
         UsageError: no prompt in common, prompts of one id that differ in text, or a facet that no prompt has.

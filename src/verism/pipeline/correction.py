@@ -177,7 +177,7 @@ def adjust_by_cards(
 
     Args:
         estimands: the scores as what they are made of.
-        cards: in the order in which they are tried.
+        cards: judge cards, in the order in which they are tried.
         judges: name of the judge by role.
         kind: only cards of this kind; None for any.
         rules: those the run was scored by. A card that was made by others (another threshold, say) gives no value.

@@ -105,8 +105,13 @@ def run_images(
     """Make or find every image that is not there yet, and let the judges look at it.
 
     Args:
-        retry: ask again for images that are missing, failed or refused.
-        on_failure: told of every image that is not ok: first of those of an earlier call, then as it happens.
+        run: the run that keeps images and observations.
+        requests: images to make or find.
+        generator: makes or finds the images.
+        judges: each judge with what it is asked about the images.
+        retry: whether images that are missing, failed or refused are asked for again.
+        on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
+            happens.
     """
     import polars as pl
 

@@ -37,7 +37,9 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
     An image that cannot be used keeps its place, with the reason.
 
     Args:
-        judge: who gives their features; None if only their names are wanted.
+        run: the run that keeps the reference.
+        reference: the real images, or their features.
+        judge: judge that computes the features; None if only the names are wanted.
 
     Returns:
         A line about each image that cannot be used.

@@ -38,8 +38,9 @@ def score_run(
 
     Args:
         run: the run; what its suite says of itself is kept beside the scores.
-        suite: with the rules to apply.
-        judges: by role, whose observations count; needed only where several judges of a role observed.
+        suite: the suite, with the rules to apply.
+        judges: full name of the judge whose observations count, by role; needed only where several judges of a role
+            observed.
         adjust: given the suite's estimands and whose observations count by role, those it can take the judges' error
             out of. Adjusted scores follow those as judged.
         metrics: added to those of installed packages; their scores stay at later scorings.
@@ -99,7 +100,7 @@ def observed_of(run: Run, suite: Suite, judges: Mapping[str, str] | None = None)
     Args:
         run: the run.
         suite: whose needs count.
-        judges: by role, whose observations count, as in ``score_run``.
+        judges: full name of the judge whose observations count, by role, as in ``score_run``.
     """
     observations: dict[str, pl.DataFrame] = {}
     for need in suite.needs():

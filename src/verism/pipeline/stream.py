@@ -63,9 +63,9 @@ def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> No
     """Check what a judge answered before it is kept, so that a mistake shows with the first batch.
 
     Args:
-        rows: what ``observe`` returned.
-        name: of the judge.
-        need: what it was asked for.
+        rows: rows that ``observe`` returned.
+        name: name of the judge.
+        need: what the judge was asked for.
         image_ids: the images it was shown.
 
     Raises:

@@ -50,9 +50,15 @@ class TableView:
     """A table of a card in words.
 
     Attributes:
-        about: task, protocol and group. n: items with an answer. unusable: items without.
-        accuracy: share of right answers with its interval. auc: area under the ROC curve; empty where no scores are.
-        rows: class by class. heat: the table of counts as a figure.
+        task: name of the task.
+        protocol: name of the protocol.
+        group: the group in words; ``all`` if it holds every item.
+        n: number of items with an answer.
+        unusable: number of items without a usable answer.
+        accuracy: share of right answers with its confidence interval, as text.
+        auc: area under the ROC curve, as text; empty if there are no scores.
+        rows: class by class.
+        heat: the confusion table as a figure.
     """
 
     task: str

@@ -64,7 +64,7 @@ class Vocabulary:
     """How scores of some suites are called and grouped.
 
     Attributes:
-        presentations: of the suites.
+        presentations: presentations of the suites, in order.
         split: facets whose values are never averaged over.
         detail: facets with too many values for the first table.
         facet: the facet that images are first told apart by; empty for none.
@@ -148,7 +148,7 @@ class Lookup:
     """The scores of one run by what they are of.
 
     Attributes:
-        scores: as judged and adjusted.
+        scores: scores of the run, as judged and adjusted.
     """
 
     def __init__(self, scores: Iterable[Score]) -> None:

@@ -61,8 +61,8 @@ class Answer:
     """A complete answer.
 
     Attributes:
-        status: of HTTP.
-        headers: by name in lower case.
+        status: HTTP status code.
+        headers: header values by name in lower case.
         body: decompressed.
     """
 
@@ -77,7 +77,7 @@ class Outcome(Generic[T]):
 
     Attributes:
         result: None unless it came.
-        state: of an image or a reply.
+        state: state of the image or the reply.
         reason: why there is none, as the service says it (not redacted); empty otherwise.
     """
 
@@ -104,12 +104,14 @@ class ServiceClient:
         path: of the endpoint, such as ``/images/generations``.
         noun: what one request asks for, in messages: ``image``.
     Attributes:
-        owner: who asks and whom, as messages begin.
-        options: with OpenAI's variables and the normalised address.
-        limiter: when workers may ask; its clock may be replaced before the first request.
-        redact: removes the key from texts.
+        model: id of the model as the service knows it.
+        owner: role and model, the start of each message.
+        options: options with OpenAI's environment variables filled in and the address normalised.
+        endpoint: URL that requests are sent to.
+        limiter: decides when workers may ask; its clock may be replaced before the first request.
+        redact: removes the API key from texts.
         counts: ``posts``, ``retries``, ``ok``, ``refused``, ``failed`` and what the user of the client counts.
-        elapsed_s: seconds spent asking.
+        elapsed_s: time spent asking, seconds.
 
     Raises:
         UsageError: no name of a model, a value out of range, or an address that is not safe.

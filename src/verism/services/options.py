@@ -69,7 +69,7 @@ class ServiceOptions:
 
         Args:
             owner: the generator or judge that messages name.
-            path: of the endpoint, such as ``/images/generations``; removed from the address if it ends with it.
+            path: path of the endpoint, such as ``/images/generations``; removed from the address if it ends with it.
 
         Raises:
             UsageError: a value out of range, or an address that is not safe.
@@ -104,7 +104,7 @@ def read_variable(owner: str, option: str, name: str | None) -> str:
     Args:
         owner: the generator or judge that messages name.
         option: which option names the variable.
-        name: of the variable; None reads nothing.
+        name: name of the environment variable; None reads nothing.
 
     Raises:
         UsageError: the value holds characters that no key has.

@@ -58,7 +58,7 @@ class ErrorReply:
 
     Attributes:
         message: as the service wrote it; it may hold secrets.
-        codes: of the error, in lower case.
+        codes: error codes, in lower case.
         param: name of the field that it is about; None if it does not say.
     """
 

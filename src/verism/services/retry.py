@@ -110,7 +110,9 @@ class RateLimiter:
         clock: real time if None.
         draw: a number in [0, 1) per call, for jitter; of the system's generator if None.
     Attributes:
-        served: results that came so far: whether a crowded service still moves.
+        clock: source of time; may be replaced before the first request.
+        draw: returns a random number in [0, 1) for jitter.
+        served: number of results that came so far: whether a crowded service still moves.
     """
 
     def __init__(

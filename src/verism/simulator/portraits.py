@@ -79,11 +79,15 @@ class Light:
     """Light on a face: one main light and light from everywhere, of one colour.
 
     Attributes:
-        source: where it mainly comes from. cast: its colour, in a word. level: how much there is.
-        azimuth_deg: of the main light, from the camera towards the image's right. elevation_deg: above the horizon.
-        temperature_k: of its colour; the camera is balanced for 6504 K.
-        intensity: light on a surface that faces the camera, by what would show the skin's own colour.
-        ambient: share of it that comes from everywhere.
+        source: where the light mainly comes from.
+        cast: name of its colour.
+        level: how much light there is.
+        azimuth_deg: direction of the main light from the camera, degrees, positive towards the image's right.
+        elevation_deg: angle of the main light above the horizon, degrees.
+        temperature_k: colour temperature, kelvin; the camera is balanced for 6504 K.
+        intensity: light on a surface that faces the camera, relative to the light that would show the skin's own
+            colour.
+        ambient: share of the light that comes from everywhere, 0 to 1.
     """
 
     source: From
@@ -165,9 +169,12 @@ class Shot:
     """How a portrait is taken.
 
     Attributes:
-        yaw_deg: turn of the face from the camera, to the image's right positive. pitch_deg: camera above the face.
-        roll_deg: of the camera. focal_mm: as of a frame 24 mm high.
-        face_share: height of the face by that of the image. place: environment behind the person.
+        yaw_deg: turn of the face away from the camera, degrees, positive to the image's right.
+        pitch_deg: angle of the camera above the face, degrees; negative from below.
+        roll_deg: rotation of the camera about its viewing axis, degrees.
+        focal_mm: focal length for a frame 24 mm high, millimetres.
+        face_share: height of the face divided by the height of the image, 0 to 1.
+        place: name of the environment behind the person.
     """
 
     yaw_deg: float
@@ -200,9 +207,12 @@ class Portrait:
     """A rendered portrait.
 
     Attributes:
-        pixels: sRGB, (S, S, 3), uint8. box: of the face, (x0, y0, x1, y1) in pixels, within the image.
-        landmarks: (5, 2) in pixels, in the order of ``LANDMARKS``; hidden ones where they would be.
-        skin: (S, S) bool: bare skin of the head. spec: who. distance_m: from camera to face.
+        pixels: sRGB image, (S, S, 3), uint8.
+        box: (x0, y0, x1, y1) of the face, pixels, within the image.
+        landmarks: (5, 2), x and y in pixels, in the order of ``LANDMARKS``; hidden ones where they would be.
+        skin: (S, S), bool, bare skin of the head.
+        spec: the person in the image.
+        distance_m: distance from camera to face, metres.
     """
 
     pixels: NDArray[np.uint8]
@@ -241,7 +251,12 @@ def render_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot
     """Head and shoulders of one person.
 
     Args:
-        size: width and height in pixels. seed: of what the description leaves open, and of the place.
+        spec: the person.
+        shape: shape of the face.
+        light: light on the face.
+        shot: camera and pose of the head.
+        size: width and height of the image, pixels, 64 to 2048.
+        seed: seed of what the description leaves open, and of the environment.
 
     Raises:
         UsageError: unknown place, or a size outside the simulator's.
@@ -324,7 +339,11 @@ def render_portraits(
     and the first images do not depend on how many follow.
 
     Args:
-        on_image: called with the number done after each.
+        out: folder to write to, new or empty.
+        count: number of images, at least 1.
+        seed: seed of all random draws.
+        size: width and height of the image, pixels, 64 to 2048.
+        on_image: called with the number of images done after each.
 
     Raises:
         UsageError: a count below one, a folder that is not empty, a size out of range.
@@ -436,7 +455,10 @@ class PeopleRenderer:
         """A person that most would call a woman, or a man, by hair and figure as drawings have them.
 
         Args:
+            woman: whether to draw a woman (True) or a man.
+            tone: Monk Skin Tone, 1 (lightest) to 10 (darkest).
             worn: keys of ``attributes`` that can be worn together.
+            seed: seed of all random draws.
         """
         rng = np.random.default_rng([seed, 0x9E0])
         figure: Literal["straight", "curved"] = "curved" if woman else "straight"

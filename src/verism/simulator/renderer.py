@@ -55,7 +55,10 @@ class Camera:
     """A pinhole camera.
 
     Attributes:
-        position, target: metres. fov: horizontal and vertical angle in degrees (images are square). roll: degrees.
+        position: (x, y, z) of the camera, metres.
+        target: (x, y, z) of the point it looks at, metres.
+        fov: horizontal and vertical angle of view, degrees (images are square).
+        roll: rotation about the viewing axis, degrees.
     """
 
     position: tuple[float, float, float]
@@ -287,8 +290,10 @@ def render(
     """Paint items in their surroundings.
 
     Args:
-        items: at most 254.
-        size: width and height in pixels.
+        items: placed models, at most 254.
+        surroundings: ground, scenery, sky and light.
+        camera: the camera.
+        size: width and height of the image, pixels.
         exposure: factor on all light before the tone curve.
     """
     if len(items) >= SCENERY:

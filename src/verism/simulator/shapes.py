@@ -427,8 +427,9 @@ def tube(
         path: centre line, shape (N, 3).
         radius: one number, one per point (N,), or half axes (N, 2) of an elliptical section: first sideways
             (perpendicular to ``up`` and to the path), then along ``up``.
-        closed: join the end to the start.
-        round_ends: close the ends by half balls instead of flat discs.
+        sides: number of vertices around each section.
+        closed: whether the end is joined to the start.
+        round_ends: whether the ends are half balls instead of flat discs.
         up: reference direction for the second half axis; must not be parallel to the path where the section is
             elliptical (where it is parallel another direction is taken).
     """

@@ -29,7 +29,11 @@ def draw_sheets(
     Each class has a row: natural makes through all its states, then one tile per paint.
 
     Args:
-        tile: pixels of one image.
+        catalogue: catalogue of classes and environments to draw.
+        out: image file to write, PNG, JPEG or WebP.
+        only: names of the classes to draw; empty for all.
+        tile: width and height of one rendered image, pixels.
+        seed: seed of all random draws.
 
     Raises:
         UsageError: a class in ``only`` does not exist, or ``out`` is no name of an image.

@@ -212,9 +212,14 @@ def dressed_person(
     a pair of plain trousers, where no top is named a t-shirt, and where no footwear is named low shoes.
 
     Args:
-        attributes: keys of ``ATTRIBUTES``; at most one lower garment, one top, one footwear; a tie needs a shirt or
-            a suit.
-        skin_tone, build, figure, hair, pose: as in ``PersonSpec``; drawn evenly where None.
+        rng: generator of all random draws.
+        attributes: keys of ``ATTRIBUTES``; at most one lower garment, one top, one footwear; a tie needs a shirt or a
+            suit.
+        skin_tone: Monk Skin Tone, 1 (lightest) to 10 (darkest); drawn evenly if None.
+        build: body build; drawn evenly if None.
+        figure: outline of the trunk; drawn evenly if None.
+        hair: hair style; drawn evenly if None.
+        pose: how the body is held; drawn evenly if None.
 
     Raises:
         UsageError: an unknown attribute, or several that cannot be worn together.
@@ -420,10 +425,12 @@ def render_person(
     """One person, alone in the image.
 
     Args:
-        size: width and height in pixels.
-        place: an environment of the simulator.
-        turn: degrees that the person is turned away from the camera, to the image's right.
-        seed: of what the description leaves open, of the place and of the camera.
+        spec: the person and the clothes.
+        size: width and height of the image, pixels, 64 to 2048.
+        place: name of an environment of the simulator.
+        view: what the camera frames: ``full``, ``upper``, ``bust`` or ``lower``.
+        turn: turn of the person away from the camera, degrees, positive to the image's right.
+        seed: seed of what the description leaves open, of the environment and of the camera.
         alongside: another description that the same camera has to frame, so that two images differ in clothes only.
 
     Raises:
@@ -551,7 +558,9 @@ class RenderedPeople:
     """What ``render_people`` wrote.
 
     Attributes:
-        labels: the table. images: how many. redrawn: pairs whose first pose or camera hid the garment.
+        labels: path of the table of labels.
+        images: number of images.
+        redrawn: number of pairs whose first pose or camera hid the garment.
     """
 
     labels: Path
@@ -577,6 +586,10 @@ def render_people(
     same seed and size give the same files, and the first images do not depend on how many follow.
 
     Args:
+        out: folder to write to, new or empty.
+        count: number of images, even, at least 2.
+        seed: seed of all random draws.
+        size: width and height of the image, pixels, 64 to 2048.
         attributes: blocks to draw, in this order; all of ``ATTRIBUTES`` if None.
         on_pair: called with the number of pairs done after each.
 

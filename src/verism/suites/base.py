@@ -136,8 +136,6 @@ class Suite(ABC):
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
         user_images: the files behind ``--images``, if the suite read their list itself; None otherwise.
-        _made_with: the options that ``make`` was called with, by name, as plain JSON; empty for a suite constructed
-            directly.
     """
 
     info: ClassVar[SuiteInfo]

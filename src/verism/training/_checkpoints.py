@@ -28,7 +28,7 @@ class TrainingState:
         kind: what is trained: ``detector``, ``painter`` ...
         weights: tensors by name: what is trained, and buffers.
         optimized: names of the weights that the optimizer changes, in its order.
-        optimizer: of exactly these weights.
+        optimizer: optimizer of exactly these weights.
         average: running average of the weights by the same names; empty without one.
         step: steps done so far, resumed parts counted in.
         elapsed_s: seconds used so far, resumed parts counted in.

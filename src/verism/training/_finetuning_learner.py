@@ -41,7 +41,7 @@ class Sample:
     Attributes:
         pixels: shape (3, H, W), in [-1, 1].
         text: row of the token table; its last row is the empty prompt.
-        timestep: of the noise schedule.
+        timestep: timestep of the noise schedule.
         posterior: which draw from the encoder's posterior, standard normal, shape (C, h, w).
         noise: standard normal, shape (C, h, w).
     """
@@ -180,7 +180,7 @@ class FinetuneLearner:
         """The samples of the training in order, without end, read ahead by some threads.
 
         Args:
-            position: of the first one in the whole training.
+            position: position of the first sample in the whole training.
         """
         workers = self.config.workers or 1
         ahead = 2 * max(workers, self.config.batch_size)
@@ -250,8 +250,8 @@ def read_pixels(path: Path, side: int, *, center_crop: bool, flip: bool) -> np.n
     """An image as a network reads it.
 
     Args:
-        path: of the image file.
-        side: of the result, pixels.
+        path: path of the image file.
+        side: width and height of the result, pixels.
         center_crop: keep the middle of an image that is not square; otherwise it is squeezed.
         flip: mirror it.
 

@@ -48,12 +48,16 @@ class LatentDiffusion:
     """The parts of a Stable Diffusion pipeline that training needs, all in float32 on the CPU, frozen, in eval mode.
 
     Attributes:
-        folder: where the pipeline lies on this machine.
-        commit: of the hub repository; None for a folder of one's own.
+        folder: folder of the pipeline on this machine.
+        commit: commit of the Hub repository; None for a local folder.
+        tokenizer: tokenizer of the prompts.
+        text_encoder: turns tokens into text embeddings.
+        vae: autoencoder between images and latents.
+        unet: predicts the noise (or velocity) of noisy latents.
         scheduler: a DDPM scheduler of the model's own noise schedule and prediction type.
         resolution: side of the images the model was made for, pixels.
         factor: pixels per latent value along each side.
-        weights_sha256: of everything below: two bases with the same are the same model.
+        weights_sha256: SHA-256 of the weights of U-Net, VAE and text encoder; equal for equal base models.
     """
 
     folder: Path
@@ -192,7 +196,7 @@ def add_lora(module: Any, rank: int, *, text: bool = False) -> None:
 
     Args:
         module: UNet or text encoder; changed in place.
-        rank: of the updates, at least 1.
+        rank: rank of the updates, at least 1.
         text: it is a text encoder.
     """
     peft = require("peft", extra=EXTRA, purpose=PURPOSE)
@@ -325,8 +329,8 @@ def save_pipeline(base: LatentDiffusion, weights: Mapping[str, torch.Tensor], fo
 
     Args:
         base: the model.
-        weights: by name of the part and of the parameter, e.g. ``unet.conv_in.weight``.
-        folder: to write into.
+        weights: weights by name of the part and of the parameter, e.g. ``unet.conv_in.weight``.
+        folder: folder to write to.
     """
     import torch
 
@@ -344,10 +348,10 @@ def save_lora(unet: Any, text_encoder: Any | None, weights: Mapping[str, torch.T
     """Write the low-rank updates as ``pytorch_lora_weights.safetensors``, which ``load_lora_weights`` reads.
 
     Args:
-        unet: with updates.
-        text_encoder: if it has updates as well.
+        unet: U-Net with LoRA updates.
+        text_encoder: text encoder, if it has LoRA updates as well.
         weights: see ``save_pipeline``; written into the modules first.
-        folder: to write into.
+        folder: folder to write to.
     """
     import torch
 

@@ -184,12 +184,12 @@ def export_onnx(
     """Write the averaged weights of a checkpoint as the file that ``BuiltinDetector`` runs.
 
     Args:
-        checkpoint: of ``train_detector``.
+        checkpoint: checkpoint of ``train_detector``.
         path: the ONNX file.
         metadata: the card: anything JSON-serialisable worth knowing about the training.
-        threshold: of the score, in [0, 1], see ``calibrate_threshold``.
-        score_scale: of the objectness logits, see ``fit_score_calibration``.
-        score_shift: of the objectness logits, see ``fit_score_calibration``.
+        threshold: score threshold, in [0, 1], see ``calibrate_threshold``.
+        score_scale: factor of the objectness logits, see ``fit_score_calibration``.
+        score_shift: offset of the objectness logits, see ``fit_score_calibration``.
 
     Returns:
         ``path``.
@@ -227,7 +227,7 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
         out: folder of the training.
         held_out: images of the training split that were not learnt from: calibration.
         val: unseen scenes: the numbers to quote. May be empty.
-        threads: of onnxruntime; ``None``: its own choice.
+        threads: number of threads of onnxruntime; None: its own choice.
 
     Returns:
         What was measured, by ``held_out`` and ``val``, with score scale, score shift and threshold.
@@ -269,7 +269,7 @@ def train_and_export(
         scenes: data set folders; those still being rendered are taken up once complete.
         out: folder of the training, made if missing.
         config: the settings.
-        cache: where decoded images are kept; ``out/cache`` if None.
+        cache: folder of the decoded images; ``out/cache`` if None.
         export_only: export and measure the checkpoint of ``out`` as it is.
         say: receives progress, a line at a time.
 

@@ -143,7 +143,8 @@ def calibrate_threshold(found: Sequence[Found], arrays: SceneArrays) -> float:
     """The score threshold with the most images of exactly the right number of boxes.
 
     Args:
-        found: boxes down to a low score, for held-out images of the training split.
+        found: boxes down to a low score, one entry per image, for held-out images of the training split.
+        arrays: the same images with their true boxes, in the same order.
     Returns:
         In [0.05, 0.95], a multiple of 0.01: the middle of the widest run of best thresholds.
     """

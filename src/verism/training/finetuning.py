@@ -62,7 +62,7 @@ def finetune_diffusers(
 
     Args:
         base: pipeline folder or hub repository.
-        pairs: to learn from, see ``image_text_pairs``.
+        pairs: pairs to learn from, see ``image_text_pairs``.
         config: the settings.
         out: folder of the training, made if missing.
         about: more for ``training.json``: data folders, fraction ... JSON-serialisable.

@@ -41,7 +41,7 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
     """Write the averaged weights of both checkpoints in ``folder`` as the three ONNX files that ``builtin`` runs.
 
     Args:
-        folder: of the training.
+        folder: folder of the training.
         out: folder of the files, made if missing.
         card: anything JSON-serialisable worth knowing about the training; written into ``writer.onnx``.
 
@@ -123,7 +123,7 @@ def chosen_scenes(scenes: Sequence[Scene], choice: SceneChoice, *, seed: int = 0
     Args:
         scenes: to choose from.
         choice: skills, and the share of each.
-        seed: of the share, see ``nested_share``.
+        seed: seed of the share, see ``nested_share``.
     """
     chosen: list[Scene] = []
     for skill in dict.fromkeys(s.skill for s in scenes):

@@ -33,10 +33,10 @@ class Pair:
     """One image and the prompt it shows.
 
     Attributes:
-        image: its file.
+        image: path of the image file.
         text: the prompt.
-        skill: of the scene.
-        scene_id: of the scene.
+        skill: skill of the scene.
+        scene_id: id of the scene.
     """
 
     image: Path
@@ -93,10 +93,10 @@ def nested_share(scenes: Sequence[Scene], fraction: float, *, seed: int = 0) -> 
     the backgrounds (``spread``). So no cell has two scenes more than another, unless it has no more to give.
 
     Args:
-        scenes: of one skill.
+        scenes: scenes of one skill.
         fraction: in (0, 1]. ``floor(fraction * n + 1/2)`` of n scenes are taken, one at least: skills (and folders) of
             equally many scenes give equally many.
-        seed: of the random choices.
+        seed: seed of the random choices.
     Returns:
         In the order of ``scenes``.
     Raises:

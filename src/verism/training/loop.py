@@ -91,7 +91,7 @@ class ExampleOrder:
         """Index of an example, in [0, n).
 
         Args:
-            position: of the example in the whole training.
+            position: position of the example in the whole training.
             n: examples in an epoch.
         """
         key = (n, position // n)

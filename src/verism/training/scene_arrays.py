@@ -136,7 +136,8 @@ def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, Scen
     An image's name decides, so the choice stays the same when more images come in.
 
     Args:
-        share: of the images held out, in [0, 1).
+        arrays: images with their boxes.
+        share: share of the images to hold out, in [0, 1).
     """
     if not 0 <= share < 1:
         raise ValueError(f"share must lie in [0, 1), not {share}")
@@ -163,6 +164,8 @@ def load_scene_arrays(
     Args:
         directories: roots in the published layout; each may hold any of the skills.
         cache: folder for the decoded images, made if missing: one file per box file, named after its content.
+        classes: names of the classes; a label is the position in this list.
+        colors: names of the colours; a colour number is the position in this list.
         splits: which splits to read.
         size: side in pixels; other images are resized, boxes with them.
         skip_incomplete: leave out box files (and folders) that are not complete yet, instead of raising.

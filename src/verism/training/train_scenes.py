@@ -35,7 +35,7 @@ def render_train_scenes(
         out: the folder.
         skills: only these; None for all published ones.
         count: scenes in all.
-        seed: of the scenes.
+        seed: seed of the scenes.
         on_start: called with the number of scenes.
         on_failure: called with a line for each scene that could not be rendered.
 

@@ -55,6 +55,7 @@ def export_study(
     """Write a study for others to answer.
 
     Args:
+        store: the study and its votes.
         runs: the study's, or some of them; others are opened where the study says they lie.
         kind: ``bundle`` (a folder with a page that collects answers without a server), ``mturk`` (templates and tables
             of Mechanical Turk, and of platforms that read the same), ``label-studio`` (tasks and configurations) or
@@ -62,8 +63,8 @@ def export_study(
         out: a folder, new or empty.
         image_url: where the images will lie, with ``{name}`` for the file's name. Needed for ``mturk``; Label Studio
             looks into its local storage without; pages and tables name files in the folder ``images`` without.
-        items_per_hit: questions of a task (HIT) of Mechanical Turk, known answers not counted; there is one of these
-            in each while the study has any.
+        items_per_hit: questions of a task (HIT) of Mechanical Turk, known answers not counted; there is one of these in
+            each while the study has any.
 
     Returns:
         The files that were written for reading, and the folder of images.

@@ -36,10 +36,13 @@ class Imported:
     """What was taken in.
 
     Attributes:
-        n_votes: answers that are new or changed. n_raters: people who gave usable answers.
+        n_votes: number of answers that are new or changed.
+        n_raters: number of people who gave usable answers.
         skipped: (where, why) of everything that was left out.
-        n_unchanged: answers that were there already. n_replaced: earlier answers of the same person to the same item
-            that gave way; each is in ``skipped``, too. n_rejected: rejected assignments.
+        n_unchanged: number of answers that were there already.
+        n_replaced: number of earlier answers of the same person to the same item that gave way; each is in ``skipped``,
+            too.
+        n_rejected: number of rejected assignments.
     """
 
     n_votes: int
@@ -85,6 +88,8 @@ def import_ratings(store: VoteStore, path: Path, *, kind: str | None = None) -> 
     an answer in the file replaces one that is in the study.
 
     Args:
+        store: the study that takes the answers.
+        path: file with the answers.
         kind: ``bundle``, ``mturk``, ``label-studio`` or ``table``; found out from the file if left out.
 
     Raises:

@@ -47,9 +47,13 @@ class Layout:
     """What questions that are asked alike have in common: a page, a template or a project each.
 
     Attributes:
-        name: a file name that is unique in the study. kind: as in ``RatingTask``. options: as people see them.
-        unit: ``picture``, ``prompt`` or ``pair``. help: what to mind. examples: a sentence per option.
-        example_images: a PNG file per option.
+        name: file name, unique in the study.
+        kind: kind of question, as in ``RatingTask``.
+        options: answers as annotators see them, in order.
+        unit: what is shown: ``picture``, ``prompt`` or ``pair``.
+        help: instructions for annotators.
+        examples: a sentence per option.
+        example_images: content of a PNG file per option.
     """
 
     name: str
@@ -66,8 +70,12 @@ class Question:
     """An item as it is given away.
 
     Attributes:
-        position: its number in the study. key: the name it has outside. task: name of the task. text: the question.
-        layout: how it is asked. images: names of image files, in the order in which they are shown.
+        position: number of the item in the study.
+        key: name of the item outside the study.
+        task: name of the task.
+        text: the question, as annotators see it.
+        layout: how it is asked.
+        images: names of the image files, in the order in which they are shown.
         check: whether it has a known answer.
     """
 

@@ -191,9 +191,11 @@ def shell(hairline: Array, thickness: float, *, bump: float = 0.0, rows: int = 9
     """A cover over the head above a hairline, in shares of the head's height.
 
     Args:
-        hairline: lower edge of the cover at azimuths 0 (the face), 45, 90, 135, 180 degrees.
-        thickness: how far it stands off the head, at full height.
-        bump: depth of curls.
+        hairline: array (5,), height of the cover's lower edge at azimuths 0 (the face), 45, 90, 135 and 180 degrees,
+            share of the head's height.
+        thickness: how far the cover stands off the head at full height, share of the head's height.
+        bump: depth of curls, share of the head's height; 0 for none.
+        rows: number of rows of vertices from the hairline to the crown, at least 2.
     """
     columns = 20
     azimuth = np.linspace(0, 2 * math.pi, columns, endpoint=False)

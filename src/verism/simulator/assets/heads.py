@@ -37,9 +37,14 @@ class FaceShape:
     """What makes one face differ from another, as factors of the usual one (lengths) or shares of the head's height.
 
     Attributes:
-        nose_length, nose_width: of its ridge above the face, and across the wings.
-        lips: fullness. brow: thickness of the eyebrows. jaw: width of the lower face. cheeks: their roundness.
-        smile: how far the corners of the mouth are raised. eye_open: opening between the lids.
+        nose_length: how far the ridge of the nose stands out from the face, factor of the usual.
+        nose_width: width of the nose across the wings, factor of the usual.
+        lips: fullness of the lips, factor of the usual.
+        brow: thickness of the eyebrows, factor of the usual.
+        jaw: width of the lower face, factor of the usual.
+        cheeks: roundness of the cheeks, factor of the usual.
+        smile: how far the corners of the mouth are raised, share of the head's height.
+        eye_open: opening between the eyelids, factor of the usual.
         sheen: whether the skin mirrors light besides scattering it. What it mirrors has the light's colour and not the
             skin's: little on light skin, as much again as dark skin scatters.
     """

@@ -163,23 +163,27 @@ class PersonSpec:
         build: ``slim``, ``average`` and ``stout`` adults, or a ``child`` (shorter, larger head).
         figure: outline of the trunk: ``curved`` has a narrower waist and wider hips.
         height_m: standing height in metres, without hair.
-        hair, hair_color: style and colour; ``cap``, ``beanie``, ``hat`` and ``headscarf`` cover short hair.
-        facial_hair: grows in the hair's colour.
-        eye_color: the irises.
+        hair: hair style; ``cap``, ``beanie``, ``hat`` and ``headscarf`` cover short hair.
+        hair_color: colour of the hair, and of facial hair.
+        facial_hair: style of facial hair, in the hair's colour.
+        eye_color: colour of the irises.
         top: upper garment; a ``dress`` or ``summer dress`` needs no ``bottom`` and takes its place. A plain ``shirt``
-            is long-sleeved without collar; a ``button-up shirt`` has collar, buttons and cuffs. An open ``jacket``
-            and a ``suit jacket`` are worn over something, a ``zipped jacket`` is closed.
+            is long-sleeved without collar; a ``button-up shirt`` has collar, buttons and cuffs. An open ``jacket`` and
+            a ``suit jacket`` are worn over something, a ``zipped jacket`` is closed.
         bottom: lower garment; None with a dress, and only then.
-        shoe_color: the uppers.
-        headwear_color: cap, beanie, hat or scarf.
-        glasses: round frames, in ``frame_color``.
+        shoe_color: colour of the uppers.
+        headwear_color: colour of the cap, beanie, hat or headscarf.
+        glasses: whether glasses with round frames are worn.
         pose: how the body is held; ``STATES`` lists the poses of each state.
         footwear: what is on the feet, in ``shoe_color``.
-        inner_color: shirt under a suit jacket.
-        hat_color: a brimmed hat worn over the hair (unlike the ``hat`` of ``hair``, which replaces it); None: no hat.
-        tie_color, tie_stripes: with a button-up shirt or a suit jacket; None: no tie, or one without stripes.
-        mask_color: face mask over nose, mouth and chin; None: no mask.
-        glove_color: gloves; None: bare hands.
+        inner_color: colour of the shirt under a suit jacket.
+        hat_color: colour of a brimmed hat worn over the hair (unlike the ``hat`` of ``hair``, which replaces it); None:
+            no hat.
+        tie_color: colour of a tie, with a button-up shirt or a suit jacket; None: no tie.
+        tie_stripes: colour of the tie's stripes; None: no stripes.
+        mask_color: colour of a face mask over nose, mouth and chin; None: no mask.
+        glove_color: colour of gloves; None: bare hands.
+        frame_color: colour of the frames of the glasses.
 
     Raises:
         ValueError: a field outside what is listed, or a dress together with a lower garment.

@@ -89,7 +89,6 @@ class Geography(Suite):
         compares: whether there are real images.
         reference: the real images; None without any, and on a stored run.
         user_images: the images to evaluate; None if a model makes them.
-        _memory: the last measurement and what it was made from, so that scores do not compute it again.
         standard: name of the world used unless another is given.
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
