@@ -38,7 +38,9 @@ def make(folder: Path, *, size: int = 320) -> list[Path]:
         path = Path(scratch)
         skills = ["object", "count", "spatial"]
         runs = [
-            verism.evaluate(model=model, detector="truth", skills=skills, limit=6, seed=4, size=size, out=path / name)
+            verism.evaluate(
+                "paintskills", model=model, detector="truth", skills=skills, limit=6, seed=4, size=size, out=path / name
+            )
             for name, model in (("model", MODEL), ("oracle", "oracle"))
         ]
         people = verism.evaluate(

@@ -273,7 +273,7 @@ def test_images_are_enlarged_and_the_keys_are_explained(chromium, runs):
         ann = Rater(chromium, address, "Ann")
         ann.item()
         ann.keys("z", "ArrowRight", "ArrowRight")
-        assert ann.page.get_attribute("#large-picture", "alt") == "Image 3 of 9"
+        assert ann.page.get_attribute("#large-picture", "alt") == "Picture 3 of 9"
         ann.keys("1")  # not an answer while the image is in the way
         ann.keys("z")
         assert not ann.page.locator("#large").is_visible()
