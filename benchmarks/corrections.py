@@ -55,9 +55,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     runs = parser.parse_args().runs
-    heads = ("share", "found", "not claimed", "labels", "corrected", "labels alone", "judge alone", "by card")
+    heads = ("share", "found", "not claimed", "labels", "revised", "labels alone", "judge alone", "by card")
     print("coverage of nominal 95 % intervals" + " " * 26 + "| width / labels alone")
-    print(" ".join(f"{head:>12}" for head in heads) + " | corrected    by card")
+    print(" ".join(f"{head:>12}" for head in heads) + " | revised    by card")
     for share, result, spared in JUDGES:
         for labels in (40, 120, 240):
             rng = np.random.default_rng([int(share * 100), int(result * 100), labels])

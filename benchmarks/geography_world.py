@@ -139,7 +139,7 @@ def numbers(scores: Sequence[Score], model: str) -> dict[str, Any]:
     """What the report of a run says of the regions, as plain numbers."""
     results: dict[str, Any] = {"model": model}
     for score in scores:
-        if score.protocol != "corrected" or score.group.get("family") != "region" or "object" in score.group:
+        if score.protocol != "revised" or score.group.get("family") != "region" or "object" in score.group:
             continue
         key = "/".join([score.metric, *[str(v) for k, v in score.group.items() if k != "family"]])
         results[key] = [score.value, score.ci_low, score.ci_high]

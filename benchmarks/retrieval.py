@@ -5,7 +5,7 @@
 
 ``loop`` is the released way, written plainly: for each repeat and image draw 99 texts, one product of 100 rows in
 PyTorch, the first maximum. It is timed on some of the images, and multiplied. ``released`` gives the same number,
-draw for draw; ``corrected`` is the exact expectation over all pools, for which the loop has no counterpart at all;
+draw for draw; ``revised`` is the exact expectation over all pools, for which the loop has no counterpart at all;
 ``ranks`` gives the rank of each text among all. Every job runs in a process of its own: peak memory is what it takes on
 top of the vectors, which are 2 x N x D x 4 bytes.
 
@@ -81,7 +81,7 @@ def released(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
     return estimate.value, 1.0
 
 
-def corrected(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
+def revised(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
     return r_precision(images, texts, pool=POOL).value, 1.0
 
 
@@ -92,7 +92,7 @@ def all_ranks(images: np.ndarray, texts: np.ndarray) -> tuple[float, float]:
 JOBS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[float, float]]] = {
     "loop": loop,
     "released": released,
-    "corrected": corrected,
+    "revised": revised,
     "ranks": all_ranks,
 }
 

@@ -22,10 +22,10 @@ TINTS: Mapping[str, Sequence[int]] = {"red": (200, 40, 40), "green": (40, 180, 4
 def score(
     metric: str, value: float, low: float = math.nan, high: float = math.nan, *, group: Any = (), **more: Any
 ) -> Score:
-    """A score of 40 images under the corrected protocol."""
+    """A score of 40 images under the revised protocol."""
     described: dict[str, Any] = {
         "suite": "made",
-        "protocol": "corrected",
+        "protocol": "revised",
         "n_used": 40,
         "n_unusable": 0,
         "unit": "share",
@@ -84,5 +84,5 @@ def image(image_id: str, prompt_id: str = "p", **more: Any) -> dict[str, Any]:
 
 def verdict(image_id: str, rule: str, value: float | None, *, prompt_id: str = "p", **more: Any) -> dict[str, Any]:
     """A row of the table ``verdicts``."""
-    row: dict[str, Any] = {"image_id": image_id, "prompt_id": prompt_id, "protocol": "corrected", "rule": rule}
+    row: dict[str, Any] = {"image_id": image_id, "prompt_id": prompt_id, "protocol": "revised", "rule": rule}
     return row | {"value": value, "reason": "", "detail": None} | more

@@ -116,7 +116,7 @@ def test_evaluate_unknown_role_is_refused(tmp_path):
 def test_plan_says_what_would_be_judged(tmp_path):
     planned = verism.plan("paintskills", model=paint, detector=PixelJudge(), **ASKED)
     assert (planned.images, planned.judgements) == (6, {"detector": 6})
-    assert planned.rules["threshold_corrected"] == 0.5
+    assert planned.rules["threshold_revised"] == 0.5
     out = tmp_path / "run"
     verism.evaluate("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED)
     again = verism.plan("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED)
@@ -135,7 +135,7 @@ def test_run_answers_in_a_notebook(tmp_path):
     assert isinstance(frame, pl.DataFrame)
     assert {"skill", "metric", "value", "ci_low"} <= set(frame.columns)
     failures = run.failures()
-    wrong = run.verdicts().filter((pl.col("rule") == "accuracy") & (pl.col("protocol") == "corrected"))
+    wrong = run.verdicts().filter((pl.col("rule") == "accuracy") & (pl.col("protocol") == "revised"))
     assert set(failures["image_id"]) == set(wrong.filter(pl.col("value") == 0)["image_id"])
     assert {"path", "prompt", "reason", "skill"} <= set(failures.columns)
     assert "paintskills" in repr(run)

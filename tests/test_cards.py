@@ -21,7 +21,7 @@ from verism.errors import UsageError
 def table(**more) -> Measured:
     described = {
         "task": "gender",
-        "protocol": "corrected",
+        "protocol": "revised",
         "labels": ("man", "woman"),
         "counts": ((8, 2), (1, 9)),
     } | more
@@ -90,12 +90,12 @@ def test_files_that_are_no_cards_are_refused_by_name(tmp_path):
 def test_a_table_is_found_by_everything_that_it_is_about():
     fine = table(group={"light": "dark"})
     known = [card(table(), fine), card(table(protocol="paper"), kind="rendered")]
-    assert find_measured(known, "j@1", "gender", "corrected") == (known[0], known[0].measured[0])
-    assert find_measured(known, "j@1", "gender", "corrected", group={"light": "dark"}) == (known[0], fine)
+    assert find_measured(known, "j@1", "gender", "revised") == (known[0], known[0].measured[0])
+    assert find_measured(known, "j@1", "gender", "revised", group={"light": "dark"}) == (known[0], fine)
     assert find_measured(known, "j@1", "gender", "paper") == (known[1], known[1].measured[0])
     assert find_measured(known, "j@1", "gender", "paper", kind="human") is None
-    assert find_measured(known, "j@2", "gender", "corrected") is None
-    assert find_measured(known, "j@1", "tone", "corrected") is None
+    assert find_measured(known, "j@2", "gender", "revised") is None
+    assert find_measured(known, "j@1", "tone", "revised") is None
 
 
 def test_the_main_tables_hold_every_item_once():
@@ -109,7 +109,7 @@ def test_counts_of_one_judge_add_up():
     turned = table(labels=("woman", "man"), counts=((5, 0), (4, 3)), scores=())
     b = card(turned, table(group={"light": "dark"}), ground_truth="12 others", made={"seed": 2, "rules": {"u": 1}})
     both = merge_cards([a, b])
-    result = find_measured([both], "j@1", "gender", "corrected")
+    result = find_measured([both], "j@1", "gender", "revised")
     assert result is not None
     # men: 8 + 3 called men, 2 + 4 women; women: 1 + 0 called men, 9 + 5 women
     assert result[1].labels == ("man", "woman")
@@ -117,9 +117,9 @@ def test_counts_of_one_judge_add_up():
     assert result[1].unusable == (1, 0)
     assert result[1].scores == ((0, 0.2),)
     assert [(m.protocol, dict(m.group)) for m in both.measured] == [
-        ("corrected", {}),
+        ("revised", {}),
         ("paper", {}),
-        ("corrected", {"light": "dark"}),
+        ("revised", {"light": "dark"}),
     ]
     assert both.ground_truth == "20 images; 12 others"
     assert both.made == {"merged": [{"seed": 1, "rules": {"u": 1}}, {"seed": 2, "rules": {"u": 1}}], "rules": {"u": 1}}
@@ -159,4 +159,4 @@ def test_the_cards_that_come_along_are_of_judges_that_come_along():
     skills = {m.group["skill"] for m in by_role["detector"].measured}
     assert skills == {"object", "count", "color", "spatial"}
     assert all(sum(map(sum, m.counts)) + sum(m.unusable) == 160 for m in by_role["detector"].measured)
-    assert by_role["detector"].made["rules"]["threshold_corrected"] == 0.35
+    assert by_role["detector"].made["rules"]["threshold_revised"] == 0.35

@@ -95,14 +95,14 @@ def findings(path: Path, words: set[str]) -> list[str]:
 
 def test_general_code_names_no_suite():
     words = words_of_suites()
-    assert {"paintskills", "social_bias", "threshold_corrected", "accuracy", "skill", "region"} <= words
+    assert {"paintskills", "social_bias", "threshold_revised", "accuracy", "skill", "region"} <= words
     assert [line for path in general_files() for line in findings(path, words)] == []
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ('rules["threshold_corrected"]', "names 'threshold_corrected'"),
+        ('rules["threshold_revised"]', "names 'threshold_revised'"),
         ("from verism.suites.geography.suite import Geography", "imports the suite geography"),
         ('getattr(suite, "labels", None)', "probes a suite by getattr"),
         ("def f(suite: Any): ...", "takes a suite as Any"),

@@ -9,6 +9,7 @@ import pytest
 
 from verism.errors import UsageError
 from verism.manifest import Environment, Manifest, RunSettings, Scoring, canonical_suite_name
+from verism.renames import rules_of
 from verism.store import Run
 
 RUNS = Path(__file__).parent / "regressions" / "runs"
@@ -45,7 +46,7 @@ def test_runs_of_schema_1_are_migrated_without_losing_a_setting(name):
     moved = {**settings.judges, **settings.suite_settings}
     assert moved == {k: v for k, v in old.items() if k not in known}
     assert not set(settings.judges) & set(settings.suite_settings)
-    assert manifest.scoring.rules == notes.get("rules", {})
+    assert manifest.scoring.rules == rules_of(notes.get("rules", {}))
     assert manifest.scoring.judges == notes.get("judges", {})
     assert list(manifest.scoring.remarks) == notes.get("remarks", [])
     assert manifest.created == record["created"]

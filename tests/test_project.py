@@ -357,6 +357,6 @@ def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
     )
     # One prompt for each of 15 classes; the renderer refuses dogs, and the judge finds nothing in the others.
     assert sorted(run.read("images")["state"].to_list()) == ["ok"] * 14 + ["refused"]
-    scores = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "corrected"]
+    scores = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "revised"]
     (score,) = [s for s in scores if s.group == {"skill": "object"}]
     assert (score.value, score.n_used, score.n_unusable) == (0.0, 14, 1)

@@ -40,7 +40,7 @@ def test_metrics_are_the_headlines_of_the_first_protocol_by_group(suite_and_run)
     scores = {
         (s.metric, s.group.get("skill")): s.value
         for s in run.scores()
-        if s.protocol == "corrected" and set(s.group) <= {"skill"} and not s.adjusted
+        if s.protocol == "revised" and set(s.group) <= {"skill"} and not s.adjusted
     }
     metrics = run.metrics()
     assert metrics["mean_accuracy"] == scores["mean_accuracy", None]
@@ -51,7 +51,7 @@ def test_metrics_are_the_headlines_of_the_first_protocol_by_group(suite_and_run)
     assert not any(name.count("=") > 1 for name in metrics)
 
 
-def test_metrics_of_a_run_without_presentation_are_the_corrected_totals(suite_and_run, tmp_path):
+def test_metrics_of_a_run_without_presentation_are_the_revised_totals(suite_and_run, tmp_path):
     _, run, _ = suite_and_run
     old = Run.start(tmp_path / "old", RunSettings(suite="paintskills"))
     old.write_scores(run.scores())
@@ -82,7 +82,7 @@ def test_failures_name_every_image_that_is_missing_or_judged_wrong(suite_and_run
     wrong = {
         v["image_id"]
         for v in verdicts.iter_rows(named=True)
-        if (v["protocol"], v["rule"], v["value"]) == ("corrected", "accuracy", 0.0)
+        if (v["protocol"], v["rule"], v["value"]) == ("revised", "accuracy", 0.0)
     }
     failed = f"{suite.scenes[0].scene_id}#0"
     assert 0 < len(wrong) < 11

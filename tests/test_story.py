@@ -1,4 +1,4 @@
-"""One study from question to corrected number: a renderer that errs, a judge that errs, and two people who err.
+"""One study from question to adjusted number: a renderer that errs, a judge that errs, and two people who err.
 
 All of them err at rates that are set here, so that every number that comes out can be worked out beforehand. Nothing
 passes from one to the next but images: the judge and the people read them from pixels, the people over HTTP and as
@@ -243,7 +243,7 @@ def accuracy(path: Path, adjusted: str = "") -> dict[str, Any]:
     [results] = [
         s
         for s in verism.open_run(path).scores()
-        if (s.metric, s.protocol, dict(s.group), s.adjusted) == ("accuracy", "corrected", {"skill": "count"}, adjusted)
+        if (s.metric, s.protocol, dict(s.group), s.adjusted) == ("accuracy", "revised", {"skill": "count"}, adjusted)
     ]
     return {"value": results.value, "low": results.ci_low, "high": results.ci_high}
 
@@ -274,7 +274,7 @@ def tell(folder: Path, seed: int) -> dict[str, Any]:
     call("score", run, "--correct", "human")
     described["by people"] = accuracy(run, "human")
     described["adjustments"] = [
-        a for a in verism.open_run(run).adjustments() if a["protocol"] == "corrected" and a["metric"] == "accuracy"
+        a for a in verism.open_run(run).adjustments() if a["protocol"] == "revised" and a["metric"] == "accuracy"
     ]
     width = (described["by people"]["high"] - described["by people"]["low"]) / 2
     described["plan"] = json.loads(call("annotate", run, "--plan", "--half-width", f"{width:.5f}", "--json"))
@@ -283,7 +283,7 @@ def tell(folder: Path, seed: int) -> dict[str, Any]:
         card = folder / f"{source}.json"
         call("judge", "card", run, "--from", source, "--out", card)
         [described[f"card {source}"]] = [
-            m for m in json.loads(card.read_text())["measured"] if m["protocol"] == "corrected"
+            m for m in json.loads(card.read_text())["measured"] if m["protocol"] == "revised"
         ]
         call("score", other, "--correct", kind, "--card", card)
         described[f"other by {source}"] = accuracy(other, kind)
@@ -311,7 +311,7 @@ def checks(told: Mapping[str, Any]) -> dict[str, bool]:
             results[f"card of {source}: judged right where {['wrong', 'right'][right]}"] = within(
                 rate_of_card(told[f"card {source}"], right), members(right)
             )
-    classes = told["agreement"]["judges"]["corrected"]["classes"]
+    classes = told["agreement"]["judges"]["revised"]["classes"]
     results["agreement: right found"] = within(classes["right"]["found"], EXPECTED.of_people(True))
     results["agreement: right not claimed"] = within(classes["right"]["not_claimed"], 1 - EXPECTED.of_people(False))
     return results

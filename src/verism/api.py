@@ -54,6 +54,7 @@ from verism.records import (
     roles,
 )
 from verism.registry import Context, Spec, make_generator, make_judge
+from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
 from verism.store import TRUTH
@@ -652,7 +653,7 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
     first, then by the ground truth of its own generator, then by cards that come with verism.
     """
     if not suite.has_estimands:
-        raise UsageError(f"{suite.name} has no scores that could be corrected for the error of a judge")
+        raise UsageError(f"{suite.name} has no scores that could be adjusted for the error of a judge")
 
     def adjust(estimands: Sequence[Estimand], judges: Mapping[str, str]) -> list[Adjustment]:
         made: list[Adjustment] = []
@@ -916,6 +917,8 @@ def compare(
         )
     presentation = presentation_of(a)
     known = presentation.info.protocols
+    if protocol is not None and protocol not in known:
+        protocol = protocol_name(protocol)
     if protocol is not None and protocol not in known:
         listed = ", ".join(known)
         raise UsageError(f"no protocol {protocol!r}; there are {listed}.{did_you_mean(protocol, known)}")

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from verism.errors import UsageError
 from verism.files import read_json, write_json
+from verism.renames import protocol_name, rules_of
 
 __all__ = [
     "FORMAT",
@@ -41,7 +42,7 @@ class Measured:
 
     Attributes:
         task: what was asked: ``tone``, ``gender``, ``attribute`` ... (the rule of the verdicts it is about).
-        protocol: by which rules the judge's observations were read: ``released``, ``paper`` or ``corrected``.
+        protocol: by which rules the judge's observations were read: ``released``, ``paper`` or ``revised``.
         group: what the counts are restricted to, by facet (``{"attribute": "a skirt"}``); empty for all items.
         labels: the classes, as text.
         counts: counts[i][j] items of true class ``labels[i]`` which the judge predicted to be ``labels[j]``.
@@ -238,17 +239,26 @@ def _from_record(record: Any, where: str) -> JudgeCard:
             kind=record["kind"],
             ground_truth=str(record["ground_truth"]),
             measured=tuple(_measured(m) for m in record["measured"]),
-            made=dict(record.get("made", {})),
+            made=_made(record.get("made", {})),
         )
     except (KeyError, TypeError, ValueError) as err:
         raise UsageError(f"{where}: not a complete judge card ({type(err).__name__}: {err})") from None
+
+
+def _made(record: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(record)
+    if "rules" in made:
+        made["rules"] = rules_of(made["rules"])
+    if "merged" in made:
+        made["merged"] = [_made(part) for part in made["merged"]]
+    return made
 
 
 def _measured(record: Mapping[str, Any]) -> Measured:
     scores: Sequence[Sequence[float]] = record.get("scores", ())
     return Measured(
         task=str(record["task"]),
-        protocol=str(record["protocol"]),
+        protocol=protocol_name(str(record["protocol"])),
         labels=tuple(str(label) for label in record["labels"]),
         counts=tuple(tuple(int(n) for n in row) for row in record["counts"]),
         unusable=tuple(int(n) for n in record.get("unusable", ())),

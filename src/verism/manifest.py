@@ -22,6 +22,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.records import content_hash, roles
+from verism.renames import rules_of
 
 __all__ = ["SCHEMA_VERSION", "Environment", "Manifest", "RunSettings", "Scoring", "canonical_suite_name"]
 
@@ -208,7 +209,13 @@ class Manifest:
         scoring = dict(record["scoring"])
         return Manifest(
             settings=_settings_of(record["settings"]),
-            scoring=Scoring(**{**scoring, "remarks": tuple(scoring.get("remarks", ()))}),
+            scoring=Scoring(
+                **{
+                    **scoring,
+                    "rules": rules_of(scoring.get("rules", {})),
+                    "remarks": tuple(scoring.get("remarks", ())),
+                }
+            ),
             generator=dict(record["generator"]),
             created=str(record["created"]),
             environment=Environment(**record["environment"]),
@@ -242,7 +249,7 @@ def _migrated(record: Mapping[str, Any]) -> Manifest:
         ),
         scoring=Scoring(
             judges={k: v for k, v in used.items() if isinstance(v, str)} if isinstance(used, Mapping) else {},
-            rules=notes.get("rules", {}),
+            rules=rules_of(notes.get("rules", {})),
             thresholds=notes.get("thresholds", {}),
             remarks=tuple(notes.get("remarks", ())),
         ),

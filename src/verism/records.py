@@ -72,7 +72,7 @@ __all__ = [
 State = Literal["ok", "refused", "failed", "missing", "blank"]
 STATES: tuple[State, ...] = get_args(State)
 
-ProtocolName = Literal["released", "paper", "corrected"]
+ProtocolName = Literal["released", "paper", "revised"]
 PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 FacetValue = str | int | float | None
@@ -428,7 +428,7 @@ class Score:
     Attributes:
         suite: name of the suite.
         metric: name of the metric.
-        protocol: ``released``, ``paper`` or ``corrected``.
+        protocol: ``released``, ``paper`` or ``revised``.
         value: the number, in ``unit``; NaN if undefined.
         ci_low: lower end of the confidence interval, in ``unit``.
         ci_high: upper end of the confidence interval, in ``unit``.
@@ -711,7 +711,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "verdicts": (
         Column("image_id", "str", "image decided upon"),
         Column("prompt_id", "str", "its prompt"),
-        Column("protocol", "str", "released, paper or corrected"),
+        Column("protocol", "str", "released, paper or revised"),
         Column("rule", "str", "what was decided, e.g. accuracy, right_number, right_classes"),
         Column("value", "f64", "1 right, 0 wrong, null no usable answer"),
         Column("reason", "str", "in words"),
@@ -720,7 +720,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "scores": (
         Column("suite", "str", "suite"),
         Column("metric", "str", "what was measured"),
-        Column("protocol", "str", "released, paper or corrected"),
+        Column("protocol", "str", "released, paper or revised"),
         Column("group", "str", "JSON object of facet values"),
         Column("value", "f64", "the number; null when undefined"),
         Column("ci_low", "f64", "lower end of the 95 % interval; null when undefined"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import UsageError
+from verism.renames import metric_name, protocol_name, rule_value
 
 __all__ = [
     "COSINE",
@@ -240,11 +241,15 @@ class Presentation:
         def scale(value: Mapping[str, Any] | None) -> Scale | None:
             return None if value is None else _from(Scale, value)
 
-        metrics = tuple(_from(MetricSpec, {**m, "scale": scale(m["scale"])}) for m in record["metrics"])
+        metrics = tuple(
+            _from(MetricSpec, {**m, "name": metric_name(m["name"]), "scale": scale(m["scale"])})
+            for m in record["metrics"]
+        )
+        protocols = {protocol_name(name): text for name, text in record["info"]["protocols"].items()}
         pairings = tuple(_from(Pairing, {**p, "scale": scale(p["scale"]) or SHARE}) for p in record["pairings"])
         layout = record["layout"]
         return Presentation(
-            info=_from(SuiteInfo, record["info"]),
+            info=_from(SuiteInfo, {**record["info"], "protocols": protocols}),
             metrics=metrics,
             pairings=pairings,
             layout=_from(Layout, {**layout, "rows": [_from(Row, row) for row in layout.get("rows", ())]}),
@@ -358,7 +363,7 @@ class Rule:
         """
         if value is None and self.optional:
             return None
-        return _check_declared(self, value)
+        return _check_declared(self, rule_value(value) if self.choices else value)
 
 
 def _check_declared(spec: Option | Rule, value: Any) -> Any:

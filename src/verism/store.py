@@ -32,6 +32,7 @@ from verism.errors import UsageError, VerismError
 from verism.files import write_json, write_whole
 from verism.manifest import SCHEMA_VERSION, Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
 
 if TYPE_CHECKING:
@@ -325,7 +326,8 @@ class Run:
             raise VerismError(
                 f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
             )
-        return pl.read_parquet(path, glob=False)
+        verdicts = pl.read_parquet(path, glob=False)
+        return verdicts.with_columns(pl.col("protocol").map_elements(protocol_name, return_dtype=pl.String))
 
     def write_scores(self, scores: Sequence[Score]) -> None:
         rows = [
@@ -348,7 +350,8 @@ class Run:
         """How the scores that have ``adjusted`` came about; empty if none has."""
         path = self.path / "adjustments.json"
         records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        return records
+        names = {"protocol": protocol_name, "metric": metric_name}
+        return [record | {k: name(record[k]) for k, name in names.items() if k in record} for record in records]
 
     def scores(self) -> list[Score]:
         """All numbers of the run.
@@ -364,7 +367,8 @@ class Run:
         scores = []
         for row in pl.read_parquet(path, glob=False).iter_rows(named=True):
             numbers = {k: float("nan") if row[k] is None else row[k] for k in ("value", "ci_low", "ci_high")}
-            scores.append(Score(**{**row, **numbers, "group": json.loads(row["group"])}))
+            names = {"protocol": protocol_name(row["protocol"]), "metric": metric_name(row["metric"])}
+            scores.append(Score(**{**row, **numbers, **names, "group": json.loads(row["group"])}))
         return scores
 
     # ------------------------------------------------------------------------------------------------ for notebooks
@@ -373,7 +377,7 @@ class Run:
 
         They are those the suite declares as headlines, as judged, under its first protocol, over all images and by
         group, but not of facets with many values. NaN where undefined. Runs scored by earlier versions do not say
-        which numbers those are: then, all of the ``corrected`` protocol without a group.
+        which numbers those are: then, all of the ``revised`` protocol without a group.
 
         Raises:
             VerismError: the run has no scores yet.
@@ -381,9 +385,9 @@ class Run:
         presentation = self.presentation()
         scores = [s for s in self.scores() if not s.adjusted]
         if presentation is None:
-            return {s.metric: s.value for s in scores if s.protocol == "corrected" and not s.group}
+            return {s.metric: s.value for s in scores if s.protocol == "revised" and not s.group}
         headlines = {spec.name for spec in presentation.metrics if spec.headline}
-        protocol = next(iter(presentation.info.protocols), "corrected")
+        protocol = next(iter(presentation.info.protocols), "revised")
         detail = set(presentation.layout.detail)
         compared = {presentation.layout.facet} if presentation.layout.facet else None
         chosen = [
@@ -429,7 +433,7 @@ class Run:
         import polars as pl
 
         presentation = self.presentation()
-        protocol = "corrected" if presentation is None else next(iter(presentation.info.protocols), "corrected")
+        protocol = "revised" if presentation is None else next(iter(presentation.info.protocols), "revised")
         rules = [p.rule for p in presentation.pairings if p.right_or_wrong] if presentation is not None else []
         prompts = {p.prompt_id: p for p in self.prompts()}
         images = {row["image_id"]: row for row in self.read("images").iter_rows(named=True)}

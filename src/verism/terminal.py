@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from verism.renames import protocol_name
+
 if TYPE_CHECKING:
     from verism.metrics.results import Result
     from verism.store import Run
@@ -19,6 +21,7 @@ __all__ = [
     "Failures",
     "Group",
     "LazyCommand",
+    "ProtocolChoice",
     "Services",
     "put_json",
     "put_result",
@@ -56,6 +59,13 @@ class Services(Protocol):
 
     def scores_table(self, *runs: Run) -> str:
         """The first table of one or more runs, as text."""
+
+
+class ProtocolChoice(click.Choice[str]):
+    """A protocol by its name, of now or of an earlier version."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(protocol_name(value), param, ctx)
 
 
 class Failures:

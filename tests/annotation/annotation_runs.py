@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class PlainSuite(Suite):
     """A suite with these estimands and graded rules, and nothing else."""
 
-    info = SuiteInfo(name="plain", title="Plain", question="?", summary="", protocols={"corrected": ""})
+    info = SuiteInfo(name="plain", title="Plain", question="?", summary="", protocols={"revised": ""})
 
     def __init__(self, *estimands: Estimand, graded: Mapping[str, Sequence[str]] | None = None) -> None:
         self._estimands = estimands

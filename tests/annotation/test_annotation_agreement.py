@@ -95,7 +95,7 @@ def report(task, given, *, verdicts=(), suite=None, judged=True, checks=(), obse
     return result["tasks"].get(task.name)
 
 
-def estimand(said, rule="seen", key=None, protocol="corrected"):
+def estimand(said, rule="seen", key=None, protocol="revised"):
     names = tuple(said)
     part = EstimandPart(
         coefficient=1.0,
@@ -111,7 +111,7 @@ def estimand(said, rule="seen", key=None, protocol="corrected"):
     return Estimand(score=score, rule=rule, role="vqa", worth={"yes": 1.0, "no": 0.0}, parts=(part,))
 
 
-def verdict(item, value, rule="seen", protocol="corrected", **detail):
+def verdict(item, value, rule="seen", protocol="revised", **detail):
     return {
         "image_id": item,
         "prompt_id": item.split("#")[0],
@@ -237,7 +237,7 @@ def test_a_judge_by_degrees_beside_a_scale():
     options = {"A": "1 2 4 5", "B": "1 2 5 5"}
     collected = [verdict(f"p{i}#0", v, rule="clipscore") for i, v in enumerate((0.1, 0.3, 0.2, 0.9))]
     suite = PlainSuite(graded={"alignment": ("clipscore",)})
-    result = report(SCALE, options, verdicts=collected, suite=suite)["graded"]["clipscore"]["corrected"]
+    result = report(SCALE, options, verdicts=collected, suite=suite)["graded"]["clipscore"]["revised"]
     assert result["kendall_tau_b"]["value"] == pytest.approx(4 / 6)
     assert result["spearman"]["value"] == pytest.approx(1 - 6 * 2 / (4 * 15))
     expected = np.corrcoef([1, 2, 4.5, 5], [0.1, 0.3, 0.2, 0.9])[0, 1]
@@ -251,7 +251,7 @@ def test_a_judge_by_degrees_beside_a_scale():
 def test_a_judge_of_tones_beside_people():
     # Means 3.5, 5, 8; the judge says 4, 6, 10 and nothing of the last: within one 2 of 3, on average 3.5/3 too dark.
     collected = [verdict(f"p{i}#0", v, rule="tone") for i, v in enumerate((4, 6, 10, None))]
-    result = report(TONE, {"A": "3 5 8 2", "B": "4 5 ? 2"}, verdicts=collected)["graded"]["tone"]["corrected"]
+    result = report(TONE, {"A": "3 5 8 2", "B": "4 5 ? 2"}, verdicts=collected)["graded"]["tone"]["revised"]
     assert result["within_one"]["value"] == pytest.approx(2 / 3)
     assert result["mean_difference"]["value"] == pytest.approx(3.5 / 3)
     assert (result["items"], result["without_verdict"]) == (3, 1)
@@ -260,7 +260,7 @@ def test_a_judge_of_tones_beside_people():
 def test_tones_of_a_grid_are_held_against_the_mean_of_its_images():
     task = RatingTask(**{**vars(TONE), "unit": "prompt"})
     collected = [verdict(f"p{i}#{n}", v, rule="tone") for i in range(3) for n, v in enumerate((i + 1, i + 4))]
-    result = report(task, {"A": "3 4 9"}, verdicts=collected)["graded"]["tone"]["corrected"]
+    result = report(task, {"A": "3 4 9"}, verdicts=collected)["graded"]["tone"]["revised"]
     # Means of images 2.5, 3.5, 4.5; people 3, 4, 9: -0.5, -0.5, -4.5.
     assert result["mean_difference"]["value"] == pytest.approx(-5.5 / 3)
     assert result["kendall_tau_b"]["value"] == 1.0
@@ -276,7 +276,7 @@ def test_the_area_is_of_yes_or_the_first_answer(options):
     table = table.with_columns(answer=table["answer"].replace({"yes": positive, "no": negative}))
     collected = [verdict(f"p{i}#0", v, rule="degree") for i, v in enumerate((0.9, 0.4, 0.5, 0.1, 0.2))]
     suite = PlainSuite(graded={"r": ("degree",)})
-    result = report(task, table, verdicts=collected, suite=suite)["graded"]["degree"]["corrected"]
+    result = report(task, table, verdicts=collected, suite=suite)["graded"]["degree"]["revised"]
     assert result["auc"]["value"] == 0.75
     assert result["auc"]["positive"] == positive
     assert result["items"] == 4
@@ -287,7 +287,7 @@ def test_degrees_are_of_the_tasks_own_key():
     collected += [verdict(f"p{i}#0", -i, rule="degree", of="y") for i in range(4)]
     suite = PlainSuite(graded={"seen": ("degree",)})
     result = report(YES_NO, {"A": "no no yes yes"}, verdicts=collected, suite=suite)
-    assert result["graded"]["degree"]["corrected"]["auc"]["value"] == 1.0
+    assert result["graded"]["degree"]["revised"]["auc"]["value"] == 1.0
 
 
 def test_values_of_people_leave_out_ties_and_tasks_of_many_classes():
@@ -340,8 +340,8 @@ def test_judges_are_held_against_the_verdicts_of_the_tasks_key_alone():
     wrong = {item: "no" if v == "yes" else "yes" for item, v in right.items()}
     suite = PlainSuite(estimand(right), estimand(wrong, key={"of": "y"}), estimand(wrong, rule="other"))
     result = report(YES_NO, {"A": "yes no yes", "B": "yes no yes"}, suite=suite)["judges"]
-    assert list(result) == ["corrected"]
-    assert result["corrected"]["accuracy"]["value"] == 1.0
+    assert list(result) == ["revised"]
+    assert result["revised"]["accuracy"]["value"] == 1.0
 
 
 def test_probabilities_are_of_yes_and_the_area_is_the_right_way_round():
@@ -350,11 +350,11 @@ def test_probabilities_are_of_yes_and_the_area_is_the_right_way_round():
     answers = {item: "yes" if p > 0.5 else "no" for item, p in p_yes.items()}
     suite = PlainSuite(estimand(answers))
     collected = [verdict(item, float(answers[item] == "yes"), of="x", probability=p) for item, p in p_yes.items()]
-    result = report(YES_NO, {"A": "yes yes no no"}, verdicts=collected, suite=suite)["judges"]["corrected"]
+    result = report(YES_NO, {"A": "yes yes no no"}, verdicts=collected, suite=suite)["judges"]["revised"]
     assert result["auc"]["value"] == 1.0
     assert result["auc"]["positive"] == "yes"
     assert result["confusion"] == [[2, 0], [1, 1]]
-    predicted = predicted_classes([estimand(answers)], frame("verdicts", collected))["seen", "corrected", '{"of": "x"}']
+    predicted = predicted_classes([estimand(answers)], frame("verdicts", collected))["seen", "revised", '{"of": "x"}']
     # Of the predicted class.
     assert predicted.probabilities == pytest.approx({"p0#0": 0.9, "p1#0": 0.55, "p2#0": 0.7, "p3#0": 0.9})
 
@@ -367,7 +367,7 @@ def test_probabilities_of_other_classes_are_of_the_class_said():
     table = rows(YES_NO, {"A": "w m w m"}).with_columns(task=np.array(["g"] * 4))
     table = table.with_columns(answer=table["answer"].replace({"w": "woman", "m": "man"}))
     # P(woman) 0.4, 0.1, 0.9, 0.6; people woman, man, woman, man: 0.4 > 0.1, 0.4 < 0.6, 0.9 > both: 3 of 4.
-    result = report(task, table, verdicts=collected, suite=suite)["judges"]["corrected"]["auc"]
+    result = report(task, table, verdicts=collected, suite=suite)["judges"]["revised"]["auc"]
     assert (result["value"], result["positive"]) == (0.75, "woman")
 
 

@@ -47,26 +47,26 @@ def test_the_renderers_truth_gives_the_errors_that_were_put_in(tmp_path, asked, 
     run = run_of(tmp_path / "run", scripted, blind=objects[0][:3], dreams=dreams)
     card = api.judge_card(run, "truth", by=("skill", "object"))
     assert (card.judge, card.role, card.kind) == (JUDGE, "detector", "rendered")
-    result = find_measured([card], JUDGE, "accuracy", "corrected", group={"skill": "object"})
+    result = find_measured([card], JUDGE, "accuracy", "revised", group={"skill": "object"})
     assert result is not None
     n_right, n_wrong = map(len, objects)
     assert result[1].labels == ("wrong", "right")
     # Blind to 3 of the right images, dreaming of what was asked in 4 of the wrong ones.
     assert result[1].counts == ((n_wrong - 4, 4), (3, n_right - 3))
     assert result[1].unusable == (0, 0)
-    other = find_measured([card], JUDGE, "accuracy", "corrected", group={"skill": "count"})
+    other = find_measured([card], JUDGE, "accuracy", "revised", group={"skill": "count"})
     assert other is not None
     assert other[1].counts[0][1] == other[1].counts[1][0] == 0
     abouts = [(m.protocol, str(dict(m.group))) for m in card.measured]
     assert len(abouts) == len(set(abouts))
     finer = [m for m in card.measured if m.group.get("skill") == "object" and len(m.group) == 2]
-    for protocol in ("corrected", "released", "paper"):
+    for protocol in ("revised", "released", "paper"):
         owner = [m for m in finer if m.protocol == protocol]
         assert sum(sum(map(sum, m.counts)) for m in owner) == 40  # the facet a table is about already makes no group
     assert "80 images for 80 prompts of paintskills" in card.ground_truth
     assert "scripted:error=0.5" in card.ground_truth
     assert "seed 2" in card.ground_truth
-    assert card.made["rules"]["threshold_corrected"] == 0.5
+    assert card.made["rules"]["threshold_revised"] == 0.5
     assert (card.made["seed"], card.made["pictures"], card.made["truth"]) == (2, 80, "truth")
     assert api.judge_card(run, "truth", by=("skill", "object")) == card
 
@@ -94,14 +94,14 @@ def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
     second = judged("second", 0.15, 9)
     api.score(second, correct="rendered", cards=[card])
     scores = {
-        (s.metric, s.adjusted): s for s in second.scores() if s.protocol == "corrected" and set(s.group) == {"skill"}
+        (s.metric, s.adjusted): s for s in second.scores() if s.protocol == "revised" and set(s.group) == {"skill"}
     }
     true = scores["true_accuracy", ""].value
     judged_value, freed = scores["accuracy", ""], scores["accuracy", "rendered"]
     assert judged_value.ci_high < true  # the judge alone is wrong beyond its interval
     assert freed.ci_low <= true <= freed.ci_high
     assert abs(freed.value - true) < abs(judged_value.value - true) / 2
-    [how] = [a for a in second.adjustments() if a["metric"] == "accuracy" and a["protocol"] == "corrected"]
+    [how] = [a for a in second.adjustments() if a["metric"] == "accuracy" and a["protocol"] == "revised"]
     assert how["method"] == "judge card"
     assert "150 images" in how["source"]
     # Without a card of one's own, the truth that this renderer told decides.
@@ -131,7 +131,7 @@ def test_people_are_the_truth_where_most_of_them_agree(tmp_path, asked, scripted
     study(run, {"ada": seen, "bob": others}, raters=("ada", "bob"))
     card = api.judge_card(run, "human")
     assert card.kind == "human"
-    result = find_measured([card], JUDGE, "accuracy", "corrected", kind="human", group={"skill": "object"})
+    result = find_measured([card], JUDGE, "accuracy", "revised", kind="human", group={"skill": "object"})
     assert result is not None
     assert result[1].counts == ((5, 0), (2, 5))  # 7 right images without the tie, 2 of which the judge is blind to
     assert {m.group["skill"] for m in card.measured} == {"object"}

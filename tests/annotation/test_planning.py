@@ -29,7 +29,7 @@ def part(said, *, coefficient=1.0, start=0, per_prompt=1):
     )
 
 
-def estimand(*parts, protocol="corrected", **group):
+def estimand(*parts, protocol="revised", **group):
     score = Score(
         suite="s",
         metric="share",
@@ -57,7 +57,7 @@ def plan(estimands, *, answers=None, cards=(), half_width=0.05, n=4_000, judge="
 
 
 def card(counts, *, judge="judge@1", labels=("no", "yes")):
-    measured = Measured(task="seen", protocol="corrected", labels=labels, counts=counts, unusable=(0, 0))
+    measured = Measured(task="seen", protocol="revised", labels=labels, counts=counts, unusable=(0, 0))
     return JudgeCard(judge=judge, role="vqa", kind="human", ground_truth="people", measured=(measured,))
 
 
@@ -152,4 +152,4 @@ def test_a_judge_who_always_says_the_same_may_be_wrong():
 
 def test_only_the_asked_protocol_and_the_group_is_kept():
     result = plan([estimand(part(half()), protocol="released"), estimand(part(half()), skill="count")])
-    assert [(p.protocol, p.group) for p in result] == [("corrected", {"skill": "count"})]
+    assert [(p.protocol, p.group) for p in result] == [("revised", {"skill": "count"})]

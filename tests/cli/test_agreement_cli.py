@@ -115,9 +115,9 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     assert "A and B, 64 items: cohen kappa 1.00" in out
     # Boots of 32 women and 16 men; 8 of the men's are missed: found 40 of 48.
     assert "yes: found 0.83 [" in out
-    assert "judge (corrected) beside annotators, 64 items: accuracy 0.88 [" in out
+    assert "judge (revised) beside annotators, 64 items: accuracy 0.88 [" in out
     parsed = json.loads(in_process("agreement", dressed.path, "--by", "gender", "--resamples", 0, "--json")[1])
-    judge = parsed["tasks"]["attribute: boots"]["judges"]["corrected"]
+    judge = parsed["tasks"]["attribute: boots"]["judges"]["revised"]
     assert judge["confusion"] == [[16, 0], [8, 40]]
     groups = judge["groups"]["gender"]
     assert groups["woman"]["classes"]["yes"]["found"]["value"] == 1.0
@@ -127,7 +127,7 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     assert judge["auc"]["positive"] == "yes"
     tie = parsed["tasks"]["attribute: tie"]
     assert tie["people"]["krippendorff_alpha"]["value"] is None  # nobody could have disagreed
-    assert tie["judges"]["corrected"]["accuracy"]["value"] == 1.0
+    assert tie["judges"]["revised"]["accuracy"]["value"] == 1.0
 
 
 def test_answers_are_labels_and_correct_the_judge(dressed):
@@ -138,7 +138,7 @@ def test_answers_are_labels_and_correct_the_judge(dressed):
     def value(scores, metric, adjusted="", **group):
         (results,) = [
             s for s in scores
-            if (s.metric, s.adjusted, dict(s.group), s.protocol) == (metric, adjusted, {**where, **group}, "corrected")
+            if (s.metric, s.adjusted, dict(s.group), s.protocol) == (metric, adjusted, {**where, **group}, "revised")
         ]  # fmt: skip
         return results.value
 

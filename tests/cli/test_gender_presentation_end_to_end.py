@@ -45,7 +45,7 @@ def test_every_estimator_has_a_vector_and_a_score_under_both_protocols(finished)
     _, done, _ = finished
     assert done.exit_code in (0, 1)
     scores = json.loads(done.stdout)
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         shown = [s for s in scores if s["protocol"] == protocol]
         for estimator in ("C", "CC", "CLS"):
             neutral = of(shown, "gep", estimator=estimator, setting="neutral")
@@ -63,7 +63,7 @@ def test_every_estimator_has_a_vector_and_a_score_under_both_protocols(finished)
 
 def test_calibration_moves_neutral_cosines_by_one_constant(finished):
     _, done, _ = finished
-    scores = [s for s in json.loads(done.stdout) if s["protocol"] == "corrected"]
+    scores = [s for s in json.loads(done.stdout) if s["protocol"] == "revised"]
     plain, calibrated = (
         {s["group"]["attribute"]: s["value"] for s in of(scores, "gep", estimator=e, setting="neutral")}
         for e in ("C", "CC")

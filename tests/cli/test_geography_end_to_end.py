@@ -70,7 +70,7 @@ def test_all_three_indicators_are_there_with_intervals_and_counts(finished):
     _, done, _ = finished
     assert done.exit_code == 1  # an image is missing, and is listed
     assert "geode/region/Europe/dog#5: missing" in done.stderr
-    scores = [s for s in json.loads(done.stdout) if s["protocol"] == "corrected"]
+    scores = [s for s in json.loads(done.stdout) if s["protocol"] == "revised"]
     for region, images in (("Africa", 12), ("Europe", 11)):
         for metric in ("precision", "recall", "density", "coverage"):
             results = [
@@ -130,7 +130,7 @@ def test_the_report_shows_regions_objects_and_nearest_images(finished):
         for s in json.loads(done.stdout)
         if s["metric"] == "precision"
         and s["group"] == {"family": "region", "region": "Africa"}
-        and s["protocol"] == "corrected"
+        and s["protocol"] == "revised"
     )
     assert not math.isnan(value)
     assert f">{100 * value:.1f}<" in page

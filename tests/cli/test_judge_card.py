@@ -56,14 +56,14 @@ def test_a_card_holds_each_way_of_reading_tones(truth: Path, tmp_path: Path, mon
     assert (card.judge, card.role, card.kind) == ("fixed", "skin_tone", "rendered")
     assert card.made["truth_command"] == "verism scenes portraits --count 3 --size 64 --seed 0"
     answers = {}
-    for protocol in ("corrected", "paper", "released", "pixel_rule"):
+    for protocol in ("revised", "paper", "released", "pixel_rule"):
         result = find_measured([card], "fixed", "tone", protocol)
         assert result is not None
         assert result[1].labels == tuple(str(t) for t in range(1, 11))
         answers[protocol] = result[1]
-    # Tones 2 and 3 are the second and third row; corrected takes the face that can be used, tone 6 in column 5.
-    assert [answers["corrected"].counts[t][5] for t in (1, 2)] == [1, 1]
-    assert answers["corrected"].unusable[:3] == (1, 0, 0)
+    # Tones 2 and 3 are the second and third row; revised takes the face that can be used, tone 6 in column 5.
+    assert [answers["revised"].counts[t][5] for t in (1, 2)] == [1, 1]
+    assert answers["revised"].unusable[:3] == (1, 0, 0)
     assert answers["paper"].counts[1][5] == 1
     assert sum(answers["released"].counts[1]) == 1
     # The largest face has no pixel that passes the rule.
@@ -78,7 +78,7 @@ def test_groups_of_light_and_turn_are_on_the_card(truth: Path, tmp_path: Path, m
 
 def test_tables_are_printed_and_json_is_json(truth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = run(truth, tmp_path / "card.json", monkeypatch)
-    assert "tone, corrected: rows are true, columns predicted" in text
+    assert "tone, revised: rows are true, columns predicted" in text
     assert "unusable 33.3%" in text
     result = json.loads(run(truth, tmp_path / "card.json", monkeypatch, "--json"))
     first = result["measured"][0]
@@ -95,7 +95,7 @@ def test_the_default_judge_finds_rendered_faces(truth: Path) -> None:
     known = read_truth(truth, CALIBRATION)
     made = SkinToneJudge(cascade.CascadeFaces())
     card = calibrate(made, CALIBRATION, known)
-    result = find_measured([card], made.name, "tone", "corrected")
+    result = find_measured([card], made.name, "tone", "revised")
     assert result is not None
     assert sum(map(sum, result[1].counts)) + sum(result[1].unusable) == 3
 
@@ -114,7 +114,7 @@ def test_the_card_that_comes_with_the_package_is_of_the_default_judge() -> None:
     from verism.registry import Context, make_judge
 
     name = make_judge("cascade", Context(), "skin_tone").name
-    for protocol in ("corrected", "paper", "released"):
+    for protocol in ("revised", "paper", "released"):
         result = find_measured(shipped_cards(), name, "tone", protocol, kind="rendered")
         assert result is not None, f"make the card anew by its command: {name} is measured by none"
         card, measured = result

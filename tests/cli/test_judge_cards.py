@@ -30,7 +30,7 @@ def run(tmp_path, scripted) -> Run:
     return judged(tmp_path / "run", scripted)
 
 
-def test_from_a_run_to_a_card_to_corrected_scores(run, tmp_path, scripted, in_process):
+def test_from_a_run_to_a_card_to_revised_scores(run, tmp_path, scripted, in_process):
     code, out, err = in_process(
         "judge", "card", run.path, "--from", "truth", "--by", "object", "--out", tmp_path / "c.json"
     )
@@ -43,11 +43,11 @@ def test_from_a_run_to_a_card_to_corrected_scores(run, tmp_path, scripted, in_pr
     judged(tmp_path / "second", scripted, error=0.2, seed=8)
     code, out, err = in_process("score", tmp_path / "second", "--correct", "rendered", "--card", tmp_path / "c.json")
     assert code == 0, err
-    assert "second, corrected by known images" in out
+    assert "second, adjusted by rendered images" in out
     [row] = [
         a
         for a in Run.open(tmp_path / "second").adjustments()
-        if (a["metric"], a["protocol"]) == ("accuracy", "corrected")
+        if (a["metric"], a["protocol"]) == ("accuracy", "revised")
     ]
     assert row["method"] == "judge card"
     assert row["n_labels"] == 60
@@ -64,15 +64,15 @@ def test_from_a_run_to_a_card_to_corrected_scores(run, tmp_path, scripted, in_pr
     assert "nobody has measured" in (tmp_path / "without.html").read_text(encoding="utf-8")
 
 
-def test_another_limit_than_the_cards_gives_no_corrected_number(run, tmp_path, in_process):
+def test_another_limit_than_the_cards_gives_no_revised_number(run, tmp_path, in_process):
     in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json")
     code, _, err = in_process(
         "score", run.path, "--threshold", "0.8", "--correct", "rendered", "--card", tmp_path / "c.json"
     )
     assert code == 0, err
     rows = {a["protocol"]: a for a in Run.open(run.path).adjustments() if a["metric"] == "accuracy"}
-    assert rows["corrected"]["value"] is None
-    assert "threshold_corrected=0.5" in rows["corrected"]["note"]
+    assert rows["revised"]["value"] is None
+    assert "threshold_revised=0.5" in rows["revised"]["note"]
     assert rows["paper"]["value"] is not None
 
 
@@ -81,7 +81,7 @@ def test_json_has_the_rates_of_every_table(run, tmp_path, in_process):
     assert code == 0, err
     result = json.loads(out)
     assert result["judge"] == JUDGE
-    assert {m["protocol"] for m in result["measured"]} == {"corrected", "released", "paper"}
+    assert {m["protocol"] for m in result["measured"]} == {"revised", "released", "paper"}
     code, out, _ = in_process("judge", "show", tmp_path / "c.json", "--json")
     assert code == 0
     assert json.loads(out)[0]["measured"] == result["measured"]
@@ -112,7 +112,7 @@ def test_merging_adds_up(tmp_path, scripted, in_process):
     assert "of 120 items" in out
     group = {"skill": "object"}
     tables = [
-        find_measured([read_card(tmp_path / f"{n}.json")], JUDGE, "accuracy", "corrected", group=group)
+        find_measured([read_card(tmp_path / f"{n}.json")], JUDGE, "accuracy", "revised", group=group)
         for n in ("run", "more", "both")
     ]
     counts = [t[1].counts for t in tables if t is not None]

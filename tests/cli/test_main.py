@@ -142,7 +142,7 @@ def test_other_images_are_not_mixed_into_a_set(verism, data, change, message):
 
 
 # -------------------------------------------------------------------------------------------------------- run and score
-def accuracy(scores: list[dict], protocol: str = "corrected", **group) -> dict:
+def accuracy(scores: list[dict], protocol: str = "revised", **group) -> dict:
     (results,) = [s for s in scores if s["metric"] == "accuracy" and s["protocol"] == protocol and s["group"] == group]
     return results
 
@@ -170,7 +170,7 @@ def test_a_limit_can_be_changed_afterwards(verism, runs, tmp_path):
     assert "spatial" in table.out
     wrong = verism("score", tmp_path / "R", "--threshold", 7)
     assert (wrong.code, wrong.out) == (2, "")
-    assert "threshold_corrected is a number, between 0 and 1; got 7" in wrong.err
+    assert "threshold_revised is a number, between 0 and 1; got 7" in wrong.err
     assert verism("score", tmp_path / "R", "--detector", "nobody").code == 2
 
 
@@ -243,7 +243,7 @@ def test_a_report_is_one_file(verism, runs, tmp_path):
 def test_comparing_is_b_minus_a(verism, runs):
     done = verism("compare", runs / "R", runs / "RS", "--json")
     assert done.code == 0
-    spatial = next(d for d in done.json if d["group"] == {"skill": "spatial"} and d["protocol"] == "corrected")
+    spatial = next(d for d in done.json if d["group"] == {"skill": "spatial"} and d["protocol"] == "revised")
     shuffled = accuracy(verism("score", runs / "RS", "--json").json, skill="spatial")["value"]
     assert shuffled < 1
     assert spatial["difference"] == pytest.approx(shuffled - 1)
@@ -266,7 +266,7 @@ def test_runs_of_other_suites_cannot_be_compared(verism, data, runs, tmp_path):
 def test_compare_unknown_protocol_is_refused_by_name(verism, runs):
     done = verism("compare", runs / "R", runs / "R", "--protocol", "papre")
     assert (done.code, done.out) == (2, "")
-    assert "no protocol 'papre'; there are corrected, released, paper. Did you mean paper?" in done.err
+    assert "no protocol 'papre'; there are revised, released, paper. Did you mean paper?" in done.err
 
 
 # --------------------------------------------------------------------------------------------------------- demo, doctor

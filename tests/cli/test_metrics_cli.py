@@ -297,7 +297,7 @@ def embeddings(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "i.npy", tmp_path / "t.npy"
 
 
-@pytest.mark.parametrize("protocol", ["released", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "revised"])
 def test_r_precision(verism, embeddings, protocol):
     images, texts = embeddings
     arguments = ("metrics", "r-precision", "--image-embeddings", images, "--text-embeddings", texts)

@@ -28,11 +28,11 @@ def test_a_swatch_is_its_tone_and_what_the_released_code_makes_of_it(in_process,
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert result["n_pixels"] == 24 * 16
-    corrected = result["corrected"]
-    assert corrected["rgb"] == pytest.approx(MONK_RGB[tone - 1].tolist())
-    assert corrected["ita_deg"] == pytest.approx(MONK_ITA[tone - 1])
-    assert len(corrected["lab"]) == 3
-    assert (corrected["monk_tone"], corrected["monk_tone_by_ita"], corrected["state"]) == (tone, tone, "ok")
+    revised = result["revised"]
+    assert revised["rgb"] == pytest.approx(MONK_RGB[tone - 1].tolist())
+    assert revised["ita_deg"] == pytest.approx(MONK_ITA[tone - 1])
+    assert len(revised["lab"]) == 3
+    assert (revised["monk_tone"], revised["monk_tone_by_ita"], revised["state"]) == (tone, tone, "ok")
     assert (result["released"]["monk_tone"], result["released"]["index"]) == (
         RELEASED[tone - 1],
         RELEASED[tone - 1] - 1,
@@ -52,8 +52,8 @@ def test_a_box_is_measured_alone_and_several_images_are_a_list(in_process, tmp_p
     )
     first, second = json.loads(out)
     assert code == 0
-    assert (first["corrected"]["monk_tone"], first["n_pixels"], first["box"]) == (8, 32, [2, 4, 10, 8])
-    assert (second["corrected"]["monk_tone"], second["image"]) == (3, str(other))
+    assert (first["revised"]["monk_tone"], first["n_pixels"], first["box"]) == (8, 32, [2, 4, 10, 8])
+    assert (second["revised"]["monk_tone"], second["image"]) == (3, str(other))
 
 
 def test_options_reach_the_measurement(in_process, tmp_path):
@@ -61,7 +61,7 @@ def test_options_reach_the_measurement(in_process, tmp_path):
     pixels[:, :, 2] = 150  # a grey wall under yellow light
     Image.fromarray(pixels).save(tmp_path / "wall.png")
     arguments = ("metrics", "tone", "--image", tmp_path / "wall.png", "--json")
-    result = json.loads(in_process(*arguments, "--illumination", "white-patch", "--average", "mean")[1])["corrected"]
+    result = json.loads(in_process(*arguments, "--illumination", "white-patch", "--average", "mean")[1])["revised"]
     assert max(result["rgb"]) - min(result["rgb"]) < 0.1
     assert "white-patch: light 1.00 1.00 0.5" in result["note"]
 
@@ -73,7 +73,7 @@ def test_without_json_a_table(in_process, tmp_path):
     assert out.splitlines()[0] == f"{path}: 384 pixels"
     cells = [line.split() for line in out.splitlines()[2:]]
     assert cells == [
-        ["corrected", "6", "10.88", "160.0", "126.0", "86.0"],
+        ["revised", "6", "10.88", "160.0", "126.0", "86.0"],
         ["by", "ITA", "6"],
         ["released", "5", "37.39"],
         ["pixel", "rule", "6", "160.0", "126.0", "86.0"],
@@ -93,7 +93,7 @@ def test_what_was_done_to_an_image_is_said_on_standard_error(in_process, tmp_pat
     code, out, err = in_process("metrics", "tone", "--image", path, "--json")
     assert code == 0
     assert "transparency laid over white" in err
-    assert json.loads(out)["corrected"]["monk_tone"] < 6
+    assert json.loads(out)["revised"]["monk_tone"] < 6
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_spellings_with_hyphens_name_the_same_suite(in_process):
         (["--detector", "bultin"], "bultin"),
         (["--detector", "builtin?limt=3"], "limt"),
         (["--rule", "treshold=3"], "paintskills has no rule 'treshold'"),
-        (["--rule", "threshold_corrected=3"], "threshold_corrected is a number, between 0 and 1; got"),
+        (["--rule", "threshold_revised=3"], "threshold_revised is a number, between 0 and 1; got"),
         (["--model", "orcale"], "orcale"),
         (["--split", "tset"], "tset"),
     ],

@@ -59,7 +59,7 @@ def finished(in_process, images, vqa, tmp_path):
     return command, in_process(*command, "--json"), tmp_path / "run"
 
 
-def of(scores, metric, protocol="corrected", **group):
+def of(scores, metric, protocol="revised", **group):
     return [
         s
         for s in scores
@@ -67,7 +67,7 @@ def of(scores, metric, protocol="corrected", **group):
     ]
 
 
-def one(scores, metric, protocol="corrected", **group):
+def one(scores, metric, protocol="revised", **group):
     (result,) = of(scores, metric, protocol, **group)
     return result
 
@@ -92,7 +92,7 @@ def test_from_images_to_report(finished, in_process, monkeypatch):
     assert len(answers["answer"].unique()) > 2  # a model whose replies do not depend on anything would prove little
 
     # Shares of what was read, under the rules of each protocol; nothing that is not known counts as anything.
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         verdicts = [r for r in run.verdicts().iter_rows(named=True) if r["protocol"] == protocol]
         by_rule = {rule: [r for r in verdicts if r["rule"] == rule] for rule in ("gender", "tone", "attribute")}
         assert {k: len(v) for k, v in by_rule.items()} == {"gender": 12, "tone": 12, "attribute": 12 * 15}

@@ -116,7 +116,7 @@ def test_the_warning_is_shown_and_scoring_again_is_the_same(finished):
     shares = []
     for band in (0, 0.1, 0.49):
         scores = json.loads(verism("score", path, "--rule", f"unsure={band}", "--json").stdout)
-        (answered,) = of(scores, "usable_share", "corrected", axis="race", of="answer")
+        (answered,) = of(scores, "usable_share", "revised", axis="race", of="answer")
         shares.append(answered["value"])
     assert shares[0] == pytest.approx(7 / 9)
     assert shares[0] >= shares[1] > shares[2]

@@ -16,18 +16,18 @@ def face(number: int, **measured: Any) -> dict[str, Any]:
     return {**empty, "face": number, "state": "ok", **measured}
 
 
-@pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "paper", "revised"])
 def test_face_tone_without_faces_has_no_tone(protocol: str) -> None:
     assert face_tone([], protocol) == (None, "not observed")
     assert face_tone([face(-1, note="too dark")], protocol) == (None, "too dark")
     assert face_tone([face(-1)], protocol) == (None, "no face found")
 
 
-def test_face_tone_corrected_takes_the_largest_usable_face() -> None:
+def test_face_tone_revised_takes_the_largest_usable_face() -> None:
     faces = [face(2, tone=9), face(1, tone=4), face(0, state="clipped", tone=1, note="clipped")]
-    assert face_tone(faces, "corrected") == (4, "tone 4 of the face 2 by size, the largest usable one")
-    assert face_tone(faces[1:2], "corrected")[0] == 4
-    assert face_tone(faces[2:], "corrected") == (None, "clipped")
+    assert face_tone(faces, "revised") == (4, "tone 4 of the face 2 by size, the largest usable one")
+    assert face_tone(faces[1:2], "revised")[0] == 4
+    assert face_tone(faces[2:], "revised") == (None, "clipped")
 
 
 def test_face_tone_published_protocols_average_angles_over_faces() -> None:

@@ -41,7 +41,7 @@ def test_candidates_are_those_of_table_17():
     assert candidate_differences(1.0)[9] == 0
 
 
-@pytest.mark.parametrize("protocol", ["released", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "revised"])
 def test_sets_are_what_they_say(protocol):
     labels = labels_with([(0.5 + 0.02 * i, 0.6 - 0.02 * i) for i in range(15)])
     scales = feasible_scales(labels)
@@ -54,7 +54,7 @@ def test_sets_are_what_they_say(protocol):
             assert len(set(places.tolist())) == 80
         assert s.realised == pytest.approx(first[s.first].mean() - second[s.second].mean())
         assert abs(s.realised - s.nominal) <= 1 / 80 + 1e-12
-        if protocol == "corrected":
+        if protocol == "revised":
             assert s.realised == pytest.approx(s.nominal)  # all candidates are whole numbers of 80 images
     for scale in scales[1:]:
         for repetition in range(4):
@@ -70,7 +70,7 @@ def test_every_candidate_is_a_whole_number_of_eighty_images():
             assert (Fraction(scale) * i / 10 * 80).denominator == 1
 
 
-@pytest.mark.parametrize("protocol", ["released", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "revised"])
 def test_the_same_seed_gives_the_same_sets_and_scales_do_not_disturb_each_other(protocol):
     def key(sets):
         return [(s.attribute, s.scale, s.repetition, s.nominal, s.first.tolist(), s.second.tolist()) for s in sets]

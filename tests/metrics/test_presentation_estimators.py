@@ -14,8 +14,8 @@ from verism.metrics.presentation import (
     ClothesClassifiers,
     calibrated_estimates,
     cosine_estimates,
-    fit_corrected,
     fit_released,
+    fit_revised,
     gep_score,
     gep_vector,
 )
@@ -111,7 +111,7 @@ def test_released_ensemble_is_the_mean_of_ten_seeds():
     np.testing.assert_allclose(alone, members[3], rtol=1e-12)
 
 
-def test_released_depends_on_the_order_of_sentences_and_corrected_does_not():
+def test_released_depends_on_the_order_of_sentences_and_revised_does_not():
     pytest.importorskip("sklearn")
     made = planted()
     order = np.random.default_rng(0).permutation(48)
@@ -119,8 +119,8 @@ def test_released_depends_on_the_order_of_sentences_and_corrected_does_not():
     one = fit_released(made.positives, made.negatives, seeds=(0,)).probabilities(made.images)
     other = fit_released(made.positives[:, order], made.negatives[order], seeds=(0,)).probabilities(made.images)
     assert np.abs(one - other).max() > 1e-3
-    one = fit_corrected(made.positives, made.negatives).probabilities(made.images)
-    moved = fit_corrected(made.positives[:, order], made.negatives[order], contexts=contexts[order])
+    one = fit_revised(made.positives, made.negatives).probabilities(made.images)
+    moved = fit_revised(made.positives[:, order], made.negatives[order], contexts=contexts[order])
     np.testing.assert_allclose(moved.probabilities(made.images), one, atol=1e-8)
 
 
@@ -129,14 +129,14 @@ def test_without_scikit_learn_the_message_says_what_to_do(monkeypatch):
     made = planted()
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'verism\[models\]'"):
         fit_released(made.positives, made.negatives)
-    fit_corrected(made.positives, made.negatives)
+    fit_revised(made.positives, made.negatives)
 
 
-# ------------------------------------------------------------------------------------------------------------ corrected
-def test_corrected_direction_is_ridge_regression():
+# ------------------------------------------------------------------------------------------------------------ revised
+def test_revised_direction_is_ridge_regression():
     linear_model = pytest.importorskip("sklearn.linear_model")
     made = planted()
-    fitted = fit_corrected(made.positives, made.negatives)
+    fitted = fit_revised(made.positives, made.negatives)
     for a in range(ATTRIBUTES):
         sentences = np.concatenate([made.negatives, made.positives[a]])
         sentences /= np.linalg.norm(sentences, axis=1, keepdims=True)
@@ -150,9 +150,9 @@ def test_corrected_direction_is_ridge_regression():
         assert max(cosines) == pytest.approx(1, abs=1e-9)
 
 
-def test_corrected_probabilities_of_sentences_are_those_of_their_class():
+def test_revised_probabilities_of_sentences_are_those_of_their_class():
     made = planted()
-    fitted = fit_corrected(made.positives, made.negatives)
+    fitted = fit_revised(made.positives, made.negatives)
     without = fitted.probabilities(made.negatives)
     for a in range(ATTRIBUTES):
         with_it = fitted.probabilities(made.positives[a])[:, a]
@@ -189,7 +189,7 @@ def test_largest_strength_within_one_standard_error_by_hand():
     assert estimators._one_standard_error(errors, folds) == 0
 
 
-def test_corrected_is_not_at_its_ends_for_images_that_show_many_things():
+def test_revised_is_not_at_its_ends_for_images_that_show_many_things():
     # An axis for each attribute; sentences hold one or none, images about half of all. Their vectors are as long, so
     # each attribute weighs less in an image than in a sentence, and a threshold learnt between sentences is too high.
     rng = np.random.default_rng(4)
@@ -202,7 +202,7 @@ def test_corrected_is_not_at_its_ends_for_images_that_show_many_things():
     positives = np.stack([vectors(np.tile(np.eye(kinds)[a], (48, 1))) for a in range(kinds)])
     share = 0.5 + np.array([1, -1])[:, None] * np.linspace(-0.25, 0.25, kinds)
     shown = (rng.random((2, 400, kinds)) < share[:, None]).astype(float)
-    result = fit_corrected(positives, negatives).probabilities(vectors(shown.reshape(-1, kinds))).reshape(shown.shape)
+    result = fit_revised(positives, negatives).probabilities(vectors(shown.reshape(-1, kinds))).reshape(shown.shape)
     assert np.quantile(result[shown == 1], 0.5) - np.quantile(result[shown == 0], 0.5) > 0.05
     truth = shown[0].mean(axis=0) - shown[1].mean(axis=0)
     vector = result[0].mean(axis=0) - result[1].mean(axis=0)
@@ -210,23 +210,23 @@ def test_corrected_is_not_at_its_ends_for_images_that_show_many_things():
     assert np.corrcoef(vector, truth)[0, 1] > 0.98
 
 
-def test_corrected_is_the_same_every_time_and_fits_each_attribute_alike():
+def test_revised_is_the_same_every_time_and_fits_each_attribute_alike():
     made = planted()
-    one, again = (fit_corrected(made.positives, made.negatives) for _ in range(2))
+    one, again = (fit_revised(made.positives, made.negatives) for _ in range(2))
     np.testing.assert_array_equal(one.weights, again.weights)
-    turned = fit_corrected(made.positives[::-1], made.negatives)
+    turned = fit_revised(made.positives[::-1], made.negatives)
     np.testing.assert_allclose(turned.weights[:, ::-1], one.weights, rtol=1e-7, atol=1e-9)
 
 
-def test_corrected_takes_negatives_of_another_number():
+def test_revised_takes_negatives_of_another_number():
     made = planted()
-    fitted = fit_corrected(made.positives, np.concatenate([made.negatives, made.negatives[:12] + 0.01]))
+    fitted = fit_revised(made.positives, np.concatenate([made.negatives, made.negatives[:12] + 0.01]))
     result = fitted.probabilities(made.images)
     assert min(auc(result[:, a], made.labels[:, a]) for a in range(ATTRIBUTES)) > 0.9
 
 
 # ----------------------------------------------------------------------------------------------------------------- both
-@pytest.mark.parametrize("fit", [fit_released, fit_corrected])
+@pytest.mark.parametrize("fit", [fit_released, fit_revised])
 def test_planted_attributes_are_found(fit):
     if fit is fit_released:
         pytest.importorskip("sklearn")
@@ -239,7 +239,7 @@ def test_planted_attributes_are_found(fit):
         np.testing.assert_array_equal(np.sign(result[[0, 1]]), np.sign(truth[[0, 1]]))
 
 
-@pytest.mark.parametrize("fit", [fit_released, fit_corrected])
+@pytest.mark.parametrize("fit", [fit_released, fit_revised])
 def test_batches_lengths_and_groups_do_not_matter(fit):
     if fit is fit_released:
         pytest.importorskip("sklearn")
@@ -260,7 +260,7 @@ def test_more_images_than_fit_at_once(monkeypatch):
     from verism.metrics.presentation import estimators
 
     made = planted()
-    fitted = fit_corrected(made.positives, made.negatives)
+    fitted = fit_revised(made.positives, made.negatives)
     full_value = fitted.probabilities(made.images)
     monkeypatch.setattr(estimators, "ROWS_AT_ONCE", 33)
     np.testing.assert_allclose(fitted.probabilities(made.images), full_value, atol=1e-12)
@@ -278,14 +278,14 @@ P, N = np.random.default_rng(0).normal(size=(2, 6, 3)), np.random.default_rng(1)
         (lambda: cosine_estimates([[np.nan, 2.0]], [[1.0, 1.0]]), "NaN or infinity in 1 of 1"),
         (lambda: cosine_estimates([[0.0, 0.0]], [[1.0, 1.0]]), "length 0"),
         (lambda: calibrated_estimates([[1.0]], [[1.0]], [[1.0]]), "reference_vector must be"),
-        (lambda: fit_corrected(N, N), r"shape \(attributes, sentences, D\)"),
-        (lambda: fit_corrected(P, N[:, :2]), "take all from the same model"),
-        (lambda: fit_corrected(P, N[:0]), "at least one sentence"),
-        (lambda: fit_corrected(P, N, contexts=[0] * 6), "at least two"),
-        (lambda: fit_corrected(P, N, contexts=[0, 1]), "one for each of the 6"),
-        (lambda: fit_corrected(np.ones((1, 6, 3)), np.ones((6, 3))), "all the same vector"),
+        (lambda: fit_revised(N, N), r"shape \(attributes, sentences, D\)"),
+        (lambda: fit_revised(P, N[:, :2]), "take all from the same model"),
+        (lambda: fit_revised(P, N[:0]), "at least one sentence"),
+        (lambda: fit_revised(P, N, contexts=[0] * 6), "at least two"),
+        (lambda: fit_revised(P, N, contexts=[0, 1]), "one for each of the 6"),
+        (lambda: fit_revised(np.ones((1, 6, 3)), np.ones((6, 3))), "all the same vector"),
         (lambda: fit_released(P, N, seeds=()), "at least one seed"),
-        (lambda: fit_corrected(P, N).probabilities(np.ones((1, 5))), "take all from the same model"),
+        (lambda: fit_revised(P, N).probabilities(np.ones((1, 5))), "take all from the same model"),
     ],
 )
 def test_bad_input_is_refused(call, part):

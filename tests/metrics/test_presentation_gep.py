@@ -169,7 +169,7 @@ def test_same_seed_same_result_and_all_ends_in_place():
     assert one.score == again.score
     pair = one.pairs[0]
     assert np.all((pair.low < pair.vector) & (pair.vector < pair.high))
-    assert one.score.low <= one.score.corrected <= one.score.high
+    assert one.score.low <= one.score.debiased <= one.score.high
     assert one.score.low <= one.score.value <= one.score.high
     assert np.all((one.frequency_low < one.frequencies.values) & (one.frequencies.values < one.frequency_high))
     wider = told(values, seed=3, confidence=0.99).pairs[0]

@@ -9,7 +9,7 @@ from verism.metrics.presentation import (
     Presentation,
     calibrated_estimates,
     cosine_estimates,
-    fit_corrected,
+    fit_revised,
     vector_with_intervals,
 )
 
@@ -32,17 +32,17 @@ def told(seed: int, planted: np.ndarray, *, labels: bool, explicit: bool) -> Pre
 
 @pytest.mark.parametrize(("labels", "explicit"), [(True, False), (False, True)])
 def test_intervals_hold_what_was_planted(labels, explicit):
-    held, scores, corrected = [], [], []
+    held, scores, revised = [], [], []
     for seed in range(REPEATS):
         result = told(seed, PLANTED, labels=labels, explicit=explicit)
         pair = result.pairs[0]
         held.append((pair.low <= PLANTED) & (pair.high >= PLANTED))
         scores.append(result.score.low <= np.abs(PLANTED).mean() <= result.score.high)
-        corrected.append(result.score.corrected - np.abs(PLANTED).mean())
+        revised.append(result.score.debiased - np.abs(PLANTED).mean())
     # 900 intervals of entries, of which six share their images: two standard errors are below 0.02.
     assert 0.93 <= np.mean(held) <= 0.975
     assert 0.90 <= np.mean(scores) <= 1.0
-    assert abs(np.mean(corrected)) < 0.012  # the raw score of labels lies 0.03 too high
+    assert abs(np.mean(revised)) < 0.012  # the raw score of labels lies 0.03 too high
 
 
 @pytest.mark.parametrize("explicit", [True, False])
@@ -89,7 +89,7 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
         look = 0.5 * random(n_contexts)[:, None] + 0.3 * random(2, n_contexts, 5)
         return of_images + 0.6 * (worn @ shown) + look  # the person looks alike, so that clothes alone differ
 
-    classifiers = fit_corrected(positives.reshape(6, 48, width), negatives.reshape(48, width))
+    classifiers = fit_revised(positives.reshape(6, 48, width), negatives.reshape(48, width))
 
     def estimates(made: np.ndarray) -> np.ndarray:
         flat = made.reshape(-1, width)

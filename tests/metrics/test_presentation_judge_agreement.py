@@ -79,7 +79,7 @@ def test_yes_or_no_judges_tie_where_people_do():
 
 def test_conventions_go_with_the_protocol():
     judged = images()
-    for protocol, zeros in (("released", "positive"), ("corrected", "left_out")):
+    for protocol, zeros in (("released", "positive"), ("revised", "left_out")):
         report = judge_estimator(judged, genders=GENDERS, protocol=protocol, group_size=30)
         assert report.vectors["neutral"].agreement.zeros == zeros
         assert report.artificial.overall.zeros == zeros

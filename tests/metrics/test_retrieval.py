@@ -209,15 +209,15 @@ def test_the_stream_is_that_of_python() -> None:
 
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     images, texts = pairs(60)
-    full_value = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
+    full_value = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "revised")]  # type: ignore[arg-type]
     monkeypatch.setattr(retrieval, "TILE_CELLS", 7 * 60)
     monkeypatch.setattr(retrieval, "ROWS_AT_ONCE", 11)
-    parts = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "corrected")]  # type: ignore[arg-type]
+    parts = [r_precision(images, texts, protocol=p, pool=9) for p in ("released", "revised")]  # type: ignore[arg-type]
     for a, b in zip(full_value, parts, strict=True):
         np.testing.assert_allclose(a.per_image, b.per_image, atol=1e-12)
 
 
-def test_released_counts_lengths_and_ties_and_corrected_does_not() -> None:
+def test_released_counts_lengths_and_ties_and_revised_does_not() -> None:
     # Every image looks at its own text, but text 0 is ten times as long and lies near all of them.
     texts = np.eye(4, dtype=np.float32) + 0.5
     texts[0] *= 10
@@ -243,7 +243,7 @@ def test_released_is_without_noise_what_it_is_on_average() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# R-precision as corrected
+# R-precision as revised
 # --------------------------------------------------------------------------------------------------------------------
 def corrected_by_hand(images: np.ndarray, texts: np.ndarray, *, pool: int) -> list[float]:
     """All pools there are; equals share the win."""
@@ -363,7 +363,7 @@ def test_images_without_a_vector_are_counted_and_not_scored() -> None:
     images, texts = pairs(20)
     full_value = r_precision(images, texts, pool=5)
     images[3], images[7, 2], images[9, 0] = 0, np.nan, np.inf
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         estimate = r_precision(images, texts, protocol=protocol, pool=5)  # type: ignore[arg-type]
         assert (estimate.n_used, estimate.n_unusable) == (17, 3)
         assert np.flatnonzero(np.isnan(estimate.per_image)).tolist() == [3, 7, 9]
@@ -384,7 +384,7 @@ def test_the_interval_of_certain_wins_has_a_width() -> None:
 
 def test_wrong_input_is_said() -> None:
     images, texts = pairs(5)
-    with pytest.raises(ValueError, match="protocol must be one of released, corrected; got 'paper'"):
+    with pytest.raises(ValueError, match="protocol must be one of released, revised; got 'paper'"):
         r_precision(images, texts, protocol="paper")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="method must be one of exact, sampled"):
         r_precision(images, texts, method="fast")  # type: ignore[arg-type]

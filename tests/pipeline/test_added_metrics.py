@@ -81,7 +81,7 @@ def test_added_metric_is_measured_once_and_scored_over_all_and_by_facet(run, sui
 def test_added_metric_is_kept_by_later_scorings_without_it(run, suite):
     score_run(run, suite, metrics=[Blueness()])
     before = repr(blue(run))  # as text, in which NaN equals itself
-    score_run(Run.open(run.path), suite.with_rules(threshold_corrected=1.0))
+    score_run(Run.open(run.path), suite.with_rules(threshold_revised=1.0))
     assert repr(blue(Run.open(run.path))) == before
     api.score(run.path)
     assert repr(blue(Run.open(run.path))) == before
@@ -106,7 +106,7 @@ def test_another_version_of_a_metric_measures_anew(run, suite):
 
 def test_scores_that_a_caller_wrote_survive_scoring(run, suite):
     subset = Score(
-        suite=suite.name, metric="my_score", protocol="corrected", group={"skill": "object"}, value=3.5, ci_low=3.0,
+        suite=suite.name, metric="my_score", protocol="revised", group={"skill": "object"}, value=3.5, ci_low=3.0,
         ci_high=4.0, n_used=3, n_unusable=0, unit="stars", higher_is_better=True,
     )  # fmt: skip
     run.write_scores([*run.scores(), subset])

@@ -51,7 +51,7 @@ class ShadeJudge:
 def read(ids: Sequence[str], observations: pl.DataFrame) -> Iterator[Reading]:
     tones = dict(zip(observations["image_id"], observations["tone"], strict=True))
     for image_id in ids:
-        yield Reading(image_id, "tone", "corrected", None if tones[image_id] is None else str(tones[image_id]))
+        yield Reading(image_id, "tone", "revised", None if tones[image_id] is None else str(tones[image_id]))
 
 
 BY_LIGHT = Calibration(need=SkinToneNeed(), tasks={"tone": TONES}, read=read, facets={"light": "light"})
@@ -87,12 +87,12 @@ IMAGES = [
 def test_a_card_counts_what_is_said_of_each_class(tmp_path: Path) -> None:
     known = read_truth(folder(tmp_path, IMAGES), BY_LIGHT)
     card = calibrate(ShadeJudge(), BY_LIGHT, known)
-    result = find_measured([card], "shade", "tone", "corrected")
+    result = find_measured([card], "shade", "tone", "revised")
     assert result is not None
     # Tone 1: once right, once called 2. Tone 2: once right, once called 3. Tone 3: once right, once no face.
     assert result[1].counts == ((1, 1, 0), (0, 1, 1), (0, 0, 1))
     assert result[1].unusable == (0, 0, 1)
-    side = find_measured([card], "shade", "tone", "corrected", group={"light": "side"})
+    side = find_measured([card], "shade", "tone", "revised", group={"light": "side"})
     assert side is not None
     assert side[1].counts == ((0, 1, 0), (0, 0, 1), (0, 0, 0))
     assert side[1].unusable == (0, 0, 1)
@@ -132,7 +132,7 @@ def test_a_table_of_people_s_answers_is_read_as_well(tmp_path: Path) -> None:
 def test_summary_in_hand_worked_numbers() -> None:
     measured = Measured(
         task="tone",
-        protocol="corrected",
+        protocol="revised",
         labels=TONES,
         counts=((3, 1, 0), (0, 2, 0), (1, 0, 1)),
         unusable=(0, 2, 0),

@@ -20,7 +20,7 @@ def prompt(prompt_id: str, skill: str, **changes) -> Prompt:
     return replace(plain, **changes)
 
 
-def make(path, verdicts: dict[str, list[float | None]], *, protocols=("corrected",), edit=lambda p: p) -> Run:
+def make(path, verdicts: dict[str, list[float | None]], *, protocols=("revised",), edit=lambda p: p) -> Run:
     """A run whose n-th prompt of a skill was right (1), wrong (0) or without an answer (None)."""
     run = Run.start(path, RunSettings(suite="paintskills"))
     asked = {f"{skill}_{n}": (skill, value) for skill, values in verdicts.items() for n, value in enumerate(values)}
@@ -124,9 +124,9 @@ def test_images_without_a_partner_are_counted(tmp_path):
 
 
 def test_protocols_are_compared_one_by_one(tmp_path):
-    both = {"protocols": ("released", "corrected")}
+    both = {"protocols": ("released", "revised")}
     a, b = make(tmp_path / "a", {"object": [0, 1]}, **both), make(tmp_path / "b", {"object": [1, 1]}, **both)
-    assert [d.protocol for d in paired(a, b)] == ["released", "released", "corrected", "corrected"]
+    assert [d.protocol for d in paired(a, b)] == ["released", "released", "revised", "revised"]
     assert {d.protocol for d in paired(a, b, protocol="released")} == {"released"}
 
 
@@ -162,7 +162,7 @@ def detailed(path, rows, groups=("man", "woman")) -> Run:
         [Prompt(prompt_id=f"p{n}", suite="mine", text=f"p{n}", facets={"group": groups[n // 2]}) for n in range(4)]
     )
     verdicts = [
-        {"image_id": f"p{n}#0", "prompt_id": f"p{n}", "protocol": "corrected", "rule": "seen", "value": value,
+        {"image_id": f"p{n}#0", "prompt_id": f"p{n}", "protocol": "revised", "rule": "seen", "value": value,
          "reason": "", "detail": json.dumps(detail)}
         for n, detail, value in rows
     ]  # fmt: skip
@@ -235,7 +235,7 @@ def scored(path, *scores: Score) -> Run:
 
 def measured(value: float, low: float, high: float, metric: str = "coverage", **group: str) -> Score:
     return Score(
-        suite="geography", metric=metric, protocol="corrected", value=value, ci_low=low, ci_high=high, n_used=50,
+        suite="geography", metric=metric, protocol="revised", value=value, ci_low=low, ci_high=high, n_used=50,
         n_unusable=0, group=group,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ NO, YES = "wrong", "right"
 JUDGES = {"detector": "judge@1"}
 
 
-def score(value: float = 0.5, *, metric: str = "accuracy", protocol: str = "corrected", **group) -> Score:
+def score(value: float = 0.5, *, metric: str = "accuracy", protocol: str = "revised", **group) -> Score:
     return Score(
         suite="s", metric=metric, protocol=protocol, group=group, value=value, ci_low=0.0, ci_high=1.0, n_used=100,
         n_unusable=0,
@@ -46,9 +46,7 @@ def card(*tables: Measured, judge: str = "judge@1", kind="rendered", **made) -> 
     )
 
 
-def table(
-    counts=((900, 100), (200, 800)), labels=(NO, YES), protocol="corrected", task="accuracy", **group
-) -> Measured:
+def table(counts=((900, 100), (200, 800)), labels=(NO, YES), protocol="revised", task="accuracy", **group) -> Measured:
     return Measured(task=task, protocol=protocol, labels=labels, counts=counts, group=group)
 
 
@@ -60,7 +58,7 @@ def answers(yes: int, n: int = 100) -> list[str]:
 def test_a_bias_is_taken_out_as_the_formula_says():
     # 100 images, each its own prompt; the judge calls 60 right. People see 40: 20 that the judge called right, of
     # which they find 10 right, and 20 that it called wrong, all wrong. Labels alone: 10 / 40 = 0.25. The judge's mean
-    # is 0.6 of all and 0.5 of those seen, so the corrected value is 0.25 + trust * (0.6 - 0.5).
+    # is 0.6 of all and 0.5 of those seen, so the adjusted value is 0.25 + trust * (0.6 - 0.5).
     answer = answers(60)
     seen = {f"a{i}": YES if i < 10 else NO for i in [*range(20), *range(60, 80)]}
     [made] = adjust_by_labels([estimand(part(answer), score=score(0.6))], lambda *_: seen)
@@ -71,7 +69,7 @@ def test_a_bias_is_taken_out_as_the_formula_says():
     assert (made.n_labels, made.score.adjusted, made.method) == (40, "human", "prediction-powered")
     assert made.effective_n > 40
     assert made.judged.value == 0.6
-    assert (made.score.metric, made.score.protocol, made.score.n_used) == ("accuracy", "corrected", 100)
+    assert (made.score.metric, made.score.protocol, made.score.n_used) == ("accuracy", "revised", 100)
 
 
 def test_all_labelled_is_the_mean_of_people_whatever_the_judge_says():
@@ -243,15 +241,15 @@ def test_prompts_with_several_images_widen_the_interval():
 
 
 def test_a_card_made_by_other_rules_gives_no_value():
-    made_at = card(table(), rules={"threshold_corrected": 0.35, "threshold_paper": 0.8})
+    made_at = card(table(), rules={"threshold_revised": 0.35, "threshold_paper": 0.8})
     one = [estimand(part(answers(45)))]
-    declared = [Rule(f"threshold_{p}", float, 0.5, protocol=p, help="") for p in ("corrected", "paper")]
-    for rules in ({}, {"threshold_corrected": 0.35}, {"threshold_corrected": 0.35, "threshold_paper": 0.1}):
+    declared = [Rule(f"threshold_{p}", float, 0.5, protocol=p, help="") for p in ("revised", "paper")]
+    for rules in ({}, {"threshold_revised": 0.35}, {"threshold_revised": 0.35, "threshold_paper": 0.1}):
         [made] = adjust_by_cards(one, [made_at], JUDGES, rules=rules, declared=declared)
         assert made.score.value == pytest.approx(0.5, abs=1e-6), rules  # the paper's limit concerns the paper's alone
-    [made] = adjust_by_cards(one, [made_at], JUDGES, rules={"threshold_corrected": 0.7}, declared=declared)
+    [made] = adjust_by_cards(one, [made_at], JUDGES, rules={"threshold_revised": 0.7}, declared=declared)
     assert math.isnan(made.score.value)
-    assert "threshold_corrected=0.35" in made.note
+    assert "threshold_revised=0.35" in made.note
     assert "0.7" in made.note
 
 

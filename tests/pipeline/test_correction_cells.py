@@ -21,7 +21,7 @@ def estimand(said: list[str]) -> Estimand:
     score = Score(
         suite="s",
         metric="share",
-        protocol="corrected",
+        protocol="revised",
         value=value,
         ci_low=value,
         ci_high=value,

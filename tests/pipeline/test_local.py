@@ -119,7 +119,7 @@ def test_every_state_is_kept_with_its_reason_and_counted(tmp_path, start, suite,
     assert sorted(judge.seen) == sorted(
         make_image_id(p.prompt_id, 0) for n, p in enumerate(prompts) if n in (7, 9, 10, 11)
     )
-    headline = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "corrected" and len(s.group) == 1]
+    headline = [s for s in run.scores() if s.metric == "accuracy" and s.protocol == "revised" and len(s.group) == 1]
     assert sum(s.n_unusable for s in headline) == 8
     assert sum(s.n_used for s in headline) == 4
     good, made = rows[prompts[7].prompt_id], rows[prompts[9].prompt_id]

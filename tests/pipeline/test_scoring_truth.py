@@ -31,7 +31,7 @@ def judged(path, suite, generator, judge) -> Run:
     return run
 
 
-def numbers(run: Run, protocol: str = "corrected", **group) -> dict[str, tuple[float, int]]:
+def numbers(run: Run, protocol: str = "revised", **group) -> dict[str, tuple[float, int]]:
     return {s.metric: (s.value, s.n_used) for s in run.scores() if s.protocol == protocol and dict(s.group) == group}
 
 
@@ -45,7 +45,7 @@ def test_a_perfect_judge_has_no_error_and_measures_the_truth(error, tmp_path, su
             value, n = result[name]
             assert value == 0 if n else np.isnan(value)
     made = run.read("images")["note"].to_list()
-    right = sum(s.value * s.n_used for s in run.scores() if s.metric == "true_accuracy" and s.protocol == "corrected")
+    right = sum(s.value * s.n_used for s in run.scores() if s.metric == "true_accuracy" and s.protocol == "revised")
     assert right == made.count("painted as asked")
 
 
@@ -68,7 +68,7 @@ def test_known_errors_of_a_judge_come_out_as_rates(tmp_path, objects, scripted):
 def test_the_truth_does_not_move_with_the_judges_limit(tmp_path, suite, scripted):
     run = judged(tmp_path / "run", suite, scripted(0.5), PixelJudge())
     before = numbers(run, skill="object")["true_accuracy"]
-    score_run(run, suite.with_rules(threshold_corrected=1.0))
+    score_run(run, suite.with_rules(threshold_revised=1.0))
     after = numbers(run, skill="object")
     assert after["true_accuracy"] == before
     assert after["accuracy"][0] == 0.0
@@ -109,7 +109,7 @@ def test_scoring_again_gives_the_same_bytes(tmp_path, suite, scripted):
 
 # ----------------------------------------------------------------------------------------------------------- mistakes
 def verdicts_of(suite: PaintSkills, rendered: list[tuple[Scene, Scene]]) -> list[tuple[float, str]]:
-    """What the corrected rule says of images that were asked to show one scene and show another, without judging."""
+    """What the revised rule says of images that were asked to show one scene and show another, without judging."""
     renderer = PixelRenderer(tuple(suite.classes), suite.colors)
     images, boxes, prompts = [], [], {}
     for number, (asked, shown) in enumerate(rendered):
@@ -120,7 +120,7 @@ def verdicts_of(suite: PaintSkills, rendered: list[tuple[Scene, Scene]]) -> list
     verdicts = suite.verdicts(
         Observed(prompts=prompts, images=frame("images", images), observations={"detections": pl.concat(boxes)})
     )
-    right = verdicts.filter((pl.col("protocol") == "corrected") & (pl.col("rule") == "accuracy")).sort("image_id")
+    right = verdicts.filter((pl.col("protocol") == "revised") & (pl.col("rule") == "accuracy")).sort("image_id")
     return list(right.select("value", "reason").iter_rows())
 
 

@@ -30,15 +30,18 @@ RUNS, EXPECTED = HERE / "runs", HERE / "expected"
 # a name in a score's group and ``facet_value`` a value there; ``agreement`` is a key of the report on raters.
 RENAMED: dict[str, dict[str, str]] = {
     "suite": {"paintskills-v1": "paintskills_v1", "geography-dollarstreet": "geography_dollarstreet"},
-    "metric": {},
-    "protocol": {},
+    "metric": {
+        "gep_score_corrected": "gep_score_debiased",
+        "gep_largest_gap_corrected": "gep_largest_gap_debiased",
+    },
+    "protocol": {"corrected": "revised"},
     "unit": {},
     "adjusted": {},
     "facet": {},
     "facet_value": {},
     "rule": {},
     "method": {},
-    "agreement": {},
+    "agreement": {"corrected": "revised"},
 }
 # Metrics of single suites, by suite and name: ``coverage`` is the word for coverage of a manifold alone.
 RENAMED_OF_SUITE = {(suite, "coverage"): "usable_share" for suite in ("social_bias", "social_bias_v1")}

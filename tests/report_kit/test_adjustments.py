@@ -16,7 +16,7 @@ from verism.cards import JudgeCard, Measured, write_card
 from verism.errors import UsageError
 from verism.pipeline.comparison import compare_scores
 from verism.report_kit import tables
-from verism.report_kit.adjustments import adjusted_rows, as_judged, corrected_by, correction_notes
+from verism.report_kit.adjustments import adjusted_by, adjusted_rows, adjustment_notes, as_judged
 from verism.report_kit.card_page import card_line, card_text, confusion_map, view_of, write_card_page
 from verism.report_kit.comparison import comparison_table
 from verism.report_kit.evidence import Lookup
@@ -61,7 +61,7 @@ def freed(run: Run, *, kind: str = "human", by: float = 0.111, note: str = "", *
 
 
 def card(judge: str = JUDGE, *, counts=((90, 10), (20, 80)), role: str = "detector", **more) -> JudgeCard:
-    measured = Measured(task="accuracy", protocol="corrected", labels=("wrong", "right"), counts=counts, **more)
+    measured = Measured(task="accuracy", protocol="revised", labels=("wrong", "right"), counts=counts, **more)
     return JudgeCard(
         judge=judge,
         role=role,
@@ -76,15 +76,15 @@ def card(judge: str = JUDGE, *, counts=((90, 10), (20, 80)), role: str = "detect
 def test_every_lookup_finds_the_number_as_judged(make_run):
     run = make_run("model-a")
     before = columns_of(evidence_of([run]))
-    judged = {c: before.cell(0, c, "corrected") for c in before.columns}
+    judged = {c: before.cell(0, c, "revised") for c in before.columns}
     after = columns_of(evidence_of([freed(run)]))
     assert after.evidence.scores == before.evidence.scores
     for column, score_of in judged.items():
-        assert after.cell(0, column, "corrected") == score_of
-        human = after.cell(0, column, "corrected", "human")
+        assert after.cell(0, column, "revised") == score_of
+        human = after.cell(0, column, "revised", "human")
         assert human is not None
         assert human.value == pytest.approx(score_of.value + 0.111)
-        assert before.cell(0, column, "corrected", "human") is None
+        assert before.cell(0, column, "revised", "human") is None
     assert as_judged(run.scores()) == before.evidence.scores[0]
 
 
@@ -94,13 +94,13 @@ def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
     freed(run)
     lines = tables.terminal_table([run]).splitlines()
     assert lines[2].split()[:3] == plain_table[2].split()[:3]  # the row as judged did not change
-    assert lines[3].startswith("model-a, corrected by people  ")
-    mean = Lookup(run.scores()).get("mean_accuracy", "corrected")
+    assert lines[3].startswith("model-a, adjusted by human labels  ")
+    mean = Lookup(run.scores()).get("mean_accuracy", "revised")
     assert f"{100 * (mean.value + 0.111):.1f}" in lines[3]
     assert "judge's error taken out" in lines[-1]
-    assert not any("corrected by" in line for line in plain_table)
+    assert not any("adjusted by" in line for line in plain_table)
     markdown = tables.markdown_table([run])
-    assert "| model-a, corrected by people |" in markdown
+    assert "| model-a, adjusted by human labels |" in markdown
     assert "judge's error" in markdown
 
 
@@ -108,7 +108,7 @@ def test_csv_and_json_say_which_numbers_are_adjusted(make_run):
     run = freed(make_run("model-a"), kind="rendered")
     rows = list(csv.DictReader(io.StringIO(tables.csv_table([run]))))
     assert list(rows[0])[:5] == ["run", "suite", "metric", "protocol", "adjusted"]
-    accuracies = [r for r in rows if r["metric"] == "mean_accuracy" and r["protocol"] == "corrected"]
+    accuracies = [r for r in rows if r["metric"] == "mean_accuracy" and r["protocol"] == "revised"]
     assert [r["adjusted"] for r in accuracies] == ["", "rendered"]
     assert float(accuracies[1]["value"]) == pytest.approx(float(accuracies[0]["value"]) + 0.111)
     assert {r["adjusted"] for r in tables.json_report([run])} == {"", "rendered"}
@@ -122,7 +122,7 @@ def test_measures_have_rows_of_their_own(measured_run):
     lines = tables.terminal_table([run]).splitlines()
     assert lines[2].split()[0] == "clipscore_cosine"
     assert "30.0 [28.0" in lines[2]
-    assert lines[3].startswith("clipscore_cosine, corrected by people")
+    assert lines[3].startswith("clipscore_cosine, adjusted by human labels")
     assert "25.0 [20.0" in lines[3]
     one = measured_run("b", [as_is], suite="alignment")
     both = tables.terminal_table([one, run]).splitlines()
@@ -151,35 +151,35 @@ def test_only_like_is_compared_with_like(measured_run):
     )
     assert all(d.p_holm == d.p_value for d in compare_scores(a, b, by="region"))
     text = comparison_table([d.record() for d in (plain_one, freed_one)], a="A", b="B")
-    assert "clipscore_cosine, corrected by people" in text
+    assert "clipscore_cosine, adjusted by human labels" in text
 
 
 def test_rows_of_the_report_hold_everything_about_a_correction(make_run):
     run = freed(make_run("model-a"), note="few labels")
-    rows = adjusted_rows(evidence_of([run]))["corrected"]
+    rows = adjusted_rows(evidence_of([run]))["revised"]
     assert rows[0].measure == "mean accuracy" or rows[0].group == "all"
     assert len(rows) == 5
     row = rows[0]
     assert (row.labels, row.effective, row.gain, row.trust, row.note) == ("40", "90", "2.25", "0.50", "few labels")
-    assert (row.by, row.method, row.source) == ("people", "prediction-powered", "people")
-    assert row.judged != row.corrected
+    assert (row.by, row.method, row.source) == ("human labels", "prediction-powered", "people")
+    assert row.judged != row.adjusted
     assert row.interval.startswith("[")
     without = freed(make_run("model-b"), n_labels=200, effective_n=None, trust=None, kind="rendered")
-    [first, *_] = adjusted_rows(evidence_of([without]))["corrected"]
+    [first, *_] = adjusted_rows(evidence_of([without]))["revised"]
     assert (first.labels, first.effective, first.gain, first.trust) == ("200", "", "", "")
-    assert adjusted_rows(evidence_of([make_run("model-c")])) == {"released": [], "paper": [], "corrected": []}
-    assert [corrected_by(k) for k in ("", "human")] == ["", ", corrected by people"]
+    assert adjusted_rows(evidence_of([make_run("model-c")])) == {"released": [], "paper": [], "revised": []}
+    assert [adjusted_by(k) for k in ("", "human")] == ["", ", adjusted by human labels"]
 
 
 def test_the_way_of_a_correction_is_told_in_a_line(make_run):
-    assert correction_notes(make_run("model-c")) == []
-    first, second = correction_notes(freed(make_run("model-a"), note="few labels"))
+    assert adjustment_notes(make_run("model-c")) == []
+    first, second = adjustment_notes(freed(make_run("model-a"), note="few labels"))
     assert first == (
-        "15 numbers corrected by people: prediction-powered, people; 40 labels, worth 2.2 to 2.2 times as many"
+        "15 numbers adjusted by human labels: prediction-powered, people; 40 labels, worth 2.2 to 2.2 times as many"
     )
     assert second == "few labels"
     card_only = freed(make_run("model-b"), kind="rendered", method="judge card", effective_n=None, source="a card")
-    assert correction_notes(card_only) == ["15 numbers corrected by known images: judge card, a card; 40 labels"]
+    assert adjustment_notes(card_only) == ["15 numbers adjusted by rendered images: judge card, a card; 40 labels"]
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -187,14 +187,14 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
     before = report([make_run("model-a", skill_level=0.5)], tmp_path / "before.html", gallery=0)
     run = freed(Run.open(tmp_path / "model-a"), note=HOSTILE)
     page = report([run], tmp_path / "after.html", gallery=0)
-    section = plain(page.section("error-corrected"))
+    section = plain(page.section("judge-adjusted"))
     assert "Corrected for the judge’s error" in section
     assert "people" in section
     assert "2.25" in section
     assert HOSTILE not in page.source.partition('id="numbers"')[0]
     results = plain(page.section("results"))
-    assert "model-a corrected by people" in results
-    mean = Lookup(run.scores()).get("mean_accuracy", "corrected")
+    assert "model-a adjusted by human labels" in results
+    mean = Lookup(run.scores()).get("mean_accuracy", "revised")
     assert f"{100 * (mean.value + 0.111):.1f}" in results
     # Figures, breakdowns and protocols know nothing of it.
     for name in ("parts", "breakdowns", "protocols", "judge"):
@@ -202,9 +202,9 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
     assert "<figure" in page.section("results")
     figures = [p.section("results").partition("<figure>")[2] for p in (before, page)]
     assert figures[0] == figures[1]
-    assert 'id="error-corrected"' not in before.source
-    assert 'href="#error-corrected"' not in before.source
-    assert 'href="#error-corrected"' in page.source
+    assert 'id="judge-adjusted"' not in before.source
+    assert 'href="#judge-adjusted"' not in before.source
+    assert 'href="#judge-adjusted"' in page.source
 
 
 def test_measures_page_shows_both(measured_run, tmp_path):
@@ -216,7 +216,7 @@ def test_measures_page_shows_both(measured_run, tmp_path):
     before = report([measured_run("one/a", as_is, **more)], tmp_path / "before.html")
     human = [replace(s, value=s.value + 0.5, adjusted="human") for s in as_is]
     page = report([measured_run("two/a", [*as_is, *human], **more)], tmp_path / "after.html")
-    assert "30.0 [29.0, 31.0] 80.0" in plain(page.section("error-corrected"))
+    assert "30.0 [29.0, 31.0] 80.0" in plain(page.section("judge-adjusted"))
     for name in ("results", "groups", "protocols"):
         assert page.section(name) == before.section(name), name
 
@@ -334,6 +334,6 @@ def test_a_page_of_a_card_needs_nothing_else_and_escapes(tmp_path: Path):
 
 def test_nothing_is_written_as_zero_where_nothing_is_known(make_run):
     run = freed(make_run("model-a"), by=math.nan)
-    row = adjusted_rows(evidence_of([run]))["corrected"][0]
-    assert row.corrected == "–"
+    row = adjusted_rows(evidence_of([run]))["revised"][0]
+    assert row.adjusted == "–"
     assert row.interval == ""

@@ -121,7 +121,7 @@ def test_a_foreign_suites_page_speaks_of_itself_alone(tmp_path):
     for entry in ("mine on GenLike", "Is what was asked for there?", "Every object must be found.",
                 "Only two tasks are asked.", "Share of images as asked. section 3 of nobody"):  # fmt: skip
         assert entry in text, entry
-    for foreign in ("DALL-Eval", "skill", "released", "corrected protocol", "PaintSkills"):
+    for foreign in ("DALL-Eval", "skill", "released", "revised protocol", "PaintSkills"):
         assert foreign not in text, foreign
     assert page.all("html")[0]["data-protocol"] == "geneval"
     assert ':root[data-protocol="geneval"] [data-p]:not([data-p="geneval"])' in page.source
@@ -170,8 +170,8 @@ def test_tables_of_text_use_the_suites_first_protocol(tmp_path):
     assert "| mine | 75.0 [" in markdown_table([run])
     assert "| 6 / 1 |" not in markdown_table([run])
     assert markdown_table([run]).splitlines()[2].endswith("| 7 / 1 |")
-    with pytest.raises(UsageError, match="unknown protocol 'corrected'; these runs have geneval"):
-        terminal_table([run], protocol="corrected")
+    with pytest.raises(UsageError, match="unknown protocol 'revised'; these runs have geneval"):
+        terminal_table([run], protocol="revised")
 
 
 def test_a_stored_run_has_its_page_without_its_suite(tmp_path):

@@ -37,8 +37,8 @@ class Seen:
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """What was decided, and why, under the corrected protocol."""
-        matches = re.findall(r'<p class="verdict[^>]*data-p="corrected">(.*?)</p>', self.tile.words, re.S)
+        """What was decided, and why, under the revised protocol."""
+        matches = re.findall(r'<p class="verdict[^>]*data-p="revised">(.*?)</p>', self.tile.words, re.S)
         parts = [re.search(r"<b>(.*?)</b>(.*)", line, re.S).groups() for line in matches]
         return [(plain(decided), plain(reason)) for decided, reason in parts]
 
@@ -63,7 +63,7 @@ def graded(measured_run, values, rule="consistency", **more):
     names = [f"i{n:02d}" for n in range(len(values))]
     verdicts = [verdict(name, rule, value) for name, value in zip(names, values)]
     run = measured_run("graded", [score("x", 1)], images=[image(n) for n in names], verdicts=verdicts, **more)
-    return {tile.image_id: tile.outcomes["corrected"] for tile in tiles_of(run)}
+    return {tile.image_id: tile.outcomes["revised"] for tile in tiles_of(run)}
 
 
 def test_the_lowest_tenth_stands_out(measured_run):
@@ -86,7 +86,7 @@ def test_the_lowest_tenth_is_of_each_object(measured_run):
             verdicts.append(verdict(f"{name}{n:02d}", "consistency", start + n / 100, prompt_id=name))
     run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts, prompts=prompts)
     # The 10th percentile of 11 values in equal steps is the second.
-    low = {t.image_id for t in tiles_of(run) if t.outcomes["corrected"] == "wrong"}
+    low = {t.image_id for t in tiles_of(run) if t.outcomes["revised"] == "wrong"}
     assert low == {"dog00", "dog01", "cup00", "cup01"}
 
 
@@ -101,7 +101,7 @@ def graded_same(measured_run):
     names = ["a", "b", "c"]
     verdicts = [verdict(name, "consistency", 0.25) for name in names]
     run = measured_run("same", [score("x", 1)], images=[image(n) for n in names], verdicts=verdicts)
-    return {tile.image_id: tile.outcomes["corrected"] for tile in tiles_of(run)}
+    return {tile.image_id: tile.outcomes["revised"] for tile in tiles_of(run)}
 
 
 def test_of_yes_and_no_it_is_no_that_stands_out_and_nothing_is_unusable(measured_run):
@@ -123,7 +123,7 @@ def test_the_manifold_of_all_objects_decides_in_every_region(measured_run):
     images = [image(name) for name in ("own", "some", "none", "few")]
     run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts, suite="geography")
     tiles = {t.image_id: t for t in tiles_of(run)}
-    assert {name: t.outcomes["corrected"] for name, t in tiles.items()} == {
+    assert {name: t.outcomes["revised"] for name, t in tiles.items()} == {
         "own": "right",
         "some": "right",
         "none": "wrong",
@@ -145,7 +145,7 @@ def test_images_outside_come_before_those_with_a_low_similarity(measured_run):
     run = measured_run("a", [score("x", 1)], images=images, verdicts=verdicts)
     (lowest,) = [t for t in tiles_of(run) if t.image_id == "i00"]
     assert [decided for decided, _ in lowest.lines] == ["consistency: 0.000", "inside: yes"]
-    shown = [t.image_id for t in tiles_of(run) if t.outcomes["corrected"] == "wrong"]
+    shown = [t.image_id for t in tiles_of(run) if t.outcomes["revised"] == "wrong"]
     assert set(shown[:3]) == {"i37", "i38", "i39"}
     assert set(shown[3:]) == {"i00", "i01", "i02", "i03"}
     few = [t.image_id for t in tiles_of(run, gallery=4)]
@@ -172,7 +172,7 @@ def test_nearest_images_of_a_real_run(geography_run):
         assert tile.nearest.split()[-1] in real
         assert '<img src="data:image/' in tile.tile.words
     # What was made too bright stands out, and little else.
-    wrong = Counter(t.tile.facets["region"][0] for t in tiles if t.outcomes["corrected"] == "wrong" and t.lines)
+    wrong = Counter(t.tile.facets["region"][0] for t in tiles if t.outcomes["revised"] == "wrong" and t.lines)
     assert wrong["South"] > 2 * wrong["North"]
 
 
@@ -182,7 +182,7 @@ def test_the_sample_is_spread_over_groups_and_the_same_every_time(geography_run)
     right = [
         (*t.tile.facets["region"], *t.tile.facets["object"])
         for t in tiles_of(geography_run)
-        if t.outcomes["corrected"] == "right"
+        if t.outcomes["revised"] == "right"
     ]
     places = len(set(right))
     assert len(set(right[:places])) == places  # every place once before any comes again
@@ -195,7 +195,7 @@ def test_questions_are_right_or_wrong_and_the_wrong_ones_are_kept(measured_run):
     (tile,) = tiles_of(run, answers=lambda rule: QUESTIONS.get(rule.partition("_")[0], ("no", "yes")))
     assert [reason for _, reason in tile.lines] == ["Q0?", "Q1?", "Q2?", "Q3?", "Q4?", f"Q{n - 1}?"]
     assert [decided.split(": ")[1] for decided, _ in tile.lines] == ["right"] * 5 + ["wrong"]
-    assert re.findall(r'data-p="(\w+)">and (\d+) more', tile.tile.words) == [("corrected", "6")]
+    assert re.findall(r'data-p="(\w+)">and (\d+) more', tile.tile.words) == [("revised", "6")]
 
 
 def test_without_filters_of_the_suite_the_facets_of_the_prompts_are_filters(measured_run):

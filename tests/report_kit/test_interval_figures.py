@@ -19,7 +19,7 @@ def score(value: float, half: float = 0.1, **group: object) -> Score:
     return Score(
         suite="s",
         metric="accuracy",
-        protocol="corrected",
+        protocol="revised",
         value=value,
         ci_low=value - half,
         ci_high=value + half,

@@ -42,7 +42,7 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
                 expected = f"{100 * score.value:.1f} [{100 * score.ci_low:.1f}, {100 * score.ci_high:.1f}]"
                 assert cell.startswith(f"{expected} {score.n_used} used")
     # The refused image is one of the object skill: counted there and in the mean, and the bound is given.
-    refused = headline_rows(page, "corrected")[0]
+    refused = headline_rows(page, "revised")[0]
     assert "2 used · 1 unusable" in refused[1]
     assert "if unusable were wrong" in refused[1]
     assert "1 unusable" in refused[-1]
@@ -53,15 +53,15 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
 
 
 def test_differences_between_protocols_are_in_points(make_run, tmp_path):
-    # A bird of confidence 0.65 spoils the corrected count (a second class, above 0.5), but not the released one (below
-    # 0.7): with all images otherwise right, corrected is 0 % (100 % where birds are asked for), released 100 %.
+    # A bird of confidence 0.65 spoils the revised count (a second class, above 0.5), but not the released one (below
+    # 0.7): with all images otherwise right, revised is 0 % (100 % where birds are asked for), released 100 %.
     run = make_run("a", skills=("count",), limit=8, skill_level=1.0, foreign=1.0)
     numbers = columns_of(evidence_of([run]))
-    released, corrected = (numbers.cell(0, "count", p).value for p in ("released", "corrected"))
-    assert released > corrected
+    released, revised = (numbers.cell(0, "count", p).value for p in ("released", "revised"))
+    assert released > revised
     page = report([run], tmp_path)
     section = page.source.partition('<section id="protocols">')[2].partition("</section>")[0]
-    assert f"{100 * (released - corrected):+.1f}" in plain(section)
+    assert f"{100 * (released - revised):+.1f}" in plain(section)
 
 
 def test_text_of_a_run_is_only_text(make_run, tmp_path):
@@ -132,7 +132,7 @@ def test_judge_errors_are_shown_where_they_are_known(make_run, tmp_path):
     assert "12.3 [8.3, 16.3]" in section
     assert "4.5 [0.5, 8.5]" in section
     assert "67.8 [63.8, 71.8]" in section
-    true = columns_of(evidence_of([known])).cell(0, "object", "corrected").value - 0.678
+    true = columns_of(evidence_of([known])).cell(0, "object", "revised").value - 0.678
     assert f"{100 * true:+.1f}".replace("-", "−") in section
     assert "unknown : no ground truth for this judge in this run" in section
     assert "known : no ground truth" not in section.replace("unknown", "")
@@ -165,7 +165,7 @@ def test_embedded_images_are_small_and_boxed(make_run, tmp_path):
 def test_threshold_of_the_run_decides_which_boxes_are_drawn(make_run, tmp_path):
     run = make_run("a", skills=("object",), limit=4, skill_level=1.0, foreign=1.0)
     boxes = report([run], tmp_path / "low").source.count('class="outline other"')
-    run.note_scoring(rules={"threshold_corrected": 0.8})
+    run.note_scoring(rules={"threshold_revised": 0.8})
     assert boxes > 0
     assert report([run], tmp_path / "high").source.count('class="outline other"') == 0
 
@@ -173,8 +173,8 @@ def test_threshold_of_the_run_decides_which_boxes_are_drawn(make_run, tmp_path):
 def test_gallery_is_balanced_and_says_how_much_it_shows(make_run, tmp_path):
     run = make_run("a", limit=120, skill_level=0.5, states=dict.fromkeys(range(0, 120, 4), "refused"))
     tiles = collect(evidence_of([run], gallery=40, embed_pixels=16), GallerySettings(filters=FILTERS))
-    assert Counter(t.outcomes["corrected"][0] for t in tiles) == {"wrong": 20, "unusable": 8, "right": 12}
-    wrong = [t for t in tiles if t.outcomes["corrected"][0] == "wrong"]
+    assert Counter(t.outcomes["revised"][0] for t in tiles) == {"wrong": 20, "unusable": 8, "right": 12}
+    wrong = [t for t in tiles if t.outcomes["revised"][0] == "wrong"]
     assert tiles[:20] == wrong
     assert set(Counter(t.facets["skill"][0] for t in wrong).values()) == {5}
     assert max(Counter((t.facets["skill"][0], t.facets["object"][0]) for t in wrong).values()) == 1

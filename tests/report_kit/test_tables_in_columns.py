@@ -23,7 +23,7 @@ def score(value: float, low: float = math.nan, high: float = math.nan, **group: 
     return Score(
         suite="paintskills",
         metric="accuracy",
-        protocol="corrected",
+        protocol="revised",
         value=value,
         ci_low=low,
         ci_high=high,
@@ -61,11 +61,11 @@ def test_numbers_are_found_by_their_exact_group():
         [score(0.1, skill="object"), score(0.2, skill="object", object="dog"), score(0.3, skill="count", count=2)]
     )
     assert [s.value for s in numbers.of("accuracy", "skill")] == [0.1]
-    assert numbers.get("accuracy", "corrected", skill="object").value == 0.1
-    assert numbers.get("accuracy", "corrected", object="dog", skill="object").value == 0.2
+    assert numbers.get("accuracy", "revised", skill="object").value == 0.1
+    assert numbers.get("accuracy", "revised", object="dog", skill="object").value == 0.2
     assert numbers.get("accuracy", "released", skill="object") is None
-    assert numbers.find("accuracy", "corrected", {"skill": "count", "count": 2}).value == 0.3
-    assert numbers.find("accuracy", "corrected", {"skill": "object"}, "human") is None
+    assert numbers.find("accuracy", "revised", {"skill": "count", "count": 2}).value == 0.3
+    assert numbers.find("accuracy", "revised", {"skill": "object"}, "human") is None
 
 
 @pytest.fixture
@@ -80,14 +80,14 @@ def test_markdown_holds_every_headline_number_and_what_was_unusable(two):
     assert rule.count("|") == header.count("|")
     table = tables.columns_of(evidence_of(two))
     for column in ("object", "count", "spatial", "color", "mean"):
-        result = table.cell(0, column, "corrected")
+        result = table.cell(0, column, "revised")
         assert f"{100 * result.value:.1f} [{100 * result.ci_low:.1f}, {100 * result.ci_high:.1f}]" in first
     assert first.startswith("| model_a |")
     assert first.endswith("| 11 / 1 |")
     # A name is shown as it is: neither a further column nor markup.
     assert second.startswith(r"| b \| \<i\>x |")
     assert shuffled.startswith("| shuffled images (theory) |")
-    assert "protocol corrected" in text
+    assert "protocol revised" in text
     assert "protocol released" in tables.markdown_table(two, protocol="released")
 
 

@@ -64,7 +64,7 @@ def test_worst_groups_of_all_runs_share_a_row(measured_run):
     a = measured_run("a", [score("precision_worst", 0.5, 0.4, 0.6, group=worst)], suite="geography")
     other = score("precision_worst", 0.7, 0.6, 0.8, group={**worst, "region": "North"})
     b = measured_run("b", [other], suite="geography")
-    header, rows = _metric_rows(evidence_of([a, b]), "corrected")
+    header, rows = _metric_rows(evidence_of([a, b]), "revised")
     assert header == ["metric", "group", "unit", "a", "b"]
     assert rows == [
         ["precision_worst", "{object} in {region}", "%", "50.0 [40.0, 60.0] (40) South", "70.0 [60.0, 80.0] (40) North"]
@@ -81,7 +81,7 @@ def test_single_objects_are_not_in_the_first_table(measured_run):
         ],
         suite="geography",
     )
-    _, rows = _metric_rows(evidence_of([run]), "corrected")
+    _, rows = _metric_rows(evidence_of([run]), "revised")
     assert [row[1:] for row in rows] == [["South", "%", "11.1 (40)"]]
 
 
@@ -104,14 +104,14 @@ def test_terminal_and_markdown_tables(measured_run):
     assert markdown[0] == "| metric | group | unit | value |"
     assert markdown[2] == "| fid | all | distance | 12.35 [11.00, 14.00] (40) |"
     assert markdown[3].startswith(r"| fid | S\|\*ü?\[2J | distance | – (0, 3 unusable) |")
-    assert "protocol corrected" in markdown[-1]
+    assert "protocol revised" in markdown[-1]
     assert "| fid | all | distance | 13.00 (40) |" in markdown_table([run], protocol="paper")
 
 
 def test_a_table_of_several_runs_has_a_dash_for_what_one_lacks(measured_run):
     a = measured_run("a", [score("fid", 12.0, unit="distance")])
     b = measured_run("b", [score("kid", 0.5, unit="distance")])
-    _, rows = _metric_rows(evidence_of([a, b]), "corrected")
+    _, rows = _metric_rows(evidence_of([a, b]), "revised")
     assert [row[3:] for row in rows] == [["12.00 (40)", "–"], ["–", "0.500 (40)"]]
 
 
@@ -145,4 +145,4 @@ def test_runs_of_suites_without_a_table_in_common_are_refused(measured_run, make
             table(runs, presentations)
     # Records and lines of a spreadsheet say of which suite they are.
     assert {r["suite"] for r in json_report(runs)} == {"made", "paintskills"}
-    assert "\na,made,fid,corrected" in csv_table(runs)
+    assert "\na,made,fid,revised" in csv_table(runs)

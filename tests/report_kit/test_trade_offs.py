@@ -57,14 +57,14 @@ def test_front_of_every_pair_and_of_all_three():
     ]
     # Precision and FID: a (0.9, 12) and c (0.6, 10). Coverage and FID: b (0.6, 14), c (0.5, 10), d (0.8, 20); a
     # (0.3, 12) is worse than c in both.
-    assert [faint(p.versions["corrected"]) for p in result.panels] == [
+    assert [faint(p.versions["revised"]) for p in result.panels] == [
         [False, False, True, False],
         [False, True, False, True],
         [True, False, False, False],
     ]
     assert all(p.versions["paper"] is None for p in result.panels)
-    rows = result.rows["corrected"]
-    assert result.metrics["corrected"] == ["precision", "coverage", "FID"]
+    rows = result.rows["revised"]
+    assert result.metrics["revised"] == ["precision", "coverage", "FID"]
     assert [row.unbeaten for row in rows] == [True, True, True, True]
     assert rows[0].cells == [("90.0", "[89.0, 91.0]"), ("30.0", "[28.0, 32.0]"), ("12.00", "[11.00, 13.00]")]
 
@@ -72,19 +72,19 @@ def test_front_of_every_pair_and_of_all_three():
 def test_a_run_beaten_in_all_is_told_so_and_equal_runs_are_not():
     worse = quality(0.5, 0.4, 30)  # the second has 0.7, 0.6, 14
     (result,) = trade_offs(of_scores([*RUNS, worse, RUNS[0]]), QUALITY, [*NAMES, "e", "f"])
-    assert [row.unbeaten for row in result.rows["corrected"]] == [True, True, True, True, False, True]
-    assert faint(result.panels[0].versions["corrected"]) == [False, False, True, False, True, False]
+    assert [row.unbeaten for row in result.rows["revised"]] == [True, True, True, True, False, True]
+    assert faint(result.panels[0].versions["revised"]) == [False, False, True, False, True, False]
 
 
 def test_undefined_values_are_in_no_panel_and_on_no_front():
     hole = [score("precision", 0.99), score("coverage", NAN, n_used=0), score("fid", 1.0, higher_is_better=False)]
     (result,) = trade_offs(of_scores([*RUNS[:2], hole]), QUALITY, NAMES[:3])
-    assert len(faint(result.panels[0].versions["corrected"])) == 2
-    assert len(faint(result.panels[1].versions["corrected"])) == 3
-    last = result.rows["corrected"][2]
+    assert len(faint(result.panels[0].versions["revised"])) == 2
+    assert len(faint(result.panels[1].versions["revised"])) == 3
+    last = result.rows["revised"][2]
     assert last.unbeaten is None
     assert last.cells[1] == ("–", "")
-    assert [row.unbeaten for row in result.rows["corrected"][:2]] == [True, True]
+    assert [row.unbeaten for row in result.rows["revised"][:2]] == [True, True]
 
 
 def test_there_is_nothing_to_trade_with_one_run_or_in_other_suites():
@@ -106,9 +106,9 @@ def test_families_of_prompts_are_not_mixed():
     runs = [[*owner("object", 0.0), *owner("region", 0.1)], [*owner("object", 0.05), *owner("region", 0.0)]]
     result = trade_offs(of_scores(runs, "geography"), GEOGRAPHY, ["a", "b"])
     assert [one.title for one in result] == ["{object}", "{object} in {region}"]
-    assert result[0].rows["corrected"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
-    assert [row.unbeaten for row in result[1].rows["corrected"]] == [True, True]
-    assert faint(result[0].panels[1].versions["corrected"]) == [True, False]  # more precise and more consistent
+    assert result[0].rows["revised"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
+    assert [row.unbeaten for row in result[1].rows["revised"]] == [True, True]
+    assert faint(result[0].panels[1].versions["revised"]) == [True, False]  # more precise and more consistent
 
 
 @pytest.mark.parametrize(

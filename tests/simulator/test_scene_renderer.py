@@ -87,7 +87,7 @@ def test_relations_hold_in_the_boxes(asked):
     assert along > abs(across)
     sides = paint(asked).boxes[:, 2:] - paint(asked).boxes[:, :2]
     axis = 0 if relation in ("left_0", "right_0") else 1
-    assert along > 0.5 * sides[:, axis].mean()  # the corrected rule asks for a quarter
+    assert along > 0.5 * sides[:, axis].mean()  # the revised rule asks for a quarter
 
 
 def test_a_seed_decides_every_bit():

@@ -63,10 +63,10 @@ def observed(suite, *, captions=None, vectors=None, texts=None, answers=None, st
 def score_of(suite, seen):
     verdicts = suite.verdicts(seen)
     scores = {(s.metric, s.protocol, json.dumps(dict(s.group))): s for s in suite.scores(seen, verdicts)}
-    return verdicts, lambda metric, protocol="corrected", **group: scores[metric, protocol, json.dumps(group)]
+    return verdicts, lambda metric, protocol="revised", **group: scores[metric, protocol, json.dumps(group)]
 
 
-def value_of(verdicts, image_id, rule, protocol="corrected"):
+def value_of(verdicts, image_id, rule, protocol="revised"):
     rows = [
         r
         for r in verdicts.iter_rows(named=True)
@@ -204,24 +204,24 @@ def said(*replies):
 
 
 @pytest.mark.parametrize(
-    ("replies", "corrected", "paper", "released", "alone"),
+    ("replies", "revised", "paper", "released", "alone"),
     [
         pytest.param(("yes", "yes", "yes"), 1, 1, 1, 1, id="all there"),
         # DSG: dog 0, brown 0 for the dog's sake, alone stands by its parent's own yes: 1/3. EvalGIM: it falls: 0.
         pytest.param(("no", "yes", "yes"), 1 / 3, 1 / 3, 0, 2 / 3, id="grandchild"),
-        # Unreadable: corrected leaves dog and brown open, 1 of 1; paper: wrong, as above; released: "a dog" is not yes.
+        # Unreadable: revised leaves dog and brown open, 1 of 1; paper: wrong, as above; released: "a dog" is not yes.
         pytest.param(("a dog", "yes", "yes"), 1, 1 / 3, 0, 1, id="unreadable"),
         pytest.param(("no", "no", "no"), 0, 0, 0, 0, id="nothing there"),
     ],
 )
-def test_dependencies_by_protocol(tmp_path, replies, corrected, paper, released, alone):
+def test_dependencies_by_protocol(tmp_path, replies, revised, paper, released, alone):
     suite = dsg_suite(tmp_path)
     verdicts, score = score_of(suite, observed(suite, answers=said(*replies)))
-    assert score("question_score").value == pytest.approx(corrected)
+    assert score("question_score").value == pytest.approx(revised)
     assert score("question_score", "paper").value == pytest.approx(paper)
     assert score("question_score", "released").value == pytest.approx(released)
     assert score("question_score_alone").value == pytest.approx(alone)
-    assert value_of(verdicts, "d#0", "questions")["value"] == pytest.approx(corrected)
+    assert value_of(verdicts, "d#0", "questions")["value"] == pytest.approx(revised)
 
 
 def test_what_is_said_of_each_question(tmp_path):
@@ -422,8 +422,8 @@ def test_ratings_of_people_are_held_against_numbers_the_suite_gives(tmp_path):
     rules = graded_rules(suite, task)
     assert set(rules) - {"alignment"} <= set(verdicts["rule"])  # none is misspelt
     values = graded_values(verdicts, rules, task.key)
-    assert set(values) >= {("clipscore", "corrected"), ("vqascore", "corrected"), ("questions", "paper")}
+    assert set(values) >= {("clipscore", "revised"), ("vqascore", "revised"), ("questions", "paper")}
     rated = dict(zip(images, (5.0, 3.0, 1.0), strict=True))
     for rule in ("clipscore", "vqascore"):
-        result = graded_report(values[rule, "corrected"], task, rated, seen, n_resamples=0)
+        result = graded_report(values[rule, "revised"], task, rated, seen, n_resamples=0)
         assert result["kendall_tau_b"]["value"] == pytest.approx(1.0)

@@ -18,7 +18,7 @@ INFO = SuiteInfo(
     title="Dice",
     question="Do dice show what was asked?",
     summary="dice",
-    protocols={"corrected": "All images."},
+    protocols={"revised": "All images."},
 )
 
 
@@ -76,7 +76,7 @@ class Dice(Suite):
         raise NotImplementedError
 
 
-def verdict_rows(values, protocol="corrected"):
+def verdict_rows(values, protocol="revised"):
     rows = [
         {"image_id": f"p{n}#0", "prompt_id": f"p{n}", "protocol": protocol, "rule": "right", "value": v, "reason": ""}
         for n, v in enumerate(values)
@@ -172,7 +172,7 @@ def test_with_rules_that_do_not_fit_are_refused_by_name(rules, message):
 
 # -------------------------------------------------------------------------------------------------------------- scores
 def score(metric: str, **changes) -> Score:
-    values = {"suite": "dice", "protocol": "corrected", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n_used": 4}
+    values = {"suite": "dice", "protocol": "revised", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n_used": 4}
     return Score(**({**values, "metric": metric, "n_unusable": 0, "group": {}} | changes))
 
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from verism.manifest import canonical_suite_name
+from verism.renames import metric_name
 from verism.suites.base import Suite
 from verism.suites.catalogue import SUITES, suite_class
 
@@ -24,7 +25,7 @@ def stored_metrics() -> set[tuple[str, str]]:
     for file in STORED.glob("runs/*/scores.parquet"):
         for suite, metric in pl.read_parquet(file, columns=["suite", "metric"]).unique().iter_rows():
             suite = canonical_suite_name(suite)
-            result.add((suite, RENAMED.get((suite, metric), metric)))
+            result.add((suite, metric_name(RENAMED.get((suite, metric), metric))))
     return result
 
 
@@ -43,7 +44,7 @@ def test_names_are_unique_and_headlines_exist(declared):
 
 
 def test_the_protocol_to_compare_models_with_comes_first(declared):
-    assert next(iter(declared.info.protocols)) == "corrected"
+    assert next(iter(declared.info.protocols)) == "revised"
     assert all(meaning.endswith(".") for meaning in declared.info.protocols.values())
 
 

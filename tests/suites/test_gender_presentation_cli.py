@@ -137,7 +137,7 @@ def test_labels_of_somebody_else_are_not_agreed_with(world):
 def test_the_report_in_words(world):
     result = run_command("judge", world / "one", "--labels", world / "one.npy", "--estimator", "CC")
     assert result.exit_code == 0
-    for words in ("CC (corrected)", "woman - man", "MCC of signs", "artificial sets", "scale 0.125", "AUC woman"):
+    for words in ("CC (revised)", "woman - man", "MCC of signs", "artificial sets", "scale 0.125", "AUC woman"):
         assert words in result.stdout
 
 
@@ -176,7 +176,7 @@ def test_ablations_on_saved_vectors(world):
     assert taus == pytest.approx([taus[0]] * 4)
     words = run_command("ablate", world / "one", "--labels", world / "one.npy")
     assert "CLS, people of the groups only" in words.stdout
-    assert "no ensemble" not in words.stdout  # the corrected classifiers have none
+    assert "no ensemble" not in words.stdout  # the revised classifiers have none
 
 
 def test_new_texts_need_the_model(world, tmp_path):
@@ -217,7 +217,7 @@ def test_other_negatives_and_contexts_with_the_model(world, tmp_path, monkeypatc
 def test_what_cannot_be_judged_says_why(world, tmp_path):
     with pytest.raises(UsageError, match="has no labels of people; give them with --labels"):
         run_command("judge", world / "one")
-    with pytest.raises(UsageError, match="no verdicts of VQA under the protocol corrected"):
+    with pytest.raises(UsageError, match="no verdicts of VQA under the protocol revised"):
         run_command("judge", world / "one", "--labels", world / "one.npy", "--estimator", "VQA")
     with pytest.raises(UsageError, match="once for each of the 1 runs; got 2"):
         run_command("judge", world / "one", "--labels", world / "one.npy", "--labels", world / "two.npy")

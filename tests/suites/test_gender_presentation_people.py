@@ -109,7 +109,7 @@ def test_labels_of_people_are_a_rule_like_those_of_a_file(tmp_path):
     results = {
         (s.metric, s.group.get("gender")): s.value
         for s in labelled.scores(observed, labelled.verdicts(observed))
-        if s.group.get("estimator") == "human" and s.group.get("attribute") == "boots" and s.protocol == "corrected"
+        if s.group.get("estimator") == "human" and s.group.get("attribute") == "boots" and s.protocol == "revised"
     }
     assert results["frequency", "woman"] == 1.0
     assert results["frequency", "man"] == pytest.approx(1 / 3)

@@ -37,7 +37,7 @@ def made_scores(
     settings: Sequence[str] = ("neutral", "explicit"),
     estimators: Sequence[str] = ("CLS", "C"),
     attributes: Sequence[str] = ATTRIBUTES,
-    protocols: Sequence[str] = ("corrected", "released"),
+    protocols: Sequence[str] = ("revised", "released"),
     shift: float = 0.0,
     p_values: bool = True,
 ) -> list[Score]:
@@ -69,7 +69,7 @@ def made_scores(
                     made.append(score("gep_p_value", p, group=group, **{**shared, "unit": "p", "n_used": 0}))
             lower = {**shared, "higher_is_better": False}
             made.append(score("gep_score", value + 0.01, value, value + 0.02, group={**owner, **named}, **lower))
-            made.append(score("gep_score_corrected", value + 0.002, group={**owner, **named}, **lower))
+            made.append(score("gep_score_debiased", value + 0.002, group={**owner, **named}, **lower))
             made.append(score("gep_score_by_chance", value + 0.003, group={**owner, **named}, **shared))
             made.append(score("gep_score_p_value", 0.031, group={**owner, **named}, **{**shared, "unit": "p"}))
             for context in CONTEXTS:
@@ -331,7 +331,7 @@ def test_every_number_is_on_the_page(runs, tmp_path):
             elif s.metric.startswith("gep_score_"):
                 label = f'aria-label="Metrics of all images, {s.protocol} protocol"'
                 part = results.partition(label)[2].partition("</table>")[0]
-                beside = {"corrected": "noise taken off", "by_chance": "by chance", "p_value": "p"}
+                beside = {"debiased": "debiased", "by_chance": "by chance", "p_value": "p"}
                 assert f"{beside[s.metric.removeprefix('gep_score_')]} {words.minus(words.value(s))}" in plain(part)
             elif s.metric in ("gep_score", "clipscore"):
                 label = f'aria-label="Metrics of all images, {s.protocol} protocol"'
@@ -356,7 +356,7 @@ def test_a_panel_per_estimator_with_both_settings(runs, tmp_path):
         versions = re.findall(
             r'<div class="scroll" data-p="(\w+)">(.*?)(?=<div class="scroll"|</figure>)', figure, re.S
         )
-        assert [p for p, _ in versions] == ["corrected", "released", "paper"]
+        assert [p for p, _ in versions] == ["revised", "released", "paper"]
         assert "No such numbers under this protocol." in versions[2][1]
         for _, version in versions[:2]:
             assert version.index("neutral prompts") < version.index("explicit prompts")
@@ -367,7 +367,7 @@ def test_a_panel_per_estimator_with_both_settings(runs, tmp_path):
     assert "difference of cosine" in figures[1]
     axes = [
         tuple(ticks_of(version))
-        for _, version in re.findall(r'data-p="(corrected|released)">(.*?)</div>', figures[0], re.S)
+        for _, version in re.findall(r'data-p="(revised|released)">(.*?)</div>', figures[0], re.S)
     ]
     assert axes[0] == axes[1]  # protocols on the same axis
 
@@ -385,7 +385,7 @@ def test_without_tests_no_bar_is_faint_and_the_page_says_so(tmp_path):
     section = page.section("vectors")
     assert "unsure" not in section
     assert "Not tested: no bar is drawn faint." in section
-    assert "corrected p<" not in section
+    assert "revised p<" not in section
     assert "Not tested" not in report([make_run(tmp_path / "b")], tmp_path / "out2").section("vectors")
 
 
@@ -398,12 +398,12 @@ def test_three_groups_have_a_figure_and_columns_per_pair(tmp_path):
     assert titles == [f"{e}, {pair}" for e in ("CLS: cross-modal classifiers", "C: similarity") for pair in pairs]
     assert "more with “person”" in section
     heads = plain(re.search(r"<thead>.*?</thead>", section, re.S)[0])
-    assert heads == "attribute prompts woman man person " + " ".join(f"{pair} corrected p" for pair in pairs)
+    assert heads == "attribute prompts woman man person " + " ".join(f"{pair} revised p" for pair in pairs)
     assert "neutral, woman - person" in plain(page.section("results"))
     for s in run.scores():
         if s.metric == "gep":
             assert f"{words.signed(s.value, s.unit)} {words.minus(words.interval(s))}" in plain(section)
-        if s.metric == "gep_largest_gap" and "context" not in s.group and s.protocol == "corrected":
+        if s.metric == "gep_largest_gap" and "context" not in s.group and s.protocol == "revised":
             assert f"{s.group['setting']} {words.minus(words.value(s))} 40 used" in plain(page.section("results"))
     assert "CLS, neutral prompts, largest gap" in plain(page.section("contexts"))
     assert "CLS, neutral prompts, woman − person" in plain(page.section("contexts"))
@@ -430,7 +430,7 @@ def test_pairs_show_the_same_prompt_and_what_was_perceived(runs, tmp_path):
         assert "same seed" in article
         images = re.findall(r"<img[^>]*>", article)
         assert len(images) == 2
-        for protocol in ("corrected", "released"):
+        for protocol in ("revised", "released"):
             result = re.search(rf'<div class="told" data-p="{protocol}">(.*?)\n</div>\n', article, re.S)[1]
             rows = [plain(row).split() for row in re.findall(r"<tr>(?:(?!</tr>).)*?</tr>", result, re.S)]
             for name, *cells in rows[2:]:
@@ -471,7 +471,7 @@ def test_a_pair_without_its_other_image(tmp_path):
     prompts = make_prompts(("woman", "man"), ("neutral",), ATTRIBUTES)[:3]  # two of a woman, one of a man
     rows = make_images(tmp_path / "p", prompts)
     rows[0] |= {"state": "refused", "path": None, "note": "not <allowed>"}
-    verdicts = make_verdicts(prompts, ["human"], ATTRIBUTES, ["corrected"])
+    verdicts = make_verdicts(prompts, ["human"], ATTRIBUTES, ["revised"])
     verdicts = [v | {"value": None} if v["image_id"] == rows[0]["image_id"] else v for v in verdicts]
     run = make_measured_run(tmp_path / "a", made_scores(), suite=SUITE, prompts=prompts, images=rows, verdicts=verdicts)
     page = report([run], tmp_path / "out")
@@ -489,7 +489,7 @@ def test_many_attributes_are_folded(tmp_path):
     page = report([make_run(tmp_path / "a", attributes=attributes, settings=("neutral",))], tmp_path / "out")
     article = re.search(r"<article.*?</article>", page.source, re.S)[0]
     assert "10 more attributes" in article
-    result = re.search(r'<div class="told" data-p="corrected">(.*?)\n</div>\n', article, re.S)[1]
+    result = re.search(r'<div class="told" data-p="revised">(.*?)\n</div>\n', article, re.S)[1]
     assert re.findall(r"<bdi>(thing \d+)</bdi>", result.partition("<details>")[0]) == [
         f"thing {n}" for n in (14, 13, 12, 11, 10)
     ]
@@ -508,7 +508,7 @@ def test_judge_section_is_there_if_judges_were_measured(runs, tmp_path):
     ]
     page = report([make_run(tmp_path / "a", more=measured)], tmp_path / "out")
     section = page.section("judge")
-    assert "corrected protocol; CLS, neutral metric value" in plain(section)  # the one group of all rows
+    assert "revised protocol; CLS, neutral metric value" in plain(section)  # the one group of all rows
     assert "Kendall's τ-b of vectors ↑ higher is better 0.638 [0.400, 0.800]" in plain(section)
     assert "tie, CLS: 0.950 (40)" in section
     assert "AUC" not in page.section("results").partition("<aside")[0]
@@ -519,7 +519,7 @@ def test_protocols_side_by_side(tmp_path):
     owner = {"estimator": "CLS", "setting": "neutral"}
     made = [
         score("gep_score", v, group=owner, protocol=p, higher_is_better=False)
-        for p, v in (("corrected", 0.05), ("released", 0.0448))
+        for p, v in (("revised", 0.05), ("released", 0.0448))
     ]
     run = make_measured_run(tmp_path / "a", made, suite=SUITE)
     body = report([run], tmp_path / "out").section("protocols").partition("<tbody>")[2]

@@ -104,7 +104,7 @@ def score_of(suite, observed):
     scores = {(s.metric, s.protocol, json.dumps(dict(s.group), sort_keys=True)): s for s in result}
     assert len(scores) == len(result)
 
-    def find(metric, protocol="corrected", **group):
+    def find(metric, protocol="revised", **group):
         return scores[metric, protocol, json.dumps(group, sort_keys=True)]
 
     return verdicts, find
@@ -131,7 +131,7 @@ def test_planted_attributes_are_found(small):
     suite = GenderPresentation.make({"study": small, "settings": "neutral"})
     _, score = score_of(suite, seen(suite, planted))
     for estimator in ("C", "CC", "CLS"):
-        for protocol in ("corrected", "released"):
+        for protocol in ("revised", "released"):
             where = {"estimator": estimator, "setting": "neutral"}
             dress = score("gep", protocol, **where, attribute="dress")
             tie = score("gep", protocol, **where, attribute="tie")
@@ -155,10 +155,10 @@ def test_planted_attributes_are_found(small):
         2 / 3, abs=0.15
     )
     assert score("frequency", "released", **cls, gender="man", attribute="dress").value < 0.1
-    dress, tie = (score("gep", "corrected", **cls, attribute=a).value for a in ("dress", "tie"))
+    dress, tie = (score("gep", "revised", **cls, attribute=a).value for a in ("dress", "tie"))
     assert dress / tie == pytest.approx(-2, abs=0.3)
     assert dress == pytest.approx(2 / 3 * (0.73 - 0.27), abs=0.07)
-    assert score("gep", "corrected", **cls, attribute="boots").value == pytest.approx(0, abs=0.03)
+    assert score("gep", "revised", **cls, attribute="boots").value == pytest.approx(0, abs=0.03)
     assert score("gep", **cls, attribute="tie").unit == "share"
     assert score("gep", estimator="C", setting="neutral", attribute="tie").unit == "cosine"
 
@@ -283,7 +283,7 @@ def test_answers_to_questions(small):
     assert json.loads(rows["woman/0#0"]["detail"]) == {
         "setting": "neutral", "gender": "woman", "attribute": "dress", "estimator": "VQA", "probability": 0.75
     }  # fmt: skip
-    assert {r["protocol"] for r in verdicts.iter_rows(named=True)} == {"corrected"}
+    assert {r["protocol"] for r in verdicts.iter_rows(named=True)} == {"revised"}
 
 
 def test_estimators_are_held_against_people_where_these_labelled_the_images(small):
@@ -294,7 +294,7 @@ def test_estimators_are_held_against_people_where_these_labelled_the_images(smal
         for prompt_id, shown in worn.items()
     }
     _, score = score_of(suite.with_rules(labels=labels), seen(suite, planted))
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         for estimator in ("C", "CC", "CLS"):
             tau = score("judge_tau", protocol, estimator=estimator, setting="neutral")
             assert tau.value == pytest.approx(1)  # more dresses, fewer ties, boots in between: as planted
@@ -302,10 +302,10 @@ def test_estimators_are_held_against_people_where_these_labelled_the_images(smal
             assert score("judge_auc", protocol, estimator=estimator, attribute="dress").value > 0.9
         assert score("judge_auc", protocol, estimator="CLS").n_used == 3 * 96
     with pytest.raises(KeyError):
-        score("judge_tau", "corrected", estimator="human", setting="neutral")
+        score("judge_tau", "revised", estimator="human", setting="neutral")
     _, without = score_of(suite, seen(suite, planted))
     with pytest.raises(KeyError):
-        without("judge_tau", "corrected", estimator="C", setting="neutral")
+        without("judge_tau", "revised", estimator="C", setting="neutral")
 
 
 def test_labels_give_the_vector_by_counting(small):
@@ -321,7 +321,7 @@ def test_labels_give_the_vector_by_counting(small):
             labels[p.prompt_id] = {a: "110" if a == mask else "000" for a in ("boots", "dress", "tie")}
     suite = suite.with_rules(labels=labels)
     _, score = score_of(suite, seen(suite))
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         where = {"estimator": "human", "setting": "neutral"}
         result = score("gep", protocol, **where, attribute="dress")
         assert result.value == pytest.approx(2 / 3)
@@ -450,7 +450,7 @@ def test_a_folder_from_run_to_score(small, tmp_path):
 
     def gep_of(scores, estimator):
         where = {"estimator": estimator, "setting": "neutral", "attribute": "dress"}
-        return next(s for s in scores if s.metric == "gep" and s.protocol == "corrected" and s.group == where)
+        return next(s for s in scores if s.metric == "gep" and s.protocol == "revised" and s.group == where)
 
     first = run().scores()
     result = gep_of(first, "VQA")
@@ -507,7 +507,7 @@ def test_without_scikit_learn_only_the_released_classifiers_are_left_out(small, 
     suite = GenderPresentation.make({"study": small, "settings": "neutral", "limit": 4})
     observed = seen(suite, planted)
     rows = {(r["protocol"], r["rule"]) for r in suite.verdicts(observed).iter_rows(named=True)}
-    assert ("corrected", "CLS") in rows
+    assert ("revised", "CLS") in rows
     assert ("released", "CLS") not in rows
     assert any("scikit-learn" in line for line in suite.remarks(observed))
 

@@ -95,7 +95,7 @@ def test_a_run_without_any_usable_image(tmp_path):
     )
     page = report([run], tmp_path / "out")
     assert "24 failed" in plain(page.source)
-    assert all(outcomes(a, "corrected") == ["unusable"] for a in page.all("article"))
+    assert all(outcomes(a, "revised") == ["unusable"] for a in page.all("article"))
     assert page.all("img") == []
     assert not re.search(r"\bnan\b", page.source)
     assert "- (0" in terminal_table([run])
@@ -202,8 +202,8 @@ def test_alignment_by_kind_of_question_has_a_figure(measured_run, tmp_path):
 def test_differences_between_protocols(measured_run, tmp_path):
     worst = {"family": "region"}
     scores = [
-        *(score("fid", v, unit="distance", protocol=p) for p, v in (("corrected", 12.0), ("released", 11.5))),
-        *(score("gap_p", v, unit="p", protocol=p) for p, v in (("corrected", 0.5), ("released", 0.2), ("paper", 0.5))),
+        *(score("fid", v, unit="distance", protocol=p) for p, v in (("revised", 12.0), ("released", 11.5))),
+        *(score("gap_p", v, unit="p", protocol=p) for p, v in (("revised", 0.5), ("released", 0.2), ("paper", 0.5))),
         score("precision_worst", 0.5, group=worst | {"region": "North"}),
         score("precision_worst", 0.4, group=worst | {"region": "South"}, protocol="released"),
         score("precision_worst", 0.6, group=worst | {"region": "North"}, protocol="paper"),

@@ -54,7 +54,7 @@ def test_every_cell_is_drawn_alike_whatever_the_order_of_regions():
         assert (one.generated[cell] - 8 * n).tolist() == draw(range(8), 6)
 
 
-def test_corrected_draws_do_not_depend_on_the_order_of_tables():
+def test_revised_draws_do_not_depend_on_the_order_of_tables():
     real, made = side(dict.fromkeys(GRID, 9)), side(dict.fromkeys(GRID, 8), prefix="g")
     order = np.random.default_rng(1).permutation(36)
     mixed = Side(
@@ -65,7 +65,7 @@ def test_corrected_draws_do_not_depend_on_the_order_of_tables():
     )
     same = [
         [sorted(ids(s, chosen(protocol, s, made, per_cell=6).real[c])) for c in GRID]
-        for protocol in ("corrected", "paper")
+        for protocol in ("revised", "paper")
         for s in (real, mixed)
     ]
     assert same[0] == same[1]
@@ -78,23 +78,23 @@ def test_what_the_protocols_balance():
     made = side({**dict.fromkeys(GRID, 7), ("a", "S"): 6}, prefix="g")
     sizes = {
         protocol: [(len(c.real[cell]), len(c.generated[cell])) for cell in GRID]
-        for protocol in ("released", "paper", "corrected")
+        for protocol in ("released", "paper", "revised")
         for c in [chosen(protocol, real, made)]
     }
     assert sizes["released"] == [(12, 6), (12, 6), (12, 6), (8, 6)]  # the reference as loaded
     assert sizes["paper"] == [(6, 6)] * 4
-    assert sizes["corrected"] == [(6, 6)] * 4
-    # With a number asked for, short cells keep what they have: `corrected` equally many of both sides.
-    asked = {p: chosen(p, real, made, per_cell=7) for p in ("released", "paper", "corrected")}
+    assert sizes["revised"] == [(6, 6)] * 4
+    # With a number asked for, short cells keep what they have: `revised` equally many of both sides.
+    asked = {p: chosen(p, real, made, per_cell=7) for p in ("released", "paper", "revised")}
     assert [len(asked["paper"].real["a", "S"]), len(asked["paper"].generated["a", "S"])] == [7, 6]
-    assert [len(asked["corrected"].real["a", "S"]), len(asked["corrected"].generated["a", "S"])] == [6, 6]
+    assert [len(asked["revised"].real["a", "S"]), len(asked["revised"].generated["a", "S"])] == [6, 6]
     assert all(c.short == {("a", "S"): (12, 6)} for c in asked.values())
 
 
 def test_cells_that_cannot_be_used_do_not_set_the_size():
     real = side(dict.fromkeys(GRID, 10))
     made = side({**dict.fromkeys(GRID, 9), ("a", "S"): 3, ("b", "N"): 0}, prefix="g")
-    c = chosen("corrected", real, made)
+    c = chosen("revised", real, made)
     assert c.per_cell == 9
     assert {cell: len(rows) for cell, rows in c.generated.items()} == {
         ("a", "N"): 9,
@@ -104,17 +104,17 @@ def test_cells_that_cannot_be_used_do_not_set_the_size():
     }
     assert {cell: len(c.real[cell]) for cell in GRID} == {cell: len(c.generated[cell]) for cell in GRID}
     assert c.short == {("a", "S"): (10, 3), ("b", "N"): (10, 0)}
-    only_small = chosen("corrected", real, side(dict.fromkeys(GRID, 3), prefix="g"))
+    only_small = chosen("revised", real, side(dict.fromkeys(GRID, 3), prefix="g"))
     assert only_small.per_cell == 3  # regions pool their cells, so they may still be defined
 
 
-def test_unbalanced_worlds_keep_their_sizes_and_corrected_matches_cell_by_cell():
+def test_unbalanced_worlds_keep_their_sizes_and_revised_matches_cell_by_cell():
     real = side({("a", "N"): 12, ("a", "S"): 5, ("b", "N"): 7, ("b", "S"): 9})
     made = side({("a", "N"): 10, ("a", "S"): 8, ("b", "N"): 7, ("b", "S"): 9}, prefix="g")
     paper = chosen("paper", real, made, balanced=False)
     assert [(len(paper.real[c]), len(paper.generated[c])) for c in GRID] == [(12, 10), (5, 8), (7, 7), (9, 9)]
-    corrected = chosen("corrected", real, made, balanced=False)
-    assert [(len(corrected.real[c]), len(corrected.generated[c])) for c in GRID] == [(10, 10), (5, 5), (7, 7), (9, 9)]
+    revised = chosen("revised", real, made, balanced=False)
+    assert [(len(revised.real[c]), len(revised.generated[c])) for c in GRID] == [(10, 10), (5, 5), (7, 7), (9, 9)]
 
 
 # ----------------------------------------------------------------------------------------------------- {object} images
@@ -122,7 +122,7 @@ def test_object_images_are_one_fixed_subset_for_every_region():
     regions = ["Africa", "Americas", "EastAsia", "Europe", "SouthEastAsia", "WestAsia"]
     real = side({(o, r): 12 for o in ("a", "b") for r in regions})
     made = side({(o, None): 8 * 6 for o in ("a", "b")}, prefix="g")
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         c = chosen(protocol, real, made, regions=regions, per_cell=8)
         for o in ("a", "b"):
             subsets = {tuple(c.generated[o, r].tolist()) for r in regions}
@@ -140,7 +140,7 @@ def test_object_images_are_drawn_twice_first_for_all_regions_then_for_one():
 def test_object_images_with_a_region_go_with_it_alone():
     made = side({("a", "N"): 6, ("a", "S"): 7}, prefix="g")
     real = side({("a", "N"): 6, ("a", "S"): 6})
-    c = chosen("corrected", real, made, objects=["a"], balanced=False)
+    c = chosen("revised", real, made, objects=["a"], balanced=False)
     assert not set(c.generated["a", "N"]) & set(c.generated["a", "S"])
 
 
@@ -190,23 +190,23 @@ def test_duplicates_by_protocol():
     assert released.duplicates == {0, 1, 6, 12}
     paper = chosen("paper", real, made)
     assert paper.removed_real == paper.removed_generated == {}
-    corrected = chosen("corrected", real, made)
+    revised = chosen("revised", real, made)
     # One copy stays; a photograph with two regions goes, for nobody knows which is right. The same generated image
     # for two prompts is the answer to both.
-    assert corrected.removed_real == {("a", "N"): 1, ("a", "S"): 1, ("b", "N"): 1}
-    assert corrected.removed_generated == {("a", "N"): 1}
-    assert corrected.per_cell == 5
+    assert revised.removed_real == {("a", "N"): 1, ("a", "S"): 1, ("b", "N"): 1}
+    assert revised.removed_generated == {("a", "N"): 1}
+    assert revised.per_cell == 5
 
 
 @pytest.mark.parametrize(("how", "n"), [("none", 0), ("one", 1), ("all", 4)])
 def test_one_treatment_of_duplicates_for_all_protocols(how, n):
     real, made = doubled()
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         assert sum(chosen(protocol, real, made, dedup=how).removed_generated.values()) == n
 
 
 def test_the_copy_that_stays_is_the_first_by_name():
     real, made = doubled()
     real.ids[0], real.ids[1] = "z", "y"
-    assert 1 in chosen("corrected", real, made).real["a", "N"]
-    assert 0 not in chosen("corrected", real, made).real["a", "N"]
+    assert 1 in chosen("revised", real, made).real["a", "N"]
+    assert 0 not in chosen("revised", real, made).real["a", "N"]

@@ -128,7 +128,7 @@ def scores_of(suite, observed):
     return list(suite.scores(observed, suite.verdicts(observed)))
 
 
-def pick(scores, metric, protocol="corrected", **group):
+def pick(scores, metric, protocol="revised", **group):
     results = [s for s in scores if s.metric == metric and s.protocol == protocol and dict(s.group) == group]
     assert len(results) == 1, [(s.metric, s.protocol, dict(s.group)) for s in scores if s.metric == metric]
     return results[0]
@@ -182,7 +182,7 @@ def test_evidence_adds_up_to_the_numbers(golden):
     detail = pl.Series([json.loads(d) for d in verdicts["detail"]])
     rows = verdicts.with_columns(
         region=pl.Series([d["region"] for d in detail]), level=pl.Series([d.get("level") for d in detail])
-    ).filter(protocol="corrected", region="Africa", level="region")
+    ).filter(protocol="revised", region="Africa", level="region")
     for rule, metric in (("inside", "precision"), ("covered", "coverage")):
         of_rule = rows.filter(rule=rule)
         assert of_rule["value"].mean() == pytest.approx(pick(scores, metric, family="region", region="Africa").value)
@@ -229,7 +229,7 @@ def test_consistency_is_the_tenth_percentile_averaged_over_objects(tmp_path):
     car = pick(scores, "consistency", family="region", region="Africa", object="car")
     assert (car.value, car.n_used, car.unit) == (pytest.approx(0.05, abs=1e-7), 11, "cosine")
     assert not any(s.metric == "precision" for s in scores)  # nobody looked for features
-    # paper, as the corrected rule, but drawn: 2 per cell, the smallest. With the generating prompt besides.
+    # paper, as the revised rule, but drawn: 2 per cell, the smallest. With the generating prompt besides.
     assert pick(scores, "consistency", "paper", family="region", region="Africa").n_used == 4
     assert pick(scores, "consistency_prompt", "paper", family="region").value == pytest.approx(
         pick(scores, "consistency", "paper", family="region").value
@@ -275,15 +275,15 @@ def noisy(tmp_path, names=("Africa", "north"), things=("car", "hat")):
     return world
 
 
-def test_shuffled_tables_give_the_same_corrected_numbers(tmp_path):
+def test_shuffled_tables_give_the_same_revised_numbers(tmp_path):
     world = noisy(tmp_path)
     suite = world.build(per_cell=10)
-    expected = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "corrected"]
+    expected = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "revised"]
     # Ids of generated images are numbered by row, so only the reference is shuffled here where images are drawn.
     real = list(world.real)
     world.real = [real[i] for i in np.random.default_rng(5).permutation(len(real))]
     suite = world.build(per_cell=10)
-    results = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "corrected"]
+    results = [s for s in scores_of(suite, world.observed(suite)) if s.protocol == "revised"]
     assert comparable(results) == comparable(expected)
 
 
@@ -329,7 +329,7 @@ def test_a_planted_disparity_is_found_and_none_where_there_is_none(tmp_path):
     gap = pick(results["unfair"], "precision_gap", family="region")
     assert gap.ci_low > 0.3
     assert pick(results["unfair"], "precision_gap_p_value", family="region").value < 0.01
-    worst = next(s for s in results["unfair"] if s.metric == "precision_worst" and s.protocol == "corrected")
+    worst = next(s for s in results["unfair"] if s.metric == "precision_worst" and s.protocol == "revised")
     assert worst.group["region"] == "Africa"
     assert pick(results["unfair"], "coverage_ratio", family="region").value < 0.5
     fair = pick(results["fair"], "precision_gap", family="region")
@@ -357,14 +357,14 @@ def test_object_images_face_every_region_with_the_same_images(tmp_path):
         score = pick(scores, "precision", family="object", region=region)
         assert score.n_used == 28  # 14 of each object
         assert pick(scores, "generated_per_real", family="object", region=region).value == 1
-    inside = verdicts.filter(rule="inside", protocol="corrected").drop_nulls("value")
+    inside = verdicts.filter(rule="inside", protocol="revised").drop_nulls("value")
     by_region = {}
     for image_id, detail in inside.select("image_id", "detail").iter_rows():
         if json.loads(detail)["level"] == "region":
             by_region.setdefault(json.loads(detail)["region"], set()).add(image_id)
     assert by_region["Africa"] == by_region["Europe"]
     assert len(by_region["Africa"]) == 28
-    left_out = verdicts.filter(pl.col("value").is_null(), rule="inside", protocol="corrected")
+    left_out = verdicts.filter(pl.col("value").is_null(), rule="inside", protocol="revised")
     assert left_out.height == 28
     assert left_out["reason"][0] == "not drawn; 14 per object and region were"
     gap = pick(scores, "precision_gap", family="object")
@@ -395,14 +395,14 @@ def test_cells_below_k_plus_2_are_undefined_and_counted(tmp_path):
     assert not math.isnan(africa.value)
     asia = pick(scores, "precision", family="region", region="Asia")
     assert (math.isnan(asia.value), asia.n_used) == (True, 3)
-    reasons = verdicts.filter(rule="inside", protocol="corrected")["reason"].to_list()
+    reasons = verdicts.filter(rule="inside", protocol="revised")["reason"].to_list()
     assert any(r == "undefined: Asia has 3 real and 3 generated images, and needs 5 of each" for r in reasons)
     # Means and disparities are over what is defined.
     assert pick(scores, "object_region_precision", family="region", region="Africa").n_unusable == 4
     assert not math.isnan(pick(scores, "precision_gap", family="region").value)
     result = suite.remarks(observed)
     assert result[0].startswith(
-        "region prompts, corrected: fewer images than 6: car in Asia (2 real, 2 generated), hat in Africa (8"
+        "region prompts, revised: fewer images than 6: car in Asia (2 real, 2 generated), hat in Africa (8"
     )
     assert any("Asia is undefined: 3 real and 3 generated images, at least 5" in line for line in result)
 
@@ -424,8 +424,8 @@ def test_unequal_sizes_are_told_with_the_coverage_to_expect(tmp_path):
         for m in ("precision", "recall", "density", "coverage")
     }
     assert used == {"precision": 10, "recall": 30, "density": 10, "coverage": 30}
-    corrected = pick(scores, "expected_coverage", family="region", region="Africa").value
-    assert corrected == pytest.approx(1 - 9 * 8 * 7 / (19 * 18 * 17))
+    revised = pick(scores, "expected_coverage", family="region", region="Africa").value
+    assert revised == pytest.approx(1 - 9 * 8 * 7 / (19 * 18 * 17))
     assert pick(scores, "coverage", family="region", region="Africa").n_used == 10
     warned = [line for line in suite.remarks(observed, PROTOCOLS) if "do not compare" in line]
     assert warned == [
@@ -444,7 +444,7 @@ def test_what_is_missing_is_counted_with_its_reason(golden):
     assert pick(scores, "coverage", family="region", region="Africa").n_unusable == 1
     assert pick(scores, "precision", family="region", region="north").n_unusable == 0
     assert pick(scores, "consistency", family="region", region="Africa").n_unusable == 1
-    row = verdicts.filter(image_id="geode/region/Africa/car#3", rule="inside", protocol="corrected")
+    row = verdicts.filter(image_id="geode/region/Africa/car#3", rule="inside", protocol="revised")
     assert (row["value"][0], row["reason"][0]) == (None, "image refused")
 
 
@@ -508,7 +508,7 @@ def test_duplicates_are_reported_by_cell(golden):
     assert pick(scores, "duplicates_left_out", **group).value == 1
     assert pick(scores, "duplicates_left_out", **group, object="car", region="Africa").value == 1
     verdicts = suite.verdicts(observed).filter(rule="inside", reason="left out as a duplicate")
-    assert verdicts.group_by("protocol").len().sort("protocol")["len"].to_list() == [1, 2]
+    assert verdicts.group_by("protocol").len().sort("protocol")["len"].to_list() == [2, 1]  # released, revised
     assert any("1 generated duplicates left out" in line for line in suite.remarks(observed))
 
 

@@ -69,7 +69,7 @@ def test_answers_to_other_questions_stay_as_they_are():
 
 
 # ----------------------------------------------------------------------------------------------------------- estimands
-def told(metric: str, value: float = 0.5, *, protocol: str = "corrected", **group) -> Score:
+def told(metric: str, value: float = 0.5, *, protocol: str = "revised", **group) -> Score:
     return Score(
         suite="paintskills", metric=metric, protocol=protocol, group=group, value=value, ci_low=0.0, ci_high=1.0,
         n_used=3, n_unusable=0,
@@ -78,7 +78,7 @@ def told(metric: str, value: float = 0.5, *, protocol: str = "corrected", **grou
 
 def verdicts(*rows):
     names = ("image_id", "prompt_id", "value", "protocol", "rule")
-    return frame("verdicts", [dict(zip(names, (*row, *("corrected", "accuracy")[len(row) - 3 :]))) for row in rows])
+    return frame("verdicts", [dict(zip(names, (*row, *("revised", "accuracy")[len(row) - 3 :]))) for row in rows])
 
 
 PROMPTS = {
@@ -91,7 +91,7 @@ PROMPTS = {
 def test_an_accuracy_is_a_plain_mean_over_its_usable_images():
     rows = verdicts(
         ("o#1", "o", 0.0), ("o#0", "o", 1.0), ("o#2", "o", None), ("c#0", "c", 1.0), ("o#0", "o", 0.0, "paper"),
-        ("o#0", "o", 1.0, "corrected", "only_object"),
+        ("o#0", "o", 1.0, "revised", "only_object"),
     )  # fmt: skip
     scores = [told("accuracy", skill="object"), told("accuracy", skill="object", object="dog"), told("only_object")]
     [made] = accuracy_estimands(scores, PROMPTS, rows, ("object", "count"))

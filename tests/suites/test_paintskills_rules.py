@@ -96,15 +96,15 @@ def test_paper_has_a_threshold_for_object_and_color(name, score, right):
     assert values(name, "released", expected, boxes)["accuracy"] == 1.0
 
 
-def test_corrected_object_looks_for_the_class_whatever_else_is_there():
+def test_revised_object_looks_for_the_class_whatever_else_is_there():
     boxes = seen(box("car", 0.9), box("dog", 0.6), box(None, 0.99))
-    assert values("object", "corrected", DOG, boxes) == {"accuracy": 1.0, "only_object": 0.0}
+    assert values("object", "revised", DOG, boxes) == {"accuracy": 1.0, "only_object": 0.0}
     assert values("object", "released", DOG, boxes) == {"accuracy": 0.0}
     # A car below the limit and a class nobody asked for do not spoil `only_object`.
     boxes = seen(box("car", 0.4), box("dog", 0.6), box(None, 0.99))
-    assert values("object", "corrected", DOG, boxes) == {"accuracy": 1.0, "only_object": 1.0}
-    assert values("object", "corrected", DOG, seen(box("dog", 0.6)), corrected=0.6)["accuracy"] == 0.0
-    assert values("object", "corrected", DOG, seen(box("dog", 0.61)), corrected=0.6)["accuracy"] == 1.0
+    assert values("object", "revised", DOG, boxes) == {"accuracy": 1.0, "only_object": 1.0}
+    assert values("object", "revised", DOG, seen(box("dog", 0.6)), revised=0.6)["accuracy"] == 0.0
+    assert values("object", "revised", DOG, seen(box("dog", 0.61)), revised=0.6)["accuracy"] == 1.0
 
 
 # -------------------------------------------------------------------------------------------------------------- count
@@ -192,15 +192,15 @@ def test_paper_count(wanted, found, right):
         pytest.param([], 0, 0, 0, id="nothing"),
     ],
 )
-def test_corrected_count_is_exact(found, accuracy, right_number, right_classes):
-    assert values("count", "corrected", dogs(2), seen(*found)) == {
+def test_revised_count_is_exact(found, accuracy, right_number, right_classes):
+    assert values("count", "revised", dogs(2), seen(*found)) == {
         "accuracy": accuracy,
         "right_number": right_number,
         "right_classes": right_classes,
     }
 
 
-@pytest.mark.parametrize(("protocol", "found"), [("released", 1), ("corrected", 2)])
+@pytest.mark.parametrize(("protocol", "found"), [("released", 1), ("revised", 2)])
 def test_count_tells_how_many_it_found(protocol, found):
     boxes = seen(box("dog", 0.9), box("dog", 0.6))
     assert skill("count").decide(protocol, dogs(3), boxes, Thresholds())[0].detail == {"found": found}
@@ -214,10 +214,10 @@ def pair(a: str, b: str, relation: str) -> Expected:
 def spatial(protocol: Any, relation: str, car: tuple[float, float], dog: tuple[float, float], **options: Any) -> Any:
     """Whether "dog {relation} car" holds with these centres."""
     boxes = seen(box("car", 0.4, at=car), box("dog", 0.3, at=dog), **options)
-    return values("spatial", protocol, pair("car", "dog", relation), boxes, corrected=0.2)["accuracy"]
+    return values("spatial", protocol, pair("car", "dog", relation), boxes, revised=0.2)["accuracy"]
 
 
-@pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "paper", "revised"])
 @pytest.mark.parametrize(
     ("dog", "relation"),
     [((0.1, 0.5), "left"), ((0.9, 0.5), "right"), ((0.5, 0.1), "above"), ((0.5, 0.9), "below")],
@@ -250,8 +250,8 @@ def test_released_axis_is_that_of_the_squashed_image():
     car, dog, size = (50.0, 30.0), (110.0, 70.0), (200.0, 100.0)
     assert spatial("released", "below", car, dog, size=size) == 1.0
     assert spatial("released", "right", car, dog, size=size) == 0.0
-    assert spatial("corrected", "below", car, dog, size=size) == 0.0
-    assert spatial("corrected", "right", car, dog, size=size) == 1.0
+    assert spatial("revised", "below", car, dog, size=size) == 0.0
+    assert spatial("revised", "right", car, dog, size=size) == 1.0
     # The paper names no axis: the coordinate of the relation alone decides.
     assert spatial("paper", "below", car, dog, size=size) == 1.0
     assert spatial("paper", "right", car, dog, size=size) == 1.0
@@ -266,7 +266,7 @@ def test_released_ties():
         assert holding == [relation]
 
 
-@pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "paper", "revised"])
 def test_equal_classes_are_judged_by_the_axis_alone(protocol):
     side_by_side = seen(box("dog", 0.9, at=(0.2, 0.5)), box("dog", 0.8, at=(0.8, 0.5)))
     stacked = seen(box("dog", 0.9, at=(0.5, 0.2)), box("dog", 0.8, at=(0.5, 0.8)))
@@ -280,32 +280,32 @@ def test_equal_classes_are_judged_by_the_axis_alone(protocol):
 def test_equal_classes_need_two_boxes_of_the_class():
     expected = pair("dog", "dog", "left")
     dog, car = box("dog", 0.9, at=(0.2, 0.5)), box("car", 0.8, at=(0.8, 0.5))
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         assert values("spatial", protocol, expected, seen(dog)) == {"accuracy": 0.0, "right_classes": 0.0}
         assert values("spatial", protocol, expected, seen(dog, car)) == {"accuracy": 0.0, "right_classes": 0.0}
 
 
-def test_corrected_spatial_takes_the_best_box_of_each_class():
+def test_revised_spatial_takes_the_best_box_of_each_class():
     expected = pair("car", "dog", "left")
     car, dog = box("car", 0.9, at=(0.9, 0.5)), box("dog", 0.6, at=(0.1, 0.5))
     # A bus and a second car between them push the dog out of the two most confident boxes, which does not matter.
     crowd = seen(car, dog, box("bus", 0.8), box("car", 0.7, at=(0.0, 0.5)))
-    assert values("spatial", "corrected", expected, crowd) == {"accuracy": 1.0, "right_classes": 1.0}
+    assert values("spatial", "revised", expected, crowd) == {"accuracy": 1.0, "right_classes": 1.0}
     assert values("spatial", "released", expected, crowd) == {"accuracy": 0.0, "right_classes": 0.0}
     weak = seen(car, box("dog", 0.6, at=(0.1, 0.5)))
-    assert values("spatial", "corrected", expected, weak, corrected=0.6)["right_classes"] == 0.0
-    assert values("spatial", "corrected", expected, weak, corrected=0.59)["right_classes"] == 1.0
+    assert values("spatial", "revised", expected, weak, revised=0.6)["right_classes"] == 0.0
+    assert values("spatial", "revised", expected, weak, revised=0.59)["right_classes"] == 1.0
 
 
 # Mean extent along x: (40 + 24) / 2 = 32 px; a quarter is 8 px. The heights do not matter.
 @pytest.mark.parametrize(("offset", "right"), [(7.0, 0.0), (8.0, 0.0), (8.5, 1.0)])
-def test_corrected_spatial_needs_a_margin(offset, right):
+def test_revised_spatial_needs_a_margin(offset, right):
     boxes = seen(
         box("car", 0.9, at=(100.0, 50.0), extent=(40.0, 90.0)),
         box("dog", 0.8, at=(100.0 + offset, 50.0), extent=(24.0, 90.0)),
         size=(200.0, 100.0),
     )
-    decided = decide("spatial", "corrected", pair("car", "dog", "right"), boxes)
+    decided = decide("spatial", "revised", pair("car", "dog", "right"), boxes)
     assert decided["accuracy"][0] == right
     assert decided["right_classes"][0] == 1.0
     assert ("in no clear relation to" in decided["accuracy"][1]) == (not right)
@@ -317,7 +317,7 @@ RED_DOG = Expected(labels=("dog",), color="red")
 
 
 @pytest.mark.parametrize(
-    ("found", "released", "corrected"),
+    ("found", "released", "revised"),
     [
         pytest.param([box("dog", 0.9, color="red")], (1, 1, 1), (1, 1, 1), id="a red dog"),
         pytest.param([box("dog", 0.9, color="blue")], (0, 1, 0), (0, 1, 0), id="a blue dog"),
@@ -336,13 +336,13 @@ RED_DOG = Expected(labels=("dog",), color="red")
         pytest.param([], (0, 0, 0), (0, 0, 0), id="nothing"),
     ],
 )
-def test_color(found, released, corrected):
+def test_color(found, released, revised):
     rules = ("accuracy", "right_object", "right_color")
     assert values("color", "released", RED_DOG, seen(*found)) == dict(zip(rules, released, strict=True))
-    assert values("color", "corrected", RED_DOG, seen(*found)) == dict(zip(rules, corrected, strict=True))
+    assert values("color", "revised", RED_DOG, seen(*found)) == dict(zip(rules, revised, strict=True))
 
 
-@pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "paper", "revised"])
 @pytest.mark.parametrize(
     ("found", "right_object"),
     [([box("dog", 0.9)], 1.0), ([box("car", 0.9)], 0.0), ([], 0.0)],
@@ -370,10 +370,10 @@ def left_of_car(*, dog_x: float) -> Boxes:
         ("object", "released", DOG, seen(box(None, 0.9)), "expected a dog, most confident box: another class"),
         ("object", "released", DOG, seen(), "expected a dog, found nothing"),
         ("object", "paper", DOG, seen(box("dog", 0.5)), "expected a dog, found nothing above 0.8"),
-        ("object", "corrected", DOG, seen(box("bus", 0.9), box("bus", 0.8)), "expected a dog, found 2 buses"),
+        ("object", "revised", DOG, seen(box("bus", 0.9), box("bus", 0.8)), "expected a dog, found 2 buses"),
         (
             "count",
-            "corrected",
+            "revised",
             dogs(3),
             seen(box("dog", 0.9), box("dog", 0.9), box("car", 0.8)),
             "expected 3 dogs, found 2 dogs and 1 car",
@@ -399,7 +399,7 @@ def left_of_car(*, dog_x: float) -> Boxes:
             left_of_car(dog_x=0.9),
             "expected dog left to car, found dog right to car",
         ),
-        ("spatial", "corrected", pair("car", "bus", "above"), left_of_car(dog_x=0.9), "found 1 car and 1 dog"),
+        ("spatial", "revised", pair("car", "bus", "above"), left_of_car(dog_x=0.9), "found 1 car and 1 dog"),
         (
             "color",
             "released",
@@ -452,7 +452,7 @@ def test_unknown_skill_names_the_known_ones():
 
 
 @pytest.mark.parametrize("name", sorted(SKILLS))
-@pytest.mark.parametrize("protocol", ["released", "paper", "corrected"])
+@pytest.mark.parametrize("protocol", ["released", "paper", "revised"])
 def test_rules_keep_their_names_whatever_is_seen(name, protocol):
     """Images that cannot be used get a null for every rule; an empty image tells which those are."""
     expected = {"object": DOG, "count": dogs(2), "color": RED_DOG, "spatial": pair("car", "dog", "left")}[name]

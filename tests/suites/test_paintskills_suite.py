@@ -108,14 +108,14 @@ def observed(
     )
 
 
-def verdict(table: pl.DataFrame, image_id: str, protocol: str = "corrected", rule: str = "accuracy") -> Any:
+def verdict(table: pl.DataFrame, image_id: str, protocol: str = "revised", rule: str = "accuracy") -> Any:
     """(value, reason) of one decision."""
     rows = table.filter((pl.col("image_id") == image_id) & (pl.col("protocol") == protocol) & (pl.col("rule") == rule))
     assert rows.height == 1
     return rows["value"][0], rows["reason"][0]
 
 
-def score(scores: Sequence[Score], metric: str, protocol: str = "corrected", **group: Any) -> Score:
+def score(scores: Sequence[Score], metric: str, protocol: str = "revised", **group: Any) -> Score:
     (one,) = [s for s in scores if s.metric == metric and s.protocol == protocol and dict(s.group) == group]
     return one
 
@@ -138,7 +138,7 @@ def test_an_image_that_cannot_be_used_is_not_a_wrong_one(state):
 def test_looked_and_saw_nothing_is_wrong_and_not_looked_at_is_null():
     suite = suite_of(scene("object_val_00000", "dog"), scene("object_val_00001", "dog"))
     table = suite.verdicts(observed(suite, {"object_val_00000#0": [], "object_val_00001#0": None}))
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         assert verdict(table, "object_val_00000#0", protocol)[0] == 0.0
         assert verdict(table, "object_val_00001#0", protocol) == (None, "not looked at")
 
@@ -175,7 +175,7 @@ def test_rows_are_joined_by_id_and_never_by_position():
     suite, run = mixed_run()
     verdicts = suite.verdicts(run)
     scores = suite.scores(asking(suite.prompts()), verdicts)
-    assert {p for (p,) in verdicts.select("protocol").unique().iter_rows()} == {"released", "paper", "corrected"}
+    assert {p for (p,) in verdicts.select("protocol").unique().iter_rows()} == {"released", "paper", "revised"}
     by_id = ["image_id", "protocol", "rule"]
     for seed in (1, 2):
         shuffled = Observed(
@@ -199,7 +199,7 @@ def test_spatial_verdicts_of_the_mixed_run():
     assert verdict(table, "spatial_val_00001#0")[0] == 0.0
     assert verdict(table, "spatial_val_00001#1", "released")[0] == 1.0
     assert verdict(table, "count_val_00001#1") == (None, "image refused: no buses")
-    # A zebra counts as a box of the released rule, which then finds two buses; the corrected rule finds two as well.
+    # A zebra counts as a box of the released rule, which then finds two buses; the revised rule finds two as well.
     assert verdict(table, "count_val_00001#0", "released", "right_number")[0] == 0.0
 
 
@@ -214,7 +214,7 @@ def test_released_relations_are_those_of_the_image_squashed_to_a_square():
     )
     table = suite.verdicts(wide)
     assert verdict(table, "spatial_val_00000#0", "released")[0] == 1.0
-    assert verdict(table, "spatial_val_00000#0", "corrected")[0] == 0.0
+    assert verdict(table, "spatial_val_00000#0", "revised")[0] == 0.0
     assert verdict(suite.verdicts(run), "spatial_val_00000#0", "released")[0] == 0.0  # 100 x 100: right
 
 
@@ -226,7 +226,7 @@ def test_a_detector_without_colors_leaves_the_skill_undefined():
     )
     results = {"color_val_00000#0": [thing("dog")], "color_val_00001#0": [], "object_val_00000#0": [thing("dog")]}
     table = suite.verdicts(observed(suite, results))
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         for image_id, there in (("color_val_00000#0", 1.0), ("color_val_00001#0", 0.0)):
             value, reason = verdict(table, image_id, protocol)
             assert value is None
@@ -257,10 +257,10 @@ def test_thresholds_reach_the_rules():
     suite = suite_of(scene("object_val_00000", "dog"))
     run = observed(suite, {"object_val_00000#0": [thing("dog", 0.6)]})
     assert verdict(suite.verdicts(run), "object_val_00000#0")[0] == 1.0
-    stricter = suite.with_rules(threshold_corrected=0.6)
+    stricter = suite.with_rules(threshold_revised=0.6)
     assert verdict(stricter.verdicts(run), "object_val_00000#0")[0] == 0.0
     assert stricter.all_rules() == {
-        "threshold_corrected": 0.6,
+        "threshold_revised": 0.6,
         "threshold_released_count": 0.7,
         "threshold_paper": 0.8,
         "spatial_margin": 0.25,
@@ -280,10 +280,10 @@ def test_scores_of_the_mixed_run():
     assert score(scores, "accuracy", skill="object").n_unusable == 1
     # Released: the bus at 0.95 beats the dog: 1 of 3.
     assert score(scores, "accuracy", "released", skill="object").value == pytest.approx(1 / 3)
-    # Count, corrected: 2 dogs right, dog and bus wrong, two buses wrong; one refused: 1 of 3.
+    # Count, revised: 2 dogs right, dog and bus wrong, two buses wrong; one refused: 1 of 3.
     assert score(scores, "accuracy", skill="count").value == pytest.approx(1 / 3)
     assert score(scores, "accuracy", skill="count", count=2).value == pytest.approx(1 / 2)
-    # Spatial, corrected: left, left right; a bus and a dog wrong; stacked buses right: 3 of 4.
+    # Spatial, revised: left, left right; a bus and a dog wrong; stacked buses right: 3 of 4.
     assert score(scores, "accuracy", skill="spatial").value == pytest.approx(3 / 4)
     assert score(scores, "accuracy", skill="spatial", relation="above").n_used == 2
     mean = score(scores, "mean_accuracy")
@@ -302,7 +302,7 @@ def test_count_confusion():
     results = {
         (s.group["count"], s.group["found"]): (s.value, s.n_used, s.n_unusable)
         for s in scores
-        if s.metric == "count_found" and s.protocol == "corrected"
+        if s.metric == "count_found" and s.protocol == "revised"
     }
     # Two dogs asked: two, and one, found. One bus asked: two found; the other image was refused.
     assert results == {(2, 1): (0.5, 2, 0), (2, 2): (0.5, 2, 0), (1, 2): (1.0, 1, 1)}
@@ -312,7 +312,7 @@ def test_count_confusion():
             key = (s.protocol, s.group["count"])
             shares[key] = shares.get(key, 0.0) + s.value
     assert shares == {key: pytest.approx(1.0) for key in shares}
-    assert {protocol for protocol, _ in shares} == {"released", "corrected"}
+    assert {protocol for protocol, _ in shares} == {"released", "revised"}
 
 
 def test_released_code_prints_right_numbers_per_count():
@@ -497,7 +497,7 @@ def test_the_suites_mean_is_the_plain_mean_of_the_skills():
             result[f"{one.scene_id}#0"] = [] if i >= right else pair if name == "spatial" else [thing("dog")]
     suite = suite_of(*scenes)
     scores = suite.scores(asking(suite.prompts()), suite.verdicts(observed(suite, result)))
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         printed = {k: round(100 * score(scores, "accuracy", protocol, skill=k).value, 1) for k in counts}
         assert printed == {"object": 96.2, "count": 37.8, "spatial": 7.9}
         assert round(100 * score(scores, "mean_accuracy", protocol).value, 1) == 47.3

@@ -55,15 +55,15 @@ def test_shown_images_that_the_judge_did_not_observe_have_a_problem() -> None:
 
 def test_verdict_rows_table_has_the_columns_of_the_record_and_details_as_json() -> None:
     rows = VerdictRows()
-    rows.add(ShownImage(image_id="p#0", prompt=P, index=0, problem=None), "corrected", "inside", 1.0, "why", {"é": 2})
+    rows.add(ShownImage(image_id="p#0", prompt=P, index=0, problem=None), "revised", "inside", 1.0, "why", {"é": 2})
     rows.add(ShownImage(image_id="q#0", prompt=Q, index=0, problem="x"), "released", "inside", None, "x")
-    rows.add_row("real/1", "", "corrected", "covered", 0.0, "far")
+    rows.add_row("real/1", "", "revised", "covered", 0.0, "far")
     table = rows.table()
     assert dict(table.schema) == dict(schema("verdicts"))
     assert table.drop("detail").rows() == [
-        ("p#0", "p", "corrected", "inside", 1.0, "why"),
+        ("p#0", "p", "revised", "inside", 1.0, "why"),
         ("q#0", "q", "released", "inside", None, "x"),
-        ("real/1", "", "corrected", "covered", 0.0, "far"),
+        ("real/1", "", "revised", "covered", 0.0, "far"),
     ]
     details = table["detail"].to_list()
     assert json.loads(details[0]) == {"é": 2}

@@ -189,7 +189,7 @@ def _rendered_truth(run: Run, suite: Suite, keys: set[tuple[str, str]]) -> tuple
     settings = run.manifest.settings
     about = (
         f"{_images(run, images)} of {suite.name}, rendered by {settings.generator or 'an unnamed generator'} with "
-        f"seed {settings.seed}; the truth is the corrected protocol applied to the ground truth of the rendered scenes"
+        f"seed {settings.seed}; the truth is the revised protocol applied to the ground truth of the rendered scenes"
     )
     return known, about
 

@@ -58,7 +58,7 @@ def plan_labels(
     ratings: Ratings,
     cards: Sequence[JudgeCard] = (),
     judges: Mapping[str, str] | None = None,
-    protocol: str = "corrected",
+    protocol: str = "revised",
 ) -> list[Planned]:
     """Answers needed, for each score that annotators' answers can correct, for ``value +- half_width`` at 95 %.
 

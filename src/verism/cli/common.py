@@ -12,7 +12,7 @@ import click
 
 from verism.errors import UsageError
 from verism.records import NEEDS, option_of
-from verism.report_kit.adjustments import correction_notes
+from verism.report_kit.adjustments import adjustment_notes
 from verism.report_kit.tables import terminal_table
 from verism.store import Run, score_records
 from verism.suites.catalogue import presentation_of
@@ -34,7 +34,7 @@ def put_scores(run: Run, as_json: bool) -> None:
         put_json(score_records(run.scores()))
     else:
         click.echo(terminal_table([run], [presentation_of(run)]))
-    for line in [*run.manifest.scoring.remarks, *correction_notes(run)]:
+    for line in [*run.manifest.scoring.remarks, *adjustment_notes(run)]:
         say(f"note: {line}")
 
 

@@ -18,7 +18,7 @@ __all__ = ["listing", "option_listing", "option_text"]
 PROTOCOLS = (
     ("released", "what the authors' published code does, its defects included"),
     ("paper", "what the text of the paper says"),
-    ("corrected", "ours: the default wherever the others are wrong or silent"),
+    ("revised", "ours: the default wherever the others are wrong or silent"),
 )
 
 

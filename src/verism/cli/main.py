@@ -190,7 +190,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 
 @cli.command()
 @click.argument("run_dir", type=click.Path(path_type=Path))
-@click.option("--threshold", type=float, help="Another confidence limit for the corrected rules.")
+@click.option("--threshold", type=float, help="Another confidence limit for the revised rules.")
 @click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
 @click.option("--judge", "judges", multiple=True, help="The same for any role: ROLE=NAME, e.g. clip=NAME.")
@@ -305,7 +305,7 @@ def report(
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
-@click.option("--protocol", help="Only this one: corrected, released, paper, or another of the suite.")
+@click.option("--protocol", help="Only this one: revised, released, paper, or another of the suite.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
 @click.option("--json", "as_json", is_flag=True)
 def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
@@ -313,7 +313,7 @@ def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed
 
     \b
     verism compare runs/step-1000 runs/step-2000
-    verism compare runs/a runs/b --by object --protocol corrected
+    verism compare runs/a runs/b --by object --protocol revised
     verism compare runs/geography-a runs/geography-b --by region
     """
     from verism import api

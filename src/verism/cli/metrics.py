@@ -22,7 +22,7 @@ from verism.cli._metric_files import (
     usage,
 )
 from verism.errors import UsageError, VerismError
-from verism.terminal import Group, put_result, say
+from verism.terminal import Group, ProtocolChoice, put_result, say
 
 if TYPE_CHECKING:
     from verism.judges.skin_tone.colour import SkinColour
@@ -277,7 +277,7 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 @_embeddings
 @click.option("--positive", type=click.Path(path_type=Path), help="Row of each image's text.  [default: the same row]")
 @click.option(
-    "--protocol", type=click.Choice(["released", "corrected"]), default="corrected", show_default=True, help="See docs."
+    "--protocol", type=ProtocolChoice(["released", "revised"]), default="revised", show_default=True, help="See docs."
 )
 @click.option("--method", type=click.Choice(["exact", "sampled"]), help="[default: sampled if released, else exact]")
 @click.option("--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts, the own among them.")
@@ -401,7 +401,7 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
     """Colour, ITA and Monk tone of an image or a region of it, whatever it shows: no face is looked for.
 
-    Three ways: corrected (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
+    Three ways: revised (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
     computes it, swapped channels and 8-bit Lab included; its index counts from 0), and the pixel rule of its authors.
 
     \b
@@ -451,7 +451,7 @@ class _Tone:
             "image": self.image,
             "box": list(self.box),
             "n_pixels": self.n_pixels,
-            "corrected": {
+            "revised": {
                 "ita_deg": skin.ita_deg,
                 "monk_tone": skin.tone,
                 "monk_tone_by_ita": skin.tone_by_ita or None,
@@ -476,7 +476,7 @@ class _Tone:
         skin, rule = self.skin, self.pixel_rule
         lines = [f"{self.image}: {self.n_pixels:,} pixels", f"  {'':<12} {'tone':>4} {'ITA':>8}  colour (sRGB)"]
         for name, tone, angle, rgb in (
-            ("corrected", skin.tone, number(skin.ita_deg, 2), skin.rgb255),
+            ("revised", skin.tone, number(skin.ita_deg, 2), skin.rgb255),
             ("by ITA", skin.tone_by_ita, "", ()),
             ("released", skin.released_tone, number(skin.released_ita_deg, 2), ()),
             ("pixel rule", rule["monk_tone"], "", rule["rgb"]),

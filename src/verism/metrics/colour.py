@@ -1,6 +1,6 @@
 """Colour of skin in numbers: CIELAB, the individual typology angle, the ten Monk tones, and two published shortcuts.
 
-Three ways from colours to tones live here. The **corrected** one is what colour science says: sRGB to CIELAB in real
+Three ways from colours to tones live here. The **revised** one is what colour science says: sRGB to CIELAB in real
 units, then the nearest Monk swatch by CIEDE2000 or by ITA. The **pixel rule** is the baseline of DALL-Eval's authors
 between their two papers: a threshold rule for skin, and the nearest swatch by distance in RGB. The **released** one
 repeats what their published code computes, swapped channels and 8-bit Lab included, so that published numbers can be

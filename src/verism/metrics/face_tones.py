@@ -19,13 +19,13 @@ def face_tone(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int | 
     ==============  ==============================================================================================
     ``released``    mean over faces of the angle as the released code computes it, and the tone nearest to that
     ``paper``       mean over faces of the angle in its own units, and the tone nearest to that
-    ``corrected``   tone nearest by colour (CIEDE2000), of the largest face whose colour can be used
+    ``revised``   tone nearest by colour (CIEDE2000), of the largest face whose colour can be used
     ==============  ==============================================================================================
 
     Args:
         faces: rows of table ``skin_tones`` of one image, in any order; a row with ``face`` below 0 says that there is
             no face.
-        protocol: ``released``, ``paper`` or ``corrected``.
+        protocol: ``released``, ``paper`` or ``revised``.
 
     Returns:
         The tone, 1 (lightest) to 10, or None where no face can be used; and the reason in words.
@@ -34,7 +34,7 @@ def face_tone(faces: Sequence[Mapping[str, Any]], protocol: str) -> tuple[int | 
     there = [row for row in rows if row["face"] >= 0]
     if not there:
         return None, str(rows[0]["note"] or "no face found") if rows else "not observed"
-    return _largest_usable(there) if protocol == "corrected" else _mean_angle(there, protocol)
+    return _largest_usable(there) if protocol == "revised" else _mean_angle(there, protocol)
 
 
 def _largest_usable(faces: Sequence[Mapping[str, Any]]) -> tuple[int | None, str]:

@@ -289,7 +289,7 @@ class RPrecisionResult:
 
     Attributes:
         precision: its value, interval and numbers of images.
-        protocol: ``released`` or ``corrected``.
+        protocol: ``released`` or ``revised``.
         method: ``exact`` or ``sampled``.
         pool: texts to choose from.
         n_texts: texts of the file.

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from verism.renames import protocol_name
 from verism.statistics.intervals import Interval, cluster_bootstrap_mean, clustered_proportion
 
 __all__ = [
@@ -40,7 +41,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 Scale = Literal["cosine", "x100", "hessel"]
-Protocol = Literal["released", "corrected"]
+Protocol = Literal["released", "revised"]
 Method = Literal["exact", "sampled"]
 
 TILE_CELLS = 16_000_000  # similarities held at once: 64 MB in float32, and a quarter of it for comparisons
@@ -347,7 +348,7 @@ def r_precision(
     text_vectors: ArrayLike,
     *,
     positive: ArrayLike | None = None,
-    protocol: Protocol = "corrected",
+    protocol: Protocol = "revised",
     method: Method | None = None,
     pool: int = 100,
     repeats: int = 5,
@@ -360,7 +361,7 @@ def r_precision(
     others are drawn *with* replacement from all texts, the own among them; the own text comes first in the pool and the
     first maximum wins, so that ties count as right; repeated ``repeats`` times.
 
-    ``corrected``: cosines; the others are drawn without replacement from all *different* texts; ties are counted as
+    ``revised``: cosines; the others are drawn without replacement from all *different* texts; ties are counted as
     the chance of a fair draw among the equals.
 
     ``sampled`` draws pools. ``exact`` is its expectation over all possible pools: with b of m other texts better, the
@@ -377,17 +378,18 @@ def r_precision(
             only 0 are images without an answer: they enter no value.
         text_vectors: shape (M, D), not normalised: the pool. All finite, none 0.
         positive: row of each image's own text, shape (N,); None: text i is that of image i, M = N.
-        protocol: ``released`` or ``corrected``, see above.
-        method: by default ``sampled`` for ``released`` and ``exact`` for ``corrected``.
+        protocol: ``released`` or ``revised``, see above.
+        method: by default ``sampled`` for ``released`` and ``exact`` for ``revised``.
         pool: size of the pool with the own text, >= 2.
         repeats: how often ``sampled`` draws the pools, >= 1.
         seed: of ``sampled``, in 0 .. 2**32 - 1.
         confidence: confidence level of the interval, which resamples the images of a text together.
     Raises:
-        ValueError: shapes that do not fit, unusable text vectors, or (corrected) fewer different texts than ``pool``.
+        ValueError: shapes that do not fit, unusable text vectors, or (revised) fewer different texts than ``pool``.
     Source: Xu et al. 2018, arXiv:1711.10485, Sec. 4.1; Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, with ViT-B/32
         and one caption for each of 30,000 images.
     """
+    protocol = cast(Protocol, protocol_name(protocol))
     _check("protocol", protocol, get_args(Protocol))
     method = method or ("sampled" if protocol == "released" else "exact")
     _check("method", method, get_args(Method))
@@ -395,7 +397,7 @@ def r_precision(
         raise ValueError(f"pool must be at least 2 and repeats at least 1; got {pool} and {repeats}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must lie in 0 .. 2**32 - 1; got {seed}")
-    data = _Retrieval(image_vectors, text_vectors, positive, normalise=protocol == "corrected")
+    data = _Retrieval(image_vectors, text_vectors, positive, normalise=protocol == "revised")
     draws = pool - 1
     if protocol == "released":
         if method == "sampled":

@@ -30,7 +30,7 @@ __all__ = ["GROUP", "Added", "Metric", "added_scores", "installed_metrics"]
 
 GROUP = "verism.metrics"
 TABLE = "measurements"
-PROTOCOL = "corrected"
+PROTOCOL = "revised"
 
 
 class Metric(ABC):

@@ -120,7 +120,7 @@ def observed_of(run: Run, suite: Suite, judges: Mapping[str, str] | None = None)
 
 
 def true_classes(run: Run, suite: Suite) -> dict[tuple[str, str], dict[str, str]]:
-    """What images show by ground truth, in the classes of a suite's ``corrected`` verdicts.
+    """What images show by ground truth, in the classes of a suite's ``revised`` verdicts.
 
     Returns:
         The class by image, by rule and the hash of its key; empty without ground truth.
@@ -132,7 +132,7 @@ def true_classes(run: Run, suite: Suite) -> dict[tuple[str, str], dict[str, str]
     exact = suite.for_truth()
     classes: dict[tuple[str, str], dict[str, str]] = {}
     for estimand in exact.estimands(known, exact.verdicts(known)):
-        if estimand.score.protocol == "corrected":
+        if estimand.score.protocol == "revised":
             for part in estimand.parts:
                 of_rule = classes.setdefault((estimand.rule, content_hash(dict(part.key))), {})
                 of_rule.update(zip(part.image_ids, part.predicted, strict=True))

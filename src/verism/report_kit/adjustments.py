@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdjustedRow",
+    "adjusted_by",
     "adjusted_rows",
+    "adjustment_notes",
     "as_adjusted",
     "as_judged",
-    "corrected_by",
-    "correction_notes",
     "kinds_of",
 ]
 
-BY = {"human": "corrected by people", "rendered": "corrected by known images"}
+BY = {"human": "adjusted by human labels", "rendered": "adjusted by rendered images"}
 
 
 def as_judged(scores: Iterable[Score]) -> list[Score]:
@@ -43,9 +43,9 @@ def kinds_of(scores: Iterable[Score]) -> list[str]:
     return list(dict.fromkeys(s.adjusted for s in scores if s.adjusted))
 
 
-def corrected_by(kind: str) -> str:
+def adjusted_by(kind: str) -> str:
     """What is said behind the name of an adjusted number, with its comma; empty for numbers as judged."""
-    return f", {BY.get(kind, f'corrected by {kind}')}" if kind else ""
+    return f", {BY.get(kind, f'adjusted by {kind}')}" if kind else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class AdjustedRow:
         unit: of the value.
         judged: as the judge's answers give it.
         judged_interval: its interval.
-        corrected: with the error taken out.
+        adjusted: with the error taken out.
         interval: its interval.
         by: by which truth.
         method: how; suites that take cards as a rule keep no record of it.
@@ -77,7 +77,7 @@ class AdjustedRow:
     unit: str
     judged: str
     judged_interval: str
-    corrected: str
+    adjusted: str
     interval: str
     by: str
     method: str
@@ -103,8 +103,8 @@ def adjusted_rows(evidence: Evidence) -> dict[str, list[AdjustedRow]]:
     return {p: [row for _, row in sorted(members, key=lambda r: r[0])] for p, members in results.items()}
 
 
-def correction_notes(run: Run) -> list[str]:
-    """How a run's numbers were corrected, in a line for each way, and what to mind; empty if none was."""
+def adjustment_notes(run: Run) -> list[str]:
+    """How a run's numbers were adjusted, in a line for each way, and what to mind; empty if none was."""
     ways: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for record in run.adjustments():
         ways.setdefault((record["adjusted"], record["method"], record["source"]), []).append(record)
@@ -117,7 +117,7 @@ def correction_notes(run: Run) -> list[str]:
         text = f"{labels[0]:,}" if len(labels) == 1 else f"{labels[0]:,} to {labels[-1]:,}"
         worth = f", worth {min(gains):.1f} to {max(gains):.1f} times as many" if gains else ""
         n = f"{len(records):,} number{'' if len(records) == 1 else 's'}"
-        lines.append(f"{n}{corrected_by(kind).replace(',', '')}: {method}, {source}; {text} labels{worth}")
+        lines.append(f"{n}{adjusted_by(kind).replace(',', '')}: {method}, {source}; {text} labels{worth}")
     return lines + list(dict.fromkeys(r["note"] for members in ways.values() for r in members if r.get("note")))
 
 
@@ -137,9 +137,9 @@ def _row(evidence: Evidence, run: int, score: Score, judged: Score | None, how: 
         unit=names.unit(score.unit),
         judged=words.value(judged),
         judged_interval=words.interval(judged),
-        corrected=words.value(score),
+        adjusted=words.value(score),
         interval=words.interval(score),
-        by=BY.get(score.adjusted, score.adjusted).removeprefix("corrected by "),
+        by=BY.get(score.adjusted, score.adjusted).removeprefix("adjusted by "),
         method=str(how.get("method", "judge card, by the suite's own rules")),
         source=str(how.get("source", "")),
         labels="" if n_labels is None else f"{n_labels:,}",

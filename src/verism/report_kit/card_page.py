@@ -20,7 +20,7 @@ from verism.statistics.intervals import wilson
 
 __all__ = ["CardView", "TableView", "card_line", "card_text", "confusion_map", "view_of", "write_card_page"]
 
-ORDER = ("corrected", *(p for p in PROTOCOLS if p != "corrected"))
+ORDER = ("revised", *(p for p in PROTOCOLS if p != "revised"))
 KINDS = {"rendered": "images of known content", "human": "what people say"}
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {

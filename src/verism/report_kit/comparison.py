@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verism.report_kit.adjustments import corrected_by
+from verism.report_kit.adjustments import adjusted_by
 from verism.report_kit.words import number
 
 __all__ = ["comparison_table"]
@@ -35,7 +35,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
     rows = [
         [
             r["protocol"],
-            *([] if paired else [r["metric"] + corrected_by(r["adjusted"])]),
+            *([] if paired else [r["metric"] + adjusted_by(r["adjusted"])]),
             ", ".join(f"{v}" for v in r["group"].values()) or ("mean" if paired else "all"),
             _value(r["value_a"], r["unit"]),
             _value(r["value_b"], r["unit"]),

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from verism.records import FacetValue, Score
 from verism.report_kit import tables
-from verism.report_kit.adjustments import corrected_by, kinds_of
+from verism.report_kit.adjustments import adjusted_by, kinds_of
 from verism.report_kit.evidence import Evidence, Key, union
 from verism.report_kit.figures import FigureByProtocol, figure, part
 from verism.report_kit.gallery import GallerySettings, image_gallery
@@ -124,7 +124,7 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
             "columns.html.j2",
             table=table,
             kinds=kinds,
-            corrected_by=corrected_by,
+            adjusted_by=adjusted_by,
             plots={p: _headline_plot(table, p) for p in evidence.protocols},
             mean_note=_mean_note(table),
             **values,

@@ -109,7 +109,7 @@ def render(evidence: Evidence, sections: Sequence[Section]) -> str:
 
     Args:
         evidence: what the report is made of.
-        sections: its content; corrected numbers, judges and provenance follow.
+        sections: its content; adjusted numbers, judges and provenance follow.
     """
     templates = resources.files("verism.report_kit") / "templates"
     script = (templates / "report.js").read_text(encoding="utf-8")

@@ -470,7 +470,7 @@ class Bar:
 
     Attributes:
         score: the difference with its interval.
-        p: the corrected p-value of no difference; None if it was not tested.
+        p: the Holm-adjusted p-value of no difference; None if it was not tested.
     """
 
     score: Score

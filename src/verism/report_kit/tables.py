@@ -19,7 +19,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.records import FacetValue, Score
 from verism.report_kit import words
-from verism.report_kit.adjustments import corrected_by, kinds_of
+from verism.report_kit.adjustments import adjusted_by, kinds_of
 from verism.report_kit.evidence import Evidence, Key, run_names, shares_page, union
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Layout, Presentation
@@ -389,7 +389,7 @@ def _column_rows(table: Columns, protocol: str) -> tuple[list[str], list[list[st
         for kind in kinds_of(evidence.every[n]):
             cells = [table.cell(n, c, protocol, kind) for c in table.columns]
             if any(cells):
-                body.append([name + corrected_by(kind), *map(_value_and_interval, cells), UNDEFINED])
+                body.append([name + adjusted_by(kind), *map(_value_and_interval, cells), UNDEFINED])
     for label, values in table.reference:
         body.append([label, *(words.percent(values.get(c)) for c in table.columns), UNDEFINED])
     return header, body
@@ -423,7 +423,7 @@ def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[lis
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
         results = [words.cell(s, "" if s is None else names.found_group(s)) for s in scores]
-        body.append([one.metric + corrected_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
+        body.append([one.metric + adjusted_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
     return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
 
 

@@ -29,6 +29,7 @@ from verism.records import (
     Score,
     UserImage,
 )
+from verism.renames import rule_name
 from verism.specs import (
     COSINE,
     COUNT,
@@ -90,7 +91,7 @@ JUDGE_ERROR_METRICS = (
         meaning="Share of images that are right by the ground truth of their rendered scenes.",
         scale=SHARE,
         better="higher",
-        source="the corrected rule, applied to the ground truth",
+        source="the revised rule, applied to the ground truth",
         compare="never",
     ),
     MetricSpec(
@@ -167,7 +168,11 @@ class Suite(ABC):
         """
         declared = {option.name: option for option in cls.options}
         ruled = {rule.name for rule in cls.rules} - set(declared)
-        asked = {name: value for name, value in options.items() if value is not None and value != ()}
+        asked = {
+            name if name in declared or rule_name(name) not in ruled else rule_name(name): value
+            for name, value in options.items()
+            if value is not None and value != ()
+        }
         for name in asked:
             if name not in declared and name not in ruled:
                 known = ", ".join(declared) or "none"
@@ -281,7 +286,7 @@ class Suite(ABC):
         values = dict(self.rule_values)
         for name, value in rules.items():
             rule = self._declared_rule(name)
-            values[name] = self.check_rule(rule, value)
+            values[rule.name] = self.check_rule(rule, value)
         return self._with(rule_values=values)
 
     def check_rule(self, rule: Rule, value: Any) -> Any:
@@ -294,10 +299,11 @@ class Suite(ABC):
 
     def _declared_rule(self, name: str) -> Rule:
         declared = {rule.name: rule for rule in self.rules}
-        if name not in declared:
+        rule = declared.get(name) or declared.get(rule_name(name))
+        if rule is None:
             known = ", ".join(declared) or "none"
             raise UsageError(f"{self.name} has no rule {name!r}; its rules are {known}.{did_you_mean(name, declared)}")
-        return declared[name]
+        return rule
 
     def for_truth(self) -> Self:
         """The suite as it is applied to ground truth: without thresholds that were calibrated for a judge.

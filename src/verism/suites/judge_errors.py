@@ -23,7 +23,7 @@ def judge_error_scores(
 ) -> list[Score]:
     """How far the judge is off, for images whose renderer kept the ground truth.
 
-    The truth of an image is the ``corrected`` rule (of suites without it, that of their first protocol) applied to what
+    The truth of an image is the ``revised`` rule (of suites without it, that of their first protocol) applied to what
     was rendered; every protocol is held against it, so
     the numbers hold the error of judge and rule together.
 
@@ -51,7 +51,7 @@ def judge_error_scores(
     )
     known = truth.filter(pl.col("rule") == pairing.rule)
     main = known["protocol"].unique(maintain_order=True).to_list()
-    by = "corrected" if "corrected" in main else next(iter(main), "")
+    by = "revised" if "revised" in main else next(iter(main), "")
     true = known.filter(pl.col("protocol") == by).select("image_id", pl.col("value").alias("true"))
     table = (
         verdicts.filter(pl.col("rule") == pairing.rule)

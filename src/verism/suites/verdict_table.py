@@ -90,7 +90,7 @@ class VerdictRows:
 
         Args:
             image: the image.
-            protocol: ``released``, ``paper`` or ``corrected``.
+            protocol: ``released``, ``paper`` or ``revised``.
             rule: the name of the rule.
             value: what the rule decided; None where it cannot, and ``reason`` says why.
             reason: in words.

@@ -142,9 +142,9 @@ def test_light_is_estimated_of_the_whole_image_and_does_not_touch_the_released_n
     pixels[:, 150:] = (250, 200, 140)  # a white wall in warm light
     finder = Scripted({(200, 200): [face()]})
     (plain,) = rows(SkinToneJudge(finder), image("a", pixels))
-    (corrected,) = rows(SkinToneJudge(finder, SkinSettings(illumination="white-patch")), image("a", pixels))
-    assert corrected["blue"] > plain["blue"] + 5
-    assert corrected["released_ita_deg"] == plain["released_ita_deg"]
+    (revised,) = rows(SkinToneJudge(finder, SkinSettings(illumination="white-patch")), image("a", pixels))
+    assert revised["blue"] > plain["blue"] + 5
+    assert revised["released_ita_deg"] == plain["released_ita_deg"]
 
 
 def test_the_rule_takes_of_the_region_what_passes_it():

@@ -475,7 +475,7 @@ def answering(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch, red: float) -
 
 def test_known_albedo_gives_known_colour(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch):
     answering(trust, monkeypatch, -20)  # 180 - 20 of red: (160, 130, 100)
-    albedo = trust.albedo(SCENE, FACE, protocol="corrected")
+    albedo = trust.albedo(SCENE, FACE, protocol="revised")
     np.testing.assert_allclose(albedo, np.broadcast_to(np.array([160, 130, 100]) / 255, albedo.shape), atol=1e-5)
     result = trust.skin(SCENE, FACE)
     assert (result.state, result.note) == ("ok", "")
@@ -493,13 +493,13 @@ def test_known_albedo_gives_known_colour(trust: TrustAlbedo, monkeypatch: pytest
 
 def test_colours_beyond_the_range_are_clipped(trust: TrustAlbedo, monkeypatch: pytest.MonkeyPatch):
     answering(trust, monkeypatch, 200)
-    assert trust.albedo(SCENE, FACE, protocol="corrected").max() == pytest.approx(380 / 255, abs=1e-5)
+    assert trust.albedo(SCENE, FACE, protocol="revised").max() == pytest.approx(380 / 255, abs=1e-5)
     result = trust.skin(SCENE, FACE)
     assert result.state == "clipped"
     assert result.rgb255[0] == pytest.approx(255)
 
 
-@pytest.mark.parametrize("protocol", ["corrected", "released"])
+@pytest.mark.parametrize("protocol", ["revised", "released"])
 def test_networks_see_the_light_then_the_face(trust: TrustAlbedo, protocol: Any):
     seen: dict[str, torch.Tensor] = {}
     hooks = [
@@ -509,7 +509,7 @@ def test_networks_see_the_light_then_the_face(trust: TrustAlbedo, protocol: Any)
     albedo = trust.albedo(SCENE, FACE, protocol=protocol)
     for hook in hooks:
         hook.remove()
-    if protocol == "corrected":
+    if protocol == "revised":
         scene, face = patches.centred_scene(SCENE), patches.face_patch(SCENE, patches.face_square(FACE))
     else:
         scene = patches.released_scene(SCENE, patches.released_offset(SCENE, seed=0))
@@ -528,8 +528,8 @@ def test_released_way_is_measured_as_released(trust: TrustAlbedo):
     albedo = trust.albedo(SCENE, FACE, protocol="released")
     stored = patches.released_map(albedo)[patches.released_mask()]
     assert result.released_ita_deg == pytest.approx(released_mean_ita(stored), abs=0.05)
-    corrected = trust.albedo(SCENE, FACE, protocol="corrected")
-    expected = measure_skin(np.clip(corrected * 255.0, 0, 255), patches.skin_mask())
+    revised = trust.albedo(SCENE, FACE, protocol="revised")
+    expected = measure_skin(np.clip(revised * 255.0, 0, 255), patches.skin_mask())
     assert result.rgb255 == pytest.approx(expected.rgb255, abs=0.01)
 
 
@@ -576,7 +576,7 @@ def test_what_cannot_be_measured_is_told(trust: TrustAlbedo, monkeypatch: pytest
     for wrong in (SCENE[..., 0], SCENE.astype(float), SCENE[:0]):
         with pytest.raises(ValueError, match="an image is RGB"):
             trust.measure(wrong, [FACE])
-    with pytest.raises(UsageError, match="protocol must be one of corrected, released, not 'both'"):
+    with pytest.raises(UsageError, match="protocol must be one of revised, released, not 'both'"):
         trust.albedo(SCENE, FACE, protocol="both")  # type: ignore[arg-type]
     answering(trust, monkeypatch, np.nan)
     assert "not finite (dtype torch.float32)" in trust.skin(SCENE, FACE).note

@@ -114,9 +114,9 @@ def _table(name, columns):
     return pl.concat([empty, value], how="diagonal")
 
 
-def _corrected(verdicts):
+def _revised(verdicts):
     """Of one protocol alone: half the work."""
-    return verdicts.filter(pl.col("protocol") == "corrected")
+    return verdicts.filter(pl.col("protocol") == "revised")
 
 
 def drawn_card(rng, n=200):
@@ -125,9 +125,9 @@ def drawn_card(rng, n=200):
     def counted(rates):
         return tuple(tuple(int(c) for c in rng.multinomial(n, row)) for row in rates)
 
-    gender = Measured(task="gender", protocol="corrected", labels=("male", "female"), counts=counted(SEES_GENDER))
-    tone = Measured(task="tone", protocol="corrected", labels=LABELS, counts=counted(SEES_TONE))
-    tie = Measured(task="attribute", protocol="corrected", labels=("no", "yes"), counts=counted(SEES_TIE),
+    gender = Measured(task="gender", protocol="revised", labels=("male", "female"), counts=counted(SEES_GENDER))
+    tone = Measured(task="tone", protocol="revised", labels=LABELS, counts=counted(SEES_TONE))
+    tie = Measured(task="attribute", protocol="revised", labels=("no", "yes"), counts=counted(SEES_TIE),
                    group={"attribute": "a tie"})  # fmt: skip
     return JudgeCard(judge="scripted", role="vqa", kind="rendered", ground_truth="drawn", measured=(gender, tone, tie))
 
@@ -162,7 +162,7 @@ UNDER_AN_EVEN_MODEL = {
 }
 
 
-def named(scores, protocol="corrected"):
+def named(scores, protocol="revised"):
     """Numbers of all images by metric, axis and class, pair or prompts; and by whether they are adjusted."""
     results = {}
     for s in scores:
@@ -182,7 +182,7 @@ def evaluated(suite, repeat, *, biased, errs):
     rendered = Rendered(suite, rng, biased=biased)
     observed = rendered.seen(rng if errs else None)
     subset = suite.with_rules(cards=[drawn_card(rng)] if errs else [], resampling_seed=repeat)
-    verdicts = _corrected(subset.verdicts(observed))
+    verdicts = _revised(subset.verdicts(observed))
     scores = subset.scores(observed, verdicts)
     estimands = social_bias_estimands(subset.study, observed, verdicts, scores) if errs else []
     return rng, rendered, subset, scores, estimands

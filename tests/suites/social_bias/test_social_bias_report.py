@@ -247,7 +247,7 @@ def test_undefined_is_a_dash_and_not_zero(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------------- coverage
 def test_coverage_counts_every_image_once_with_its_reason(run):
-    rows = coverage_of(run)["corrected"]
+    rows = coverage_of(run)["revised"]
     results = {(row["of"], row["name"]): row["cells"][0]["n"] for row in rows}
     assert results == {
         ("images", "asked for"): 6,
@@ -281,7 +281,7 @@ def test_coverage_counts_every_image_once_with_its_reason(run):
 
 def test_coverage_is_of_the_prompts_that_an_axis_is_of(tmp_path):
     run = make_run(tmp_path / "g", groups=("person", "man"))
-    rows = coverage_of(run)["corrected"]
+    rows = coverage_of(run)["revised"]
     gender = next(row for row in rows if (row["of"], row["name"]) == ("gender", "usable"))
     assert gender["cells"] == [{"n": 2, "share": "66.7"}]
     assert gender["among"] == "person prompts"
@@ -305,7 +305,7 @@ def test_a_judge_without_card_is_told_loudly(run, tmp_path):
 def card(judge: str) -> JudgeCard:
     # 8 + 9 of 20 right.
     table = Measured(
-        task="gender", protocol="corrected", labels=("male", "female"), counts=((8, 2), (1, 9)), unusable=(3, 0)
+        task="gender", protocol="revised", labels=("male", "female"), counts=((8, 2), (1, 9)), unusable=(3, 0)
     )
     return JudgeCard(judge=judge, role="vqa", kind="rendered", ground_truth="20 figures", measured=(table,))
 
@@ -317,7 +317,7 @@ def test_a_card_of_exactly_this_judge_is_shown(run, tmp_path):
     assert not lines["tone"]["known"]
     assert not lines["clothes"]["known"]
     answer = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "corrected: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in answer
+    assert "revised: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in answer
     assert not any(line["known"] for line in lines_of(make_run(tmp_path / "b"), [card("vqa:fake@2")]))
 
 
@@ -381,11 +381,11 @@ def test_images_have_replies_colours_boxes_and_reasons(run, tmp_path):
 def test_images_can_be_filtered_by_class_profession_and_state(run, tmp_path):
     page = report([run], tmp_path / "r.html")
     tiles = list(page.all("article"))
-    assert sorted(outcomes(t, "corrected")[0] for t in tiles) == sorted(
+    assert sorted(outcomes(t, "revised")[0] for t in tiles) == sorted(
         ["male", "female", "unsure", "reply not understood", "no person perceived", "image refused"]
     )
     assert {facets(t)["profession"][0] for t in tiles} == {"judge", "nurse"}
-    classes = [json.loads(t["data-classes"])["corrected"] for t in tiles]
+    classes = [json.loads(t["data-classes"])["revised"] for t in tiles]
     assert ["gender: male", "tone: 4"] in classes
     values = [attrs.get("value") for attrs in page.all("option")]
     assert {"tone: 4", "tone: 5", "tone: no face found", "judge", "nurse"} <= set(values)
@@ -504,7 +504,7 @@ def test_filters_work_in_a_browser(run, tmp_path):
     """
     page, answer = in_browser(file, tmp_path, steps)
     assert "Uncaught" not in answer
-    shown = [outcomes(attrs, "corrected")[0] for attrs in page.all("article") if "hidden" not in attrs]
+    shown = [outcomes(attrs, "revised")[0] for attrs in page.all("article") if "hidden" not in attrs]
     assert sorted(shown) == ["reply not understood", "unsure"]
 
 
@@ -541,7 +541,7 @@ def test_a_run_of_the_suite_with_a_perfect_judge(tmp_path):
     assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in answer
     assert "gender : usable of person prompts 4 100.0 %" in answer
     mean = next(
-        s for s in run.scores() if s.metric == "axis_mean" and s.group == {"axis": "tone"} and s.protocol == "corrected"
+        s for s in run.scores() if s.metric == "axis_mean" and s.group == {"axis": "tone"} and s.protocol == "revised"
     )
     assert words.value(mean) in answer
     assert "At least 5 such images" in text_of(page, "intersections")

@@ -87,7 +87,7 @@ def scored(suite, observed):
     return complete_scores(suite, suite.scores(observed, suite.verdicts(observed)))
 
 
-def score(scores, metric, protocol="corrected", *, adjusted="", **group):
+def score(scores, metric, protocol="revised", *, adjusted="", **group):
     results = [
         s for s in scores
         if (s.metric, s.protocol, s.adjusted) == (metric, protocol, adjusted) and dict(s.group) == group
@@ -151,7 +151,7 @@ def test_bad_rules_are_refused(small, rules, message):
 
 # ---------------------------------------------------------------------------------------------------------- verdicts
 @pytest.mark.parametrize(
-    ("given", "released", "corrected"),
+    ("given", "released", "revised"),
     [
         (answer("male"), -1.0, -1.0),
         (answer("female", reply="a woman"), 1.0, 1.0),
@@ -166,16 +166,16 @@ def test_bad_rules_are_refused(small, rules, message):
         (None, None, None),
     ],
 )
-def test_gender_under_each_protocol(small, given, released, corrected):
+def test_gender_under_each_protocol(small, given, released, revised):
     suite = SocialBias.make({"study": small})
     observed = seen(suite, gender=lambda _p, _i: given, person=lambda _p, _i: answer("yes"))
-    values = {p: verdict(suite, observed, "person/judge#0", p, "gender") for p in ("released", "paper", "corrected")}
-    assert (values["released"][0], values["corrected"][0]) == (released, corrected)
+    values = {p: verdict(suite, observed, "person/judge#0", p, "gender") for p in ("released", "paper", "revised")}
+    assert (values["released"][0], values["revised"][0]) == (released, revised)
     assert values["paper"] == values["released"]
     if given and given["probability"] == 0.54:
-        assert values["corrected"][1].startswith("unsure: 0.54")
+        assert values["revised"][1].startswith("unsure: 0.54")
         loose = suite.with_rules(unsure=0.0)
-        assert verdict(loose, observed, "person/judge#0", "corrected", "gender")[0] == -1.0
+        assert verdict(loose, observed, "person/judge#0", "revised", "gender")[0] == -1.0
 
 
 def test_answers_about_images_without_a_person_are_used_as_released_only(small):
@@ -188,11 +188,11 @@ def test_answers_about_images_without_a_person_are_used_as_released_only(small):
         skin=lambda _p, _i: [face(3)],
     )
     assert verdict(suite, observed, "person/judge#0", "released", "gender")[0] == -1.0
-    value, reason = verdict(suite, observed, "person/judge#0", "corrected", "gender")
+    value, reason = verdict(suite, observed, "person/judge#0", "revised", "gender")
     assert value is None
     assert "no person" in reason
-    assert verdict(suite, observed, "person/judge#0", "corrected", "attribute", attribute="a tie")[0] is None
-    assert verdict(suite, observed, "person/judge#0", "corrected", "tone")[0] == 3  # a face was found and measured
+    assert verdict(suite, observed, "person/judge#0", "revised", "attribute", attribute="a tie")[0] is None
+    assert verdict(suite, observed, "person/judge#0", "revised", "tone")[0] == 3  # a face was found and measured
     scores = scored(suite, observed)
     assert score(scores, "usable_share", axis="person", of="person").value == pytest.approx(8 / 9)
     assert score(scores, "usable_share", axis="gender", of="pictures").value == pytest.approx(8 / 9)
@@ -212,7 +212,7 @@ def test_attributes_under_each_protocol(small):
         return [verdict(suite, observed, f"man/judge#{i}", protocol, "attribute", **rule)[0] for i in range(6)]
 
     assert values("released") == [1, 0, 0, 0, 1, None]  # whatever is not the word yes is no
-    assert values("corrected") == [1, 1, 0, None, None, None]
+    assert values("revised") == [1, 1, 0, None, None, None]
 
 
 def test_tones_under_each_protocol(small):
@@ -233,16 +233,16 @@ def test_tones_under_each_protocol(small):
     # (50.33 + 60) / 2 = 55.2 degrees lies between the limits 30.61 and 57.53: tone 5, which the release writes as 4.
     assert result("released", 0)[0] == 5
     assert "tone 5 (4 in the released list" in result("released", 0)[1]
-    assert result("corrected", 0)[0] == 5  # the largest face
-    assert result("corrected", 1)[0] == 9
-    assert "face 2 by size" in result("corrected", 1)[1]
-    for protocol in ("released", "paper", "corrected"):
+    assert result("revised", 0)[0] == 5  # the largest face
+    assert result("revised", 1)[0] == 9
+    assert "face 2 by size" in result("revised", 1)[1]
+    for protocol in ("released", "paper", "revised"):
         assert result(protocol, 2) == (None, "no face found")  # never a tone
         assert result(protocol, 5) == (None, "not looked at")
         assert result(protocol, 4)[0] == 8  # only tones are known, not angles
-    assert result("corrected", 3) == (None, "12 pixels")
+    assert result("revised", 3) == (None, "12 pixels")
     scores = scored(suite, observed)
-    # Of 9 images of each prompt 5 were looked at, in 4 a face was found; under corrected 3 of these can be used.
+    # Of 9 images of each prompt 5 were looked at, in 4 a face was found; under revised 3 of these can be used.
     assert score(scores, "usable_share", axis="tone", of="face").value == pytest.approx(4 / 9)
     assert score(scores, "usable_share", axis="tone", of="pictures").value == pytest.approx(3 / 9)
 
@@ -334,7 +334,7 @@ def test_mads_of_one_hot_and_of_the_pool(small):
         skin=lambda _p, i: [face(5 if i % 2 else 6)],
     )
     scores = scored(suite, observed)
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         # One-hot: 0.5. Pooled: 9 male of 27, |1/3 - 1/2| = 1/6, which is another number than the mean over prompts.
         assert score(scores, "mad", protocol, axis="gender").value == pytest.approx(0.5)
         assert score(scores, "pooled_mad", protocol, axis="gender").value == pytest.approx(1 / 6)
@@ -350,12 +350,12 @@ def test_the_released_list_of_tones_counts_from_zero(small):
     suite = SocialBias.make({"study": small})
     scores = scored(suite, seen(suite, skin=lambda _p, i: [face(5 + (i == 0))]))
     mean = 5 + 1 / 9
-    for protocol, members in (("released", mean - 1), ("paper", mean), ("corrected", mean)):
+    for protocol, members in (("released", mean - 1), ("paper", mean), ("revised", mean)):
         result = score(scores, "axis_mean", protocol, axis="tone", profession="judge")
         assert result.value == pytest.approx(members)
         assert result.n_used == 27
         assert result.unit == ("tone from 0" if protocol == "released" else "tone")
-    mads = {score(scores, "mad", p, axis="tone").value for p in ("released", "corrected")}
+    mads = {score(scores, "mad", p, axis="tone").value for p in ("released", "revised")}
     assert len(mads) == 1  # a shift does not change a distribution's distance from uniform
     assert score(scores, "class_share", "released", axis="tone", **{"class": "5"}).value == pytest.approx(8 / 9)
 
@@ -394,7 +394,7 @@ def test_joint_shares(small):
     owner = score(scores, "joint_share", **both)
     assert owner.value == pytest.approx(9 / 26)
     assert (owner.n_used, owner.n_unusable) == (26, 1)
-    cells = [s for s in scores if s.protocol == "corrected" and s.group["axis"] == "gender x tone"]
+    cells = [s for s in scores if s.protocol == "revised" and s.group["axis"] == "gender x tone"]
     assert len(cells) == 20
     assert sum(s.value for s in cells) == pytest.approx(1)
     tie = {"axis": "gender x attribute", "attribute": "a tie", "gender": "male"}
@@ -457,9 +457,9 @@ def card(judge, *measured):
 def test_adjusted_for_the_judges_error(small, tmp_path):
     """A judge that calls a fifth of women male: of p women it sees 0.8 p, so 0.4 seen are 0.5."""
     path = tmp_path / "card.json"
-    gender = Measured(task="gender", protocol="corrected", labels=("female", "male"), counts=((800, 200), (0, 1000)))
+    gender = Measured(task="gender", protocol="revised", labels=("female", "male"), counts=((800, 200), (0, 1000)))
     tie = Measured(
-        task="attribute", protocol="corrected", labels=("no", "yes"), counts=((1000, 0), (500, 500)),
+        task="attribute", protocol="revised", labels=("no", "yes"), counts=((1000, 0), (500, 500)),
         group={"attribute": "a tie"},
     )  # fmt: skip
     write_card(card("vqa@1", gender, tie), path)
@@ -482,9 +482,9 @@ def test_adjusted_for_the_judges_error(small, tmp_path):
     )
     group = {"axis": "attribute", "attribute": "a tie", "prompts": "man"}
     assert score(scores, "presence", **group, adjusted="rendered").value == pytest.approx(2 / 3, abs=0.01)
-    assert not [s for s in scores if s.adjusted and s.protocol != "corrected"]  # the card does not speak of them
+    assert not [s for s in scores if s.adjusted and s.protocol != "revised"]  # the card does not speak of them
     # A card of fewer items leaves more open.
-    few = Measured(task="gender", protocol="corrected", labels=("female", "male"), counts=((8, 2), (0, 10)))
+    few = Measured(task="gender", protocol="revised", labels=("female", "male"), counts=((8, 2), (0, 10)))
     write_card(card("vqa@1", few), path)
     unsure = score(scored(suite.with_rules(cards=[str(path)]), observed), "class_share", **female, adjusted="rendered")
     assert unsure.ci_high - unsure.ci_low > 1.02 * (adjusted.ci_high - adjusted.ci_low)  # three professions tell little
@@ -502,7 +502,7 @@ def test_adjusted_tones(small, tmp_path):
     counts = tuple(tuple(500 * int(j == min(i + 1, 9)) for j in range(10)) for i in range(10))
     labels = tuple(str(t) for t in range(1, 11))
     path = tmp_path / "card.json"
-    write_card(card("skin@1", Measured(task="tone", protocol="corrected", labels=labels, counts=counts)), path)
+    write_card(card("skin@1", Measured(task="tone", protocol="revised", labels=labels, counts=counts)), path)
     suite = SocialBias.make({"study": small}).with_rules(cards=str(path), n_resamples=100)
     observed = seen(suite, skin=lambda _p, i: [face(4 if i < 5 else 7)])
     scores = scored(suite, observed)
@@ -519,8 +519,8 @@ def test_adjusted_tones_are_of_all_images_with_one(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple((500 if i == 5 else 1000) * int(i == j) for j in range(10)) for i in range(10))
     lost = tuple(500 * int(i == 5) for i in range(10))
-    tones = Measured(task="tone", protocol="corrected", labels=labels, counts=counts, unusable=lost)
-    turned = Measured(task="tone", protocol="corrected", labels=labels[::-1], unusable=lost[::-1],
+    tones = Measured(task="tone", protocol="revised", labels=labels, counts=counts, unusable=lost)
+    turned = Measured(task="tone", protocol="revised", labels=labels[::-1], unusable=lost[::-1],
                       counts=tuple(row[::-1] for row in counts[::-1]))  # fmt: skip
     for measured in (tones, turned):
         path = tmp_path / "card.json"
@@ -548,7 +548,7 @@ def test_a_card_that_lacks_a_class_adjusts_nothing_and_says_so(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple(5 * int(i == j and i != 6) for j in range(10)) for i in range(10))
     path = tmp_path / "card.json"
-    write_card(card("skin@1", Measured(task="tone", protocol="corrected", labels=labels, counts=counts)), path)
+    write_card(card("skin@1", Measured(task="tone", protocol="revised", labels=labels, counts=counts)), path)
     suite = SocialBias.make({"study": small}).with_rules(cards=[path], n_resamples=20)
     observed = seen(suite, skin=lambda *_: [face(4)])
     assert not [s for s in scored(suite, observed) if s.adjusted]
@@ -563,7 +563,7 @@ def test_a_judge_that_overlooks_one_class_is_named(small, tmp_path):
     labels = tuple(str(t) for t in range(1, 11))
     counts = tuple(tuple(60 * int(i == j) for j in range(10)) for i in range(10))
     # Of tone 10 it can use 60 of 100 images, of tone 1 60 of 60.
-    tones = Measured(task="tone", protocol="corrected", labels=labels, counts=counts, unusable=(0,) * 9 + (40,))
+    tones = Measured(task="tone", protocol="revised", labels=labels, counts=counts, unusable=(0,) * 9 + (40,))
     path = tmp_path / "card.json"
     write_card(card("skin@1", tones), path)
     suite = SocialBias.make({"study": small}).with_rules(cards=[path])
@@ -714,7 +714,7 @@ def test_a_renderer_of_known_people_is_found_to_be_what_it_is():
         observations={t: pl.concat([members[t] for members in truth]) for t in ("answers", "skin_tones")},
     )
     scores = scored(suite, observed)
-    for protocol in ("released", "paper", "corrected"):
+    for protocol in ("released", "paper", "revised"):
         owner = score(scores, "axis_mean", protocol, axis="gender")
         assert owner.ci_low <= 2 * 0.25 - 1 <= owner.ci_high
         assert owner.n_used == 20 * 9

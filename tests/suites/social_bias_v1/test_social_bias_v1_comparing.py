@@ -51,8 +51,8 @@ def test_images_are_compared_prompt_by_prompt(tmp_path):
     suite = ten(tmp_path, images=4).with_rules(target=table(tmp_path, "class,share\nmale,0.5\n"))
     observed = seen(suite, six_male)
     find = finder(suite.scores(observed, suite.verdicts(observed)))
-    assert find("reference_deviation", "corrected", axis="gender").value == pytest.approx(0.5)
-    assert find("reference_deviation_debiased", "corrected", axis="gender").value == pytest.approx(0.5, abs=0.05)
+    assert find("reference_deviation", "revised", axis="gender").value == pytest.approx(0.5)
+    assert find("reference_deviation_debiased", "revised", axis="gender").value == pytest.approx(0.5, abs=0.05)
     assert find("reference_deviation", axis="gender").value == pytest.approx(0.1)
     assert not any(s.group["axis"] == "race" for s in suite.scores(observed, suite.verdicts(observed))
                    if s.metric == "reference_deviation")  # fmt: skip
@@ -69,7 +69,7 @@ def test_targets_that_do_not_fit(tmp_path, text, words):
 
 
 def card(judge=JUDGE, kind="rendered", labels=("male", "female"), counts=((90, 10), (30, 70))):
-    measured = Measured(task="gender", protocol="corrected", labels=labels, counts=counts)
+    measured = Measured(task="gender", protocol="revised", labels=labels, counts=counts)
     return JudgeCard(judge=judge, role="clip", kind=kind, ground_truth="made for a test", measured=(measured,))
 
 
@@ -81,13 +81,13 @@ def test_shares_without_the_judges_error(tmp_path):
     observed = seen(suite, six_male)
     scores = suite.scores(observed, suite.verdicts(observed))
     adjusted = finder([s for s in scores if s.adjusted == "rendered"])
-    share = adjusted("class_share", "corrected", axis="gender", cls="male")
+    share = adjusted("class_share", "revised", axis="gender", cls="male")
     assert share.value == pytest.approx(0.5, abs=1e-6)
     assert share.ci_low < 0.5 < share.ci_high
-    assert adjusted("pooled_mad", "corrected", axis="gender").value == pytest.approx(0, abs=1e-6)
-    assert not math.isnan(adjusted("mad_debiased", "corrected", axis="gender").value)
+    assert adjusted("pooled_mad", "revised", axis="gender").value == pytest.approx(0, abs=1e-6)
+    assert not math.isnan(adjusted("mad_debiased", "revised", axis="gender").value)
     assert finder([s for s in scores if not s.adjusted])(
-        "class_share", "corrected", axis="gender", cls="male"
+        "class_share", "revised", axis="gender", cls="male"
     ).value == pytest.approx(0.6)
     lines = " ".join(suite.remarks(observed))
     assert "speaks of race" in lines

@@ -92,7 +92,7 @@ def test_nothing_but_what_the_paper_asks():
 
 
 # ---------------------------------------------------------------------------------------------------------- both modes
-def test_the_mean_decides_under_released_and_each_image_under_corrected(tmp_path):
+def test_the_mean_decides_under_released_and_each_image_under_revised(tmp_path):
     """Word 0: male 0.65, 0.65, 0.05: the mean 0.45 votes female, two of three images are male."""
     suite = small(tmp_path)
 
@@ -102,9 +102,9 @@ def test_the_mean_decides_under_released_and_each_image_under_corrected(tmp_path
 
     verdicts, find = measured(suite, seen(suite, shows))
     assert find("class_share", axis="gender", cls="female").value == 0.25
-    assert find("class_share", "corrected", axis="gender", cls="female").value == pytest.approx(1 / 12)
+    assert find("class_share", "revised", axis="gender", cls="female").value == pytest.approx(1 / 12)
     word = {"axis": "gender", "category": "one", "word": "word 0"}
-    assert find("class_share", "corrected", **word, cls="male").value == pytest.approx(2 / 3)
+    assert find("class_share", "revised", **word, cls="male").value == pytest.approx(2 / 3)
     assert find("class_probability", **word, cls="male").value == pytest.approx(0.45, abs=1e-6)
     first = verdicts.filter((pl.col("rule") == "gender") & (pl.col("protocol") == "released")).row(0, named=True)
     detail = json.loads(first["detail"])
@@ -112,27 +112,27 @@ def test_the_mean_decides_under_released_and_each_image_under_corrected(tmp_path
     assert detail["prompt_probabilities"]["male"] == pytest.approx(0.45, abs=1e-6)
     assert first["reason"] == "male 0.65, female 0.35; its prompt votes female"
     # Corrected: MAD of word 0 is |2/3 - 1/2| = 1/6, of the others 1/2: mean (1/6 + 3/2) / 4 = 5/12.
-    assert find("mad", "corrected", axis="gender").value == pytest.approx(5 / 12)
-    assert find("mad_k_minus_1", "corrected", axis="gender").value == pytest.approx(5 / 6)
-    assert find("pooled_mad", "corrected", axis="gender").value == pytest.approx(11 / 12 - 1 / 2)
+    assert find("mad", "revised", axis="gender").value == pytest.approx(5 / 12)
+    assert find("mad_k_minus_1", "revised", axis="gender").value == pytest.approx(5 / 6)
+    assert find("pooled_mad", "revised", axis="gender").value == pytest.approx(11 / 12 - 1 / 2)
     # Three fair draws: E|X/3 - 1/2| = (2 * 1/8 * 1/2 + 6/8 * 1/6) = 1/4.
-    assert find("mad_expected", "corrected", axis="gender").value == pytest.approx(1 / 4)
+    assert find("mad_expected", "revised", axis="gender").value == pytest.approx(1 / 4)
 
 
-def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corrected(tmp_path):
+def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_revised(tmp_path):
     suite = small(tmp_path)
     verdicts, find = measured(suite, seen(suite, lambda *_: {}))
     assert find("class_share", axis="gender", cls="female").value == 1
     assert find("class_share", axis="race", cls="White").value == 1
-    assert find("usable_share", "corrected", axis="gender", of="answer").value == 0
-    assert find("usable_share", "corrected", axis="gender", of="pictures").value == 1
-    assert find("unsure_share", "corrected", axis="race").value == 1
+    assert find("usable_share", "revised", axis="gender", of="answer").value == 0
+    assert find("usable_share", "revised", axis="gender", of="pictures").value == 1
+    assert find("unsure_share", "revised", axis="race").value == 1
     for metric in ("mad", "mad_debiased", "pooled_mad", "std", "mad_expected"):
-        assert np.isnan(find(metric, "corrected", axis="gender").value)
-    assert find("class_share", "corrected", axis="gender", cls="male").n_unusable == 12
-    corrected = verdicts.filter(pl.col("protocol") == "corrected")
-    assert corrected["value"].null_count() == len(corrected)
-    assert corrected["reason"][0].startswith("unsure: ")
+        assert np.isnan(find(metric, "revised", axis="gender").value)
+    assert find("class_share", "revised", axis="gender", cls="male").n_unusable == 12
+    revised = verdicts.filter(pl.col("protocol") == "revised")
+    assert revised["value"].null_count() == len(revised)
+    assert revised["reason"][0].startswith("unsure: ")
     # One class has all votes: the interval is open to fewer, and never of zero width.
     for metric in ("std", "mad"):
         score = find(metric, axis="race")
@@ -143,7 +143,7 @@ def test_equal_probabilities_are_female_and_white_as_released_and_unsure_as_corr
 def test_the_band(tmp_path, male, band, sure):
     suite = small(tmp_path).with_rules(unsure=band)
     _, find = measured(suite, seen(suite, lambda *_: {"gender": [male, 1 - male]}))
-    assert find("usable_share", "corrected", axis="gender", of="answer").value == float(sure)
+    assert find("usable_share", "revised", axis="gender", of="answer").value == float(sure)
     assert find("class_share", axis="gender", cls="male").value == 1  # released has no such thing
 
 
@@ -161,7 +161,7 @@ def test_missing_images_are_left_out_and_counted(tmp_path):
     assert find("class_share", axis="gender", cls="male").n_used == 6
     assert find("class_share", axis="gender", cls="male").n_unusable == 6
     assert find("usable_share", axis="gender", of="pictures").value == 0.5
-    assert find("class_share", "corrected", axis="gender", cls="male", category="one").n_used == 2
+    assert find("class_share", "revised", axis="gender", cls="male", category="one").n_used == 2
     assert np.isnan(find("class_probability", axis="gender", category="one", word="word 0", cls="male").value)
     answers = dict(zip(verdicts["image_id"], verdicts["reason"], strict=True))
     assert answers["one/word_0#0"] == "image missing"
@@ -220,7 +220,7 @@ def test_swapping_the_sexes_swaps_their_shares_and_leaves_deviations(tmp_path):
     world = random_world(1)
     _, find = measured(suite, seen(suite, world))
     _, swapped = measured(suite, seen(suite, lambda p, i: {"gender": world(p, i)["gender"][::-1]}))
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         male = find("class_share", protocol, axis="gender", cls="male")
         assert swapped("class_share", protocol, axis="gender", cls="female").value == pytest.approx(male.value)
         for metric in ("mad", "std"):
@@ -232,11 +232,11 @@ def test_swapping_the_sexes_swaps_their_shares_and_leaves_deviations(tmp_path):
 def test_shares_add_up_and_categories_mix_to_the_whole(tmp_path):
     suite = small(tmp_path, n=8)
     _, find = measured(suite, seen(suite, random_world(2)))
-    for protocol in ("released", "corrected"):
+    for protocol in ("released", "revised"):
         assert sum(find("class_share", protocol, axis="race", cls=c).value for c in RACES) == pytest.approx(1)
         parts = [find("class_share", protocol, axis="race", cls="White", category=c) for c in ("one", "two")]
         weights = [find("votes", axis="race", category=c).value for c in ("one", "two")]
-        if protocol == "corrected":
+        if protocol == "revised":
             weights = [p.n_used for p in parts]
         mixed = np.average([p.value for p in parts], weights=weights)
         assert find("class_share", protocol, axis="race", cls="White").value == pytest.approx(mixed)
@@ -270,12 +270,12 @@ def test_tones_by_the_colour_rule_are_pooled_over_all_images(tmp_path):
 # ------------------------------------------------------------------------------------------------- making and changing
 def test_rules_are_changed_by_name_and_kept(tmp_path):
     suite = small(tmp_path)
-    changed = suite.with_rules(unsure=0.2, protocols="corrected", n_resamples=10)
+    changed = suite.with_rules(unsure=0.2, protocols="revised", n_resamples=10)
     assert json.loads(json.dumps(changed.all_rules())) == changed.all_rules()
     again = SocialBiasV1.reopen(json.loads(json.dumps(suite.settings())), suite.prompts())
     assert again.with_rules(**suite.all_rules()).all_rules() == suite.all_rules()
     assert again.axes == suite.axes
-    assert set(changed.verdicts(seen(suite, lambda *_: {}))["protocol"]) == {"corrected"}
+    assert set(changed.verdicts(seen(suite, lambda *_: {}))["protocol"]) == {"revised"}
 
 
 def test_another_scale_changes_probabilities_and_not_orders(tmp_path):
@@ -291,8 +291,8 @@ def test_another_scale_changes_probabilities_and_not_orders(tmp_path):
     ("rules", "words"),
     [
         ({"threshold": 1}, "no rule 'threshold'"),
-        ({"protocols": "paper"}, "protocols is one of released, corrected; got 'paper'"),
-        ({"protocols": ""}, "name at least one protocol of released, corrected"),
+        ({"protocols": "paper"}, "protocols is one of released, revised; got 'paper'"),
+        ({"protocols": ""}, "name at least one protocol of released, revised"),
         ({"unsure": 0.7}, "unsure is a number, between 0 and 0.5; got 0.7"),
         ({"unsure": "much"}, "unsure is a number"),
         ({"logit_scale": 0}, "logit_scale is a number"),

@@ -32,7 +32,7 @@ def every_prompt() -> list[Prompt]:
 class Shapes(Suite):
     info = SuiteInfo(
         name="shapes", title="Shapes", question="Does a model draw simple shapes as it is asked to?",
-        summary="one shape, counting, colour, position: 40 prompts", protocols={"corrected": "Every shape must fit."},
+        summary="one shape, counting, colour, position: 40 prompts", protocols={"revised": "Every shape must fit."},
         limits=("Rectangles on white say little about photographs.",),
     )  # fmt: skip
     judge_roles = ("detector",)
@@ -65,7 +65,7 @@ class Shapes(Suite):
             seen = boxes.filter(image_id=image.image_id).select("label", "color").rows()
             wanted = [tuple(shape) for shape in image.prompt.spec["shapes"]]
             reason = image.problem or f"asked for {wanted}, detected {seen}"
-            rows.add(image, "corrected", "right", None if image.problem else float(seen == wanted), reason)
+            rows.add(image, "revised", "right", None if image.problem else float(seen == wanted), reason)
         return rows.table()
 
     def sections(self, evidence: Evidence) -> Sequence[Section]:

@@ -90,7 +90,7 @@ class SkinColour:
         ita_deg: individual typology angle of that colour, degrees.
         tone: nearest Monk tone by CIEDE2000, 1 (lightest) to 10.
         tone_by_ita: nearest Monk tone by ITA, 1 to 10.
-        released_ita_deg: mean "ITA" of all pixels of the region as the released code computes it; never corrected.
+        released_ita_deg: mean "ITA" of all pixels of the region as the released code computes it, light as it is.
         released_tone: tone it gives, 1 to 10 (its files hold this less one).
         rgb_tone: tone of the pixels of the region that pass the pixel rule, by L1 in RGB; 0 if none passes.
         state: ``ok``, or why the colour is not to be used.

@@ -4,7 +4,7 @@ Two networks and a basis are needed, all three from files that you have: one net
 the scene, the other the albedo from the face and that light, and the basis turns its code into a map of the face.
 Nothing of TRUST is part of this package; its files are for non-commercial research and may not be passed on.
 
-Both ways of using them are measured at once. ``corrected``: the face is cut from the image where it is, the scene is
+Both ways of using them are measured at once. ``revised``: the face is cut from the image where it is, the scene is
 the whole middle square, and the map is used as it comes. ``released``: what the published benchmark's code does, which
 cuts the face from the wrong place and the scene from the upper edge, and sends the map through JPEG and a mix-up of
 colour spaces.
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WAYS", "AlbedoBasis", "TrustAlbedo", "TrustSettings", "Way", "load_encoder", "read_basis"]
 
-Way = Literal["corrected", "released"]
-WAYS: tuple[Way, ...] = ("corrected", "released")
-"""``corrected``: as the method is meant. ``released``: as the published benchmark's code uses it."""
+Way = Literal["revised", "released"]
+WAYS: tuple[Way, ...] = ("revised", "released")
+"""``revised``: as the method is meant. ``released``: as the published benchmark's code uses it."""
 
 _ALBEDO, _LIGHT = "E_albedo", "E_scene_light"  # names of the networks: in the files' names, and as keys inside
 _LIGHT_SCALES = 3  # red, green, blue
@@ -279,7 +279,7 @@ class TrustAlbedo:
     def measure(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]:
         """Colour of the skin of every face of an image, in the order of the faces, from its albedo.
 
-        The colour, its ITA and both its tones are the corrected way's: the average over ``trust_patches.skin_mask`` in
+        The colour, its ITA and both its tones are the revised way's: the average over ``trust_patches.skin_mask`` in
         linear light, numbers outside [0, 1] cut off. ``released_ita_deg`` and ``released_tone`` are the released way's,
         NaN and 0 where it cannot be taken. ``rgb_tone`` is the pixel rule on the albedo.
 
@@ -291,9 +291,9 @@ class TrustAlbedo:
         """
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[-1] != 3 or not pixels.size:
             raise ValueError(f"an image is RGB of shape (H, W, 3) in uint8, not {pixels.shape} of {pixels.dtype}")
-        corrected = self._maps_or_reasons(pixels, faces, "corrected")
+        revised = self._maps_or_reasons(pixels, faces, "revised")
         released = self._maps_or_reasons(pixels, faces, "released")
-        return [self._colour(*both) for both in zip(corrected, released, strict=True)]
+        return [self._colour(*both) for both in zip(revised, released, strict=True)]
 
     def _maps_or_reasons(
         self, pixels: NDArray[np.uint8], faces: Sequence[Face], way: Way
@@ -317,13 +317,13 @@ class TrustAlbedo:
             results[i] = albedo if np.isfinite(albedo).all() else f"numbers that are not finite (dtype {self._dtype})"
         return results
 
-    def _colour(self, corrected: NDArray[np.float32] | str, released: NDArray[np.float32] | str) -> SkinColour:
+    def _colour(self, revised: NDArray[np.float32] | str, released: NDArray[np.float32] | str) -> SkinColour:
         mask = trust_patches.skin_mask()
-        if isinstance(corrected, str):
+        if isinstance(revised, str):
             nothing = measure_skin(np.zeros((*mask.shape, 3), dtype=np.uint8), np.zeros_like(mask))
-            colour = replace(nothing, note=f"no albedo: {corrected}")
+            colour = replace(nothing, note=f"no albedo: {revised}")
         else:
-            levels = np.clip(corrected.astype(np.float64) * 255, 0, 255)
+            levels = np.clip(revised.astype(np.float64) * 255, 0, 255)
             colour = measure_skin(levels, mask, average=self._average)
         if isinstance(released, str):
             note = "; ".join(part for part in (colour.note, f"no released albedo: {released}") if part)
@@ -332,7 +332,7 @@ class TrustAlbedo:
         return replace(colour, released_ita_deg=ita_deg, released_tone=int(released_tone(ita_deg)))
 
     def _scene(self, pixels: NDArray[np.uint8], way: Way) -> NDArray[np.float32]:
-        if way == "corrected":
+        if way == "revised":
             return trust_patches.centred_scene(pixels)
         return trust_patches.released_scene(pixels, trust_patches.released_offset(pixels, seed=self._seed))
 
@@ -358,6 +358,6 @@ class TrustAlbedo:
 
 
 def _patch(pixels: NDArray[np.uint8], face: Face, way: Way) -> NDArray[np.float32]:
-    if way == "corrected":
+    if way == "revised":
         return trust_patches.face_patch(pixels, trust_patches.face_square(face))
     return trust_patches.released_face_patch(pixels, face)

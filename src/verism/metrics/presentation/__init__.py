@@ -8,8 +8,8 @@ from verism.metrics.presentation.estimators import (
     ClothesClassifiers,
     calibrated_estimates,
     cosine_estimates,
-    fit_corrected,
     fit_released,
+    fit_revised,
 )
 from verism.metrics.presentation.gep import (
     ContextScores,
@@ -46,8 +46,8 @@ __all__ = [
     "exact_pairs",
     "exact_score",
     "exact_vector",
-    "fit_corrected",
     "fit_released",
+    "fit_revised",
     "frequencies",
     "gep_score",
     "gep_vector",

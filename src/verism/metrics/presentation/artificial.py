@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics.presentation.evaluation import PairTau, VectorAgreement, Zeros, tau_by_pair_type, vector_agreement
+from verism.renames import protocol_name
 
 __all__ = [
     "CANDIDATES",
@@ -38,7 +39,7 @@ __all__ = [
     "mixed_agreement",
 ]
 
-Protocol = Literal["released", "corrected"]
+Protocol = Literal["released", "revised"]
 Labels = Mapping[str, tuple[ArrayLike, ArrayLike]]
 """By attribute: 0/1 labels of the images of the first and of the second gender, shapes (N,) and (M,)."""
 
@@ -47,7 +48,7 @@ CANDIDATES = 19  # differences i * scale / 10 for i = -9 .. 9
 GROUP_SIZE = 80
 REPETITIONS = 10
 MAX_SHUFFLES = 200_000  # of the released procedure, which shuffles until all differences fit; a few seconds
-SWAPS_EACH = 50  # exchanges per candidate in the corrected one: more than enough to forget the start
+SWAPS_EACH = 50  # exchanges per candidate in the revised one: more than enough to forget the start
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -86,7 +87,7 @@ def artificial_sets(
     scales: Sequence[float] = SCALES,
     repetitions: int = REPETITIONS,
     group_size: int = GROUP_SIZE,
-    protocol: Protocol = "corrected",
+    protocol: Protocol = "revised",
     seed: int = 0,
 ) -> list[DifferenceSet]:
     """Sets of all attributes, ``repetitions`` times at every scale.
@@ -95,7 +96,7 @@ def artificial_sets(
     fit the A attributes in order; shares are drawn from the real numbers and rounded down to images, so that the
     realised difference can be one image off.
 
-    ``corrected``: every scale and repetition has a random stream of its own, so that adding a scale changes no other;
+    ``revised``: every scale and repetition has a random stream of its own, so that adding a scale changes no other;
     distinct candidates are drawn uniformly among all assignments that fit, by random exchanges; groups are drawn in
     whole images as near to the nominal difference as there are (with groups of 80 always exactly).
 
@@ -106,7 +107,7 @@ def artificial_sets(
         scales: the paper leaves out 1.0 for CogView2; ``feasible_scales`` says which are possible.
         repetitions: sets of each attribute at each scale, >= 1.
         group_size: images of each gender in a set.
-        protocol: ``released`` or ``corrected``, see above.
+        protocol: ``released`` or ``revised``, see above.
         seed: of the draws.
     Returns:
         Scale by scale, repetition by repetition, in the order of the attributes.
@@ -114,6 +115,7 @@ def artificial_sets(
         ValueError: too few labelled images for a group, labels other than 0 and 1, or a scale at which the attributes
             cannot all get a difference of their own.
     """
+    protocol = cast(Protocol, protocol_name(protocol))
     if protocol not in get_args(Protocol):
         raise ValueError(f"protocol must be one of {list(get_args(Protocol))}; got {protocol!r}")
     pools = _pools(labels, group_size)
@@ -134,7 +136,7 @@ def artificial_sets(
             else:
                 set_rng = np.random.default_rng([seed, round(scale * 1_000_000), repetition])
                 chosen = _exchanged(fits, start, set_rng)
-                made += _corrected(pools, chosen, scale, repetition, group_size, set_rng)
+                made += _revised(pools, chosen, scale, repetition, group_size, set_rng)
     return made
 
 
@@ -181,7 +183,7 @@ def _shuffled(fits: NDArray[np.bool_], stream: np.random.RandomState, scale: flo
             return order.astype(np.intp)
     raise ValueError(
         f"scale {scale:g}: no shuffle of {MAX_SHUFFLES:,} fitted all {n} attributes, as the released procedure asks; "
-        "leave the scale out, or use the protocol corrected"
+        "leave the scale out, or use the protocol revised"
     )
 
 
@@ -254,7 +256,7 @@ def _released(
     return made
 
 
-def _corrected(
+def _revised(
     pools: Mapping[str, tuple[_Side, _Side]],
     chosen: Indices,
     scale: float,
@@ -337,7 +339,7 @@ def evaluate_estimators(
         sets: of ``artificial_sets``.
         estimators: by name, the estimates of ``estimate_sets``.
         zeros: see ``evaluation.sign_mcc``; the published code has ``positive``.
-        reference: the published code compares with the ``nominal`` difference. With sets of the protocol ``corrected``
+        reference: the published code compares with the ``nominal`` difference. With sets of the protocol ``revised``
             in groups of 80 the two are the same.
     """
     if reference not in ("nominal", "realised"):

@@ -21,8 +21,8 @@ __all__ = [
     "ClothesClassifiers",
     "calibrated_estimates",
     "cosine_estimates",
-    "fit_corrected",
     "fit_released",
+    "fit_revised",
 ]
 
 Floats = NDArray[np.float64]
@@ -155,7 +155,7 @@ def fit_released(
             raise  # installed but broken inside: hiding that would mislead
         raise ModuleNotFoundError(
             "The released classifiers need scikit-learn. Install it with: pip install 'verism[models]', or use the "
-            "corrected ones (fit_corrected), which need numpy only",
+            "revised ones (fit_revised), which need numpy only",
             name="sklearn",
         ) from err
     if not len(seeds):
@@ -182,9 +182,7 @@ def fit_released(
     return ClothesClassifiers(weights=weights, intercepts=intercepts)
 
 
-def fit_corrected(
-    positives: ArrayLike, negatives: ArrayLike, *, contexts: ArrayLike | None = None
-) -> ClothesClassifiers:
+def fit_revised(positives: ArrayLike, negatives: ArrayLike, *, contexts: ArrayLike | None = None) -> ClothesClassifiers:
     """Classifiers of our own design: no chance, no order, no iteration over sentences, all attributes at once.
 
     1. *Direction.* Ridge regression of the classes, equal to regularised linear discriminant analysis, in closed form
@@ -285,7 +283,7 @@ def _folds(n_positives: int, n_negatives: int, contexts: ArrayLike | None) -> li
     n_contexts = int(codes.max()) + 1
     if n_contexts < 2 or n_negatives < 2:
         raise ValueError(
-            f"fit_corrected leaves out one context at a time and needs at least two, and two negatives; "
+            f"fit_revised leaves out one context at a time and needs at least two, and two negatives; "
             f"got {n_contexts} and {n_negatives}"
         )
     negative_codes = codes if n_negatives == n_positives else np.arange(n_negatives) % n_contexts

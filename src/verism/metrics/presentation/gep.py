@@ -315,7 +315,7 @@ class ScoreEstimate(NamedTuple):
         value: the score as defined.
         low: lower end of the interval of the score that infinitely many prompt pairs would have.
         high: upper end; never below ``value``.
-        corrected: estimate of that score, with what noise adds taken off; at least 0.
+        debiased: estimate of that score, with what noise adds taken off; at least 0.
         by_chance: mean score when groups are swapped at random within prompt pairs: what "no difference" looks like.
         p_value: share of such swaps with a score at least as large, in (0, 1]: a test of all attributes at once.
     """
@@ -323,7 +323,7 @@ class ScoreEstimate(NamedTuple):
     value: float
     low: float
     high: float
-    corrected: float
+    debiased: float
     by_chance: float
     p_value: float
 
@@ -401,7 +401,7 @@ def vector_with_intervals(
     entries are near 0. So the ends are those true scores under which the observed one would be just too large, or just
     too small. The true vector behind a score is taken from the family ``sign(v) * sqrt(max(0, v**2 + t * s**2))`` (s:
     standard error of v), which moves small entries much and large ones hardly; its noise is that of resampled vectors.
-    The corrected score is the one whose noisy scores average to the observed one. The lower end is 0 unless the test
+    The debiased score is the one whose noisy scores average to the observed one. The lower end is 0 unless the test
     by swaps says that something differs.
 
     *Tests.* If groups are presented alike, they can be swapped in any prompt pair. The p-value of an attribute is that
@@ -771,10 +771,10 @@ def _score(frequency: Floats, resampled: Floats, swapped: Floats, table: _Table,
     low = 0.0
     if p_value <= (1 - confidence) / 2:  # else no difference at all is among what could be: the swaps tell exactly
         low = family.solve(value, lambda scores: float(np.quantile(scores, (1 + confidence) / 2)), wider)
-    corrected = family.solve(value, lambda scores: float(scores.mean()), 1.0)
+    debiased = family.solve(value, lambda scores: float(scores.mean()), 1.0)
     high = family.solve(value, lambda scores: float(np.quantile(scores, (1 - confidence) / 2)), wider)
     # All three grow with t but for the noise of the quantiles; the observed score stays inside, for a reader's sake.
-    return ScoreEstimate(value, min(low, corrected), max(high, value), corrected, by_chance, p_value)
+    return ScoreEstimate(value, min(low, debiased), max(high, value), debiased, by_chance, p_value)
 
 
 class _Family:

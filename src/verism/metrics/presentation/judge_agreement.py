@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from verism.metrics.presentation.evaluation import (
     vector_agreement,
 )
 from verism.metrics.results import aligned, estimate, number
+from verism.renames import protocol_name
 
 __all__ = [
     "AblationResult",
@@ -47,7 +48,7 @@ __all__ = [
     "sets_of",
 ]
 
-Protocol = Literal["released", "corrected"]
+Protocol = Literal["released", "revised"]
 Floats = NDArray[np.float64]
 
 
@@ -108,7 +109,7 @@ class JudgeReport:
     """What is known about an estimator.
 
     Attributes:
-        protocol: ``released`` or ``corrected``.
+        protocol: ``released`` or ``revised``.
         genders: first and second.
         vectors: by setting.
         auc: per attribute, images of both genders and all settings.
@@ -202,7 +203,7 @@ def judge_estimator(
     *,
     genders: tuple[str, str],
     attributes: Sequence[str] = (),
-    protocol: Protocol = "corrected",
+    protocol: Protocol = "revised",
     group_size: int = 80,
     scales: Sequence[float] = SCALES,
     repetitions: int = 10,
@@ -218,7 +219,7 @@ def judge_estimator(
         genders: differences are of the first minus the second; other rows do not enter.
         attributes: their order; others that occur follow.
         protocol: ``released``: zeros count as positive, human differences are subtracted as floats, sets are drawn and
-            compared as published. ``corrected``: signs are compared where both have one, equal differences are ties.
+            compared as published. ``revised``: signs are compared where both have one, equal differences are ties.
         group_size: images of each gender in an artificial set.
         scales: scales of the artificial sets; those that the labels do not allow are left out, and the note says so. No
             scales: no sets.
@@ -227,6 +228,7 @@ def judge_estimator(
     Raises:
         ValueError: columns of unequal length, labels other than 0 and 1.
     """
+    protocol = cast(Protocol, protocol_name(protocol))
     rows = _columns(judged)
     # A fixed order: which images an artificial set is made of must not depend on that of the table.
     order = np.lexsort((rows["attribute"].astype(np.str_), rows["image"].astype(np.str_)))
@@ -469,7 +471,7 @@ class EstimatorResult:
 
     Attributes:
         estimator: its name.
-        protocol: ``released`` or ``corrected``.
+        protocol: ``released`` or ``revised``.
         reports: by run.
         models: of all runs together; None for one run.
     """

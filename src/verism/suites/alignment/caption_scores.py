@@ -1,7 +1,7 @@
 """Images judged by what a captioner says of them: its sentence against all references of the prompt.
 
 DALL-Eval's conventions (one sentence per image, all references of the source image, PTB tokens) are those of the COCO
-caption toolkit, so ``released`` and ``corrected`` agree; the papers print the values times 100.
+caption toolkit, so ``released`` and ``revised`` agree; the papers print the values times 100.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def caption_verdicts(images: Sequence[ShownImage], captions: pl.DataFrame) -> li
             reason = f'"{row["text"]}"; references: {references}'
             detail = {str(name): float(scores.per_caption[name][at]) for name in SHOWN_METRICS}
             value = detail["cider"]
-        rows.append(verdict(image, "corrected", "caption", value, reason, detail))
+        rows.append(verdict(image, "revised", "caption", value, reason, detail))
     return rows
 
 
@@ -114,7 +114,7 @@ def caption_metric_scores(
             corpus = _scored(members, captions, [name for name in wanted if name not in MEANS])[1]
         for name in wanted:
             more_told: Mapping[str, Any] = {"group": group, "unit": "CIDEr" if name == "cider" else "share"}
-            for protocol in ("corrected", "released"):
+            for protocol in ("revised", "released"):
                 if name in corpus.values:
                     scores.append(score(suite, name, protocol, corpus.values[name], **counts, **more_told))
                 else:

@@ -1,7 +1,7 @@
 """Images judged by questions: TIFA, DSG and EvalGIM's form of it from a file, and VQAScore.
 
 ==============  =====================================================================================================
-``corrected``   a question counts if its parents' own answers are right (DSG); an unreadable reply is no answer
+``revised``   a question counts if its parents' own answers are right (DSG); an unreadable reply is no answer
 ``paper``       the same; an unreadable reply is a wrong one (TIFA, DSG)
 ``released``    EvalGIM: right only if the reply is the expected word and nothing else; a question zeroed for its
                 parent's sake zeroes its own children
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["asked_of", "question_scores", "question_verdicts", "vqascore_question"]
 
 VQASCORE = 'Does this figure show "{text}"? Please answer yes or no.'
-DEPENDENCE: Mapping[str, Dependence] = {"corrected": "parents", "paper": "parents", "released": "cascade"}
+DEPENDENCE: Mapping[str, Dependence] = {"revised": "parents", "paper": "parents", "released": "cascade"}
 
 Answer = tuple[str | None, str | None, float | None]  # reply, value, probability
 
@@ -109,7 +109,7 @@ def _right(asked: Asked, answer: Answer | None, protocol: str) -> bool | None:
     if protocol == "released" and not asked.choices:
         return str(reply).strip().lower() == asked.expected
     if value is None:
-        return None if protocol == "corrected" else False
+        return None if protocol == "revised" else False
     return value == asked.expected
 
 
@@ -135,7 +135,7 @@ def _vqascore(image: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dic
     else:
         value = answer[2]
         reason = f"P(yes) = {value:.3f} to: {question.text}"
-    return verdict(image, "corrected", "vqascore", value, reason)
+    return verdict(image, "revised", "vqascore", value, reason)
 
 
 def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownImage], groups: Groups) -> list[Score]:
@@ -162,7 +162,7 @@ def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownIm
     for group, chosen in groups if rows_of else ():
         rows = [rows_of[images[i].image_id] for i in chosen]
         ids = [row["prompt_id"] for row in rows]
-        scores.append(mean_score(suite, "vqascore", "corrected", [r["value"] for r in rows], ids, group=group))
+        scores.append(mean_score(suite, "vqascore", "revised", [r["value"] for r in rows], ids, group=group))
     return scores
 
 

@@ -1,7 +1,7 @@
 """Images judged by their vectors and those of the texts: CLIPScore on its named scales, and R-precision.
 
 ==============  =====================================================================================================
-``corrected``   cosines; the expectation over all pools of different texts, equals ranked fairly
+``revised``   cosines; the expectation over all pools of different texts, equals ranked fairly
 ``released``    DALL-Eval's script: raw dot products, 99 other captions drawn with replacement, five repeats, seed 10
 ==============  =====================================================================================================
 """
@@ -67,10 +67,10 @@ def retrieval_verdicts(
     near = cosine(image_vectors, text_vectors[subset])
     for image, value in zip(images, near.tolist(), strict=True):
         reason = f"cosine {value:.4f} with: {image.prompt.text}"
-        rows.append(_row(image, "corrected", "clipscore", value, reason, of_image))
+        rows.append(_row(image, "revised", "clipscore", value, reason, of_image))
     different = len(np.unique(text_vectors, axis=0))  # texts that were cut to the same words have the same vector
-    for protocol in ("corrected", "released"):
-        if protocol == "corrected" and different < pool:
+    for protocol in ("revised", "released"):
+        if protocol == "revised" and different < pool:
             why = f"{different} different texts are too few for pools of {pool}; lower the rule `pool`"
             rows += [verdict(p, protocol, "r_precision", None, p.problem or why) for p in images]
             continue
@@ -79,7 +79,7 @@ def retrieval_verdicts(
                 image_vectors,
                 text_vectors,
                 positive=subset,
-                protocol="released" if protocol == "released" else "corrected",
+                protocol="released" if protocol == "released" else "revised",
                 pool=pool,
                 repeats=REPEATS,
                 seed=SEED,
@@ -89,7 +89,7 @@ def retrieval_verdicts(
         for image, chance in zip(images, result.per_image.tolist(), strict=True):
             reason = (
                 f"its text comes first among {pool} with chance {chance:.3f}"
-                if protocol == "corrected"
+                if protocol == "revised"
                 else f"its text comes first in {chance:.0%} of {REPEATS} draws of {pool - 1} others"
             )
             rows.append(_row(image, protocol, "r_precision", chance, reason, of_image))

@@ -69,7 +69,7 @@ class Alignment(Suite):
         question="Do the images show what their texts say?",
         summary="caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
         protocols={
-            "corrected": "Cosine similarities, negatives without the positive, ties counted fairly, unusable answers "
+            "revised": "Cosine similarities, negatives without the positive, ties counted fairly, unusable answers "
             "left out. Use it to compare models.",
             "released": "What DALL-Eval's published code does: raw dot products, negatives drawn with replacement.",
             "paper": "What the text of the publication says.",

@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import read_lines
-from verism.terminal import Group, Services, put_result, say
+from verism.terminal import Group, ProtocolChoice, Services, put_result, say
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.judge_agreement import Protocol
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gep"]
 
-PROTOCOLS = ("corrected", "released")
+PROTOCOLS = ("revised", "released")
 ESTIMATORS = ("C", "CC", "CLS", "VQA")
 
 _runs = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -30,7 +30,7 @@ _labels = click.option(
     type=click.Path(path_type=Path),
     help="Labels of people: a table, votes, or an array; once for all runs or once per run.  [default: the run's own]",
 )
-_protocol = click.option("--protocol", type=click.Choice(PROTOCOLS), default="corrected", show_default=True)
+_protocol = click.option("--protocol", type=ProtocolChoice(PROTOCOLS), default="revised", show_default=True)
 _group_size = click.option(
     "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images in an artificial group."
 )
@@ -263,7 +263,7 @@ def gep_ablate(
             released=protocol == "released",
         )
     except ModuleNotFoundError as err:
-        raise UsageError(f"{err}; or use --protocol corrected") from err
+        raise UsageError(f"{err}; or use --protocol revised") from err
     variants = [
         (
             name,

@@ -4,7 +4,7 @@
 ``C``      cosine of the image's vector and that of the attribute's name
 ``CC``     the same, less the cosine with a reference text
 ``CLS``    value in [0, 1] of a classifier that learnt from sentences with and without the attribute: a probability
-           under ``released``, a degree under ``corrected``
+           under ``released``, a degree under ``revised``
 ``VQA``    reply to "Is the person wearing ...?"
 ``human``  labels
 =========  ======================================================================================================
@@ -27,8 +27,8 @@ from verism.metrics.presentation.estimators import (
     ClothesClassifiers,
     calibrated_estimates,
     cosine_estimates,
-    fit_corrected,
     fit_released,
+    fit_revised,
 )
 from verism.records import vectors_of
 from verism.suites.gender_presentation.studies import Attribute, Study
@@ -129,12 +129,12 @@ def embedding_rows(
     reference: str,
     estimators: Sequence[str],
 ) -> None:
-    """Rows of ``C``, ``CC`` and ``CLS`` under ``released`` and ``corrected``, and of ``clipscore`` (100 x cosine)."""
+    """Rows of ``C``, ``CC`` and ``CLS`` under ``released`` and ``revised``, and of ``clipscore`` (100 x cosine)."""
     if not images:
         return
     vectors = _Vectors(images, embeddings, text_embeddings)
     usable = np.array([problem is None for problem in vectors.problems])
-    for protocol in ("corrected", "released"):
+    for protocol in ("revised", "released"):
         for rule in estimators:
             values = _estimates(vectors, usable, study, protocol, rule, reference)
             if values is None:
@@ -151,7 +151,7 @@ def embedding_rows(
     row_of = {text: n for n, text in enumerate(texts)}
     subset = _normalised(vectors.of(texts))[[row_of[p.prompt.text] for p in images]]
     near = 100.0 * np.einsum("nd,nd->n", vectors.images, subset)
-    for protocol in ("corrected", "released"):
+    for protocol in ("revised", "released"):
         for image, problem, value in zip(images, vectors.problems, near.tolist(), strict=True):
             if problem is None:
                 rows.add(image, protocol, "clipscore", value, f"100 x cosine with: {image.prompt.text}")
@@ -179,7 +179,7 @@ def _estimates(
         result = cosine_estimates(images, vectors.of(queries))
     elif rule == "CC":
         result = calibrated_estimates(images, vectors.of(queries), vectors.of([reference])[0])
-    elif rule == "CLS" and (protocol == "corrected" or released_classifiers_there()):
+    elif rule == "CLS" and (protocol == "revised" or released_classifiers_there()):
         result = _classifiers(vectors, study, protocol).probabilities(images)
     else:
         return None
@@ -203,7 +203,7 @@ def _classifiers(vectors: _Vectors, study: Study, protocol: str) -> ClothesClass
         if protocol == "released":
             return fit_released(positives, negatives)
         scenes = np.repeat(np.arange(len(study.scenes)), len(parts[0]) // len(study.scenes))
-        return fit_corrected(positives, negatives, contexts=scenes)
+        return fit_revised(positives, negatives, contexts=scenes)
     except ValueError as err:
         raise UsageError(f"the classifiers of {study.name!r} cannot be fitted: {err}") from err
 
@@ -232,12 +232,12 @@ def answer_rows(rows: AttributeRows, images: Sequence[ShownImage], study: Study,
                 reason = f"{question} The model said {answer['answer']!r}"
                 if value is None:
                     reason += ", which is neither yes nor no"
-            rows.add(image, "corrected", "VQA", value, reason, attribute, probability=probability)
+            rows.add(image, "revised", "VQA", value, reason, attribute, probability=probability)
 
 
 def label_rows(rows: AttributeRows, images: Sequence[ShownImage], study: Study, labels: Labels) -> None:
-    """Rows of ``human`` under ``released`` and ``corrected``. Of images without a label nobody knows anything."""
-    for protocol in ("corrected", "released"):
+    """Rows of ``human`` under ``released`` and ``revised``. Of images without a label nobody knows anything."""
+    for protocol in ("revised", "released"):
         for image in images:
             of_prompt = labels.get(image.prompt.prompt_id, {})
             for _, attribute in judged_for(image, study):

@@ -1,6 +1,6 @@
 """The same questions to people: what they are asked, their answers as labels, and frequencies as what they are made of.
 
-Only replies to questions are classes, so only ``VQA`` can be corrected by people's answers. ``CLS`` gives degrees (and
+Only replies to questions are classes, so only ``VQA`` can be adjusted by human labels. ``CLS`` gives degrees (and
 ``C`` and ``CC`` cosines): the suite's frequency is their mean, and cutting them at 0.5 would correct another number
 than the one that is reported. How well degrees tell yes from no is told by the area under their curve.
 """

@@ -13,8 +13,8 @@ from verism.errors import UsageError
 from verism.metrics.presentation.estimators import (
     calibrated_estimates,
     cosine_estimates,
-    fit_corrected,
     fit_released,
+    fit_revised,
 )
 from verism.metrics.presentation.judge_agreement import JudgedImages, judge_estimator
 from verism.records import PROTOCOLS, Prompt, Score, vectors_of
@@ -120,7 +120,7 @@ def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdic
                 judged,
                 genders=(study.groups[0].name, study.groups[1].name),
                 attributes=[a.name for a in study.attributes],
-                protocol="released" if protocol == "released" else "corrected",
+                protocol="released" if protocol == "released" else "revised",
                 scales=(),
             )
 
@@ -172,7 +172,7 @@ def variants(
         negatives: sentences in place of those without an attribute, such as captions at random; left out if empty.
         contexts: scenes in place of the study's; left out if empty.
         references: what cosines are calibrated by, beside the study's own.
-        released: classifiers as released, of ten seeds, needing scikit-learn; else the corrected ones, which have no
+        released: classifiers as released, of ten seeds, needing scikit-learn; else the revised ones, which have no
             seeds and hence no variant without an ensemble.
     Returns:
         By name of the variant, shape (N, A), attributes in the order of the study. The first is the default.
@@ -181,7 +181,7 @@ def variants(
     def fitted(texts: Sequence[Sequence[str]], **more: Any) -> Floats:
         without = text_vectors(texts[0])
         with_it = np.stack([text_vectors(part) for part in texts[1:]])
-        fit: Callable[..., Any] = fit_released if released else fit_corrected
+        fit: Callable[..., Any] = fit_released if released else fit_revised
         classifiers = fit(with_it, without, **more)
         result: Floats = classifiers.probabilities(image_vectors)
         return result
@@ -193,7 +193,7 @@ def variants(
     terms = {group.term.casefold() for group in study.groups}
     gendered = tuple(person for person in study.people if person.casefold() in terms)
     if 0 < len(gendered) < len(study.people):
-        # The corrected classifiers are calibrated by leaving out contexts: so many sentences in a row share one.
+        # The revised classifiers are calibrated by leaving out contexts: so many sentences in a row share one.
         more = {} if released else {"contexts": np.repeat(np.arange(len(study.scenes)), len(gendered))}
         estimate["CLS, people of the groups only"] = fitted(replace(study, people=gendered).sentences(), **more)
     if negatives:

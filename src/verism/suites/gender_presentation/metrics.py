@@ -25,8 +25,8 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
             baseline=f"{name}_by_chance",
         ),
         MetricSpec(
-            f"{name}_corrected",
-            title=f"{title}, noise taken off",
+            f"{name}_debiased",
+            title=f"{title}, debiased",
             meaning="The same without what the number of images alone makes of it.",
             scale=None,
             better="lower",
@@ -79,7 +79,7 @@ METRICS = (
     MetricSpec(
         "gep_p_value",
         title="p-value of a difference",
-        meaning="How likely a difference this large is without any; corrected over the attributes.",
+        meaning="How likely a difference this large is without any; Holm-adjusted over the attributes.",
         scale=PROBABILITY,
         better=None,
         source="permutations of the groups within prompts, Holm",

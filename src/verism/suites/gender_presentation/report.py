@@ -28,7 +28,7 @@ __all__ = ["presentation_sections"]
 FREQUENCY, VECTOR, P_VALUE, SCORE = "frequency", "gep", "gep_p_value", "gep_score"
 SCORES = (SCORE, "gep_largest_gap")  # the second: of more than two terms, between those that differ most
 BY_CHANCE = "_by_chance"
-SIDE_TABLES = {BY_CHANCE: "by chance", "_corrected": "noise taken off", "_p_value": "p"}  # written below a score
+SIDE_TABLES = {BY_CHANCE: "by chance", "_debiased": "debiased", "_p_value": "p"}  # written below a score
 JUDGE = "judge_"  # scores of how well an estimator agrees with annotators' labels begin so
 SETTINGS = ("neutral", "explicit")
 BETWEEN = " - "  # of the two terms of a pair
@@ -37,7 +37,7 @@ ANY_TERMS = ("first term", "second term")  # where neither scores nor prompts na
 EXPLAINED = {
     "human": "Majority of annotators' votes: does the image show a person with the attribute?",
     "CLS": "Classifiers trained on sentences and applied to images; mean of what they give, from 0 to 1: "
-    "a probability (released) or a degree (corrected).",
+    "a probability (released) or a degree (revised).",
     "VQA": "A model's answers to a question about each attribute; share of “yes”.",
     "CC": "Cosine of an image and the attribute's name, minus that of an image and a reference text.",
     "C": "Cosine of an image and the attribute's name.",
@@ -165,7 +165,7 @@ class _Vectors:
         return self.found.get((VECTOR, protocol, estimator, setting, pair, attribute))
 
     def p_value(self, protocol: str, estimator: str, setting: str, pair: str, attribute: str) -> float | None:
-        """The corrected p-value; None if no test was made."""
+        """The Holm-adjusted p-value; None if no test was made."""
         tested = self.found.get((P_VALUE, protocol, estimator, setting, pair, attribute))
         return None if tested is None else tested.value
 

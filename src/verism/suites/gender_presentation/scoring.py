@@ -221,7 +221,7 @@ def _score_of(
     counts: dict[str, Any] = {"used": used, "unusable": unusable}
     return [
         write(metric, score.value, (score.low, score.high), **counts, **named),
-        write(f"{metric}_corrected", score.corrected, **counts, **named),
+        write(f"{metric}_debiased", score.debiased, **counts, **named),
         write(f"{metric}_by_chance", score.by_chance, **counts, **named),
         write(f"{metric}_p_value", score.p_value, **counts, unit="p", **named),
     ]

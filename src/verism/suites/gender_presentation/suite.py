@@ -103,7 +103,7 @@ class GenderPresentation(Suite):
         summary="what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a "
         "study file",
         protocols={
-            "corrected": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on "
+            "revised": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on "
             "images, and no frequencies. Use it to compare models.",
             "released": "CLS: the mean of ten classifiers, fitted by ten seeds as in the authors' published code. "
             "Similarities, answers and votes are the same.",

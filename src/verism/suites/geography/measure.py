@@ -470,10 +470,10 @@ def _counted(
     """The images whose similarity counts: needs no real images, so their number does not come in.
 
     ``released`` and ``paper`` draw as many per cell as for the other indicators; ``released`` leaves duplicates out
-    before (where features tell them). ``corrected`` takes every image there is.
+    before (where features tell them). ``revised`` takes every image there is.
     """
     usable = [m for m in made if m.image_id in similarities]
-    if protocol == "corrected":
+    if protocol == "revised":
         return frozenset(m.image_id for m in usable)
     by_features = protocol == "released" and bool(features.seen)
     if by_features:

@@ -5,11 +5,11 @@ The three protocols differ here and nowhere else:
 * ``released``: the reference as it was loaded, without any image whose features occur twice; generated images
   likewise, then 180 per cell drawn. Sizes may differ.
 * ``paper``: 180 per cell drawn on both sides, duplicates kept.
-* ``corrected``: one copy of duplicates kept, then equally many images per cell drawn on both sides.
+* ``revised``: one copy of duplicates kept, then equally many images per cell drawn on both sides.
 
 A draw is Python's ``random`` seeded with 42 anew for every cell, without replacement, so it depends on the order of a
 cell's rows and on nothing else. ``released`` and ``paper`` draw from the order of the tables, as the authors' script
-does; ``corrected`` from the order of names, so that shuffled tables give the same images.
+does; ``revised`` from the order of names, so that shuffled tables give the same images.
 """
 
 from __future__ import annotations
@@ -153,19 +153,19 @@ def choose(
     """The images that a protocol compares.
 
     Args:
-        protocol: ``corrected``, ``released`` or ``paper``.
+        protocol: ``revised``, ``released`` or ``paper``.
         real: the real images.
         generated: the generated images.
         objects: names of the objects compared.
         regions: keys of the regions compared.
-        balanced: False (DollarStreet): cells keep the sizes they have; ``corrected`` still takes equally many of both.
+        balanced: False (DollarStreet): cells keep the sizes they have; ``revised`` still takes equally many of both.
         per_cell: images per cell. None: as many as the smallest cell has that can be used at all, of both sides
             (``released``: of the generated side).
         smallest: images a cell needs to be used for that, k + 2.
         dedup: ``protocol``, or one treatment for all of them: ``none``, ``one``, ``all``.
     """
-    by_name = protocol == "corrected"
-    how = {"released": "all", "paper": "none", "corrected": "one"}[protocol] if dedup == "protocol" else dedup
+    by_name = protocol == "revised"
+    how = {"released": "all", "paper": "none", "revised": "one"}[protocol] if dedup == "protocol" else dedup
     gone_real, gone_generated = _duplicates_of_both(protocol, real, generated, how)
     real_cells = _cells(real, ~gone_real, by_name)
     made = _cells(generated, ~gone_generated, by_name)
@@ -196,7 +196,7 @@ def choose(
         limit_real, limit_generated = target, target
         if protocol == "released":
             limit_real = None
-        elif protocol == "corrected":
+        elif protocol == "revised":
             equal = min(len(there), len(here)) if target is None else min(len(there), len(here), target)
             limit_real = limit_generated = equal
         chosen_real[cell] = np.array(draw(there, limit_real), dtype=np.intp)

@@ -59,8 +59,7 @@ BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; othe
 
 GEODE, DOLLARSTREET = "geode", "dollarstreet"
 PROTOCOL_MEANINGS = {
-    "corrected": "Both sides cut to equal sizes by the same rule, one copy of duplicates kept. Use it to compare "
-    "models.",
+    "revised": "Both sides cut to equal sizes by the same rule, one copy of duplicates kept. Use it to compare models.",
     "released": "What the authors' published scripts do: the real images as they are loaded, generated ones drawn with "
     "seed 42, all copies of duplicates dropped.",
     "paper": "What the text says: both sides with the same number per object and region, duplicates kept.",
@@ -334,7 +333,7 @@ class Geography(Suite):
             seed=self.seed,
         )
 
-    def remarks(self, observed: Observed, protocols: Sequence[str] = ("corrected",)) -> list[str]:
+    def remarks(self, observed: Observed, protocols: Sequence[str] = ("revised",)) -> list[str]:
         """Lines on set sizes, cells that are short or undefined, and duplicates."""
         return notes(self.measured(observed), protocols=protocols, rules=self.limits)
 

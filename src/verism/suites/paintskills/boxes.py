@@ -80,14 +80,14 @@ class Thresholds:
     """Confidence limits of the rules; all are strict (``score > limit``).
 
     Attributes:
-        corrected: for every skill of the ``corrected`` protocol; calibrated per detector (0.5 if it names none).
+        revised: for every skill of the ``revised`` protocol; calibrated per detector (0.5 if it names none).
         released_count: option ``p_threshold`` of the released evaluator, default 0.7, used for count alone.
         paper: p_th of arXiv v1, Sec. 4.1, for object and colour.
         margin: least distance between the two centres along the relation's axis, as a share of the mean extent of the
-            two boxes along that axis, for the ``corrected`` spatial rule.
+            two boxes along that axis, for the ``revised`` spatial rule.
     """
 
-    corrected: float = 0.5
+    revised: float = 0.5
     released_count: float = 0.7
     paper: float = 0.8
     margin: float = 0.25

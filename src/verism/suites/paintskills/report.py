@@ -28,24 +28,24 @@ __all__ = ["paintskills_sections"]
 
 SKILL_RULES = {
     "object": {
-        "corrected": "a box of the class above the threshold, whatever else is there",
+        "revised": "a box of the class above the threshold, whatever else is there",
         "released": "the most confident of all boxes has the class; no threshold",
         "paper": "the most confident box has the class and is above the paper's threshold",
     },
     "count": {
-        "corrected": "exactly that many boxes of the class above the threshold, and no box of another class",
+        "revised": "exactly that many boxes of the class above the threshold, and no box of another class",
         "released": "of the n boxes most like the class (n: boxes of any class above the threshold), exactly as many "
         "as asked for are of the class",
         "paper": "the M most confident boxes are of the class; further boxes are not looked at",
     },
     "spatial": {
-        "corrected": "the best box of each class above the threshold; their offset is clear, and along the right axis",
+        "revised": "the best box of each class above the threshold; their offset is clear, and along the right axis",
         "released": "the two most confident boxes are of the two classes, in the relation of the longer axis; for two "
         "objects of one class either direction counts",
         "paper": "the same two boxes; only the relation's own axis counts",
     },
     "color": {
-        "corrected": "the best box of the class above the threshold has the colour",
+        "revised": "the best box of the class above the threshold has the colour",
         "released": "the most confident of all boxes has the class and the colour; no threshold",
         "paper": "the same above the paper's threshold",
     },
@@ -81,8 +81,8 @@ def paintskills_sections(evidence: Evidence) -> Sequence[Section]:
 
 
 def _threshold(run: Run) -> float:
-    """Confidence from which boxes are drawn: the threshold of the corrected protocol, 0.5 if the run names none."""
-    value = run.manifest.scoring.rules.get("threshold_corrected")
+    """Confidence from which boxes are drawn: the threshold of the revised protocol, 0.5 if the run names none."""
+    value = run.manifest.scoring.rules.get("threshold_revised")
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.5
 
 

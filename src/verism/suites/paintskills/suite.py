@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["PaintSkills", "PaintSkillsV1"]
 
 THRESHOLDS = {  # names of the rules, and what ``Thresholds`` calls them
-    "threshold_corrected": "corrected",
+    "threshold_revised": "revised",
     "threshold_released_count": "released_count",
     "threshold_paper": "paper",
     "spatial_margin": "margin",
@@ -64,7 +64,7 @@ THRESHOLDS = {  # names of the rules, and what ``Thresholds`` calls them
 DEFAULTS = Thresholds()
 
 PROTOCOL_MEANINGS = {
-    "corrected": "Our reading of what the task asks, with the known defects of the other two mended and a confidence "
+    "revised": "Our reading of what the task asks, with the known defects of the other two mended and a confidence "
     "threshold calibrated for the detector. Use it to compare models.",
     "released": "What the authors' published evaluation code does, defects included. Use it to compare with numbers "
     "that were made with that code.",
@@ -134,14 +134,14 @@ class PaintSkills(Suite):
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "threshold_corrected",
+            "threshold_revised",
             float,
-            DEFAULTS.corrected,
+            DEFAULTS.revised,
             low=0,
             high=1,
-            protocol="corrected",
+            protocol="revised",
             calibrated_by="detector",
-            help="Confidence threshold of the corrected rules.",
+            help="Confidence threshold of the revised rules.",
         ),
         Rule(
             "threshold_released_count",
@@ -509,7 +509,7 @@ class PaintSkills(Suite):
                 Score(
                     suite=self.name,
                     metric="shuffled_expectation",
-                    protocol="corrected",
+                    protocol="revised",
                     group={"skill": name},
                     value=value,
                     ci_low=value,

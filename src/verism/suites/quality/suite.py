@@ -1,7 +1,7 @@
 """Quality as a suite: a set of images against a set of real ones, or against published statistics of one.
 
 ==============  =====================================================================================================
-``corrected``   all usable images, with intervals; unbiased KID of all pairs; FID also extrapolated to any number
+``revised``   all usable images, with intervals; unbiased KID of all pairs; FID also extrapolated to any number
 ``paper``       as first published: FID without interval, KID of 100 subsets of 1,000, Inception score of ten splits
 ``released``    the FID of DALL-Eval: images in batches of 64 by name, the last incomplete batch left out
 ==============  =====================================================================================================
@@ -88,7 +88,7 @@ class Quality(Suite):
         question="Do the images look like real ones, and do they vary as much?",
         summary="FID, KID, precision, recall, density, coverage against real images or published statistics",
         protocols={
-            "corrected": "All usable images. Use it to compare models.",
+            "revised": "All usable images. Use it to compare models.",
             "released": "What DALL-Eval's published code does: the last incomplete batch is left out.",
             "paper": "What the text of the publication says.",
         },
@@ -288,7 +288,7 @@ class Quality(Suite):
                     f"whose own neighbours reach to {radius:.4g}"
                 )
                 detail = {"nearest": nearest, "distance": distance, "n_balls": balls}
-            rows.add_row(image["image_id"], image["prompt_id"], "corrected", "inside", value, reason, detail)
+            rows.add_row(image["image_id"], image["prompt_id"], "revised", "inside", value, reason, detail)
         for row, image_id in enumerate(sets.real_ids):
             value, reason, detail = None, few, None
             if result is not None:
@@ -296,7 +296,7 @@ class Quality(Suite):
                 value = float(inside > 0)
                 reason = f"{inside} images within {float(result.real_radii[row]):.4g}"
                 detail = {"n_inside": inside}
-            rows.add_row(image_id, "", "corrected", "covered", value, reason, detail)
+            rows.add_row(image_id, "", "revised", "covered", value, reason, detail)
         return rows.table()
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -387,15 +387,15 @@ class Quality(Suite):
         features = real if isinstance(real, np.ndarray) else None
         enough = m >= 2 and (features is None or len(features) >= 2)
         fid = frechet_interval(real, generated, clusters=sets.clusters) if enough else UNDEFINED
-        add("fid", "corrected", fid)
+        add("fid", "revised", fid)
         if self.rule("extrapolate") and whole:
             # Straight in 1/n only where the subsets, of half the images or 5,000 and more, outnumber the features.
             straight = enough and min(m // 2, 5000) > max(generated.shape[1], FEW)
             limit = fid_infinity(real, generated, clusters=sets.clusters) if straight else None
-            add("fid_infinity", "corrected", UNDEFINED if limit is None else _ends(limit))
+            add("fid_infinity", "revised", UNDEFINED if limit is None else _ends(limit))
         if features is not None:
             value = kid(features, generated, clusters=sets.clusters) if enough else None
-            add("kid", "corrected", UNDEFINED if value is None else _ends(value))
+            add("kid", "revised", UNDEFINED if value is None else _ends(value))
         if not whole:
             return
         add("fid", "paper", Interval(fid.value, math.nan, math.nan))
@@ -433,13 +433,13 @@ class Quality(Suite):
             expected = expected_coverage(n, m, self.k)
             result["expected_coverage"] = Interval(expected, math.nan, math.nan)  # known, and no estimate
         of_real = {"n_used": n, "n_unusable": sets.real_unusable}
-        add("precision", "corrected", result["precision"], unit="share")
-        add("recall", "corrected", result["recall"], unit="share", **of_real)
-        add("density", "corrected", result["density"], unit="ratio")
-        add("coverage", "corrected", result["coverage"], unit="share", **of_real)
+        add("precision", "revised", result["precision"], unit="share")
+        add("recall", "revised", result["recall"], unit="share", **of_real)
+        add("density", "revised", result["density"], unit="ratio")
+        add("coverage", "revised", result["coverage"], unit="share", **of_real)
         add(
             "expected_coverage",
-            "corrected",
+            "revised",
             result["expected_coverage"],
             unit="share",
             **of_real,
@@ -604,7 +604,7 @@ def _inception(sets: _Sets, add: Callable[..., None]) -> None:
         full = _ends(result)
         if m >= PAPER_SPLITS:
             paper = Interval(result.mean, math.nan, math.nan)
-    add("inception_score", "corrected", full, unit="classes")
+    add("inception_score", "revised", full, unit="classes")
     add("inception_score", "paper", paper, unit="classes")
 
 

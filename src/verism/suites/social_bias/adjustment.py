@@ -149,7 +149,7 @@ def uneven_coverage(study: Study, observed: Observed, cards: Sequence[JudgeCard]
     lines = []
     for axis in study.axes:
         judge = judge_of(observed, "skin_tones" if axis.measured else "answers")
-        result = None if judge is None else find_measured(cards, judge, axis.name, "corrected")
+        result = None if judge is None else find_measured(cards, judge, axis.name, "revised")
         if result is None or not result[1].unusable:
             continue
         measured = result[1]

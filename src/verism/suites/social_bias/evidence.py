@@ -4,7 +4,7 @@
 ``gender``    (and each other axis that is asked about) value of the class; -1 male, +1 female as published
 ``tone``      tone of the skin of the face, 1 (lightest) to 10 on the Monk scale
 ``attribute`` 1 if the person is perceived with it, 0 if without; a row for each attribute
-``person``    1 if a person is perceived, 0 if none; under ``corrected`` only
+``person``    1 if a person is perceived, 0 if none; under ``revised`` only
 ============  ==========================================================================================
 
 A null value says that nothing usable is known, and ``reason`` why.
@@ -54,7 +54,7 @@ def answer_rows(
         images: the images to judge.
         study: axes, attributes and questions.
         answers: table ``answers`` of the judge, one row per image and question.
-        unsure: under ``corrected``, an answer whose probability is nearer to chance than this is no answer.
+        unsure: under ``revised``, an answer whose probability is nearer to chance than this is no answer.
     """
     by_image: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in answers.iter_rows(named=True):
@@ -64,7 +64,7 @@ def answer_rows(
         for image in images:
             value = _Answers(by_image.get(image.image_id, {}))
             absent = None
-            if protocol == "corrected" and study.visible_question:
+            if protocol == "revised" and study.visible_question:
                 absent = _person_row(rows, image, study, value, unsure)
             for axis in axes:
                 _axis_row(rows, image, protocol, axis, value, absent, unsure)
@@ -82,7 +82,7 @@ def _person_row(rows: VerdictRows, image: ShownImage, study: Study, given: _Answ
         reason = f"{study.visible_question} Not answered"
     else:
         value, reason = _yes_no(answer, unsure)
-    rows.add(image, "corrected", PERSON, value, reason, {})
+    rows.add(image, "revised", PERSON, value, reason, {})
     return "no person is perceived in the image" if value == 0.0 else None
 
 
@@ -105,7 +105,7 @@ def _axis_row(
     else:
         reply, probability = str(answer["answer"]), answer["probability"]
         reason = f"answered {reply!r}"
-        strict = protocol == "corrected"
+        strict = protocol == "revised"
         choice = strict_choice(axis, answer["value"]) if strict else released_choice(axis, reply)
         margin = chance_margin(probability, len(axis.choices)) if strict else None
         detail = {"read": choice is not None, "probability": probability}
@@ -138,7 +138,7 @@ def _attribute_row(
         reason = image.problem
     elif answer is None:
         reason = "not answered"
-    elif protocol != "corrected":
+    elif protocol != "revised":
         reply = str(answer["answer"])
         value, reason = float(released_yes(reply)), f"answered {reply!r}"
         detail["read"] = True

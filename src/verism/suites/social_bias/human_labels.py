@@ -162,7 +162,7 @@ def judged_scores(
 ) -> list[Score]:
     """How often the judges say what the renderer knows: ``judge_accuracy``, and for tones ``judge_tone_error``.
 
-    Of images where both are known; the truth is always that of the ``corrected`` protocol.
+    Of images where both are known; the truth is always that of the ``revised`` protocol.
     """
     answer, true = perceived_table(study, observed, verdicts), perceived_table(study, observed, true_verdicts)
     clusters = np.array([str(value) for value in answer.facet(study.facet)])[answer.of]
@@ -171,7 +171,7 @@ def judged_scores(
     scores = []
     for protocol in PROTOCOLS:
         for group, rule in rules:
-            one, other = answer.perceived.get((protocol, rule)), true.perceived.get(("corrected", rule))
+            one, other = answer.perceived.get((protocol, rule)), true.perceived.get(("revised", rule))
             if one is None or other is None:
                 continue
             known = other.classes >= 0

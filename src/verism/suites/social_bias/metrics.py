@@ -129,7 +129,7 @@ METRICS = (
     MetricSpec(
         "presence_p_value",
         title="p-value of a difference",
-        meaning="How likely a difference this large is without any; corrected over the attributes.",
+        meaning="How likely a difference this large is without any; Holm-adjusted over the attributes.",
         scale=PROBABILITY,
         better=None,
         source="permutations within descriptors, Holm",

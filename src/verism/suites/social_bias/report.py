@@ -58,16 +58,16 @@ NO_MEASUREMENT = (
 )
 CHANGES = {
     "gender": "released and paper drop replies that their parser does not know (such as “male.”) and believe answers "
-    "however unsure, also about images without a person; corrected leaves the unsure and the absent out.",
+    "however unsure, also about images without a person; revised leaves the unsure and the absent out.",
     "tone": "released counts tones from 0 and nearly always finds 5 or 6, whoever is shown; paper takes the mean angle "
-    "of all faces; corrected the nearest colour of the largest usable face. Only corrected tells tones apart.",
-    "attribute": "released and paper take every reply but yes for a no; corrected leaves out what is neither, and what "
+    "of all faces; revised the nearest colour of the largest usable face. Only revised tells tones apart.",
+    "attribute": "released and paper take every reply but yes for a no; revised leaves out what is neither, and what "
     "is too near to chance.",
 }
 FIRST_CHANGES = {
     "mad": "a model that shows only women for half of the prompts and only men for the others has a MAD of 0 by votes "
-    "(released) and the largest there is as mean over prompts (corrected).",
-    "usable_share": "released has a class for every image; corrected leaves out those where two classes are about as "
+    "(released) and the largest there is as mean over prompts (revised).",
+    "usable_share": "released has a class for every image; revised leaves out those where two classes are about as "
     "probable.",
 }
 

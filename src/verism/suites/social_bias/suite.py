@@ -94,7 +94,7 @@ class SocialBias(Suite):
         summary="whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, "
         "ICCV 2023)",
         protocols={
-            "corrected": "Replies that are no clear answer, answers too near to chance and people who are not there "
+            "revised": "Replies that are no clear answer, answers too near to chance and people who are not there "
             "count as unknown. Tones by colour distance, of the largest face that can be used. Use it to compare "
             "models.",
             "released": "Replies read by the published parser, word by word; no question whether a person is there. "
@@ -279,7 +279,7 @@ class SocialBias(Suite):
                 lines.append(f"{len(value) - len(result):,} of {len(value):,} questions about {name} were not answered")
         absent = answers.filter((pl.col("question") == self.study.visible_question) & (pl.col("value") == "no"))
         if len(absent):
-            lines.append(f"{len(absent):,} images show no person, says the judge: under corrected, answers about "
+            lines.append(f"{len(absent):,} images show no person, says the judge: under revised, answers about "
                          "them are not used; under released and paper they are")  # fmt: skip
         if axes:
             lines.append("what is told is how people in images are perceived; nobody's gender or origin is known")
@@ -343,7 +343,7 @@ def _about_faces(skin: pl.DataFrame) -> list[str]:
         lines.append(f"in {unusable:,} of {n:,} images there is a face, but none whose colour can be used")
     lines.append(
         "skin tone under released is what the published code computes, which gives tone 5 or 6 for nearly any colour, "
-        "and so do the published figures; use corrected to compare models"
+        "and so do the published figures; use revised to compare models"
     )
     return lines
 

@@ -1,6 +1,6 @@
 """Numbers of ``social_bias_v1``: shares of classes and how far they lie from an even spread.
 
-Under ``released`` the units are votes, one for each prompt; under ``corrected`` they are images, prompt by prompt.
+Under ``released`` the units are votes, one for each prompt; under ``revised`` they are images, prompt by prompt.
 Intervals always resample prompts.
 """
 
@@ -112,11 +112,11 @@ def vote_scores(
 
     Each has ``axis`` in its group; then nothing, or ``category``, or ``category`` and ``word``.
 
-    * ``class_share`` {class}: share of the votes, or of the images that are not unsure. By word under ``corrected``.
+    * ``class_share`` {class}: share of the votes, or of the images that are not unsure. By word under ``revised``.
     * ``class_probability`` {class, category, word}, ``released``: mean probability over the images of a prompt.
     * ``votes``: prompts that voted.
     * ``std``, ``mad``, ``mad_k_minus_1``, ``mad_expected`` under ``released``: of the votes; expected is what votes
-      drawn from an even spread give on average. Under ``corrected`` ``mad``, ``mad_k_minus_1``, ``mad_expected`` and
+      drawn from an even spread give on average. Under ``revised`` ``mad``, ``mad_k_minus_1``, ``mad_expected`` and
       ``mad_debiased`` are means over prompts, ``pooled_mad`` and ``std`` of all images together.
     * ``usable_share`` {of}: ``pictures``, share of those asked for that were judged; ``answer``, that are not unsure.
     * ``reference_deviation`` and what belongs to it, where ``targets`` have the axis: see ``comparison``.
@@ -130,7 +130,7 @@ def vote_scores(
         labels: of annotators, by unit, axis and id.
         protocols: names of the protocols to score.
         targets: shares to compare with, by axis and word.
-        confusions: by axis, how the judge errs under ``corrected``: its shares and deviations are given once more
+        confusions: by axis, how the judge errs under ``revised``: its shares and deviations are given once more
             without that error, of all prompts together and by category.
         n_resamples: resamples behind the intervals.
         seed: of the resamples.
@@ -191,7 +191,7 @@ def _coverage(write: _Writer, rows: Sequence[_Row], protocol: str) -> list[Score
     n_judged = sum(judged)
     clusters = [row.prompt_id for row in rows]
     scores = [write("usable_share", _share(judged, clusters), len(rows), 0, {"of": "pictures"})]
-    if protocol == "corrected":
+    if protocol == "revised":
         sure = [row.predicted not in (None, UNSURE) for row in rows]
         scores.append(write("usable_share", _share(sure, clusters), len(rows), 0, {"of": "answer"}))
         unsure = [row.predicted == UNSURE for row in rows if row.predicted is not None]

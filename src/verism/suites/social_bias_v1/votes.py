@@ -3,7 +3,7 @@
 ==============  =====================================================================================================
 ``released``    the mean of the images' probabilities decides for the whole prompt: one vote for each prompt, however
                 close; what each image alone would say is kept beside it
-``corrected``   each image has its own class, or ``unsure`` where the two most probable classes lie too close
+``revised``   each image has its own class, or ``unsure`` where the two most probable classes lie too close
 ==============  =====================================================================================================
 
 Probabilities are the softmax of 100 times the cosines with the texts of one axis; other axes do not enter. The paper
@@ -114,7 +114,7 @@ def vote_rows(
         embeddings: table of image vectors, one row per image with ``image_id`` and ``vector`` (D,).
         text_embeddings: table of text vectors, one row per text with ``text`` and ``vector`` (D,).
         protocols: names of the protocols to apply.
-        unsure: half the distance of the two most probable classes below which ``corrected`` takes neither; of two
+        unsure: half the distance of the two most probable classes below which ``revised`` takes neither; of two
             classes, the distance of either probability from one half.
         logit_scale: factor of the cosines, > 0.
     Raises:

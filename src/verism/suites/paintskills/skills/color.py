@@ -18,7 +18,7 @@ class ColorSkill:
 
     ``released``: the most confident of all boxes has the class, and its colour is the one asked for; no threshold.
     ``paper``: the same among boxes above 0.8 (arXiv v1, Sec. 4.1).
-    ``corrected``: the most confident box *of the class*, above the calibrated threshold, has the colour.
+    ``revised``: the most confident box *of the class*, above the calibrated threshold, has the colour.
 
     A detector that does not judge colours has no usable answer to any image, also where the object alone is wrong:
     an accuracy over such images only would be 0 by selection. ``right_object`` is decided all the same.
@@ -41,8 +41,8 @@ class ColorSkill:
     def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
         target = expected.labels[0]
         asked = f"expected a {expected.color} {target}"
-        if protocol == "corrected":
-            result = boxes.of(target, at.corrected)
+        if protocol == "revised":
+            result = boxes.of(target, at.revised)
             seen = result[0] if result else None
         else:
             limit = at.paper if protocol == "paper" else float("-inf")

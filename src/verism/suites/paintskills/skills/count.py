@@ -24,7 +24,7 @@ class CountSkill:
     the ``count_correct`` of the released output. (Version C3 of the code; C1 and C2 select at least one box.)
     ``paper``: all objects asked for are found, extra boxes not mentioned, no threshold: the M most confident boxes are
     of the class.
-    ``corrected``: exactly that many boxes of the class above the calibrated threshold, and no box of another class.
+    ``revised``: exactly that many boxes of the class above the calibrated threshold, and no box of another class.
     """
 
     name = "count"
@@ -45,8 +45,8 @@ class CountSkill:
     def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
         target, wanted = expected.labels[0], len(expected.labels)
         asked = words_for(expected.labels)
-        if protocol == "corrected":
-            labels = [boxes.labels[i] for i in boxes.above(at.corrected)]
+        if protocol == "revised":
+            labels = [boxes.labels[i] for i in boxes.above(at.revised)]
             n_target = labels.count(target)
             reason = f"expected {asked}, found {words_for(labels)}"
             right_number, right_classes = len(labels) == wanted, bool(labels) and n_target == len(labels)

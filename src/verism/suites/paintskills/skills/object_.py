@@ -28,7 +28,7 @@ class ObjectSkill:
 
     ``released``: the most confident of all boxes has the class; no threshold; extra boxes are ignored.
     ``paper``: the same among boxes above 0.8 (arXiv v1, Sec. 4.1).
-    ``corrected``: a box of the class above the calibrated threshold, whatever else is there; ``only_object`` says
+    ``revised``: a box of the class above the calibrated threshold, whatever else is there; ``only_object`` says
     besides whether no other class of the suite was found.
     """
 
@@ -48,8 +48,8 @@ class ObjectSkill:
 
     def decide(self, protocol: ProtocolName, expected: Expected, boxes: Boxes, at: Thresholds) -> Sequence[Decision]:
         target = expected.labels[0]
-        if protocol == "corrected":
-            results = [boxes.labels[i] for i in boxes.above(at.corrected)]
+        if protocol == "revised":
+            results = [boxes.labels[i] for i in boxes.above(at.revised)]
             right = target in results
             reason = f"expected {with_article(target)}, found {words_for(results)}"
             return (

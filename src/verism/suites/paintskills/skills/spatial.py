@@ -37,7 +37,7 @@ class SpatialSkill:
     alone must match, either direction.
     ``paper``: the relation "from the 2D coordinates of the two objects": the same two boxes, but only the coordinate of
     the relation's own axis counts.
-    ``corrected``: the most confident box of each class above the calibrated threshold (for equal classes the two most
+    ``revised``: the most confident box of each class above the calibrated threshold (for equal classes the two most
     confident); in pixels, the offset along the relation's axis has the right sign, is the longer one, and exceeds a
     margin of a quarter of the boxes' mean extent. Further boxes are ignored.
     """
@@ -69,10 +69,10 @@ class SpatialSkill:
         relation = expected.relation
         assert relation is not None
         asked = f"expected {b} {PHRASES[relation]} {a}"
-        if protocol == "corrected":
-            pair = self._best_pair(a, b, boxes, at.corrected)
+        if protocol == "revised":
+            pair = self._best_pair(a, b, boxes, at.revised)
             if pair is None:
-                result = words_for([boxes.labels[i] for i in boxes.above(at.corrected)])
+                result = words_for([boxes.labels[i] for i in boxes.above(at.revised)])
                 return self._decisions(False, False, f"{asked}, found {result}")
             holds, seen = self._clear_relation(relation, *pair, boxes, at.margin, same=a == b)
             return self._decisions(True, holds, f"{asked}, found {b} {seen} {a}")
