@@ -18,7 +18,7 @@ SCENE_SIZE = 192  # pixels; the objects of an image are cut out of it: much smal
 
 def render_train_scenes(
     suite: str,
-    painter: Renderer,
+    renderer: Renderer,
     out: Path,
     *,
     skills: Sequence[str] | None,
@@ -31,7 +31,7 @@ def render_train_scenes(
 
     Args:
         suite: name of a version of PaintSkills.
-        painter: of images of ``SCENE_SIZE`` pixels.
+        renderer: of images of ``SCENE_SIZE`` pixels.
         out: the folder.
         skills: only these; None for all published ones.
         count: scenes in all.
@@ -46,5 +46,5 @@ def render_train_scenes(
     if not isinstance(made, PaintSkills):
         raise UsageError(f"{made.name} has no scenes to train on; use a version of PaintSkills")
     on_start(len(made.scenes))
-    render_scenes(out, made.version, made.scenes, painter, SCENE_SIZE, seed=seed, masks=True, on_failure=on_failure)
+    render_scenes(out, made.version, made.scenes, renderer, SCENE_SIZE, seed=seed, masks=True, on_failure=on_failure)
     return out
