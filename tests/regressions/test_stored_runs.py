@@ -67,6 +67,10 @@ ROUNDING = "b29c66baa52e33c0"
 SHARE_OF_WIDTH = 0.15
 UNSTABLE = ("trust", "effective_n")
 
+# Intervals of numbers adjusted for judge error moved on purpose: imaginary labels weigh prompts and not images, and
+# shares have intervals that hold near 0 and 1. Their values did not move.
+ENDS_OF_ADJUSTED = ("ci_low", "ci_high", "labels_only_low", "labels_only_high", "effective_n")
+
 KEY = ("suite", "metric", "protocol", "group", "unit", "adjusted")
 DIRECTION = "higher_is_better"
 SCORE = (*KEY, "value", "ci_low", "ci_high", "n_used", "n_unusable", DIRECTION)
@@ -171,6 +175,8 @@ def stays(old: Record, column: str, new: Any) -> bool:
     """Whether a number of a record is what it was, as far as this machine can tell."""
     if alike(old[column], new, TOLERANCES.get(old["metric"], RELATIVE)):
         return True
+    if old.get("adjusted") and column in ENDS_OF_ADJUSTED:
+        return new is not None or old[column] is None
     if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
         return False
     if column in UNSTABLE:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from verism.statistics.intervals import clustered_proportion, wilson
 from verism.statistics.prediction_powered import LabelledMean, labels_needed, ppi_mean, ppi_sum
 
 NAN = math.nan
@@ -15,7 +16,7 @@ NAN = math.nan
 def test_by_hand():
     # Four images, judged 1 1 1 0; people saw the first and the last: 0 and 0. With lam = 1: 3/4 + mean(-1, 0) = 1/4.
     result = ppi_mean([1, 1, 1, 0], [0, NAN, NAN, 0], tune=False)
-    assert result.uncorrected == pytest.approx(0.75)
+    assert result.as_judged == pytest.approx(0.75)
     assert result.value == pytest.approx(0.25)
     assert (result.n_labels, result.lam) == (2, 1.0)
     assert result.labels_only.value == pytest.approx(0.0)
@@ -31,7 +32,7 @@ def test_weights_coefficients_and_inclusion_by_hand():
     parts = [LabelledMean([1, 1, 0], [1, 1, NAN]), LabelledMean([1, 0, 0], [0, 0, NAN], coefficient=-1)]
     # (2/3 + 0) - (1/3 - 1/2)
     assert ppi_sum(parts, tune=False).value == pytest.approx(2 / 3 + 1 / 6)
-    assert ppi_sum(parts, tune=False).uncorrected == pytest.approx(1 / 3)
+    assert ppi_sum(parts, tune=False).as_judged == pytest.approx(1 / 3)
 
 
 def test_with_every_image_labelled_the_judge_does_not_matter():
@@ -97,7 +98,7 @@ def test_what_cannot_be_told_is_nan_with_the_reason():
         assert math.isnan(result.value)
         assert math.isnan(result.low)
         assert "ask people" in result.note
-        assert result.uncorrected == pytest.approx(2 / 3)
+        assert result.as_judged == pytest.approx(2 / 3)
     one_cluster = ppi_mean([1, 0, 1], [1, 0, NAN], clusters=["a", "a", "b"])
     assert math.isnan(one_cluster.value)
     no_labels_in_one = ppi_sum([LabelledMean([1, 0], [1, 0]), LabelledMean([1, 0], [NAN, NAN])])
@@ -199,3 +200,76 @@ def test_the_interval_is_about_as_wide_as_planned():
         result = ppi_mean(judged, seen)
         widths.append((result.high - result.low) / 2)
     assert np.mean(widths) == pytest.approx(0.06, rel=0.08)
+
+
+# ----------------------------------------------------------------------------------- few prompts, a share near an end
+def test_labels_alone_have_the_interval_of_a_clustered_proportion():
+    rng = np.random.default_rng(8)
+    truth = (rng.random(72) < 0.9).astype(float)
+    clusters = np.repeat(np.arange(12), 6)
+    expected = clustered_proportion(truth, clusters)
+    result = ppi_mean(np.zeros(72), truth, clusters=clusters, bounds=(0, 1)).labels_only
+
+    assert (result.value, result.low, result.high) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+def test_unanimous_labels_of_few_prompts_weigh_prompts_and_not_images():
+    # Six prompts of nine images, all right: as much as six images that are all right, and not as 54.
+    clusters = np.repeat(np.arange(84), 9)
+    labelled = clusters < 6
+    result = ppi_mean(np.ones(756), np.where(labelled, 1.0, NAN), clusters=clusters, bounds=(0, 1))
+
+    assert result.value == 1.0
+    assert result.low == pytest.approx(wilson(6, 6).low, abs=0.02)
+    assert result.low < wilson(54, 54).low - 0.2
+
+
+def test_interval_of_one_value_only_is_no_point():
+    result = ppi_mean([1.0] * 20, [1.0] * 5 + [NAN] * 15, bounds=(0, 1))
+
+    assert result.low < 0.7 < result.high == 1.0
+
+
+def test_mean_of_values_of_more_than_two_kinds_is_symmetric():
+    rng = np.random.default_rng(9)
+    judged = rng.normal(5, 2, 60)
+    result = ppi_mean(judged, np.where(np.arange(60) < 20, judged + rng.normal(0, 0.5, 60), NAN))
+
+    assert result.high - result.value == pytest.approx(result.value - result.low)
+
+
+def whole_prompts(rng, share, *, labelled, prompts=84, each=9, icc=1 / 3, by_prompt=0.0):
+    """Whole prompts labelled; the judge errs in one image of ten, or in all images of a prompt together."""
+    size = (1 - icc) / icc
+    chance = rng.beta(share * size, (1 - share) * size, prompts)
+    clusters = np.repeat(np.arange(prompts), each)
+    truth = (rng.random(prompts * each) < chance[clusters]).astype(float)
+    wrong = rng.random(truth.size) < 0.1 if not by_prompt else (rng.random(prompts) < by_prompt)[clusters]
+    asked = np.isin(clusters, rng.choice(prompts, labelled, replace=False))
+    return np.where(wrong, 1 - truth, truth), np.where(asked, truth, NAN), clusters
+
+
+@pytest.mark.parametrize(
+    ("share", "labelled", "by_prompt", "widest"),
+    [
+        (0.9, 6, 0.0, 0.45),
+        (0.9, 12, 0.0, 0.26),
+        (0.9, 20, 0.0, 0.18),
+        (0.9, 40, 0.0, 0.12),
+        (0.97, 12, 0.0, 0.27),
+        (0.97, 20, 0.0, 0.18),
+        (0.5, 20, 0.0, 0.22),
+        (0.1, 12, 0.0, 0.26),
+        (0.8, 12, 0.1, 0.35),
+    ],
+)
+def test_intervals_of_few_labelled_prompts_hold_and_are_not_wasteful(share, labelled, by_prompt, widest):
+    rng = np.random.default_rng([2026, int(100 * share), labelled, int(100 * by_prompt)])
+    held, width, runs = 0, 0.0, 300
+    for _ in range(runs):
+        judged, truth, clusters = whole_prompts(rng, share, labelled=labelled, by_prompt=by_prompt)
+        result = ppi_mean(judged, truth, clusters=clusters, bounds=(0, 1))
+        held += result.low <= share <= result.high
+        width += (result.high - result.low) / runs
+    assert held / runs >= 0.93 - 2 * math.sqrt(0.93 * 0.07 / runs)
+    assert width < widest

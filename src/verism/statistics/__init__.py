@@ -28,18 +28,18 @@ from verism.statistics.intervals import (
     mean_of_independent,
     wilson,
 )
-from verism.statistics.judge_error import Confusion, CorrectedRate, confusion, rogan_gladen
+from verism.statistics.judge_error import AdjustedRate, Confusion, confusion, rogan_gladen
 from verism.statistics.misclassification import AdjustedShares, AdjustedValue, adjusted_mean, adjusted_shares
 from verism.statistics.paired import PairedDifference, holm, paired_difference
-from verism.statistics.prediction_powered import Corrected, LabelledMean, labels_needed, ppi_mean, ppi_sum
+from verism.statistics.prediction_powered import AdjustedNumber, LabelledMean, labels_needed, ppi_mean, ppi_sum
 
 __all__ = [
+    "AdjustedNumber",
+    "AdjustedRate",
     "AdjustedShares",
     "AdjustedValue",
     "Agreement",
     "Confusion",
-    "Corrected",
-    "CorrectedRate",
     "Interval",
     "LabelledMean",
     "Majority",

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from verism.statistics._common import zero_one
 from verism.statistics.intervals import Interval, clustered_proportion, wilson
 
-__all__ = ["Confusion", "CorrectedRate", "confusion", "rogan_gladen"]
+__all__ = ["AdjustedRate", "Confusion", "confusion", "rogan_gladen"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Confusion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectedRate:
+class AdjustedRate:
     """A rate corrected for the judge's error.
 
     Attributes:
@@ -105,7 +105,7 @@ def confusion(
     )
 
 
-def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -> CorrectedRate:
+def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -> AdjustedRate:
     """The share of right images behind the share judged right, given how the judge errs.
 
     The value is ``(rate + specificity - 1) / (sensitivity + specificity - 1)``, cut to [0, 1]. Its interval puts, one
@@ -132,13 +132,13 @@ def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -
     parts = {"rate": rate, "sensitivity": sensitivity, "specificity": specificity}
     for name, part in parts.items():
         if any(math.isnan(number) for number in part):
-            return CorrectedRate(
+            return AdjustedRate(
                 value=math.nan, low=math.nan, high=math.nan, note=f"{name} is undefined: no images to measure it on"
             )
         if not 0 <= part.low <= part.value <= part.high <= 1:
             raise ValueError(f"{name} must satisfy 0 <= low <= value <= high <= 1; got {tuple(part)}")
     if sensitivity.value + specificity.value <= 1:
-        return CorrectedRate(
+        return AdjustedRate(
             value=math.nan,
             low=math.nan,
             high=math.nan,
@@ -164,7 +164,7 @@ def rogan_gladen(rate: Interval, sensitivity: Interval, specificity: Interval) -
             f"a rate of {rate.value:.3f} is {'below' if high < 0 else 'above'} what this judge can produce, even with "
             "its uncertainty: it errs differently on these images than on those it was calibrated with"
         )
-    return CorrectedRate(value=_cut(estimate), low=_cut(low), high=_cut(high), note=note)
+    return AdjustedRate(value=_cut(estimate), low=_cut(low), high=_cut(high), note=note)
 
 
 def _corrected(rate: float, sensitivity: float, specificity: float) -> float:

@@ -14,15 +14,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from verism.statistics._common import Floats, check_confidence, cluster_codes, finite, student_quantile
+from verism.statistics._common import (
+    Floats,
+    check_confidence,
+    cluster_codes,
+    cluster_totals,
+    effective_size,
+    finite,
+    student_quantile,
+)
 from verism.statistics.intervals import Interval
 
-__all__ = ["Corrected", "LabelledMean", "labels_needed", "ppi_mean", "ppi_sum"]
+__all__ = ["AdjustedNumber", "LabelledMean", "labels_needed", "ppi_mean", "ppi_sum"]
 
 FEWEST = 2  # labelled prompts below which no variance can be told
 
@@ -47,14 +56,14 @@ class LabelledMean(NamedTuple):
     inclusion: ArrayLike | None = None
 
 
-class Corrected(NamedTuple):
-    """A number with the judge's error taken out; NaN where it cannot be.
+class AdjustedNumber(NamedTuple):
+    """A number adjusted for the judge's error; NaN where it cannot be.
 
     Attributes:
-        value: the corrected number.
+        value: the adjusted number.
         low: lower end of its interval.
         high: upper end.
-        uncorrected: what the judge says of all images.
+        as_judged: what the judge says of all images.
         labels_only: what the people's answers say alone, with an interval made in the same way.
         n_labels: answers of people that entered.
         effective_n: answers of people alone that would give an interval as narrow.
@@ -65,7 +74,7 @@ class Corrected(NamedTuple):
     value: float
     low: float
     high: float
-    uncorrected: float
+    as_judged: float
     labels_only: Interval
     n_labels: int
     effective_n: float
@@ -83,11 +92,11 @@ def ppi_mean(
     confidence: float = 0.95,
     tune: bool = True,
     bounds: tuple[float, float] | None = None,
-) -> Corrected:
+) -> AdjustedNumber:
     """The mean that people would have given all images; see ``LabelledMean`` and ``ppi_sum``.
 
     >>> result = ppi_mean([1, 1, 1, 0] * 50, [1, 0, 1, 0] * 20 + [float("nan")] * 120)
-    >>> round(result.uncorrected, 2), round(result.value, 2), result.n_labels
+    >>> round(result.as_judged, 2), round(result.value, 2), result.n_labels
     (0.75, 0.5, 80)
     """
     part = LabelledMean(judged, truth, weights, clusters, 1.0, inclusion)
@@ -100,19 +109,25 @@ def ppi_sum(
     confidence: float = 0.95,
     tune: bool = True,
     bounds: tuple[float, float] | None = None,
-) -> Corrected:
+) -> AdjustedNumber:
     """A sum of coefficient times mean over several sets of images (a difference of groups, a mean of skills).
 
     For each part, with judged values f, labels y on the labelled images L, weights w that sum to 1 over all images
     and v that sum to 1 over L: ``lam * sum(w f) + sum(v (y - lam f))``. ``lam`` is the one with the least variance, cut
-    to [0, 1]. The variance is that of the sums per cluster of each image's influence, over the clusters of all parts
-    together, so that a prompt in two parts counts as one. Student's t with as many degrees of freedom as there are
-    labelled clusters, less one.
+    to [0, 1].
 
-    If judge and people never disagreed on the labelled images, these would show no variance at all; as this is
-    certain only for infinitely many labels, one imaginary label that differs is added to the variance of each part,
-    half of it upwards and half of it downwards: by the whole range for values of two kinds, by two standard deviations
-    for others. It matters for few labels only.
+    *Interval of a part.* Labels of n images are worth ``n_eff`` independent ones (``effective_size``: images of a
+    prompt are alike, and few prompts tell little of how alike). With the judge they are worth ``gain`` times as many,
+    the ratio of the variance of the labels' mean to that of the adjusted one, both from the sums of each image's
+    influence per cluster. If judge and people never disagreed on the labelled images, these would show no variance at
+    all; as this is certain only for infinitely many labels, one imaginary label that differs by the whole range is
+    added to both variances, with the design effect of the labels: ``range**2 / (n n_eff)``. For shares (labels of two
+    kinds) the interval is Wilson's with ``n_eff * gain`` images, which holds near 0 and 1, where Student's does not.
+    For other values it is the estimate plus or minus Student's t, with as many degrees of freedom as there are labelled
+    clusters, less one, times the root of that variance; the range is there taken to be two standard deviations.
+
+    *Interval of a sum.* The distances of the parts' ends from their values are combined by MOVER, with the correlation
+    of the parts over clusters, so that a prompt in two parts counts as one.
 
     Args:
         parts: at least one.
@@ -127,7 +142,7 @@ def ppi_sum(
     if not parts:
         raise ValueError("a sum needs at least one part")
     prepared = [_prepare(part) for part in parts]
-    uncorrected = math.fsum(p.coefficient * p.judged_mean for p in prepared)
+    as_judged = math.fsum(p.coefficient * p.judged_mean for p in prepared)
     n_labels = sum(int(p.labelled.sum()) for p in prepared)
     names = np.unique(np.concatenate([p.clusters for p in prepared])) if prepared else np.zeros(0)
     codes = [np.searchsorted(names, p.clusters) for p in prepared]
@@ -135,41 +150,133 @@ def ppi_sum(
     if n_labelled < FEWEST or any(not p.labelled.any() for p in prepared):
         nothing = Interval(math.nan, math.nan, math.nan)
         why = f"labels of {n_labelled} prompts in all, and every part needs some; ask people about more images"
-        return Corrected(math.nan, math.nan, math.nan, uncorrected, nothing, n_labels, math.nan, math.nan, why)
-    influence, alone = np.zeros(len(names)), np.zeros(len(names))
-    pad = value = label_value = trust = 0.0
-    for p, code in zip(prepared, codes, strict=True):
-        total = np.bincount(code, p.label_term, minlength=len(names))
-        judge_terms = np.bincount(code, p.judge_term, minlength=len(names))
-        spread = float(judge_terms @ judge_terms)
-        lam = 1.0
-        if tune:
-            lam = min(1.0, max(0.0, -float(total @ judge_terms) / spread)) if spread > 0 else 0.0
-        value += p.coefficient * (lam * p.judged_mean + p.label_mean - lam * p.judged_mean_labelled)
-        label_value += p.coefficient * p.label_mean
-        influence += p.coefficient * (total + lam * judge_terms)
-        alone += p.coefficient * total
-        pad += (p.coefficient * p.span * p.label_weight) ** 2
-        trust += lam / len(prepared)
-    tail = student_quantile(n_labelled - 1, (1 + confidence) / 2)
-    # The clusters without labels add to the judge's mean only; few labelled clusters are what limits the variance.
-    growth = n_labelled / (n_labelled - 1)
-    error, error_alone = (growth * float(x @ x) + pad for x in (influence, alone))
-    half, half_alone = tail * math.sqrt(error), tail * math.sqrt(error_alone)
-    low, high = _cut(value, half, bounds)
-    low_alone, high_alone = _cut(label_value, half_alone, bounds)
+        return AdjustedNumber(math.nan, math.nan, math.nan, as_judged, nothing, n_labels, math.nan, math.nan, why)
+    found = [_interval_of(p, code, len(names), confidence, tune=tune) for p, code in zip(prepared, codes, strict=True)]
+    coefficients = np.array([p.coefficient for p in prepared])
+    value = float(coefficients @ [f.value for f in found])
+    label_value = float(coefficients @ [p.label_mean for p in prepared])
+    low, high = _combined(value, coefficients, [f.ends for f in found], [f.influence for f in found])
+    low_alone, high_alone = _combined(
+        label_value, coefficients, [f.ends_alone for f in found], [f.influence_alone for f in found]
+    )
+    error = _variance(coefficients, [f.influence for f in found], [f.variance for f in found])
+    error_alone = _variance(coefficients, [f.influence_alone for f in found], [f.variance_alone for f in found])
     if bounds is not None:
-        value, label_value = min(max(value, bounds[0]), bounds[1]), min(max(label_value, bounds[0]), bounds[1])
-    return Corrected(
+        value, low, high = (min(max(x, bounds[0]), bounds[1]) for x in (value, low, high))
+        ends_alone = (label_value, low_alone, high_alone)
+        label_value, low_alone, high_alone = (min(max(x, bounds[0]), bounds[1]) for x in ends_alone)
+    return AdjustedNumber(
         value=value,
         low=low,
         high=high,
-        uncorrected=uncorrected,
+        as_judged=as_judged,
         labels_only=Interval(label_value, low_alone, high_alone),
         n_labels=n_labels,
         effective_n=n_labels * error_alone / error if error > 0 else math.nan,
-        lam=trust,
+        lam=float(np.mean([f.lam for f in found])),
     )
+
+
+class _Found(NamedTuple):
+    """A part's mean with the judge and with the labels alone; ends are distances below and above the value."""
+
+    value: float
+    lam: float
+    ends: tuple[float, float]
+    ends_alone: tuple[float, float]
+    influence: Floats  # of each cluster
+    influence_alone: Floats
+    variance: float
+    variance_alone: float
+
+
+def _interval_of(p: _Prepared, code: np.ndarray, n_clusters: int, confidence: float, *, tune: bool) -> _Found:
+    total: Floats = np.bincount(code, p.label_term, minlength=n_clusters).astype(np.float64)
+    judge_terms: Floats = np.bincount(code, p.judge_term, minlength=n_clusters).astype(np.float64)
+    spread = float(judge_terms @ judge_terms)
+    lam = 1.0
+    if tune:
+        lam = min(1.0, max(0.0, -float(total @ judge_terms) / spread)) if spread > 0 else 0.0
+    value = lam * p.judged_mean + p.label_mean - lam * p.judged_mean_labelled
+    influence = total + lam * judge_terms
+    n_labelled = len(np.unique(code[p.labelled]))
+    # The clusters without labels add to the judge's mean only; few labelled clusters are what limits the variance.
+    growth = n_labelled / max(n_labelled - 1, 1)
+    # Labels of unequal weight are worth fewer of equal weight (Kish), whatever their design effect.
+    equal = 1 / p.label_weight
+    effective = equal * _effective_labels(p, confidence) / np.count_nonzero(p.labelled)
+    tail = (1 + confidence) / 2
+    student = student_quantile(max(n_labelled - 1, 1), tail)
+    if p.ends is None:  # Student's t stands for the few clusters; the effective size must not do so as well
+        n_labels = np.count_nonzero(p.labelled)
+        few = (student_quantile(max(n_labels - 1, 1), tail) / student) ** 2
+        effective = min(equal, effective / few)
+    pad = p.span**2 / (equal * effective)
+    variance, variance_alone = (growth * float(x @ x) + pad for x in (influence, total))
+    if p.ends is None:
+        half, half_alone = student * math.sqrt(variance), student * math.sqrt(variance_alone)
+        ends, ends_alone = (half, half), (half_alone, half_alone)
+    else:
+        gain = variance_alone / variance if variance > 0 else 1.0
+        ends = _wilson_distances(value, p.ends, effective * gain, confidence)
+        ends_alone = _wilson_distances(p.label_mean, p.ends, effective, confidence)
+    return _Found(value, lam, ends, ends_alone, influence, total, variance, variance_alone)
+
+
+def _effective_labels(p: _Prepared, confidence: float) -> float:
+    """How many independent labels tell as much about their mean."""
+    answers = p.answers[p.labelled]
+    lowest, highest = p.ends or (float(answers.min()), float(answers.max()))
+    if not highest > lowest:
+        return float(len(np.unique(p.clusters[p.labelled])))
+    totals = cluster_totals(answers, p.clusters[p.labelled])
+    return effective_size(totals, float(answers @ answers), lowest=lowest, highest=highest, confidence=confidence)
+
+
+def _wilson_distances(value: float, ends: tuple[float, float], n: float, confidence: float) -> tuple[float, float]:
+    """Distances from a share to the ends of Wilson's interval, for values from one end of a range to the other."""
+    span = ends[1] - ends[0]
+    share = min(1.0, max(0.0, (value - ends[0]) / span))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # The adjusted mean itself may lie beyond the range; its interval does not.
+    inside = ends[0] + span * share
+    low, high = ends[0] + span * max(0.0, middle - half), ends[0] + span * min(1.0, middle + half)
+    return max(0.0, inside - low), max(0.0, high - inside)
+
+
+def _combined(
+    value: float,
+    coefficients: Floats,
+    distances: Sequence[tuple[float, float]],
+    influences: Sequence[Floats],
+) -> tuple[float, float]:
+    """Ends of a sum from the distances of the ends of its parts.
+
+    Source: Zou & Donner 2008, Stat. Med. 27:1693-1702 (MOVER); Zou 2007, Psychol. Methods 12:399-413, eq. 15, for parts
+        that are correlated.
+    """
+    below, above = (np.array(side) for side in zip(*distances, strict=True))
+    down = np.where(coefficients >= 0, below, above) * coefficients
+    up = np.where(coefficients >= 0, above, below) * coefficients
+    correlation = _correlation(influences)
+    squares = [max(0.0, float(side @ correlation @ side)) for side in (down, up)]
+    return value - math.sqrt(squares[0]), value + math.sqrt(squares[1])
+
+
+def _correlation(influences: Sequence[Floats]) -> Floats:
+    products = np.array([[float(a @ b) for b in influences] for a in influences])
+    sizes = np.sqrt(np.diag(products))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.where(np.outer(sizes, sizes) > 0, products / np.outer(sizes, sizes), 0.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.clip(correlation, -1.0, 1.0)
+
+
+def _variance(coefficients: Floats, influences: Sequence[Floats], variances: Sequence[float]) -> float:
+    scaled = coefficients * np.sqrt(np.array(variances))
+    return float(scaled @ _correlation(influences) @ scaled)
 
 
 def labels_needed(
@@ -225,6 +332,8 @@ class _Prepared(NamedTuple):
     label_term: Floats  # influence of each image on the mean of the labels
     judge_term: Floats  # influence of each image on lam's factor: judged mean of all less that of the labelled
     label_weight: float  # of a typical label
+    answers: Floats  # 0 where there is no label
+    ends: tuple[float, float] | None  # of the range, for values of two kinds
     span: float
 
 
@@ -249,6 +358,7 @@ def _prepare(part: LabelledMean) -> _Prepared:
     judged_mean, on_labelled = float(weights @ judged), float(label_weights @ judged)
     label_mean = float(label_weights @ answers) if labelled.any() else math.nan
     values = np.concatenate([judged, answers[labelled]])
+    ends = _two_kinds(answers[labelled], judged)
     return _Prepared(
         clusters=clusters,
         labelled=labelled,
@@ -259,15 +369,23 @@ def _prepare(part: LabelledMean) -> _Prepared:
         label_term=label_weights * (answers - (label_mean if labelled.any() else 0.0)),
         judge_term=weights * (judged - judged_mean) - label_weights * (judged - on_labelled),
         label_weight=float(label_weights @ label_weights),
-        span=_span(values),
+        answers=answers,
+        ends=ends,
+        span=_span(values) if ends is None else ends[1] - ends[0],
     )
 
 
+def _two_kinds(labels: Floats, judged: Floats) -> tuple[float, float] | None:
+    """The two values there are; None for more. Zeros and ones are a share, whatever between them a judge may give."""
+    if np.all((labels == 0.0) | (labels == 1.0)) and np.all((judged >= 0.0) & (judged <= 1.0)):
+        return 0.0, 1.0
+    values = np.unique(np.concatenate([labels, judged]))
+    return (float(values[0]), float(values[1])) if len(values) == 2 else None
+
+
 def _span(values: Floats) -> float:
-    """How far a label may well differ from what was judged."""
-    if not len(values):
-        return 0.0
-    return float(np.ptp(values)) if len(np.unique(values)) <= 2 else 2 * float(np.std(values))
+    """How far a label may well differ from what was judged, for values of more than two kinds."""
+    return 2 * float(np.std(values)) if len(values) else 0.0
 
 
 def _positive(values: ArrayLike | None, name: str, n: int, *, zero: bool) -> Floats:
@@ -277,8 +395,3 @@ def _positive(values: ArrayLike | None, name: str, n: int, *, zero: bool) -> Flo
     if array.shape != (n,) or (array < 0).any() or (not zero and (array == 0).any()) or (n and not array.sum() > 0):
         raise ValueError(f"{name} must give a number above 0 for each of the {n} images; got shape {array.shape}")
     return array
-
-
-def _cut(value: float, half: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    low, high = value - half, value + half
-    return (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
