@@ -51,13 +51,45 @@ def one(rng: np.random.Generator, share: float, rates: tuple[float, float], labe
     return collected
 
 
+WHOLE = ((0.9, 6), (0.9, 12), (0.9, 20), (0.9, 40), (0.97, 12), (0.97, 20), (0.5, 20), (0.1, 12))
+
+
+def whole_prompts(share: float, labelled: int, runs: int, *, together: bool) -> None:
+    """84 prompts of nine images, of which some are labelled whole; images of a prompt are alike (correlation 1/3).
+
+    The judge is wrong about one image in ten, or (``together``) about all images of one prompt in ten.
+    """
+    rng = np.random.default_rng([int(share * 100), labelled, together])
+    prompts, each = 84, 9
+    clusters = np.repeat(np.arange(prompts), each)
+    rows = []
+    for _ in range(runs):
+        chance = rng.beta(2 * share, 2 * (1 - share), prompts)
+        truth = (rng.random(clusters.size) < chance[clusters]).astype(float)
+        wrong = (rng.random(prompts) < 0.1)[clusters] if together else rng.random(clusters.size) < 0.1
+        asked = np.isin(clusters, rng.choice(prompts, labelled, replace=False))
+        judged = np.where(wrong, 1 - truth, truth)
+        result = ppi_mean(judged, np.where(asked, truth, math.nan), clusters=clusters, bounds=(0, 1))
+        alone = result.labels_only
+        rows.append(
+            (result.low <= share <= result.high, alone.low <= share <= alone.high, result.high - result.low,
+             alone.high - alone.low)
+        )  # fmt: skip
+    held, held_alone, width, width_alone = np.mean(np.array(rows, dtype=float), axis=0)
+    print(
+        f"{share:>12.3g} {labelled:>12} {'prompts' if together else 'images':>12} {held:>12.3f} {held_alone:>12.3f} | "
+        f"{width:>9.3f} {width_alone:>12.3f}",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     runs = parser.parse_args().runs
-    heads = ("share", "found", "not claimed", "labels", "revised", "labels alone", "judge alone", "by card")
+    heads = ("share", "found", "not claimed", "labels", "adjusted", "labels alone", "judge alone", "by card")
     print("coverage of nominal 95 % intervals" + " " * 26 + "| width / labels alone")
-    print(" ".join(f"{head:>12}" for head in heads) + " | revised    by card")
+    print(" ".join(f"{head:>12}" for head in heads) + " | adjusted    by card")
     for share, result, spared in JUDGES:
         for labels in (40, 120, 240):
             rng = np.random.default_rng([int(share * 100), int(result * 100), labels])
@@ -71,6 +103,12 @@ def main() -> None:
                 " ".join(f"{x:>12.3g}" for x in numbers) + f" | {mean[3] / mean[4]:>9.2f} {mean[6] / mean[4]:>10.2f}",
                 flush=True,
             )
+    print("\ncoverage where whole prompts of nine images are labelled" + " " * 13 + "| mean width")
+    heads = ("share", "labelled", "judge errs by", "adjusted", "labels alone")
+    print(" ".join(f"{head:>12}" for head in heads) + " |  adjusted labels alone")
+    for share, labelled in WHOLE:
+        for together in (False, True):
+            whole_prompts(share, labelled, runs, together=together)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from verism.statistics.intervals import cluster_bootstrap_mean
 from verism.statistics.misclassification import FittedShares, fit_shares
 
 N = 9
-SLACK = 1e-6
+SLACK = 1e-12
 
 
 # ----------------------------------------------------------------------------------------------------------- the worlds
@@ -45,9 +45,13 @@ def world(name: str, rng: np.random.Generator, prompts: int, k: int) -> np.ndarr
         return 0.6 * uniform + 0.4 * corners
     if name == "half unbiased, half one-hot":
         return np.where(rng.random((prompts, 1)) < 0.5, uniform, corners)
+    if name == "one in ten one-hot":
+        return np.where(rng.random((prompts, 1)) < 0.9, uniform, corners)
     if name == "one-hot":
         return corners
-    return rng.dirichlet(np.full(k, {"uniform on the simplex": 1.0, "Dirichlet(5)": 5.0}[name]), prompts)
+    return rng.dirichlet(
+        np.full(k, {"uniform on the simplex": 1.0, "Dirichlet(5)": 5.0, "Dirichlet(10)": 10.0}[name]), prompts
+    )
 
 
 WORLDS = [
@@ -55,8 +59,10 @@ WORLDS = [
     "all alike, tilted by 0.2",
     "each tilted by 0.4",
     "Dirichlet(5)",
+    "Dirichlet(10)",
     "uniform on the simplex",
     "half unbiased, half one-hot",
+    "one in ten one-hot",
     "one-hot",
 ]
 

@@ -383,3 +383,13 @@ def test_mean_std_prompts_without_images_do_not_enter():
     # Shares 0.9, 0.1: sqrt(0.4^2) = 0.4; 0.5, 0.5: 0.
     assert mean_std([[9, 1], [5, 5], [0, 0]]) == pytest.approx(0.2)
     assert math.isnan(mean_std([[0, 0]]))
+
+
+@pytest.mark.parametrize("k", [2, 10])
+def test_debiased_interval_of_one_hot_prompts_holds_the_largest_mad(k):
+    counts = 9 * np.eye(k, dtype=int)[np.arange(84) % k]
+    result = prompt_mad(counts)
+
+    # A search that stops short of its last point leaves the truth out; only rounding may do so.
+    assert result.debiased_high >= mad(np.eye(k)[0] * 9) * (1 - 4 * np.finfo(float).eps)
+    assert result.debiased_low < result.debiased <= result.debiased_high

@@ -40,6 +40,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Divisor = Literal["K", "K-1"]
 
+END_TOLERANCE = 1e-6  # of a sum of deviations, from the largest one there can be
 NULL_RUNS = 200  # simulated runs of an unbiased model behind the debiased estimate
 NULL_LARGEST = 200  # beyond so many images a prompt, the simulation takes this many: it hardly depends on the number
 CHUNK_CELLS = 4_000_000  # simulated counts held at once: 32 MB
@@ -473,7 +474,10 @@ def _debiased(
     threshold = float(chdtri(1, 1 - confidence)) * _dependence(c, t, classes)
     lower_threshold = max(threshold, float(np.quantile(null, confidence)))
     low, high = mixture.profile(float(best.sum()), lower_threshold / 2, threshold / 2)
-    return Interval(twice * value, twice * min(low, value), twice * max(high, value))
+    ends = twice * value, twice * min(low, value), twice * max(high, value)
+    # The search stops just short of the last point of its grid, which the truth may lie on.
+    largest = float(_largest(t).mean())
+    return Interval(*(largest if end > largest - END_TOLERANCE else end for end in ends))
 
 
 def _dependence(c: Floats, t: Floats, classes: int) -> float:

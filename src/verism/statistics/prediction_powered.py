@@ -203,14 +203,13 @@ def _interval_of(p: _Prepared, code: np.ndarray, n_clusters: int, confidence: fl
     # The clusters without labels add to the judge's mean only; few labelled clusters are what limits the variance.
     growth = n_labelled / max(n_labelled - 1, 1)
     # Labels of unequal weight are worth fewer of equal weight (Kish), whatever their design effect.
-    equal = 1 / p.label_weight
-    effective = equal * _effective_labels(p, confidence) / np.count_nonzero(p.labelled)
+    equal, n_labels = 1 / p.label_weight, int(np.count_nonzero(p.labelled))
+    effective = equal * _effective_labels(p, confidence) / n_labels
     tail = (1 + confidence) / 2
     student = student_quantile(max(n_labelled - 1, 1), tail)
     if p.ends is None:  # Student's t stands for the few clusters; the effective size must not do so as well
-        n_labels = np.count_nonzero(p.labelled)
         few = (student_quantile(max(n_labels - 1, 1), tail) / student) ** 2
-        effective = min(equal, effective / few)
+        effective = min(equal, float(effective / few))
     pad = p.span**2 / (equal * effective)
     variance, variance_alone = (growth * float(x @ x) + pad for x in (influence, total))
     if p.ends is None:
