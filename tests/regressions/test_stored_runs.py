@@ -177,6 +177,8 @@ def stays(old: Record, column: str, new: Any) -> bool:
         return True
     if old.get("adjusted") and column in ENDS_OF_ADJUSTED:
         return new is not None or old[column] is None
+    if old["metric"] == "mad_debiased" and column == "ci_high":  # no more than the largest MAD there can be, now
+        return new is not None and old[column] is not None and new < old[column]
     if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
         return False
     if column in UNSTABLE:

@@ -475,7 +475,8 @@ def _debiased(
     lower_threshold = max(threshold, float(np.quantile(null, confidence)))
     low, high = mixture.profile(float(best.sum()), lower_threshold / 2, threshold / 2)
     ends = twice * value, twice * min(low, value), twice * max(high, value)
-    # The search stops just short of the last point of its grid, which the truth may lie on.
+    # Classes are fitted one by one, so that their sum can pass what all of them can reach; and the search stops just
+    # short of the last point of its grid, which the truth may lie on.
     largest = float(_largest(t).mean())
     return Interval(*(largest if end > largest - END_TOLERANCE else end for end in ends))
 
