@@ -108,7 +108,7 @@ class RunOptions:
     Attributes:
         threshold: confidence threshold of a suite that rests on a detector; None: the detector's own calibrated one.
         metrics: added to those of the suite and of installed packages.
-        shuffle: whether each prompt gets the image of a random other one.
+        shuffle: whether each prompt gets the image of a prompt drawn at random, its own included.
         retry: whether images that were missing, failed or refused are asked for again.
         size: width and height of rendered images, pixels.
         assets: folder of the user's own 3D models.
@@ -893,22 +893,28 @@ def compare(
     *,
     by: str | None = None,
     protocol: str | None = None,
+    all_protocols: bool = False,
+    anyway: bool = False,
     seed: int = 0,
 ) -> list[Difference]:
-    """Comparison of two runs of one suite: B minus A.
+    """Comparison of two runs of one suite: B minus A, under the protocol to compare models with.
 
     Rows are paired by image wherever the suite decides image by image, and made from the intervals of both scores
-    otherwise (``pipeline.comparison``). Those of the protocol to compare models with come first.
+    otherwise (``pipeline.comparison``). Runs whose numbers do not mean the same (another judge, rule, set of real
+    images, number of images where it matters ...) are refused with the reasons.
 
     Args:
         a: the baseline: a run or its directory.
         b: the other run.
         by: facet to group by, in place of the suite's own.
-        protocol: only this one; None for all.
+        protocol: only this one; None for the first of the suite (``revised``) that both runs were scored under.
+        all_protocols: whether every protocol is compared, the one to compare models with first.
+        anyway: whether numbers that should not be compared are compared all the same; ``Difference.reasons`` says of
+            each row why they should not.
         seed: seed of random permutations, where they are needed.
 
     Raises:
-        UsageError: runs of different suites, or with nothing in common.
+        UsageError: runs of different suites, with nothing in common, or not comparable.
     """
     a, b = _opened(a), _opened(b)
     if a.suite_name != b.suite_name:
@@ -922,7 +928,19 @@ def compare(
     if protocol is not None and protocol not in known:
         listed = ", ".join(known)
         raise UsageError(f"no protocol {protocol!r}; there are {listed}.{did_you_mean(protocol, known)}")
-    rows = compare_runs(a, b, presentation, by=by, protocol=protocol, seed=seed)
+    if protocol is not None and all_protocols:
+        raise UsageError(f"ask for the protocol {protocol} or for all of them, not for both")
+    rows = compare_runs(
+        a,
+        b,
+        presentation,
+        other=presentation_of(b),
+        by=by,
+        protocol=protocol,
+        all_protocols=all_protocols,
+        anyway=anyway,
+        seed=seed,
+    )
     order = {name: n for n, name in enumerate(known)}
     return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import UsageError
-from verism.renames import metric_name, protocol_name, rule_value
+from verism.renames import metric_name, protocol_name, rule_name, rule_value
 
 __all__ = [
     "COSINE",
@@ -33,6 +34,7 @@ __all__ = [
     "Presentation",
     "Row",
     "Rule",
+    "RuleScope",
     "Scale",
     "SuiteInfo",
     "check_value",
@@ -84,6 +86,17 @@ class MetricSpec:
             it); ``independent``: by the intervals of both; ``never``: a comparison would say nothing.
         baseline: metric that gives, for the same group, what chance or an ideal model reaches; drawn beside it.
         finds_group: whether the group of a score is itself found (the worst region), and no part of what is asked.
+        judges: roles of the judges it is made from; empty: of all the suite's. Another judge of another role does not
+            touch it.
+        against_real: whether generated images are held against real ones: the features and the sizes of both sets
+            then stand beside its title. Where no metric of a suite says so, other real images touch all of them.
+        counts_real: whether the ``n_used`` of its scores counts real images, not generated ones.
+        depends_on_n: whether its expected value depends on how many images it is made from, so that runs of other
+            sizes cannot be compared by it.
+        n_enough: number of images from which on the size no longer matters; 0: it always does.
+        n_tolerance: relative difference of the sizes of two runs, 0 to 1, up to which they count as equally large.
+        title_by_judge: by regular expression that the whole name of its judge (the first of ``judges``) matches, the
+            title it has with such a judge alone: ``FID`` is the name for one network.
     """
 
     name: str
@@ -97,6 +110,21 @@ class MetricSpec:
     compare: Comparison = "independent"
     baseline: str = ""
     finds_group: bool = False
+    judges: tuple[str, ...] = ()
+    against_real: bool = False
+    counts_real: bool = False
+    depends_on_n: bool = False
+    n_enough: int = 0
+    n_tolerance: float = 0.01
+    title_by_judge: Mapping[str, str] = field(default_factory=dict)
+
+    def title_with(self, judge: str) -> str:
+        """Its title where this judge gave what it is made from.
+
+        Args:
+            judge: full name of the judge; empty for an unknown one.
+        """
+        return next((t for pattern, t in self.title_by_judge.items() if re.fullmatch(pattern, judge)), self.title)
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -207,6 +235,25 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleScope:
+    """What another value of a rule touches; the part of ``Rule`` that a comparison of runs needs.
+
+    Attributes:
+        name: name of the rule.
+        protocol: see ``Rule``.
+        metrics: see ``Rule``.
+        calibrated_by: see ``Rule``.
+        about_images: see ``Rule``.
+    """
+
+    name: str
+    protocol: str = ""
+    metrics: tuple[str, ...] | None = None
+    calibrated_by: str = ""
+    about_images: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Presentation:
     """All that reports and comparisons need to know of a suite; a run keeps it.
 
@@ -215,12 +262,20 @@ class Presentation:
         metrics: every metric its scores may have.
         pairings: how its images are paired.
         layout: layout of its tables.
+        rules: what its rules touch. A rule that is not among them is taken to touch everything.
+        settings: settings of the suite (``Suite.settings``) that numbers depend on besides the prompts: runs that
+            differ in one are not compared.
+        reference: what the real images that it compares with are called; empty without any, or where their own folder
+            says it.
     """
 
     info: SuiteInfo
     metrics: tuple[MetricSpec, ...]
     pairings: tuple[Pairing, ...] = ()
     layout: Layout = field(default_factory=Layout)
+    rules: tuple[RuleScope, ...] = ()
+    settings: tuple[str, ...] = ()
+    reference: str = ""
 
     def metric(self, name: str) -> MetricSpec | None:
         """The metric of a name; None if the suite has none of this name."""
@@ -253,6 +308,9 @@ class Presentation:
             metrics=metrics,
             pairings=pairings,
             layout=_from(Layout, {**layout, "rows": [_from(Row, row) for row in layout.get("rows", ())]}),
+            rules=tuple(_from(RuleScope, {**r, "name": rule_name(r["name"])}) for r in record.get("rules", ())),
+            settings=tuple(record.get("settings", ())),
+            reference=record.get("reference", ""),
         )
 
 
@@ -328,6 +386,10 @@ class Rule:
         high: the highest number allowed.
         affects: ``verdicts``, or only ``scores``: judge cards do not depend on the latter.
         protocol: the only protocol that it concerns; empty for all.
+        metrics: the only metrics whose values it changes; None for all of them. Rules that add groups, or set how
+            intervals are computed, change none.
+        about_images: whether its value speaks of the images of one run (labels by annotators), so that two runs never
+            share it: they are compared by whether they have any.
         calibrated_by: role of a judge that brings its own value (a detector its confidence threshold); that value is
             used unless the user names another, and ``--threshold`` sets it.
         file: whether the value may also be the path of a file, whose content is kept.
@@ -346,9 +408,22 @@ class Rule:
     high: float | None = None
     affects: Literal["verdicts", "scores"] = "verdicts"
     protocol: str = ""
+    metrics: tuple[str, ...] | None = None
+    about_images: bool = False
     calibrated_by: str = ""
     file: bool = False
     flag: str = ""
+
+    @property
+    def scope(self) -> RuleScope:
+        """What another value of the rule touches, as runs keep it."""
+        return RuleScope(
+            name=self.name,
+            protocol=self.protocol,
+            metrics=self.metrics,
+            calibrated_by=self.calibrated_by,
+            about_images=self.about_images,
+        )
 
     @property
     def commas(self) -> bool:

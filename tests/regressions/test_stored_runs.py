@@ -50,6 +50,10 @@ DIRECTIONS = {"usable_share": True}
 # (suite, metric) that later versions report in addition, by their new names.
 ADDED: frozenset[tuple[str, str]] = frozenset()
 
+# Metrics whose numbers moved on purpose, and the columns that did. Chance is that of the full prompt list now, whatever
+# the limit of a run; tests/suites/test_paintskills_suite.py works it out from every prompt.
+MOVED = {"shuffled_expectation": ("value", "ci_low", "ci_high", "n_used")}
+
 # Sums come out in another order on another processor: noise of doubles stays far below this. Values that are zero but
 # for rounding differ by the absolute tolerance at most.
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
@@ -209,7 +213,7 @@ def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = fr
         lines += [
             f"moved: {key} {column}: {value!r} -> {record[column]!r}"
             for column, value in old[key].items()
-            if not stays(old[key], column, record[column])
+            if column not in MOVED.get(record["metric"], ()) and not stays(old[key], column, record[column])
         ]
     return lines
 
@@ -335,7 +339,7 @@ def test_compare_stored_runs_gives_the_stored_differences_made_in_the_same_way(p
     columns, rows = expected_rows(f"{pair[0]}.comparison")
     names = KEY[1:]
     path = copied(*pair)
-    result = by_key(records_of(verism.compare(path, path.parent / pair[1]), columns), names)
+    result = by_key(records_of(verism.compare(path, path.parent / pair[1], all_protocols=True), columns), names)
     stored = by_key([record_of(columns, row) for row in rows], names)
     same = {
         key: value
@@ -344,6 +348,10 @@ def test_compare_stored_runs_gives_the_stored_differences_made_in_the_same_way(p
     }
     assert len(same) >= 10
     # Holm's correction runs over the groups that are compared unasked, which are fewer now.
+    # An interval that left 0 out, although the test did not exclude it, reaches 0 now.
+    for value in same.values():
+        if value["method"] == "paired" and value["p_value"] >= 0.05:
+            value |= {"ci_low": min(value["ci_low"], 0.0), "ci_high": max(value["ci_high"], 0.0)}
     uncorrected = {key: {k: v for k, v in value.items() if k != "p_holm"} for key, value in same.items()}
     assert mismatches(uncorrected, {key: result[key] for key in same}) == []
     paired = {value["metric"] for value in result.values() if value["method"] == "paired"}

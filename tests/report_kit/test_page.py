@@ -208,9 +208,13 @@ def test_the_order_of_the_draw_is_the_same_in_every_process():
 def test_runs_that_cannot_be_compared_are_called_so(make_run, tmp_path):
     page = report([make_run("a", limit=4), make_run("b", limit=8, judge="other@2")], tmp_path)
     text = plain(page.source)
-    assert "made with different prompts" in text
-    assert "made with different detectors" in text
-    assert "made with different suites" not in text
+    assert "other prompts: 4 in a, 8 in b, 4 the same" in text
+    assert re.search(r"detector: \S+ in a, other@2 in b", text)
+    # Every number of the second run bears both marks, and none of the first.
+    body = page.source.partition('id="results"')[2].partition("</table>")[0]
+    first, second = (row.partition("</tr>")[0] for row in body.partition("<tbody>")[2].split("<tr>")[1:3])
+    assert first.count('class="mark"') == 0
+    assert second.count('href="#not-comparable-1"') == second.count('href="#not-comparable-2"') == second.count("<td") > 3
 
 
 def test_what_cannot_be_reported_is_refused(make_run, tmp_path):

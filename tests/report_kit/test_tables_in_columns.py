@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from page_reading import evidence_of
@@ -13,7 +14,7 @@ from page_reading import evidence_of
 from verism.errors import UsageError
 from verism.records import Score
 from verism.report_kit import tables, words
-from verism.report_kit.evidence import Lookup
+from verism.report_kit.evidence import Lookup, run_names
 from verism.store import score_records
 
 NAN = math.nan
@@ -100,8 +101,17 @@ def test_shuffled_mean_is_over_the_published_skills_only(two):
     assert values["mean"] == pytest.approx((values["object"] + values["count"] + values["spatial"]) / 3)
 
 
-def test_runs_of_other_prompts_get_a_shuffled_row_each(make_run):
+def test_runs_of_few_and_of_many_prompts_share_the_shuffled_row(make_run):
+    runs = [make_run("a", skills=("object",), limit=4), make_run("b", skills=("object", "count"), limit=8)]
+    ((label, values),) = tables.columns_of(evidence_of(runs)).reference
+    assert label == "shuffled images (theory)"
+    assert values == pytest.approx({"object": 1 / 15, "count": 1 / 60})
+
+
+def test_runs_whose_chance_differs_get_a_shuffled_row_each(make_run):
     runs = [make_run("a", skills=("object",), limit=4), make_run("b", skills=("object",), limit=8)]
+    chance = "shuffled_expectation"
+    runs[1].write_scores([replace(s, value=0.5) if s.metric == chance else s for s in runs[1].scores()])
     labels = [label for label, _ in tables.columns_of(evidence_of(runs)).reference]
     assert labels == ["shuffled images (theory), prompts of a", "shuffled images (theory), prompts of b"]
 
@@ -109,7 +119,7 @@ def test_runs_of_other_prompts_get_a_shuffled_row_each(make_run):
 def test_csv_and_json_hold_every_score(two):
     records = tables.json_report(two)
     assert [r["run"] for r in records[:1]] == ["model_a"]
-    assert [{k: v for k, v in r.items() if k != "run"} for r in records] == [
+    assert [{k: v for k, v in r.items() if k not in ("run", "label", "cautions")} for r in records] == [
         record for run in two for record in score_records(run.scores())
     ]
     json.dumps(records, allow_nan=False)
@@ -151,8 +161,8 @@ def test_without_a_usable_image_there_is_a_dash_and_no_zero(make_run):
 
 def test_runs_with_one_folder_name_are_told_apart(make_run):
     runs = [make_run(f"{p}/run", skills=("object",), limit=2) for p in ("a", "b")]
-    assert tables.run_names(runs) == ["a/run", "b/run"]
-    assert tables.run_names([runs[0], runs[0]]) == ["a/run", "a/run (2)"]
+    assert run_names(runs) == ["a/run", "b/run"]
+    assert run_names([runs[0], runs[0]]) == ["a/run", "a/run (2)"]
 
 
 def test_bad_requests_are_refused(make_run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 from measure_runs import score
@@ -34,13 +35,13 @@ RUNS = [quality(0.9, 0.3, 12), quality(0.7, 0.6, 14), quality(0.6, 0.5, 10), qua
 NAMES = ["a", "b", "c", "d"]
 
 
-def of_scores(scores, suite: str = "quality") -> Evidence:
-    """Evidence of scores alone."""
+def of_scores(scores, suite: str = "quality", judge: str = "fid-inception@6726825d preprocessing=fid") -> Evidence:
+    """Evidence of scores alone, made from the features of a judge."""
     cls = suite_class(suite)
     presentation = Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
     names = [chr(ord("a") + n) for n in range(len(scores))]
     return Evidence(
-        runs=[None] * len(scores), names=names, presentations=[presentation] * len(scores), every=scores, scores=scores
+        runs=[SimpleNamespace(judge=lambda role: judge)] * len(scores), names=names, presentations=[presentation] * len(scores), every=scores, scores=scores
     )
 
 
@@ -67,6 +68,11 @@ def test_front_of_every_pair_and_of_all_three():
     assert result.metrics["revised"] == ["precision", "coverage", "FID"]
     assert [row.unbeaten for row in rows] == [True, True, True, True]
     assert rows[0].cells == [("90.0", "[89.0, 91.0]"), ("30.0", "[28.0, 32.0]"), ("12.00", "[11.00, 13.00]")]
+
+
+def test_distances_of_other_features_than_those_of_the_fid_have_another_name():
+    (result,) = trade_offs(of_scores(RUNS, judge="builtin@0123456789ab"), QUALITY, NAMES)
+    assert result.metrics["revised"] == ["precision", "coverage", "Fréchet distance (builtin features)"]
 
 
 def test_a_run_beaten_in_all_is_told_so_and_equal_runs_are_not():

@@ -87,6 +87,57 @@ def test_exact_p_value_is_the_share_of_all_sign_patterns(totals):
     assert scaled.p_value == pytest.approx(expected)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), min_size=1, max_size=40),
+    st.sampled_from([1.0, 0.37]),
+    st.sampled_from([0.8, 0.9, 0.95, 0.99]),
+)
+def test_interval_leaves_zero_out_exactly_where_the_test_rejects_it(units, scale, confidence):
+    clusters, a, b = (np.array(column) for column in zip(*units, strict=True))
+    # In tenths or the like the values are not 0 and 1, and the interval is that of Student's t.
+    result = paired_difference(a * scale, b * scale, clusters, seed=0, n_resamples=500, confidence=confidence)
+    if math.isnan(result.low):
+        return
+    assert (result.low > 0 or result.high < 0) == (result.p_value < 1 - confidence)
+    assert result.low <= result.difference <= result.high
+
+
+def test_six_pairs_of_which_four_differ_are_no_evidence():
+    # Exact McNemar: 2 / 2**4 = 0.125. The adjusted Wald interval alone would begin above 0 (0.010 to 0.990).
+    result = paired_difference([0, 0, 0, 0, 1, 0], [1, 1, 1, 1, 1, 0], np.arange(6), seed=0)
+    assert result.p_value == pytest.approx(0.125)
+    assert result.low == 0.0
+    assert result.high == pytest.approx(0.99, abs=0.005)
+
+
+def test_signs_that_exclude_zero_give_the_end_of_the_interval():
+    from scipy.stats import permutation_test
+
+    # Six prompts of four images, all better in B by one or two: the interval by size alone would reach below 0.
+    totals = np.array([1, 1, 1, 2, 2, 1])
+    a = np.zeros(24)
+    b = np.concatenate([np.repeat([1, 0], [t, 4 - t]) for t in totals])
+    result = paired_difference(a, b, np.repeat(np.arange(6), 4), seed=0)
+    assert result.p_value == pytest.approx(2 / 2**6)
+    # The signs just exclude a difference at which the test of what is left has p = 0.05.
+    def p_at(difference):
+        left = totals - 4 * difference
+        return permutation_test((left,), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False).pvalue
+
+    assert 0 < result.low < result.difference
+    assert p_at(result.low - 1e-6) < 0.05 <= p_at(result.low + 1e-6)
+
+
+def test_signs_of_many_prompts_exclude_zero_where_the_random_subsets_do_not():
+    # Seven gained and none lost among 30 prompts of four images each: 2 / 2**7. With so few subsets drawn, the quantile
+    # among them may be 0 itself.
+    b = np.zeros(120)
+    b[: 7 * 4 : 4] = 1
+    result = paired_difference(np.zeros(120), b, np.repeat(np.arange(30), 4), seed=0, n_resamples=30)
+    assert result.p_value == pytest.approx(2 / 2**7)
+    assert 0 < result.low < result.difference
+
+
 def test_random_sign_patterns_approach_the_exact_p_value():
     rng = np.random.default_rng(2)
     a, b = rng.integers(0, 2, size=60), (rng.random(60) < 0.62).astype(int)

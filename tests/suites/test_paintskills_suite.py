@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from verism.errors import UsageError
 from verism.records import Observed, Prompt, Scene, SceneObject, Score, frame, make_image_id
 from verism.statistics.intervals import Interval, mean_of_independent, wilson
 from verism.suites.paintskills.layout import read_scenes, write_scenes
-from verism.suites.paintskills.scenes import build_scenes, empty_scenes, spread
+from verism.suites.paintskills.scenes import build_scenes, empty_scenes, expected_of, spread
+from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.suite import PaintSkills, PaintSkillsV1
 from verism.suites.paintskills.vocabulary import VERSIONS
 
@@ -416,6 +418,30 @@ def test_shuffled_expectation_of_the_full_set_is_exact():
     assert {k: round(100 * s.value, 1) for k, s in expected.items()} == {"object": 6.7, "count": 1.7, "spatial": 0.2}
     assert all(s.ci_low == s.value == s.ci_high for s in expected.values())
     assert expected["spatial"].n_used == 2_700
+
+
+@pytest.mark.parametrize("limit", [3, 12, 24])
+@pytest.mark.parametrize("suite_class", [PaintSkills, PaintSkillsV1])
+def test_shuffled_expectation_does_not_depend_on_the_limit(suite_class, limit):
+    skills = (*suite_class.version.skills, *suite_class.version.optional_skills)
+
+    def chance(**options):
+        suite = suite_class.standard(skills=skills, **options)
+        scores = suite.scores(asking(suite.prompts()), frame("verdicts", []))
+        return {s.group["skill"]: (s.value, s.n_used) for s in scores if s.metric == "shuffled_expectation"}
+
+    full = chance()
+    limited = chance(limit=limit)
+    assert limited == {name: full[name] for name in limited}
+    again = suite_class.reopen({"split": "val"}, suite_class.standard(skills=skills, limit=limit).prompts())
+    scores = again.scores(asking(again.prompts()), frame("verdicts", []))
+    assert {s.group["skill"]: (s.value, s.n_used) for s in scores if s.metric == "shuffled_expectation"} == limited
+    # Worked from every prompt of the list, not from its combinations of factors.
+    for name, (value, n_used) in full.items():
+        scenes = suite_class.standard(skills=[name]).scenes
+        keys = Counter(skill(name).truth_key(expected_of(scene)) for scene in scenes)
+        assert value == pytest.approx(sum(n**2 for n in keys.values()) / len(scenes) ** 2, rel=1e-12)
+        assert n_used == len(scenes)
 
 
 # --------------------------------------------------------------------------------------------------- published averages

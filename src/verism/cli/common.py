@@ -13,8 +13,8 @@ import click
 from verism.errors import UsageError
 from verism.records import NEEDS, option_of
 from verism.report_kit.adjustments import adjustment_notes
-from verism.report_kit.tables import terminal_table
-from verism.store import Run, score_records
+from verism.report_kit.tables import json_report, terminal_table
+from verism.store import Run
 from verism.suites.catalogue import presentation_of
 from verism.terminal import put_json, say
 
@@ -31,7 +31,8 @@ def put_scores(run: Run, as_json: bool) -> None:
         as_json: all of them as JSON, in place of the first table.
     """
     if as_json:
-        put_json(score_records(run.scores()))
+        records = json_report([run], [presentation_of(run)])
+        put_json([{name: value for name, value in r.items() if name not in ("run", "cautions")} for r in records])
     else:
         click.echo(terminal_table([run], [presentation_of(run)]))
     for line in [*run.manifest.scoring.remarks, *adjustment_notes(run)]:

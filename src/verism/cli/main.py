@@ -68,7 +68,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
     making = [
         click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
         click.Option(["--images"], type=path, help="Instead: a folder, or a manifest (.csv, .jsonl)."),
-        click.Option(["--shuffle"], is_flag=True, help="Give each prompt the image of another one at random."),
+        click.Option(["--shuffle"], is_flag=True, help="Give each prompt the image of a prompt drawn at random, its own included."),
         click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
         click.Option(["--processes"], type=click.IntRange(1), help="Renderers at once.  [default: one per core]"),
@@ -290,12 +290,13 @@ def report(
     if as_json + as_csv + markdown > 1:
         raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
     runs = [api.open_run(d) for d in run_dirs]
+    presentations = [presentation_of(run) for run in runs]
     if as_json:
-        put_json(tables.json_report(runs))
+        put_json(tables.json_report(runs, presentations))
     if as_csv:
-        click.echo(tables.csv_table(runs), nl=False)
+        click.echo(tables.csv_table(runs, presentations), nl=False)
     if markdown:
-        click.echo(tables.markdown_table(runs, [presentation_of(run) for run in runs]))
+        click.echo(tables.markdown_table(runs, presentations))
     if out is not None or not (as_json or as_csv or markdown):
         path = api.report(*runs, out=out or runs[0].path / "report" / "index.html", gallery=gallery, cards=cards)
         (say if as_json or as_csv or markdown else click.echo)(str(path))
@@ -305,25 +306,31 @@ def report(
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
-@click.option("--protocol", help="Only this one: revised, released, paper, or another of the suite.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
-@click.option("--json", "as_json", is_flag=True)
-def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
+@click.option("--protocol", help="Only this one.  [default: the first of the suite, revised]")
+@click.option("--all-protocols", is_flag=True, help="Compare under every protocol of the suite.")
+@click.option("--anyway", is_flag=True, help="Compare what is not comparable; reasons stand beside the numbers.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random permutations, where needed.")
+@click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
+def compare(run_a: Path, run_b: Path, as_json: bool, **options: Any) -> None:
     """Is B better than A, at what, and is it luck? B minus A; paired by prompt where images are decided one by one.
+
+    Runs that are not comparable (another judge, threshold, rule, reference, number of images where the metric depends
+    on it, other prompts, size or seed) are refused with the reasons; exit code 2.
 
     \b
     verism compare runs/step-1000 runs/step-2000
-    verism compare runs/a runs/b --by object --protocol revised
+    verism compare runs/a runs/b --by object
+    verism compare runs/a runs/b --all-protocols
     verism compare runs/geography-a runs/geography-b --by region
     """
     from verism import api
     from verism.report_kit.comparison import comparison_table
 
-    differences = api.compare(run_a, run_b, by=by, protocol=protocol, seed=seed)
+    records = [d.record() for d in api.compare(run_a, run_b, **options)]
     if as_json:
-        put_json([d.record() for d in differences])
+        put_json(records)
     else:
-        click.echo(comparison_table([d.record() for d in differences], a=str(run_a), b=str(run_b)))
+        click.echo(comparison_table(records, a=str(run_a), b=str(run_b)))
 
 
 # -------------------------------------------------------------------------------------------------------------- scenes

@@ -13,6 +13,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.records import PROTOCOLS, FacetValue, Prompt, Score
+from verism.report_kit.comparability import Comparability, Reason, check_comparable
 from verism.specs import Pairing, Presentation
 from verism.statistics.paired import holm, paired_difference
 from verism.store import Run
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "compare_images", "compare_runs", "compare_scores", "same_outcome"]
 
 
+MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
 
 
@@ -50,6 +52,8 @@ class Difference:
             ``independent``: from the two intervals (see ``compare_scores``).
         adjusted: kind of truth by which the judge's error was taken out of both values, as of ``Score``; empty for
             neither.
+        reasons: why the two values should not be compared; empty for those that may be. Other rows than these are only
+            made on demand (``anyway``).
     """
 
     metric: str
@@ -68,10 +72,12 @@ class Difference:
     unit: str = "share"
     method: str = "paired"
     adjusted: str = ""
+    reasons: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
+        plain = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
+        return plain | {"reasons": list(self.reasons)}
 
 
 def compare_scores(
@@ -170,8 +176,11 @@ def compare_runs(
     b: Run,
     presentation: Presentation,
     *,
+    other: Presentation | None = None,
     by: str | None = None,
     protocol: str | None = None,
+    all_protocols: bool = False,
+    anyway: bool = False,
     seed: int = 0,
 ) -> list[Difference]:
     """Differences of two runs of one suite: paired by image where it decides image by image, else by their intervals.
@@ -179,17 +188,28 @@ def compare_runs(
     Args:
         a: the baseline.
         b: the other run.
-        presentation: presentation of the suite: how its images are paired, and which metrics are compared by intervals.
+        presentation: presentation of the suite of ``a``: how its images are paired, and which metrics are compared by
+            intervals.
+        other: presentation of the suite of ``b``, whose settings may differ; None for the same.
         by: facet to group by, in place of the suite's own.
-        protocol: only this one; None for all.
+        protocol: only this one; None for the first of the suite that both runs were scored under.
+        all_protocols: whether every protocol is compared; ``protocol`` is then left out of account.
+        anyway: whether what cannot be compared is compared all the same, with the reasons in ``Difference.reasons``.
         seed: seed of random sign patterns, where they are needed.
 
     Raises:
-        UsageError: nothing in common, prompts of one id that differ in text, or a facet that no prompt has.
+        UsageError: nothing in common, prompts of one id that differ in text, a facet that no prompt has, or rows that
+            are not comparable, without ``anyway``.
     """
+    if all_protocols:
+        protocol = None
+    elif protocol is None:
+        protocol = _main_protocol(a, b, presentation)
     paired: list[Difference] = []
     if presentation.pairings:
-        paired = compare_images(a, b, presentation.pairings, by=by, protocol=protocol, seed=seed)
+        paired = compare_images(
+            a, b, presentation.pairings, by=by, protocol=protocol, seed=seed, defined=_defined_means(a, b)
+        )
     compared = {spec.name for spec in presentation.metrics if spec.compare == "independent"}
     if not paired:  # no verdicts to pair: what would be paired is compared as the rest is
         compared |= {spec.name for spec in presentation.metrics if spec.compare == "paired"}
@@ -197,7 +217,32 @@ def compare_runs(
     if compared:
         detail = presentation.layout.detail
         rest = compare_scores(a, b, compared, by=by, detail=detail, protocol=protocol, optional=bool(paired))
-    return [*paired, *rest]
+    comparability = Comparability(a, b, (presentation, other or presentation))
+    rows: list[Difference] = []
+    found: list[Reason] = []
+    for row in [*paired, *rest]:
+        # A mean over other groups than the suite's is made of what its metric is made of.
+        reasons = comparability.touching(row.metric.partition(MEAN_OVER)[0], row.protocol, row.group)
+        found += reasons
+        rows.append(replace(row, reasons=tuple(dict.fromkeys(reason.text for reason in reasons))))
+    if not anyway:
+        check_comparable(found, str(a.path), str(b.path))
+    return rows
+
+
+def _main_protocol(a: Run, b: Run, presentation: Presentation) -> str | None:
+    """The protocol to compare models with: the first of the suite that both runs have; None if they share none."""
+    known = [set(run.verdicts()["protocol"].to_list()) | {s.protocol for s in run.scores()} for run in (a, b)]
+    return next((name for name in presentation.info.protocols if name in known[0] & known[1]), None)
+
+
+def _defined_means(a: Run, b: Run) -> set[tuple[str, str]]:
+    """Metric and protocol of the numbers over all images that the scores of both runs define."""
+    defined = [
+        {(s.metric, s.protocol) for s in run.scores() if not s.group and not s.adjusted and not math.isnan(s.value)}
+        for run in (a, b)
+    ]
+    return defined[0] & defined[1]
 
 
 def same_outcome(a: Run, b: Run) -> bool:
@@ -218,11 +263,15 @@ def compare_images(
     by: str | None = None,
     protocol: str | None = None,
     seed: int = 0,
+    defined: Collection[tuple[str, str]] | None = None,
 ) -> list[Difference]:
     """Paired differences, for each protocol: over all groups, and of each group.
 
     Images are paired by prompt and index. The overall row is the difference of the mean over groups where the suite
-    reports such a mean, otherwise over all images. Holm's correction runs over the groups of one pairing and protocol;
+    reports such a mean, otherwise over all images. It has the name of the suite's mean only where it is that mean: over
+    the same groups, all of them there. A mean over other groups is named after its metric and facet (``accuracy, mean
+    over object``), and left out where there is a single group. A mean is undefined (NaN) where a group has no pair of
+    usable images. Holm's correction runs over the groups of one pairing and protocol;
     the overall row is a test of its own. Images, prompts and verdicts that are the same in both runs differ by exactly
     0, without any interval around it.
 
@@ -233,6 +282,8 @@ def compare_images(
         by: facet of the prompts to group by, in place of that of the pairing.
         protocol: only this one; None for all.
         seed: seed of random sign patterns, where they are needed.
+        defined: metric and protocol of the means that the scores of both runs define; None if that is not known: then
+            those over all groups that the suite names.
 
     Raises:
         UsageError: no prompt in common, prompts of one id that differ in text, or a facet that no prompt has.
@@ -248,7 +299,7 @@ def compare_images(
         for pairing in pairings:
             joined = _joined(verdicts, pairing, name)
             if joined.height:
-                rows += _of_pairing(pairing, name, joined, asked, by, seed)
+                rows += _of_pairing(pairing, name, joined, asked, by, seed, defined)
     return [_without_interval(row) for row in rows] if same else rows
 
 
@@ -300,7 +351,13 @@ def _text(value: Any) -> str | None:
 
 
 def _of_pairing(
-    pairing: Pairing, protocol: str, joined: pl.DataFrame, asked: Mapping[str, Prompt], by: str | None, seed: int
+    pairing: Pairing,
+    protocol: str,
+    joined: pl.DataFrame,
+    asked: Mapping[str, Prompt],
+    by: str | None,
+    seed: int,
+    defined: Collection[tuple[str, str]] | None,
 ) -> list[Difference]:
     """Rows of every value of the split facets and keys: overall, and by the levels of the facet."""
     import polars as pl
@@ -320,7 +377,7 @@ def _of_pairing(
         inside = [c == cell for c in cells]
         table = joined.filter(pl.Series(inside, dtype=pl.Boolean))
         of_level = [level for level, chosen in zip(levels, inside) if chosen]
-        rows += _of_cell(pairing, protocol, group, table, facet, of_level, seed)
+        rows += _of_cell(pairing, protocol, group, table, facet, of_level, seed, defined)
     return rows
 
 
@@ -332,6 +389,7 @@ def _of_cell(
     facet: str,
     of_row: Sequence[FacetValue],
     seed: int,
+    defined: Collection[tuple[str, str]] | None,
 ) -> list[Difference]:
     import polars as pl
 
@@ -353,19 +411,31 @@ def _of_cell(
     ]
     adjusted = holm([g.p_value for g in groups]).tolist()
     groups = [replace(g, p_holm=p) for g, p in zip(groups, adjusted, strict=True)]
-    averaged = bool(pairing.mean) and facet == pairing.facet
-    chosen = [
-        level is not None and (not averaged or not pairing.groups or str(level) in pairing.groups) for level in of_row
-    ]
-    inside = table.filter(pl.Series(chosen, dtype=pl.Boolean))
-    level_of = pl.Series("level", [str(level) for level, kept in zip(of_row, chosen) if kept], dtype=pl.String)
-    if not averaged:
-        return [difference(pairing.metric, group, inside), *groups]
+    if not pairing.mean:
+        chosen = [level is not None for level in of_row]
+        return [difference(pairing.metric, group, table.filter(pl.Series(chosen, dtype=pl.Boolean))), *groups]
+    name, levels = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
+    complete = {str(level) for level in levels} >= set(pairing.groups)
+    if facet != pairing.facet or not (complete if defined is None else (name, protocol) in defined):
+        name, levels = f"{pairing.metric}{MEAN_OVER}{facet}", known
+        if len(levels) < 2:
+            return groups
+    inside = table.filter(pl.Series([level in levels for level in of_row], dtype=pl.Boolean))
+    level_of = pl.Series("level", [str(level) for level in of_row if level in levels], dtype=pl.String)
     usable = _usable(inside.with_columns(level_of))
     # Each image weighs so that every group counts the same: the plain mean over groups.
     sizes = dict(usable.group_by("level").len().iter_rows())
     weights = np.array([usable.height / (len(sizes) * sizes[level]) for level in usable["level"].to_list()])
-    return [difference(pairing.mean, group, inside, weights), *groups]
+    mean = difference(name, group, inside, weights)
+    return [mean if len(sizes) == len(levels) else _undefined(mean), *groups]
+
+
+def _undefined(row: Difference) -> Difference:
+    """A row whose numbers cannot be known; how many images there are stays."""
+    nan = math.nan
+    return replace(
+        row, value_a=nan, value_b=nan, difference=nan, ci_low=nan, ci_high=nan, p_value=nan, p_holm=nan
+    )
 
 
 def _usable(rows: pl.DataFrame) -> pl.DataFrame:

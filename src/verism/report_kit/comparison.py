@@ -10,23 +10,39 @@ from verism.report_kit.words import number
 
 __all__ = ["comparison_table"]
 
-PAIRED_NOTE = "* p (Holm) < 0.05 within its protocol; for the mean, p < 0.05. Accuracies over images judged in both."
+PAIRED_NOTE = (
+    "Over images judged in both runs. The interval leaves 0 out exactly where p < 0.05; "
+    "* p (Holm) < 0.05 within its protocol, of a mean p < 0.05."
+)
 INDEPENDENT_NOTE = (
-    "* p (Holm) < 0.05 over the groups of its measure and protocol. The runs are taken for independent: where they "
-    "share real images or prompts, intervals are somewhat too wide."
+    "* p (Holm) < 0.05 over the groups of its measure and protocol. Rows without pairs take the runs for independent: "
+    "where they share real images or prompts, intervals are somewhat too wide."
 )
 
 
 def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) -> str:
-    """Rows of ``Difference.record()`` as aligned text; shares in points, stars where Holm's p is below 0.05."""
+    """Rows of ``Difference.record()`` as aligned text; shares in points, stars where Holm's p is below 0.05.
+
+    A number in brackets behind a difference is that of the reason, listed below, why it should not be made.
+
+    Args:
+        records: the rows.
+        a: name of the baseline.
+        b: name of the other run.
+    """
     paired = all(r["method"] == "paired" for r in records)
+    metrics = {r["metric"] for r in records if r["group"]}
+    # Of paired rows of a single metric, the name of the metric is only needed where the row has no group.
+    named = not paired or len(metrics) > 1
+    reasons = list(dict.fromkeys(text for r in records for text in r["reasons"]))
     header = [
         "protocol",
-        *([] if paired else ["measure"]),
+        *(["measure"] if named else []),
         "group",
         "A",
         "B",
         "B - A",
+        *(["not comparable"] if reasons else []),
         "95 % interval",
         "p",
         "p (Holm)",
@@ -35,11 +51,12 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
     rows = [
         [
             r["protocol"],
-            *([] if paired else [r["metric"] + adjusted_by(r["adjusted"])]),
-            ", ".join(f"{v}" for v in r["group"].values()) or ("mean" if paired else "all"),
+            *([r["metric"] + adjusted_by(r["adjusted"])] if named else []),
+            ", ".join(f"{v}" for v in r["group"].values()) or ("all" if named else r["metric"].replace("_", " ")),
             _value(r["value_a"], r["unit"]),
             _value(r["value_b"], r["unit"]),
             _change(r["difference"], r["unit"]) + (" *" if r["p_holm"] is not None and r["p_holm"] < 0.05 else "  "),
+            *([" ".join(f"[{reasons.index(text) + 1}]" for text in r["reasons"])] if reasons else []),
             f"{_change(r['ci_low'], r['unit'])} to {_change(r['ci_high'], r['unit'])}",
             _p(r["p_value"]),
             _p(r["p_holm"]) if r["group"] else "",
@@ -53,6 +70,8 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
     for row in [header, *rows]:
         cells = [c.ljust(w) if k < words else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
+    if reasons:
+        lines += ["", "Not comparable, as these differ:", *(f"[{n}] {text}" for n, text in enumerate(reasons, 1))]
     lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
     return "\n".join(lines)
 

@@ -9,9 +9,10 @@ from functools import cached_property
 
 from verism.cards import JudgeCard
 from verism.errors import UsageError
-from verism.records import FacetValue, Score
+from verism.records import FacetValue, Score, roles
 from verism.report_kit import words
 from verism.report_kit.adjustments import as_judged, kinds_of
+from verism.report_kit.comparability import Comparability, Reason, SetSizes, set_sizes
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
 
@@ -68,10 +69,14 @@ class Vocabulary:
         split: facets whose values are never averaged over.
         detail: facets with too many values for the first table.
         facet: the facet that images are first told apart by; empty for none.
+        judges: by role, full names of the judges that observed, each once.
     """
 
-    def __init__(self, presentations: Sequence[Presentation]) -> None:
+    def __init__(
+        self, presentations: Sequence[Presentation], judges: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.presentations = list(presentations)
+        self.judges = dict(judges or {})
         self._specs: dict[str, MetricSpec] = {}
         for p in reversed(self.presentations):
             self._specs |= {spec.name: spec for spec in p.metrics}
@@ -87,10 +92,29 @@ class Vocabulary:
         """What a metric means; None for one that no suite declares (any more)."""
         return self._specs.get(metric)
 
-    def title(self, metric: str) -> str:
-        """What a metric is called; without a spec, its name with spaces."""
+    def plain_title(self, metric: str) -> str:
+        """What a metric is called, whatever it is made from; without a spec, its name with spaces."""
         spec = self.spec(metric)
         return metric.replace("_", " ") if spec is None else spec.title
+
+    def title(self, metric: str) -> str:
+        """What a metric is called; of one whose name in the field belongs to one network, with the network."""
+        spec = self.spec(metric)
+        if spec is None or not spec.title_by_judge:
+            return self.plain_title(metric)
+        titles = union([spec.title_with(judge)] for judge in self._judges_of(spec))
+        if len(titles) == 1 and titles[0] != spec.title:
+            return titles[0]
+        return f"{spec.title} ({self.made_from(metric) or f'{spec.judges[0]} not recorded'})"
+
+    def made_from(self, metric: str) -> str:
+        """What judge a metric is made from, in short: ``builtin features``; empty for any, or where none is known."""
+        spec = self.spec(metric)
+        kinds = [] if spec is None else union([judge.partition("@")[0]] for judge in self._judges_of(spec))
+        return f"{' and '.join(kinds)} {spec.judges[0].replace('_', ' ')}" if spec is not None and kinds else ""
+
+    def _judges_of(self, spec: MetricSpec) -> Sequence[str]:
+        return self.judges.get(spec.judges[0], ()) if spec.judges else ()
 
     def unit(self, unit: str) -> str:
         """A unit as tables write it; empty for numbers without one."""
@@ -265,7 +289,101 @@ class Evidence:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """How scores are called."""
-        return Vocabulary(self.presentations)
+        judges = {role: union([name] for run in self.runs if (name := run.judge(role))) for role in roles()}
+        return Vocabulary(self.presentations, judges)
+
+    @cached_property
+    def _sizes(self) -> list[dict[tuple[str, frozenset[tuple[str, FacetValue]]], SetSizes]]:
+        return [set_sizes(members, p) for members, p in zip(self.scores, self.presentations, strict=True)]
+
+    def label(self, score: Score, title: str | None = None) -> str:
+        """The title of a score's metric; where real images matter, with the features and both numbers of images.
+
+        Args:
+            score: the score, or one of several of the same metric, protocol and group.
+            title: in place of the metric's own, unless that depends on the judge.
+        """
+        names = self.vocabulary
+        spec = names.spec(score.metric)
+        own = names.title(score.metric)
+        chosen = own if title is None or own != names.plain_title(score.metric) else title
+        if spec is None or not spec.against_real:
+            return chosen
+        key = (score.protocol, frozenset(score.group.items()))
+        sizes = union([text] for of_run in self._sizes if key in of_run and (text := of_run[key].text()))
+        counts = f"{' / '.join(sizes)} images" if sizes else ""
+        if own.endswith(")"):  # the judge is there already
+            return f"{chosen.removesuffix(')')}, {counts})" if counts else chosen
+        beside = ", ".join(filter(None, (names.made_from(score.metric), counts)))
+        return f"{chosen} ({beside})" if beside else chosen
+
+    @cached_property
+    def _comparabilities(self) -> list[Comparability]:
+        """Of every run but the first with the first."""
+        return [
+            Comparability(
+                self.runs[0],
+                self.runs[n],
+                (self.presentations[0], self.presentations[n]),
+                names=(self.names[0], self.names[n]),
+            )
+            for n in range(1, len(self.runs))
+        ]
+
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why some numbers cannot be held against those of the first run; numbered from 1 in this order."""
+        found: dict[str, Reason] = {}
+        for comparability in self._comparabilities:
+            found |= {reason.text: reason for reason in comparability.reasons}
+        for touching in self._touching[1:]:
+            found |= {r.text: r for reasons in touching.values() for r in reasons if r.text not in found}
+        return tuple(found.values())
+
+    @cached_property
+    def _touching(self) -> list[dict[tuple[str, str, frozenset[tuple[str, FacetValue]]], tuple[Reason, ...]]]:
+        """By run, reasons by what a score is of; scores without any have no entry."""
+        touching: list[dict[tuple[str, str, frozenset[tuple[str, FacetValue]]], tuple[Reason, ...]]] = [{}]
+        for comparability, members in zip(self._comparabilities, self.scores[1:], strict=True):
+            of_run = {}
+            for s in members:
+                if reasons := comparability.touching(s.metric, s.protocol, s.group):
+                    of_run[s.metric, s.protocol, frozenset(s.group.items())] = reasons
+            touching.append(of_run)
+        return touching
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {reason.text: number for number, reason in enumerate(self.reasons, 1)}
+
+    def marks(self, run: int, score: Score | None) -> tuple[int, ...]:
+        """Numbers of the reasons why a score cannot be held against that of the first run; empty for most.
+
+        Args:
+            run: number of the score's run.
+            score: the score; None for none.
+        """
+        if score is None:
+            return ()
+        found = self._touching[run].get((score.metric, score.protocol, frozenset(score.group.items())), ())
+        return tuple(sorted({self._numbers[reason.text] for reason in found}))
+
+    def cautions(self, run: int, score: Score) -> list[str]:
+        """The same in words.
+
+        Args:
+            run: number of the score's run.
+            score: the score.
+        """
+        return [self.reasons[number - 1].text for number in self.marks(run, score)]
+
+    def touched(self, run: int) -> bool:
+        """Whether some numbers of a run cannot be held against those of the first.
+
+        Args:
+            run: number of the run.
+        """
+        return bool(self._touching[run])
 
     @property
     def info(self) -> SuiteInfo:

@@ -126,9 +126,15 @@ def render(evidence: Evidence, sections: Sequence[Section]) -> str:
             style=Markup(style),
             script=Markup(script),
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            data=json_in_script({"scores": tables.json_report(evidence.runs), "csv": tables.csv_table(evidence.runs)}),
+            data=json_in_script(
+                {
+                    "scores": tables.json_report(evidence.runs, evidence.presentations),
+                    "csv": tables.csv_table(evidence.runs, evidence.presentations),
+                }
+            ),
             protocols=evidence.protocols,
             sources=sources,
+            reasons=evidence.reasons,
             cautions=cautions(sources),
             sections=sections,
             adjusted_rows=adjusted,

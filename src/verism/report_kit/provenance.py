@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verism.records import NEEDS, STATES, TABLES, content_hash, roles
-from verism.report_kit.evidence import Evidence
+from verism.records import STATES, TABLES, content_hash, roles
+from verism.report_kit.comparability import set_sizes
+from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.gallery import detector_of
 from verism.report_kit.words import UNDEFINED
+from verism.specs import Presentation
 from verism.store import TRUTH, Run
 
 if TYPE_CHECKING:
@@ -36,8 +40,8 @@ class Source:
         pending: images asked for that are not made yet.
         unread: images that are ok but have no usable verdict of those that say right or wrong.
         prompts_hash: equal if two runs asked the same.
-        texts_hash: the same of prompts with a text; empty without any.
         images_hash: equal if two runs got the same.
+        against: what its images are held against: features, real images, both numbers of images; empty for nothing.
         run: the run.
     """
 
@@ -51,8 +55,8 @@ class Source:
     pending: int
     unread: int
     prompts_hash: str
-    texts_hash: str
     images_hash: str
+    against: str
     run: Run
 
 
@@ -67,7 +71,6 @@ def _source(evidence: Evidence, number: int) -> Source:
     images = run.read("images").sort("image_id")
     by_state = dict(images["state"].value_counts().iter_rows())
     asked = sum(p.n_images for p in prompts)
-    with_text = [p for p in prompts if p.text]
     return Source(
         name=evidence.names[number],
         suite=run.suite_name,
@@ -79,10 +82,34 @@ def _source(evidence: Evidence, number: int) -> Source:
         pending=max(0, asked - images.height),
         unread=_unread(evidence, number, images),
         prompts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in prompts])[:16],
-        texts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in with_text])[:16] if with_text else "",
         images_hash=_images_hash(images),
+        against=_against(evidence, number),
         run=run,
     )
+
+
+def _against(evidence: Evidence, number: int) -> str:
+    run, presentation = evidence.runs[number], evidence.presentations[number]
+    specs = [spec for spec in presentation.metrics if spec.against_real]
+    names = {spec.name for spec in specs}
+    if not any(s.metric in names for s in evidence.scores[number]):
+        return ""
+    sizes = set_sizes(evidence.scores[number], presentation)
+    whole = sizes.get((evidence.main, frozenset()))
+    judges = union([name] for spec in specs for role in spec.judges[:1] if (name := run.judge(role)))
+    real = _real_images(run, presentation)
+    compared = f"{whole.text()} images" if whole is not None else ""
+    return ", ".join(filter(None, (f"features {' and '.join(judges) or 'not recorded'}", real, compared)))
+
+
+def _real_images(run: Run, presentation: Presentation) -> str:
+    """What real images a run compares with: the name of their folder or file, and how many there are."""
+    reference = run.read("reference")
+    name = presentation.reference
+    if not name and reference.height:
+        parents = {Path(path).parent for path in reference["path"].drop_nulls().to_list()}
+        name = Path(os.path.commonpath(parents)).name if parents else ""
+    return " ".join(filter(None, ("real images", name, f"({reference.height:,})" if reference.height else "")))
 
 
 def _unread(evidence: Evidence, number: int, images: pl.DataFrame) -> int:
@@ -111,19 +138,8 @@ def _images_hash(images: pl.DataFrame) -> str:
 
 
 def cautions(sources: Sequence[Source]) -> list[str]:
-    """Why numbers of different rows may not be comparable, or not final."""
+    """Why numbers may not be final. Why those of different rows may not be comparable, ``Evidence.reasons`` say."""
     results = []
-    for what, values in (
-        ("suites", {s.suite for s in sources}),
-        ("prompts", {s.texts_hash for s in sources}),
-        *[(NEEDS[role].judges, {s.judges.get(role, "none") for s in sources}) for role in roles()],
-        ("real images", {s.run.manifest.settings.reference for s in sources}),
-        ("rules", {content_hash(dict(s.run.manifest.scoring.rules)) for s in sources}),
-    ):
-        if len(values) > 1:
-            results.append(f"These runs were made with different {what}: their rows are not directly comparable.")
-            if what == "suites":  # then everything else differs, too
-                break
     results += [
         f"{s.name} is not finished: {s.pending:,} of {s.asked:,} images have not been asked for yet."
         for s in sources
@@ -170,6 +186,7 @@ def _column(s: Source) -> dict[str, dict[str, str]]:
         "Run": {
             "suite": s.suite,
             "images made by": s.generator,
+            **({"compared with": s.against} if s.against else {}),
             **s.judges,
             "other judges kept": ", ".join(_others(s)) or "none",
             "started": manifest.created or "not recorded",

@@ -20,7 +20,7 @@ from verism.errors import UsageError
 from verism.records import FacetValue, Score
 from verism.report_kit import words
 from verism.report_kit.adjustments import adjusted_by, kinds_of
-from verism.report_kit.evidence import Evidence, Key, run_names, shares_page, union
+from verism.report_kit.evidence import Evidence, Key, shares_page, union
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Layout, Presentation
 from verism.store import Run, score_records
@@ -61,6 +61,7 @@ class Cell:
         counts: how many images it rests on, and which group was found.
         beside: further numbers about it, in words.
         adjusted: the same with the judge's error taken out: by which truth, value, interval.
+        marks: numbers of the reasons why it cannot be held against the first run's (``Evidence.reasons``).
     """
 
     value: str = UNDEFINED
@@ -68,6 +69,7 @@ class Cell:
     counts: str = ""
     beside: str = ""
     adjusted: tuple[tuple[str, str, str], ...] = ()
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +78,7 @@ class ScoreRow:
 
     Attributes:
         key: what it is of.
-        metric: the metric's title.
+        metric: the metric's title, with features and numbers of images where they matter.
         better: ``higher``, ``lower``, or empty.
         group: in words.
         unit: as written.
@@ -113,6 +115,7 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
         counts=" · ".join(filter(None, (evidence.vocabulary.found_group(score), used))),
         beside=beside,
         adjusted=tuple((s.adjusted, words.minus(words.value(s)), words.minus(words.interval(s))) for s in freed),
+        marks=evidence.marks(run, score),
     )
 
 
@@ -151,7 +154,7 @@ def score_rows(
         rows.append(
             ScoreRow(
                 key=key,
-                metric=names.title(one.metric),
+                metric=evidence.label(one),
                 better=_better(evidence, one),
                 group=names.group_name(key) + names.caveat(key[1]),
                 unit=names.unit(one.unit),
@@ -282,8 +285,9 @@ def columns_of(evidence: Evidence) -> Columns:
     expected = [_reference(evidence, n, layout, mean_of[n]) for n in range(len(evidence.runs))]
     label = names.title(layout.reference) if layout.reference else ""
     reference: tuple[tuple[str, Mapping[str, float]], ...]
-    if all(e == expected[0] for e in expected):
-        reference = ((label, expected[0]),) if expected[0] else ()
+    merged = {column: value for e in expected for column, value in e.items()}
+    if all(merged[column] == value for e in expected for column, value in e.items()):
+        reference = ((label, merged),) if merged else ()
     else:
         reference = tuple((f"{label}, prompts of {n}", e) for n, e in zip(evidence.names, expected) if e)
     titles = (*(names.value_name(layout.facet, v) for v in values), *([MEAN] if layout.mean else []))
@@ -292,10 +296,15 @@ def columns_of(evidence: Evidence) -> Columns:
 
 def _of_mean(presentation: Presentation, values: Sequence[str]) -> tuple[str, ...]:
     """The values that a suite's mean is over; others are scored but not part of it."""
+    published = _published(presentation)
+    return tuple(v for v in values if not published or v in published)
+
+
+def _published(presentation: Presentation) -> tuple[str, ...]:
+    """The values that a suite names for its mean; empty for all."""
     layout = presentation.layout
     groups = [p.groups for p in presentation.pairings if (p.metric, p.mean) == (layout.metric, layout.mean)]
-    published = next(filter(None, groups), ())
-    return tuple(v for v in values if not published or v in published)
+    return next(filter(None, groups), ())
 
 
 def _reference(evidence: Evidence, run: int, layout: Layout, mean_of: Sequence[str]) -> dict[str, float]:
@@ -303,7 +312,8 @@ def _reference(evidence: Evidence, run: int, layout: Layout, mean_of: Sequence[s
         return {}
     scores = [s for s in evidence.lookups[run].of(layout.reference, layout.facet) if s.protocol == evidence.main]
     values = {str(s.group[layout.facet]): s.value for s in scores}
-    if mean_of and layout.mean and all(v in values for v in mean_of):
+    complete = set(values) >= {*mean_of, *_published(evidence.presentations[run])}
+    if mean_of and layout.mean and complete:  # as the mean itself, which a run of some of the groups has not
         values[MEAN] = math.fsum(values[v] for v in mean_of) / len(mean_of)
     return values
 
@@ -385,18 +395,26 @@ def _column_rows(table: Columns, protocol: str) -> tuple[list[str], list[list[st
     for n, name in enumerate(evidence.names):
         results = [table.cell(n, value, protocol) for value in table.values]
         used = f"{sum(s.n_used for s in results if s)} / {sum(s.n_unusable for s in results if s)}"
-        body.append([name, *(_value_and_interval(table.cell(n, c, protocol)) for c in table.columns), used])
+        body.append([name, *(_marked(evidence, n, table.cell(n, c, protocol)) for c in table.columns), used])
         for kind in kinds_of(evidence.every[n]):
             cells = [table.cell(n, c, protocol, kind) for c in table.columns]
             if any(cells):
-                body.append([name + adjusted_by(kind), *map(_value_and_interval, cells), UNDEFINED])
+                body.append([name + adjusted_by(kind), *(_marked(evidence, n, s) for s in cells), UNDEFINED])
     for label, values in table.reference:
         body.append([label, *(words.percent(values.get(c)) for c in table.columns), UNDEFINED])
     return header, body
 
 
-def _value_and_interval(score: Score | None) -> str:
-    return f"{words.value(score)} {words.interval(score)}".rstrip()
+def _marked(evidence: Evidence, run: int, score: Score | None, text: str | None = None) -> str:
+    """A score in words (by default value and interval), and the marks of why it cannot be compared."""
+    marks = "".join(f"[{number}]" for number in evidence.marks(run, score))
+    plain = f"{words.value(score)} {words.interval(score)}".rstrip() if text is None else text
+    return f"{plain} {marks}" if marks else plain
+
+
+def _mark_notes(evidence: Evidence) -> list[str]:
+    """The marks, explained."""
+    return [f"[{number}] not comparable: {reason.text}" for number, reason in enumerate(evidence.reasons, 1)]
 
 
 def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]]]:
@@ -422,8 +440,11 @@ def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[lis
         scores = [column.get((key, kind)) for column in columns]
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
-        results = [words.cell(s, "" if s is None else names.found_group(s)) for s in scores]
-        body.append([one.metric + adjusted_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
+        results = [
+            _marked(evidence, n, s, words.cell(s, "" if s is None else names.found_group(s)))
+            for n, s in enumerate(scores)
+        ]
+        body.append([evidence.label(one, one.metric) + adjusted_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
     return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
 
 
@@ -461,13 +482,15 @@ def markdown_table(
         UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
         VerismError: a run has no scores yet.
     """
-    header, body, n_words, note = _text_table(*_text_evidence(runs, presentations, protocol))
+    evidence, chosen = _text_evidence(runs, presentations, protocol)
+    header, body, n_words, note = _text_table(evidence, chosen)
     lines = [
         "| " + " | ".join(map(_markdown, header)) + " |",
         "|" + "|".join([*[":--"] * n_words, *["--:"] * (len(header) - n_words)]) + "|",
         *("| " + " | ".join([*map(_markdown, row[:n_words]), *row[n_words:]]) + " |" for row in body),
         "",
         _markdown(note),
+        *(line for text in _mark_notes(evidence) for line in ("", _markdown(text))),
     ]
     return "\n".join(lines) + "\n"
 
@@ -492,7 +515,10 @@ def terminal_table(
         UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
         VerismError: a run has no scores yet.
     """
-    header, body, n_words, note = _text_table(*_text_evidence(runs, presentations, protocol))
+    evidence, chosen = _text_evidence(runs, presentations, protocol)
+    header, body, n_words, note = _text_table(evidence, chosen)
+    if evidence.presentations[0].layout.kind == "rows":
+        body = [[_unaccented(label), *row] for label, *row in body]
     rows = [[_ascii(cell) for cell in row] for row in (header, *body)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
 
@@ -500,7 +526,8 @@ def terminal_table(
         aligned = [c.ljust(w) if k < n_words else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
         return "  ".join(aligned).rstrip()
 
-    lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:]), _ascii(note)]
+    lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])]
+    lines += [_ascii(text) for text in (note, *_mark_notes(evidence))]
     return "\n".join(lines) + "\n"
 
 
@@ -509,27 +536,36 @@ def _printable(text: str) -> str:
     return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n" else c for c in text)
 
 
+def _unaccented(text: str) -> str:
+    """Letters without their accents: of the names of metrics, which nobody has to copy."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
 def _ascii(text: str) -> str:
     plain = " ".join(_printable(text).split()).replace(UNDEFINED, "-").replace("−", "-")
     return plain.encode("ascii", "backslashreplace").decode("ascii")
 
 
-def csv_table(runs: Sequence[Run]) -> str:
+def csv_table(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None) -> str:
     """Every score of every run, one line each; facets are columns. Shares are left as shares, undefined is empty.
+
+    The column ``label`` names the metric with features and numbers of images where they matter; ``cautions`` says why
+    a number cannot be held against that of the first run.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front; programs had better read the JSON.
 
     Args:
         runs: scored runs, of any suites.
+        presentations: of the suite of each run; None: as the runs keep them.
 
     Raises:
         UsageError: no runs.
         VerismError: a run has no scores yet.
     """
-    records = json_report(runs)
+    records = [{**r, "cautions": "; ".join(r["cautions"])} for r in json_report(runs, presentations)]
     facets = list(dict.fromkeys(name for record in records for name in record["group"]))
     plain = [name for name in records[0] if name != "group"] if records else []
-    first = [name for name in plain if name in ("run", "suite", "metric", "protocol", "adjusted")]
+    first = [name for name in plain if name in ("run", "suite", "metric", "label", "protocol", "adjusted")]
     columns = [*first, *facets, *(name for name in plain if name not in first)]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -546,18 +582,25 @@ def _spreadsheet(value: FacetValue) -> FacetValue:
     return value
 
 
-def json_report(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def json_report(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None) -> list[dict[str, Any]]:
     """Every score of every run as a plain record, with the name of its ``run``; undefined numbers are None.
+
+    ``label`` is the title of the metric, with features and numbers of images where they matter; ``cautions`` are the
+    reasons why a number cannot be held against that of the first run.
 
     Args:
         runs: scored runs, of any suites.
+        presentations: of the suite of each run; None: as the runs keep them.
 
     Raises:
         UsageError: no runs.
         VerismError: a run has no scores yet.
     """
-    if not runs:
-        raise UsageError("a report needs at least one run, got none")
-    return [
-        {"run": name, **record} for name, run in zip(run_names(runs), runs) for record in score_records(run.scores())
-    ]
+    evidence = Evidence.of(runs, presentations, gallery=0)
+    records = []
+    for n, (name, run) in enumerate(zip(evidence.names, evidence.runs, strict=True)):
+        alone = Evidence.of([run], [evidence.presentations[n]], gallery=0)
+        for score, record in zip(evidence.every[n], score_records(evidence.every[n]), strict=True):
+            label, cautions = alone.label(score), evidence.cautions(n, score)
+            records.append({"run": name, **record, "label": label, "cautions": cautions})
+    return records

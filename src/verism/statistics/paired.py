@@ -35,7 +35,7 @@ class PairedDifference:
     Attributes:
         difference: mean of b minus mean of a: positive when b has the larger values. NaN without pairs.
         low: lower end of its confidence interval; NaN when undefined.
-        high: upper end.
+        high: upper end. The interval leaves 0 out exactly where the p-value is below one minus its level.
         p_value: two-sided permutation p-value of "no difference", in (0, 1]; NaN without pairs.
         n_pairs: units that both runs have.
         n_clusters: clusters (prompts) these units belong to.
@@ -60,17 +60,21 @@ def paired_difference(
 ) -> PairedDifference:
     """Difference ``mean(b) - mean(a)`` over the same units, its interval and its permutation p-value.
 
-    *Interval.* If all values are 0 or 1: the adjusted Wald interval of Bonett & Price at the effective sample size
-    of ``clustered_proportion``. It imagines one more unit that only b gets right and one that only a gets right, so it
-    has a width even when the runs agree everywhere. Otherwise: the mean difference plus or minus Student's t (K - 1
-    degrees of freedom) times the linearised standard error between clusters.
-
     *p-value.* If the runs are exchangeable, the total difference of each cluster could as well have had the other sign.
     The p-value is the share of sign patterns whose grand total is at least as far from 0 as the observed one: exact if
     all totals are whole numbers, as for 0/1 values (with one unit per cluster it is the exact McNemar test), or if at
     most 12 totals are not 0; otherwise from ``n_resamples`` random patterns and the observed one.
 
-    The test asks whether there is any difference, the interval how large it is; near the border they may disagree.
+    *Interval.* If all values are 0 or 1: the adjusted Wald interval of Bonett & Price at the effective sample size
+    of ``clustered_proportion``. It imagines one more unit that only b gets right and one that only a gets right, so it
+    has a width even when the runs agree everywhere. Otherwise: the mean difference plus or minus Student's t (K - 1
+    degrees of freedom) times the linearised standard error between clusters.
+
+    *Where the two would disagree* about 0, the test decides, and the end of the interval that is nearer to 0 is that of
+    the inverted test. Signs that do not exclude 0 make the interval reach 0. Signs that do exclude it, where the
+    interval above would not, put the end at the difference that they just exclude: a quantile of the mean differences
+    of random subsets of clusters (Hartigan's typical values). So the interval leaves 0 out exactly where the p-value is
+    below ``1 - confidence``.
 
     Args:
         a: values of the first run (the baseline), shape (N,).
@@ -81,12 +85,13 @@ def paired_difference(
         confidence: confidence level of the interval, in (0, 1).
     Returns:
         The comparison. It does not depend on the order of rows or the names of clusters. The ends are NaN when they
-        cannot be known: values other than 0 and 1 in fewer than two clusters, or all differences equal there.
+        cannot be known: values other than 0 and 1 in fewer than two clusters, or all differences equal there; the
+        p-value is then that of the signs.
     Raises:
         ValueError: NaN, or arrays of unequal length.
     Source: Cochran 1977, Sampling Techniques, 3rd ed., Ch. 6 (ratio estimators); Bonett & Price 2012, J. Educ. Behav.
         Stat. 37:479-488; Good 2005, Permutation Tests; Phipson & Smyth 2010, Stat. Appl. Genet. Mol. Biol. 9:39
-        (counting the observed pattern).
+        (counting the observed pattern); Hartigan 1969, J. Am. Stat. Assoc. 64:1303-1317 (the test of signs, inverted).
     """
     check_confidence(confidence)
     check_resamples(n_resamples)
@@ -100,14 +105,42 @@ def paired_difference(
             difference=math.nan, low=math.nan, high=math.nan, p_value=math.nan, n_pairs=0, n_clusters=0
         )
     difference = float(totals.sums.sum() / n_pairs)
+    rng = np.random.default_rng(seed)
+    p_value = _sign_flip_p_value(totals.sums, rng, n_resamples)
     if _binary(first) and _binary(second):
         low, high = _binary_ends(totals, int(np.count_nonzero(first != second)), confidence)
     else:
         low, high = _ends(totals, confidence)
-    p_value = _sign_flip_p_value(totals.sums, np.random.default_rng(seed), n_resamples)
+    if p_value >= 1 - confidence:
+        low, high = min(low, 0.0), max(high, 0.0)  # NaN stays NaN
+    elif low <= 0.0 <= high:
+        low, high = _ends_beside_zero(totals, low, high, rng, n_resamples, confidence)
     return PairedDifference(
         difference=difference, low=low, high=high, p_value=p_value, n_pairs=n_pairs, n_clusters=n_clusters
     )
+
+
+def _ends_beside_zero(
+    totals: ClusterTotals, low: float, high: float, rng: np.random.Generator, n_resamples: int, confidence: float
+) -> tuple[float, float]:
+    """An interval around 0 without its part up to where the signs begin to allow a difference."""
+    difference = float(totals.sums.sum()) / totals.n_units
+    sums = totals.sums if difference > 0 else -totals.sums
+    # Totals minus d times their sizes change sign patterns of the sum beyond it as often as subsets have means below d.
+    n_clusters = len(sums)
+    if n_clusters <= MAX_ENUMERATED:
+        chosen = (np.arange(2**n_clusters)[:, None] >> np.arange(n_clusters) & 1).astype(np.float64)
+    else:
+        chosen = rng.integers(0, 2, size=(n_resamples, n_clusters)).astype(np.float64)
+    sizes = chosen @ totals.sizes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The empty subset stands for the observed pattern, which is as far from 0 as itself at any difference.
+        means = np.sort(np.where(sizes > 0, chosen @ sums / sizes, -np.inf))
+    beyond = means[means > 1e-9 * float(np.abs(sums).max())]
+    at = means[min(int((1 - confidence) / 2 * len(means)), len(means) - 1)]
+    # Random subsets may put the quantile at 0, which the exact test excludes: then the first difference beyond it.
+    end = min(max(float(at), float(beyond[0])), abs(difference))
+    return (end, high) if difference > 0 else (low, -end)
 
 
 def _binary(values: Floats) -> bool:

@@ -245,6 +245,16 @@ class Suite(ABC):
         return dict(self._made_with)
 
     @property
+    def compared_settings(self) -> Sequence[str]:
+        """Settings that numbers depend on besides the prompts; runs that differ in one are not compared."""
+        return ()
+
+    @property
+    def reference_name(self) -> str:
+        """What the real images that it compares with are called; empty where their own folder says it."""
+        return ""
+
+    @property
     def classes(self) -> Mapping[str, str]:
         """Classes of objects by label, with their names in scene files, for generators that render scenes."""
         return {}
@@ -411,7 +421,13 @@ class Suite(ABC):
     def presentation(self) -> Presentation:
         """All that reports and comparisons need to know of the suite; a run keeps it."""
         return Presentation(
-            info=self.info, metrics=self.metrics, pairings=tuple(self.all_pairings()), layout=self.layout
+            info=self.info,
+            metrics=self.metrics,
+            pairings=tuple(self.all_pairings()),
+            layout=self.layout,
+            rules=tuple(rule.scope for rule in self.rules),
+            settings=tuple(self.compared_settings),
+            reference=self.reference_name,
         )
 
 

@@ -7,6 +7,7 @@ from verism.suites.base import COSINE, SHARE, MetricSpec, Scale
 __all__ = ["METRIC_SPECS"]
 
 PAPINENI = "Papineni et al. 2002, ACL"
+CAPTIONER, CLIP, VQA = ("captioner",), ("clip",), ("vqa",)
 CIDER = Scale("CIDEr", 0.0, 10.0, "CIDEr")
 
 METRIC_SPECS = (
@@ -17,6 +18,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source=PAPINENI,
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "bleu_2",
@@ -25,6 +27,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source=PAPINENI,
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "bleu_3",
@@ -33,6 +36,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source=PAPINENI,
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "bleu_4",
@@ -41,6 +45,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source=PAPINENI,
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "rouge_l",
@@ -49,6 +54,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Lin 2004, Text Summarization Branches Out",
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "cider",
@@ -58,6 +64,7 @@ METRIC_SPECS = (
         better="higher",
         headline=True,
         source="Vedantam et al. 2015, arXiv:1411.5726 (CIDEr-D)",
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "meteor",
@@ -66,6 +73,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Denkowski & Lavie 2014, WMT",
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "spice",
@@ -74,6 +82,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Anderson et al. 2016, arXiv:1607.08822",
+        judges=CAPTIONER,
     ),
     MetricSpec(
         "r_precision",
@@ -84,6 +93,7 @@ METRIC_SPECS = (
         headline=True,
         source="Park et al. 2021, NeurIPS Datasets and Benchmarks; arXiv:2202.04053v1, section 4",
         compare="paired",
+        judges=CLIP,
     ),
     MetricSpec(
         "clipscore_cosine",
@@ -94,6 +104,7 @@ METRIC_SPECS = (
         headline=True,
         source="Hessel et al. 2021, arXiv:2104.08718, without its factor",
         compare="paired",
+        judges=CLIP,
     ),
     MetricSpec(
         "clipscore_x100",
@@ -102,6 +113,7 @@ METRIC_SPECS = (
         scale=Scale("x100", -100.0, 100.0, "100 × cosine"),
         better="higher",
         source="as most model papers print it",
+        judges=CLIP,
     ),
     MetricSpec(
         "clipscore_hessel",
@@ -110,6 +122,7 @@ METRIC_SPECS = (
         scale=Scale("hessel", 0.0, 2.5, "2.5 × cosine"),
         better="higher",
         source="Hessel et al. 2021, arXiv:2104.08718, section 3",
+        judges=CLIP,
     ),
     MetricSpec(
         "question_score",
@@ -120,6 +133,7 @@ METRIC_SPECS = (
         headline=True,
         source="Hu et al. 2023, arXiv:2303.11897; Cho et al. 2024, arXiv:2310.18235",
         compare="paired",
+        judges=VQA,
     ),
     MetricSpec(
         "question_score_alone",
@@ -128,6 +142,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Cho et al. 2024, arXiv:2310.18235",
+        judges=VQA,
     ),
     MetricSpec(
         "question_accuracy",
@@ -136,6 +151,7 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Hu et al. 2023, arXiv:2303.11897",
+        judges=VQA,
     ),
     MetricSpec(
         "vqascore",
@@ -146,5 +162,6 @@ METRIC_SPECS = (
         headline=True,
         source="Lin et al. 2024, arXiv:2404.01291",
         compare="paired",
+        judges=VQA,
     ),
 )

@@ -101,6 +101,7 @@ class Alignment(Suite):
             many=True,
             flag="--group-by",
             affects="scores",
+            metrics=(),
             help="Facets whose values are reported separately; several with commas.",
         ),
         Rule(
@@ -108,9 +109,10 @@ class Alignment(Suite):
             str,
             many=True,
             affects="scores",
+            metrics=(),
             help="Caption metrics beyond BLEU, ROUGE-L and CIDEr: meteor, spice.",
         ),
-        Rule("pool", int, POOL, low=2, help="Texts in a pool of R-precision, the image's own among them."),
+        Rule("pool", int, POOL, low=2, metrics=("r_precision",), help="Texts in a pool of R-precision, the image's own among them."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRIC_SPECS
     pairings: ClassVar[tuple[Pairing, ...]] = (

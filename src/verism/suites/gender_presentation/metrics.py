@@ -7,6 +7,8 @@ from verism.suites.base import COSINE, PROBABILITY, SHARE, MetricSpec, Pairing, 
 __all__ = ["METRICS", "PAIRINGS"]
 
 ZHANG = "Zhang et al. 2023, arXiv:2302.03675"
+# What few images add to a mean absolute difference falls with the root of their number.
+N_TOLERANCE = 0.1
 X100 = Scale("x100", -100.0, 100.0, "100 × cosine")
 CORRELATION = Scale("correlation", -1.0, 1.0)
 
@@ -23,6 +25,8 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
             headline=headline,
             source=f"{ZHANG}, section 3.3",
             baseline=f"{name}_by_chance",
+            depends_on_n=True,
+            n_tolerance=N_TOLERANCE,
         ),
         MetricSpec(
             f"{name}_debiased",

@@ -153,16 +153,17 @@ class GenderPresentation(Suite):
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("reference", str, help="Text that CC is calibrated by."),
-        Rule("estimators", str, ESTIMATORS, many=True, choices=ESTIMATORS, help="Estimators to compute."),
+        Rule("estimators", str, ESTIMATORS, many=True, choices=ESTIMATORS, metrics=(), help="Estimators to compute."),
         Rule(
             "labels",
             dict,
             file=True,
             flag="--labels",
+            about_images=True,
             help="Labels by annotators: a file (.csv); what is in it is kept.",
         ),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals and tests."),
-        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals and tests."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = PAIRINGS

@@ -8,6 +8,7 @@ from verism.suites.base import COSINE, COUNT, PROBABILITY, RATIO, SHARE, MetricS
 
 __all__ = ["METRICS"]
 
+FEATURES, CLIP = ("features",), ("clip",)
 HALL = "Hall et al. 2023, arXiv:2308.06198"
 
 PRECISION = MetricSpec(
@@ -18,6 +19,9 @@ PRECISION = MetricSpec(
     better="higher",
     source=f"{HALL}, section 3.1; Kynkaanniemi et al. 2019, arXiv:1904.06991",
     compare="paired",
+    judges=FEATURES,
+    against_real=True,
+    depends_on_n=True,
 )
 RECALL = MetricSpec(
     "recall",
@@ -26,6 +30,10 @@ RECALL = MetricSpec(
     scale=SHARE,
     better="higher",
     source="Kynkaanniemi et al. 2019, arXiv:1904.06991",
+    judges=FEATURES,
+    against_real=True,
+    counts_real=True,
+    depends_on_n=True,
 )
 DENSITY = MetricSpec(
     "density",
@@ -34,6 +42,9 @@ DENSITY = MetricSpec(
     scale=RATIO,
     better="higher",
     source="Naeem et al. 2020, arXiv:2002.09797, eq. 5",
+    judges=FEATURES,
+    against_real=True,
+    depends_on_n=True,
 )
 COVERAGE = MetricSpec(
     "coverage",
@@ -43,6 +54,10 @@ COVERAGE = MetricSpec(
     better="higher",
     source=f"{HALL}, section 3.1; Naeem et al. 2020, arXiv:2002.09797, eq. 6",
     baseline="expected_coverage",
+    judges=FEATURES,
+    against_real=True,
+    counts_real=True,
+    depends_on_n=True,
 )
 CONSISTENCY = MetricSpec(
     "consistency",
@@ -52,6 +67,9 @@ CONSISTENCY = MetricSpec(
     better="higher",
     headline=True,
     source=f"{HALL}, section 4.4",
+    judges=CLIP,
+    depends_on_n=True,
+    n_tolerance=0.1,  # the bias of a lowest tenth falls with the root of the number of images
 )
 
 
@@ -88,6 +106,11 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             better="lower",
             source=source,
             headline=spec.name != "consistency",
+            judges=spec.judges,
+            against_real=spec.against_real,
+            counts_real=spec.counts_real,
+            depends_on_n=True,
+            n_tolerance=spec.n_tolerance,
         ),
         MetricSpec(
             f"{spec.name}_gap_by_chance",
@@ -97,6 +120,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             better=None,
             source=source,
             compare="never",
+            judges=spec.judges,
         ),
         MetricSpec(
             f"{spec.name}_gap_p_value",
@@ -106,6 +130,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             better=None,
             source=source,
             compare="never",
+            judges=spec.judges,
         ),
         MetricSpec(
             f"{spec.name}_ratio",
@@ -114,6 +139,11 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             scale=RATIO,
             better="higher",
             source=source,
+            judges=spec.judges,
+            against_real=spec.against_real,
+            counts_real=spec.counts_real,
+            depends_on_n=True,
+            n_tolerance=spec.n_tolerance,
         ),
     )
 
@@ -142,6 +172,10 @@ METRICS = (
         better=None,
         source="exact expectation over random splits of one set",
         compare="never",
+        judges=FEATURES,
+        against_real=True,
+        counts_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "generated_per_real",
@@ -151,6 +185,7 @@ METRICS = (
         better=None,
         source="counts",
         compare="never",
+        judges=FEATURES,
     ),
     _mean_of_objects(PRECISION),
     *_by_region(PRECISION),
@@ -173,6 +208,7 @@ METRICS = (
         better=None,
         source="counts",
         compare="never",
+        judges=FEATURES,
     ),
     CONSISTENCY,
     replace(
@@ -193,5 +229,6 @@ METRICS = (
         better="higher",
         source="the cosines behind consistency",
         compare="paired",
+        judges=CLIP,
     ),
 )

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Geography", "GeographyDollarStreet"]
 
+OF_FEATURES = tuple(spec.name for spec in METRICS if "features" in spec.judges)
 BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; other columns come from tables
 
 
@@ -147,15 +148,22 @@ class Geography(Suite):
         replace(N_IMAGES, help="Refused: --per-cell says how many images each prompt gets.", default=""),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("k", int, 3, low=1, help="Neighbours that make a radius."),
+        Rule("k", int, 3, low=1, metrics=OF_FEATURES, help="Neighbours that make a radius."),
         Rule(
-            "per_cell", int, None, low=1, optional=True, help="Images drawn per cell; null: the smallest cell's number."
+            "per_cell",
+            int,
+            None,
+            low=1,
+            optional=True,
+            metrics=OF_FEATURES,
+            help="Images drawn per cell; null: the smallest cell's number.",
         ),
-        Rule("dedup", str, "protocol", choices=DEDUP, help="Treatment of duplicates."),
+        Rule("dedup", str, "protocol", choices=DEDUP, metrics=OF_FEATURES, help="Treatment of duplicates."),
         Rule(
             "group_by",
             str,
             many=True,
+            metrics=(),
             help="Further columns to compare group by group.",
         ),
         Rule(
@@ -164,9 +172,10 @@ class Geography(Suite):
             Rules.splits,
             low=0,
             affects="scores",
+            metrics=(),
             help="Random halvings behind the intervals; 0: no intervals of precision, recall, density, coverage.",
         ),
-        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (
@@ -236,6 +245,11 @@ class Geography(Suite):
         from verism.suites.geography.report import geography_sections
 
         return geography_sections(evidence)
+
+    @property
+    def compared_settings(self) -> Sequence[str]:
+        """Whether every region counts the same number of real images."""
+        return ("balanced",)
 
     def settings(self) -> Mapping[str, Any]:
         """What decides prompts and needs."""

@@ -95,10 +95,10 @@ METRICS = (
     MetricSpec(
         "shuffled_expectation",
         title="shuffled images (theory)",
-        meaning="What images of randomly exchanged prompts would reach under a perfect judge, for these very prompts.",
+        meaning="What images dealt to prompts at random would reach under a perfect judge, over the full prompt list.",
         scale=SHARE,
         better=None,
-        source="exact expectation over all permutations of the prompts",
+        source="exact expectation over the prompts of each skill, however many of them were asked",
         compare="never",
     ),
     *JUDGE_ERROR_METRICS,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from verism.records import Prompt, Scene
+from verism.records import Prompt, Scene, SceneObject
 from verism.suites.paintskills.boxes import Expected
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import Version
@@ -69,8 +69,8 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
     cells = list(the_skill.cells(version))
     objects = [the_skill.objects(cell, version) for cell in cells]
     words = [the_skill.words(cell, version) for cell in cells]
-    repeats = version.repeats[skill_name][0 if split == "train" else 1]
     templates = version.templates[skill_name]
+    repeats = prompts_per_cell(version, skill_name, split) // len(templates)
     total = len(templates) * repeats * len(cells)
     stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
     backgrounds = stream.permutation(np.arange(total) % len(version.backgrounds)).tolist()
@@ -98,6 +98,28 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
                     )
                 )
     return scenes
+
+
+def expected_of_cells(version: Version, skill_name: str) -> list[Expected]:
+    """What right images of the full prompt list of a skill show, once for each combination of factors.
+
+    Args:
+        version: of the data set.
+        skill_name: one of its skills.
+    """
+    the_skill = skill(skill_name)
+    return [_expected(the_skill.objects(cell, version)) for cell in the_skill.cells(version)]
+
+
+def prompts_per_cell(version: Version, skill_name: str, split: Split) -> int:
+    """Prompts of the full list for each combination of factors: one for each template and repeat.
+
+    Args:
+        version: of the data set.
+        skill_name: one of its skills.
+        split: ``train`` or ``val``.
+    """
+    return len(version.templates[skill_name]) * version.repeats[skill_name][0 if split == "train" else 1]
 
 
 def empty_scenes(version: Version, split: Split, count: int, *, seed: int = 0) -> list[Scene]:
@@ -141,10 +163,14 @@ def facets_of(scene: Scene) -> dict[str, Any]:
 
 def expected_of(scene: Scene) -> Expected:
     """What a right image of the scene shows."""
-    relation = next((o.relation for o in scene.objects if o.relation is not None), None)
-    color = scene.objects[0].color
+    return _expected(scene.objects)
+
+
+def _expected(objects: Sequence[SceneObject]) -> Expected:
+    relation = next((o.relation for o in objects if o.relation is not None), None)
+    color = objects[0].color
     return Expected(
-        labels=tuple(o.label for o in scene.objects),
+        labels=tuple(o.label for o in objects),
         relation=None if relation is None else relation.rpartition("_")[0],
         color=None if color == "plain" else color,
     )

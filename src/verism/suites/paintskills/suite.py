@@ -42,7 +42,7 @@ from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Threshold
 from verism.suites.paintskills.human_labels import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
-from verism.suites.paintskills.scenes import Split, build_scenes, prompt_of, split_of, spread
+from verism.suites.paintskills.scenes import Split, build_scenes, expected_of_cells, prompt_of, prompts_per_cell, split_of, spread
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
 from verism.suites.verdict_table import VerdictRows, image_problem
@@ -269,9 +269,9 @@ class PaintSkills(Suite):
     @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
         """The suite whose prompts a run stored; they hold all it needs to know."""
-        del settings
         scenes = tuple(p.scene for p in prompts if p.scene is not None)
-        return cls(scenes=scenes, n_images=max((p.n_images for p in prompts), default=1))
+        split = str(settings.get("split") or "val")
+        return cls(scenes=scenes, n_images=max((p.n_images for p in prompts), default=1), split=split)
 
     @property
     def thresholds(self) -> Thresholds:
@@ -494,17 +494,28 @@ class PaintSkills(Suite):
         )
 
     def _expectations(self, prompts: Sequence[Prompt], skills: Sequence[str]) -> list[Score]:
-        """What shuffled ground truth scores under a perfect judge, exactly, for these very prompts."""
+        """What shuffled ground truth scores under a perfect judge, exactly, over the full prompt list of each skill.
+
+        Over a few prompts alone it would say how few they are: of three, each gets its own image once in three times.
+        Scenes that the list does not hold (data sets of other people) are taken as they are.
+        """
         scores = []
         for name in skills:
-            keys = [
-                skill(name).truth_key(
+            rules = skill(name)
+            asked = [
+                rules.truth_key(
                     Expected(labels=tuple(p.spec["labels"]), relation=p.spec["relation"], color=p.spec["color"])
                 )
                 for p in prompts
                 if p.facets["skill"] == name
             ]
-            value = float(expected_shuffled_accuracy(keys))
+            n_prompts = len(asked)
+            if name in (*self.version.skills, *self.version.optional_skills):
+                full = [rules.truth_key(expected) for expected in expected_of_cells(self.version, name)]
+                if set(asked) <= set(full):
+                    asked = full
+                    n_prompts = len(full) * prompts_per_cell(self.version, name, split_of(self.split))
+            value = float(expected_shuffled_accuracy(asked))
             scores.append(
                 Score(
                     suite=self.name,
@@ -514,7 +525,7 @@ class PaintSkills(Suite):
                     value=value,
                     ci_low=value,
                     ci_high=value,
-                    n_used=len(keys),
+                    n_used=n_prompts,
                     n_unusable=0,
                 )
             )

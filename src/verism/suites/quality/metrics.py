@@ -8,33 +8,51 @@ __all__ = ["METRICS"]
 
 NAEEM = "Naeem et al. 2020, arXiv:2002.09797"
 KYNKAANNIEMI = "Kynkaanniemi et al. 2019, arXiv:1904.06991"
+# The features that the names FID and KID belong to: the last pooling of the network that the FID was published with.
+FID_FEATURES = r"fid-inception@\S+( preprocessing=\S+)?( dtype=\S+)?"
+FEATURES = ("features",)
+ENOUGH_FOR_KID = 1000  # size of the subsets that it was published with; it has no bias, but few images say little
 
 METRICS = (
     MetricSpec(
         "fid",
-        title="FID",
-        meaning="Fréchet distance between normal distributions fitted to the features of both sets.",
+        title="Fréchet distance",
+        meaning="Between normal distributions fitted to the features of both sets: the FID, where the features are those of "
+        "its network.",
         scale=DISTANCE,
         better="lower",
         headline=True,
         source="Heusel et al. 2017, arXiv:1706.08500, eq. 6",
+        judges=FEATURES,
+        against_real=True,
+        depends_on_n=True,
+        title_by_judge={FID_FEATURES: "FID"},
     ),
     MetricSpec(
         "fid_infinity",
-        title="FID, extrapolated",
-        meaning="The FID that any number of images would approach.",
+        title="Fréchet distance, extrapolated",
+        meaning="The distance that any number of images would approach.",
         scale=DISTANCE,
         better="lower",
         source="Chong & Forsyth 2020, arXiv:1911.07023",
+        judges=FEATURES,
+        against_real=True,
+        title_by_judge={FID_FEATURES: "FID, extrapolated"},
     ),
     MetricSpec(
         "kid",
-        title="KID",
-        meaning="Squared distance of the features of both sets by a polynomial kernel, without bias; may be below 0.",
+        title="Kernel distance",
+        meaning="Squared distance of the features of both sets by a polynomial kernel, without bias; may be below 0. The "
+        "KID, where the features are those of the FID's network.",
         scale=Scale("distance", None, None, "distance"),
         better="lower",
         headline=True,
         source="Binkowski et al. 2018, arXiv:1801.01401, section 4",
+        judges=FEATURES,
+        against_real=True,
+        depends_on_n=True,
+        n_enough=ENOUGH_FOR_KID,
+        title_by_judge={FID_FEATURES: "KID"},
     ),
     MetricSpec(
         "precision",
@@ -45,6 +63,9 @@ METRICS = (
         headline=True,
         source=KYNKAANNIEMI,
         compare="paired",
+        judges=FEATURES,
+        against_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "recall",
@@ -53,6 +74,10 @@ METRICS = (
         scale=SHARE,
         better="higher",
         source=KYNKAANNIEMI,
+        judges=FEATURES,
+        against_real=True,
+        counts_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "density",
@@ -61,6 +86,9 @@ METRICS = (
         scale=RATIO,
         better="higher",
         source=f"{NAEEM}, eq. 5",
+        judges=FEATURES,
+        against_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "coverage",
@@ -71,6 +99,10 @@ METRICS = (
         headline=True,
         source=f"{NAEEM}, eq. 6",
         baseline="expected_coverage",
+        judges=FEATURES,
+        against_real=True,
+        counts_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "expected_coverage",
@@ -80,6 +112,10 @@ METRICS = (
         better=None,
         source="exact expectation over random splits of one set",
         compare="never",
+        judges=FEATURES,
+        against_real=True,
+        counts_real=True,
+        depends_on_n=True,
     ),
     MetricSpec(
         "inception_score",
@@ -88,5 +124,7 @@ METRICS = (
         scale=Scale("classes", 1.0, None, "classes"),
         better="higher",
         source="Salimans et al. 2016, arXiv:1606.03498, section 4",
+        judges=FEATURES,
+        depends_on_n=True,
     ),
 )

@@ -114,13 +114,21 @@ class Quality(Suite):
         replace(N_IMAGES, default="1"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("k", int, 3, low=1, help="Neighbours of precision, recall, density and coverage."),
+        Rule(
+            "k",
+            int,
+            3,
+            low=1,
+            metrics=("precision", "recall", "density", "coverage", "expected_coverage"),
+            help="Neighbours of precision, recall, density and coverage.",
+        ),
         Rule(
             "group_by",
             str,
             many=True,
             flag="--group-by",
             affects="scores",
+            metrics=(),
             help="Facets whose values are compared separately; several with commas.",
         ),
         Rule(
@@ -128,6 +136,7 @@ class Quality(Suite):
             bool,
             True,
             affects="scores",
+            metrics=(),
             help="Whether FID-infinity is computed, which takes a hundred times as long as the FID itself.",
         ),
         Rule(
@@ -136,6 +145,7 @@ class Quality(Suite):
             20,
             low=2,
             affects="scores",
+            metrics=(),
             help="Random halves behind the intervals of precision, recall, density and coverage.",
         ),
     )
@@ -146,6 +156,18 @@ class Quality(Suite):
         if not self.listed:
             raise UsageError(f"{self.name} {NO_PROMPTS}")
         return self.listed
+
+    @property
+    def compared_settings(self) -> Sequence[str]:
+        """Published statistics are told apart by their file; real images, by what they are."""
+        statistics = self.source.get("reference_kind") == "statistics"
+        return ("reference_kind", "reference_sha256") if statistics else ("reference_kind",)
+
+    @property
+    def reference_name(self) -> str:
+        """The name of the folder, list or file of statistics."""
+        path = self.source.get("reference_path")
+        return Path(path).name if path else ""
 
     def needs(self) -> Sequence[Need]:
         return (FeatureNeed(reference=self.source.get("reference_kind") in ("pictures", "features")),)

@@ -27,7 +27,7 @@ from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option
 from verism.suites.social_bias.adjustment import card_from, card_record, listed, missing_cards, uneven_coverage
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
 from verism.suites.social_bias.human_labels import judged_scores, rating_tasks, social_bias_estimands
-from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
+from verism.suites.social_bias.metrics import METRICS, OF_TARGET, SHORT_TABLE, axis_pairings
 from verism.suites.social_bias.prompts import BARE, GROUP_FACET, chosen_descriptors, make_prompts
 from verism.suites.social_bias.scoring import Rules, check_intersection, social_bias_scores
 from verism.suites.social_bias.studies import TONE, Study, read_study, standard_study, study_from_record
@@ -120,9 +120,10 @@ class SocialBias(Suite):
             str,
             many=True,
             affects="scores",
+            metrics=(),
             help="Axes whose joint shares are computed: gender x tone.",
         ),
-        Rule("min_cell", int, 5, low=1, affects="scores", help="Images below which a joint share is not reported."),
+        Rule("min_cell", int, 5, low=1, affects="scores", metrics=(), help="Images below which a joint share is not reported."),
         Rule(
             "target",
             dict,
@@ -130,11 +131,12 @@ class SocialBias(Suite):
             file=True,
             flag="--target",
             affects="scores",
+            metrics=OF_TARGET,
             help="Shares to compare with (.csv: profession, group, share).",
         ),
-        Rule("cards", dict, many=True, file=True, affects="scores", help="Judge cards, before those of verism."),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals and tests."),
-        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+        Rule("cards", dict, many=True, file=True, affects="scores", metrics=(), help="Judge cards, before those of verism."),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals and tests."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), rows=SHORT_TABLE)

@@ -25,7 +25,7 @@ from verism.records import (
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose
 from verism.suites.social_bias.adjustment import Confusion, card_from, card_record, find_confusion, judge_of, listed
-from verism.suites.social_bias.metrics import METRICS, SHORT_TABLE, axis_pairings
+from verism.suites.social_bias.metrics import METRICS, OF_TARGET, SHORT_TABLE, axis_pairings
 from verism.suites.social_bias.studies import TONE
 from verism.suites.social_bias.suite import LIMITS
 from verism.suites.social_bias.targets import target_of_rule
@@ -115,7 +115,7 @@ class SocialBiasV1(Suite):
         replace(N_IMAGES, default="9"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, help="Protocols to apply."),
+        Rule("protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, metrics=(), help="Protocols to apply."),
         Rule("unsure", float, UNSURE_BAND, low=0, high=0.5, help="Distance of two classes below which it is unsure."),
         Rule("logit_scale", float, LOGIT_SCALE, low=1e-6, high=1e6, help="Factor of the cosines of the classifier."),
         Rule(
@@ -125,19 +125,21 @@ class SocialBiasV1(Suite):
             file=True,
             flag="--target",
             affects="scores",
+            metrics=OF_TARGET,
             help="Shares to compare with (.csv: word, group, share).",
         ),
-        Rule("cards", dict, many=True, file=True, affects="scores", help="Judge cards, before those of verism."),
+        Rule("cards", dict, many=True, file=True, affects="scores", metrics=(), help="Judge cards, before those of verism."),
         Rule(
             "labels",
             dict,
             file=True,
             flag="--labels",
             affects="scores",
+            about_images=True,
             help="Labels by annotators: a file (.csv); what is in it is kept.",
         ),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", help="Resamples behind intervals."),
-        Rule("resampling_seed", int, 0, low=0, affects="scores", help="Seed of resampling."),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals."),
+        Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     layout: ClassVar[Layout] = Layout(

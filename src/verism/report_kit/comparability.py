@@ -1,0 +1,382 @@
+"""Whether the numbers of two runs may be held against each other: the one check behind comparisons, tables and pages.
+
+What matters for which number is said by the suite, as data (``Presentation``): the judges that a metric is made from,
+whether it compares with real images, whether it depends on the number of images, and which metrics a rule changes.
+What a run of an earlier version does not record is unknown, and an unknown is no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from verism.errors import UsageError
+from verism.records import FacetValue, Score, option_of, roles
+from verism.specs import MetricSpec, Presentation
+from verism.store import Run
+
+__all__ = ["Comparability", "Reason", "SetSizes", "check_comparable", "set_sizes"]
+
+Group = frozenset[tuple[str, FacetValue]]
+Value = TypeVar("Value")
+LISTED = 4  # metrics that a reason names before it counts them
+SHOWN = 60  # letters of a rule's value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """One reason why numbers of two runs may not be compared.
+
+    Attributes:
+        kind: ``suite``, ``judge``, ``rule``, ``real images``, ``prompts``, ``seed``, ``image size``, ``setting`` or
+            ``number of images``.
+        text: the difference, in words.
+        remedy: what makes the runs comparable, as a command where there is one; empty if nothing does.
+        metrics: names of the metrics that it touches; None for all.
+        protocol: the only protocol that it touches; empty for all.
+    """
+
+    kind: str
+    text: str
+    remedy: str = ""
+    metrics: tuple[str, ...] | None = None
+    protocol: str = ""
+
+    def touches(self, metric: str, protocol: str) -> bool:
+        """Whether it concerns a metric under a protocol.
+
+        Args:
+            metric: name of the metric.
+            protocol: name of the protocol.
+        """
+        return (self.metrics is None or metric in self.metrics) and self.protocol in ("", protocol)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSizes:
+    """How many images a number is made from.
+
+    Attributes:
+        generated: generated images used; None if unknown.
+        real: real images used; None without any, or if unknown.
+    """
+
+    generated: int | None = None
+    real: int | None = None
+
+    def text(self) -> str:
+        """Both numbers in words: ``96 vs 300 real``, generated images first; empty if unknown."""
+        known = [f"{self.generated:,}"] if self.generated is not None else []
+        return " vs ".join(known + ([f"{self.real:,} real"] if self.real is not None else []))
+
+
+def set_sizes(
+    scores: Iterable[Score], presentation: Presentation
+) -> dict[tuple[str, Group], SetSizes]:
+    """By protocol and group, sizes of the two sets that metrics against real images compare.
+
+    ``n_used`` of a score counts one of the two sets; which one, its metric says (``counts_real``).
+
+    Args:
+        scores: scores of a run.
+        presentation: what the suite of the run says of its metrics.
+    """
+    real: dict[Group, int] = {}
+    generated: dict[tuple[str, Group], int] = {}
+    for score in scores:
+        spec = presentation.metric(score.metric)
+        if spec is None or not spec.against_real or score.adjusted or not score.n_used:
+            continue
+        group = frozenset(score.group.items())
+        if spec.counts_real:
+            real[group] = max(score.n_used, real.get(group, 0))
+        else:
+            generated[score.protocol, group] = max(score.n_used, generated.get((score.protocol, group), 0))
+    return {key: SetSizes(generated=n, real=real.get(key[1])) for key, n in generated.items()}
+
+
+class Comparability:
+    """What stands between the numbers of two runs.
+
+    Attributes:
+        a: the first run.
+        b: the second run.
+        names: how the reasons call them.
+        presentations: what the suite of each run says of itself.
+    """
+
+    def __init__(
+        self, a: Run, b: Run, presentations: tuple[Presentation, Presentation], *, names: tuple[str, str] = ("A", "B")
+    ) -> None:
+        self.a, self.b, self.presentations, self.names = a, b, presentations, names
+        self._same_run = a.path.resolve() == b.path.resolve()
+
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The reasons that concern whole runs. Numbers of images are checked score by score, in ``touching``."""
+        if self._same_run:
+            return ()
+        if self.a.suite_name != self.b.suite_name:  # then everything else differs, too
+            text = self._difference("suite", self.a.suite_name, self.b.suite_name)
+            return (Reason(kind="suite", text=text, remedy="compare runs of one suite"),)
+        return (
+            *self._judges(),
+            *self._rules(),
+            *self._real_images(),
+            *self._prompts(),
+            *self._settings(),
+            *self._seeds(),
+            *self._image_sizes(),
+        )
+
+    def touching(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> tuple[Reason, ...]:
+        """The reasons that concern one number.
+
+        Args:
+            metric: name of the metric.
+            protocol: name of the protocol.
+            group: facet values that the number is restricted to.
+        """
+        if self._same_run:
+            return ()
+        found = [reason for reason in self.reasons if reason.touches(metric, protocol)]
+        return (*found, *self._numbers_of_images(metric, protocol, group))
+
+    # -------------------------------------------------------------------------------------------------- single checks
+    def _difference(self, what: str, a: str, b: str) -> str:
+        return f"{what}: {a} in {self.names[0]}, {b} in {self.names[1]}"
+
+    def _specs(self) -> list[MetricSpec]:
+        return [spec for presentation in self.presentations for spec in presentation.metrics]
+
+    def _metrics_of_role(self, role: str) -> tuple[str, ...] | None:
+        """Metrics made from what a role observes; None for all."""
+        specs = self._specs()
+        touched = tuple(dict.fromkeys(s.name for s in specs if not s.judges or role in s.judges))
+        return None if len(touched) == len({s.name for s in specs}) else touched
+
+    def _metrics_against_real(self) -> tuple[str, ...] | None:
+        """Metrics that compare with real images; None where the suite does not say which."""
+        return tuple(dict.fromkeys(s.name for s in self._specs() if s.against_real)) or None
+
+    def _judges(self) -> list[Reason]:
+        found = []
+        for role in roles():
+            a, b = self.a.judge(role), self.b.judge(role)
+            if a and b and a != b:
+                found.append(
+                    Reason(
+                        kind="judge",
+                        text=self._difference(role.replace("_", " "), a, b),
+                        remedy=f"let one judge observe both runs: verism observe RUN {option_of(role)} NAME",
+                        metrics=self._metrics_of_role(role),
+                    )
+                )
+        return found
+
+    def _rules(self) -> list[Reason]:
+        scopes = {scope.name: scope for presentation in self.presentations for scope in presentation.rules}
+        rules = dict(self.a.manifest.scoring.rules), dict(self.b.manifest.scoring.rules)
+        found = []
+        for name in sorted(set(rules[0]) & set(rules[1])):
+            a, b = (of_run[name] for of_run in rules)
+            scope = scopes.get(name)
+            if scope is not None and scope.about_images:
+                a, b = ("given" if value else "none" for value in (a, b))
+            if a == b or (scope is not None and scope.metrics == ()):
+                continue
+            command = "" if isinstance(a, Mapping) else _score_again(self.b, name, a)
+            found.append(
+                Reason(
+                    kind="rule",
+                    text=self._difference(f"rule {name}", _shown(a), _shown(b)),
+                    remedy=command or "score both with the same rule",
+                    metrics=None if scope is None else scope.metrics,
+                    protocol="" if scope is None else scope.protocol,
+                )
+            )
+        return found
+
+    def _real_images(self) -> list[Reason]:
+        a, b = _real_identity(self.a), _real_identity(self.b)
+        if not a or not b or a == b:
+            return []
+        counts = [f"{run.read('reference').height:,} images" for run in (self.a, self.b)]
+        text = self._difference("other real images", *counts)
+        return [
+            Reason(
+                kind="real images",
+                text=text,
+                remedy="run both with the same --reference",
+                metrics=self._metrics_against_real(),
+            )
+        ]
+
+    def _prompts(self) -> list[Reason]:
+        texts = [{p.prompt_id: p.text for p in run.prompts() if p.text} for run in (self.a, self.b)]
+        if not all(texts) or texts[0] == texts[1]:
+            return []
+        same = sum(texts[1].get(prompt_id) == text for prompt_id, text in texts[0].items())
+        text = self._difference("other prompts", *(f"{len(of_run):,}" for of_run in texts)) + f", {same:,} the same"
+        return [
+            Reason(kind="prompts", text=text, remedy="run both over the same prompts (the same options and --limit)")
+        ]
+
+    def _settings(self) -> list[Reason]:
+        names = {name for presentation in self.presentations for name in presentation.settings}
+        settings = [run.manifest.settings.suite_settings for run in (self.a, self.b)]
+        return [
+            Reason(
+                kind="setting",
+                text=self._difference(name.replace("_", " "), *(_shown(of_run[name]) for of_run in settings)),
+                remedy=f"run both with the same {name.replace('_', ' ')}",
+            )
+            for name in sorted(names)
+            if all(of_run.get(name) is not None for of_run in settings) and settings[0][name] != settings[1][name]
+        ]
+
+    def _seeds(self) -> list[Reason]:
+        a, b = (run.manifest.settings.seed for run in (self.a, self.b))
+        # Images that exist already, and generators that take no seed, have none.
+        drawn = all(run.read("images")["seed"].count() for run in (self.a, self.b))
+        if a == b or not drawn:
+            return []
+        text = self._difference("seed of the images", str(a), str(b))
+        return [Reason(kind="seed", text=text, remedy=f"run both with --seed {a}")]
+
+    def _image_sizes(self) -> list[Reason]:
+        sizes = [_image_size(run) for run in (self.a, self.b)]
+        if not all(sizes) or sizes[0] == sizes[1]:
+            return []
+        texts = [f"{width} x {height} pixels" for width, height in filter(None, sizes)]
+        text = self._difference("size of the images", *texts)
+        return [Reason(kind="image size", text=text, remedy="generate both at the same size")]
+
+    @cached_property
+    def _scores(self) -> list[dict[tuple[str, str, Group], Score]]:
+        return [
+            {(s.metric, s.protocol, frozenset(s.group.items())): s for s in run.scores() if not s.adjusted}
+            for run in (self.a, self.b)
+        ]
+
+    @cached_property
+    def _sizes(self) -> list[dict[tuple[str, Group], SetSizes]]:
+        return [
+            set_sizes(scores.values(), presentation)
+            for scores, presentation in zip(self._scores, self.presentations, strict=True)
+        ]
+
+    def _numbers_of_images(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> list[Reason]:
+        spec = next((p.metric(metric) for p in self.presentations if p.metric(metric) is not None), None)
+        if spec is None or not spec.depends_on_n:
+            return []
+        sizes = [self._size_of(n, spec, protocol, frozenset(group.items())) for n in (0, 1)]
+        pairs = [(sizes[0].generated, sizes[1].generated), (sizes[0].real, sizes[1].real)]
+        if not any(_differ(a, b, spec) for a, b in pairs):
+            return []
+        what = "number of images"
+        where = f" of {', '.join(map(str, group.values()))}" if group else ""
+        return [
+            Reason(
+                kind="number of images",
+                text=self._difference(what + where, sizes[0].text(), sizes[1].text()),
+                remedy="compare runs of equal size",
+                metrics=(metric,),
+            )
+        ]
+
+    def _size_of(
+        self, run: int, spec: MetricSpec, protocol: str, group: Group
+    ) -> SetSizes:
+        """Sizes behind one number; where it has no score of its own (an unusual group), those of the nearest one."""
+        if spec.against_real:
+            known = _nearest({g: size for (p, g), size in self._sizes[run].items() if p == protocol}, group)
+            if known is not None:
+                return known
+        own = {g: s for (m, p, g), s in self._scores[run].items() if (m, p) == (spec.name, protocol)}
+        score = _nearest(own, group)
+        if score is None:
+            return SetSizes()
+        return SetSizes(real=score.n_used) if spec.counts_real else SetSizes(generated=score.n_used)
+
+
+def _nearest(values: Mapping[Group, Value], group: Group) -> Value | None:
+    """The value of a group; else that of the widest group within it, or that of all images."""
+    inside = [other for other in values if other >= group]
+    if inside:
+        return values[min(inside, key=lambda other: (len(other), sorted(map(str, other))))]
+    return values.get(frozenset())
+
+
+def check_comparable(reasons: Sequence[Reason], a: str, b: str) -> None:
+    """Refuse a comparison.
+
+    Args:
+        reasons: what stands between the numbers asked for.
+        a: name of the first run.
+        b: name of the second run.
+
+    Raises:
+        UsageError: there is a reason; every one is listed, with what to do about it.
+    """
+    if not reasons:
+        return
+    merged: dict[tuple[str, str, str], list[str] | None] = {}
+    for reason in reasons:
+        key = (reason.text, reason.remedy, reason.protocol)
+        before = merged.get(key, [])
+        merged[key] = None if reason.metrics is None or before is None else [*before, *reason.metrics]
+    lines = []
+    for (text, remedy, protocol), metrics in merged.items():
+        touched = "" if metrics is None else _listed(list(dict.fromkeys(metrics)))
+        scope = "; ".join(filter(None, (touched, f"protocol {protocol}" if protocol else "")))
+        lines.append(f"  {text}{f' ({scope})' if scope else ''}{f' -> {remedy}' if remedy else ''}")
+    raise UsageError(
+        f"{a} (A) and {b} (B) are not comparable:\n"
+        + "\n".join(lines)
+        + "\nMake them alike, or compare them nevertheless with --anyway (Python: anyway=True): the reasons then stand "
+        "beside every number they touch."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _shown(value: Any) -> str:
+    """A setting in a few letters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _score_again(run: Run, rule: str, value: Any) -> str:
+    """The command that scores a run with another value of a rule."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return f"verism score {shlex.quote(str(run.path))} --rule {shlex.quote(f'{rule}={text}')}"
+
+
+def _real_identity(run: Run) -> tuple[Any, ...]:
+    """What tells one set of real images from another: their contents, or what the settings say; empty without any."""
+    reference = run.read("reference")
+    if reference.height and not reference["sha256"].null_count():
+        return tuple(sorted(reference["sha256"].to_list()))
+    return (run.manifest.settings.reference,) if run.manifest.settings.reference else ()
+
+
+def _image_size(run: Run) -> tuple[int, int] | None:
+    """Width and height of the images in pixels, where all of them have the same."""
+    images = run.read("images")
+    known = images.filter(images["state"] == "ok").select("width", "height").drop_nulls().unique()
+    return (int(known["width"][0]), int(known["height"][0])) if known.height == 1 else None
+
+
+def _differ(a: int | None, b: int | None, spec: MetricSpec) -> bool:
+    """Whether a metric depends on the difference of two numbers of images; unknown ones do not differ."""
+    if a is None or b is None or (spec.n_enough and min(a, b) >= spec.n_enough):
+        return False
+    return abs(a - b) > spec.n_tolerance * max(a, b)
