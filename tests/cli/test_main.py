@@ -158,7 +158,9 @@ def test_scores_as_json(verism, runs):
     assert (headline["value"], headline["n_used"], headline["n_unusable"]) == (1.0, 5, 0)
     assert headline["ci_low"] < 1 == headline["ci_high"]
     assert verism("score", runs / "R", "--json").out == first.out
-    assert first.out == (runs / "R" / "scores.json").read_text()
+    kept = json.loads((runs / "R" / "scores.json").read_text())
+    assert [{k: v for k, v in record.items() if k != "label"} for record in first.json] == kept
+    assert headline["label"] == "accuracy"
 
 
 def test_a_limit_can_be_changed_afterwards(verism, runs, tmp_path):

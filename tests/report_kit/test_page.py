@@ -214,7 +214,9 @@ def test_runs_that_cannot_be_compared_are_called_so(make_run, tmp_path):
     body = page.source.partition('id="results"')[2].partition("</table>")[0]
     first, second = (row.partition("</tr>")[0] for row in body.partition("<tbody>")[2].split("<tr>")[1:3])
     assert first.count('class="mark"') == 0
-    assert second.count('href="#not-comparable-1"') == second.count('href="#not-comparable-2"') == second.count("<td") > 3
+    assert (
+        second.count('href="#not-comparable-1"') == second.count('href="#not-comparable-2"') == second.count("<td") > 3
+    )
 
 
 def test_what_cannot_be_reported_is_refused(make_run, tmp_path):

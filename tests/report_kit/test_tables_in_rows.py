@@ -67,7 +67,13 @@ def test_worst_groups_of_all_runs_share_a_row(measured_run):
     header, rows = _metric_rows(evidence_of([a, b]), "revised")
     assert header == ["metric", "group", "unit", "a", "b"]
     assert rows == [
-        ["precision_worst (40 images)", "{object} in {region}", "%", "50.0 [40.0, 60.0] (40) South", "70.0 [60.0, 80.0] (40) North"]
+        [
+            "precision_worst",
+            "{object} in {region}",
+            "%",
+            "50.0 [40.0, 60.0] (40) South",
+            "70.0 [60.0, 80.0] (40) North",
+        ]
     ]
 
 

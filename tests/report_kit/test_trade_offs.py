@@ -41,7 +41,11 @@ def of_scores(scores, suite: str = "quality", judge: str = "fid-inception@672682
     presentation = Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
     names = [chr(ord("a") + n) for n in range(len(scores))]
     return Evidence(
-        runs=[SimpleNamespace(judge=lambda role: judge)] * len(scores), names=names, presentations=[presentation] * len(scores), every=scores, scores=scores
+        runs=[SimpleNamespace(judge={"features": judge}.get)] * len(scores),
+        names=names,
+        presentations=[presentation] * len(scores),
+        every=scores,
+        scores=scores,
     )
 
 

@@ -119,10 +119,13 @@ def test_signs_that_exclude_zero_give_the_end_of_the_interval():
     b = np.concatenate([np.repeat([1, 0], [t, 4 - t]) for t in totals])
     result = paired_difference(a, b, np.repeat(np.arange(6), 4), seed=0)
     assert result.p_value == pytest.approx(2 / 2**6)
+
     # The signs just exclude a difference at which the test of what is left has p = 0.05.
     def p_at(difference):
         left = totals - 4 * difference
-        return permutation_test((left,), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False).pvalue
+        return permutation_test(
+            (left,), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False
+        ).pvalue
 
     assert 0 < result.low < result.difference
     assert p_at(result.low - 1e-6) < 0.05 <= p_at(result.low + 1e-6)

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from browsing import CHROMIUM
 from measure_runs import image, make_measured_run, score, verdict
-from page_reading import HOSTILE, Page, facets, in_browser, plain, report, write_report
+from page_reading import HOSTILE, Page, evidence_of, facets, in_browser, plain, report, write_report
 
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.records import Prompt, Score, make_image_id
 from verism.report_kit import words
-from verism.report_kit.plots import Bar, SymlogAxis, diverging_bars, group_dots, symlog_axis
+from verism.report_kit.plots import Bar, CentredAxis, centred_axis, diverging_bars, group_dots
 from verism.report_kit.tables import json_report
 from verism.store import Run
 
@@ -181,44 +181,37 @@ def runs(tmp_path_factory) -> tuple[Run, Run]:
 
 
 # ---------------------------------------------------------------------------------------------------------------- axis
-def test_axis_is_linear_near_zero_logarithmic_beyond_and_symmetric():
-    axis = SymlogAxis(threshold=0.01, top=1.0, unit="share")
-    # One decade for 0 .. 0.01 and two for 0.01 .. 1: three on each side.
-    for value, decades in ((0.0, 0), (0.005, 0.5), (0.01, 1), (0.1, 2), (1.0, 3), (0.02, 1 + math.log10(2))):
-        assert axis.at(value) == pytest.approx(0.5 + decades / 6)
-        assert axis.at(-value) == pytest.approx(0.5 - decades / 6)
-    places = [axis.at(v) for v in np.linspace(-1, 1, 4001)]
-    assert all(a < b for a, b in zip(places, places[1:]))
-    steps = np.diff([axis.at(v) for v in np.linspace(-0.01, 0.01, 21)])
-    assert np.allclose(steps, steps[0])
+def test_axis_is_linear_so_that_lengths_compare():
+    axis = CentredAxis(top=1.0, unit="share")
+    for value in (0.0, 0.005, 0.01, 0.1, 0.375, 1.0):
+        assert axis.at(value) - 0.5 == pytest.approx(value / 2)
+        assert axis.at(-value) - 0.5 == pytest.approx(-value / 2)
     assert axis.at(7.0) == 1.0
     assert axis.at(-7.0) == 0.0
-    assert axis.ticks == pytest.approx((-1, -0.1, -0.01, 0, 0.01, 0.1, 1))
-    assert [axis.written(t) for t in axis.ticks] == ["−100", "−10", "−1", "0", "1", "10", "100"]
+    assert axis.ticks == pytest.approx((-1, -0.5, 0, 0.5, 1))
+    assert [axis.written(t) for t in axis.ticks] == ["−100", "−50", "0", "50", "100"]
 
 
 @pytest.mark.parametrize(
-    ("values", "unit", "threshold", "top", "written"),
+    ("values", "unit", "top", "written"),
     [
-        ([0.65, 0.003], "share", 0.01, 1.0, ["−100", "−10", "−1", "0", "1", "10", "100"]),
-        ([-0.41], "share", 0.01, 0.5, ["−50", "−10", "−1", "0", "1", "10", "50"]),
-        ([0.013], "share", 0.001, 0.02, ["−1", "−0.1", "0", "0.1", "1"]),
-        ([0.0042, -0.001], "cosine", 0.0001, 0.005, ["−0.005", "−0.001", "−0.0001", "0", "0.0001", "0.001", "0.005"]),
-        ([0.01], "cosine", 0.001, 0.01, ["−0.010", "−0.001", "0", "0.001", "0.010"]),
-        ([0.0, NAN], "share", 0.01, 0.1, ["−10", "−1", "0", "1", "10"]),
+        ([0.65, 0.003], "share", 0.8, ["−80", "−40", "0", "40", "80"]),
+        ([-0.41], "share", 0.5, ["−50", "−25", "0", "25", "50"]),
+        ([0.013], "share", 0.02, ["−2", "−1", "0", "1", "2"]),
+        ([0.0042, -0.001], "cosine", 0.005, ["−0.0050", "−0.0025", "0.0000", "0.0025", "0.0050"]),
+        ([0.01], "cosine", 0.01, ["−0.010", "−0.005", "0.000", "0.005", "0.010"]),
+        ([0.0, NAN], "share", 0.1, ["−10", "−5", "0", "5", "10"]),
     ],
 )
-def test_axis_reaches_around_all_values(values, unit, threshold, top, written):
-    axis = symlog_axis([score("gep", v, unit=unit) for v in values])
-    assert (axis.threshold, axis.top, axis.unit) == (pytest.approx(threshold), pytest.approx(top), unit)
-    assert [axis.written(t).replace("0.010", "0.01") for t in axis.ticks] == [
-        w.replace("0.010", "0.01") for w in written
-    ]
+def test_axis_reaches_around_all_values(values, unit, top, written):
+    axis = centred_axis([score("gep", v, unit=unit) for v in values])
+    assert (axis.top, axis.unit) == (pytest.approx(top), unit)
+    assert [axis.written(t) for t in axis.ticks] == written
 
 
 def test_axis_reaches_around_intervals_too():
-    assert symlog_axis([None, score("gep", 0.01, -0.3, 0.05)]).top == pytest.approx(0.5)
-    assert symlog_axis([]).top > symlog_axis([]).threshold > 0
+    assert centred_axis([None, score("gep", 0.01, -0.3, 0.05)]).top == pytest.approx(0.4)
+    assert centred_axis([]).top > 0
 
 
 # ---------------------------------------------------------------------------------------------------------------- bars
@@ -238,15 +231,15 @@ def ticks_of(svg: str) -> dict[str, float]:
 
 
 def test_bars_end_where_values_say():
-    axis = SymlogAxis(threshold=0.01, top=1.0, unit="share")
+    axis = CentredAxis(top=1.0, unit="share")
     rows = ("boots", "dress", "tie", "hat")
-    values = (0.1, -0.01, 0.005, 0.0)
+    values = (0.1, -0.01, 0.02, 0.0)
     svg = drawn([[Bar(score=score("gep", v, v - 0.001, v + 0.001))] for v in values], axis, rows)
     ticks, ends = ticks_of(svg), bar_ends(svg)
     zero = ticks["0"]
-    assert ends[0] == pytest.approx((zero, ticks["10"]), abs=0.11)
-    assert ends[1] == pytest.approx((ticks["−1"], zero), abs=0.11)
-    assert ends[2] == pytest.approx((zero, (zero + ticks["1"]) / 2), abs=0.11)
+    assert ends[0] == pytest.approx((zero, zero + (ticks["50"] - zero) / 5), abs=0.11)
+    assert ends[1] == pytest.approx((zero - (ticks["50"] - zero) / 50, zero), abs=0.11)
+    assert ends[2] == pytest.approx((zero, zero + (ticks["50"] - zero) / 25), abs=0.11)
     assert ends[3] == pytest.approx((zero, zero + 1.2), abs=0.11)  # measured, and zero
     assert svg.count('class="whisker"') == 4
     assert "percentage points" in svg
@@ -254,7 +247,7 @@ def test_bars_end_where_values_say():
 
 
 def test_bars_that_show_no_difference_are_faint():
-    axis = SymlogAxis(threshold=0.01, top=1.0, unit="share")
+    axis = CentredAxis(top=1.0, unit="share")
     tests = (0.05, 0.0499, NAN, None)
     bars = [[Bar(score=score("gep", 0.2), p=p)] for p in tests]
     svg = drawn(bars, axis, [str(p) for p in tests])
@@ -270,7 +263,7 @@ def test_bars_that_show_no_difference_are_faint():
 
 
 def test_undefined_and_missing_bars():
-    axis = SymlogAxis(threshold=0.01, top=1.0, unit="share")
+    axis = CentredAxis(top=1.0, unit="share")
     svg = drawn([[Bar(score=score("gep", NAN, n_used=0, n_unusable=3))], [None]], axis, ("a", "b"))
     assert bar_ends(svg) == []
     assert "a, t, r: – (0, 3 unusable)" in svg
@@ -278,7 +271,7 @@ def test_undefined_and_missing_bars():
 
 
 def test_bars_of_several_runs_are_grouped_in_their_colours():
-    axis = SymlogAxis(threshold=0.01, top=1.0, unit="share")
+    axis = CentredAxis(top=1.0, unit="share")
     bars = [[Bar(score=score("gep", 0.1 * (i + 1))) for i in range(3)] for _ in ("a", "b")]
     svg = drawn(bars, axis, ("a", "b"), ("x", "y", "z"))
     assert re.findall(r'<g class="(r\d)">', svg) == ["r0", "r1", "r2"] * 2
@@ -341,7 +334,7 @@ def test_every_number_is_on_the_page(runs, tmp_path):
     assert "<b>0.004</b>" in vectors
     assert "<td>0.200</td>" in vectors
     embedded = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page.source, re.S)
-    assert json.loads(embedded[1])["scores"] == json_report(runs)
+    assert json.loads(embedded[1])["scores"] == json_report(runs, evidence_of(runs).presentations)
 
 
 def test_a_panel_per_estimator_with_both_settings(runs, tmp_path):
@@ -385,7 +378,7 @@ def test_without_tests_no_bar_is_faint_and_the_page_says_so(tmp_path):
     section = page.section("vectors")
     assert "unsure" not in section
     assert "Not tested: no bar is drawn faint." in section
-    assert "revised p<" not in section
+    assert "p (Holm)<" not in section
     assert "Not tested" not in report([make_run(tmp_path / "b")], tmp_path / "out2").section("vectors")
 
 
@@ -398,7 +391,7 @@ def test_three_groups_have_a_figure_and_columns_per_pair(tmp_path):
     assert titles == [f"{e}, {pair}" for e in ("CLS: cross-modal classifiers", "C: similarity") for pair in pairs]
     assert "more with “person”" in section
     heads = plain(re.search(r"<thead>.*?</thead>", section, re.S)[0])
-    assert heads == "attribute prompts woman man person " + " ".join(f"{pair} revised p" for pair in pairs)
+    assert heads == "attribute prompts woman man person " + " ".join(f"{pair} p (Holm)" for pair in pairs)
     assert "neutral, woman - person" in plain(page.section("results"))
     for s in run.scores():
         if s.metric == "gep":

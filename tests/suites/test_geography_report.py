@@ -19,6 +19,7 @@ from verism.records import PROTOCOLS, Prompt
 from verism.report_kit import words
 from verism.report_kit.tables import json_report, terminal_table
 from verism.store import Run
+from verism.suites.catalogue import presentation_of
 
 NAN = math.nan
 
@@ -39,7 +40,9 @@ def test_every_number_that_is_not_of_a_single_object_is_in_the_tables(geography_
                     shown += 1
         assert shown > 30
     embedded = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page.source, re.S)
-    assert json.loads(embedded[1])["scores"] == json_report(geography_runs)
+    assert json.loads(embedded[1])["scores"] == json_report(
+        geography_runs, [presentation_of(run) for run in geography_runs]
+    )
 
 
 def test_numbers_of_single_objects_are_in_the_maps(geography_run, tmp_path):

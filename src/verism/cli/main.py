@@ -68,7 +68,11 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
     making = [
         click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
         click.Option(["--images"], type=path, help="Instead: a folder, or a manifest (.csv, .jsonl)."),
-        click.Option(["--shuffle"], is_flag=True, help="Give each prompt the image of a prompt drawn at random, its own included."),
+        click.Option(
+            ["--shuffle"],
+            is_flag=True,
+            help="Give each prompt the image of one drawn at random, perhaps its own.",
+        ),
         click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
         click.Option(["--processes"], type=click.IntRange(1), help="Renderers at once.  [default: one per core]"),

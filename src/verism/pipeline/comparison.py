@@ -433,9 +433,7 @@ def _of_cell(
 def _undefined(row: Difference) -> Difference:
     """A row whose numbers cannot be known; how many images there are stays."""
     nan = math.nan
-    return replace(
-        row, value_a=nan, value_b=nan, difference=nan, ci_low=nan, ci_high=nan, p_value=nan, p_holm=nan
-    )
+    return replace(row, value_a=nan, value_b=nan, difference=nan, ci_low=nan, ci_high=nan, p_value=nan, p_holm=nan)
 
 
 def _usable(rows: pl.DataFrame) -> pl.DataFrame:

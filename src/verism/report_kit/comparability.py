@@ -74,9 +74,7 @@ class SetSizes:
         return " vs ".join(known + ([f"{self.real:,} real"] if self.real is not None else []))
 
 
-def set_sizes(
-    scores: Iterable[Score], presentation: Presentation
-) -> dict[tuple[str, Group], SetSizes]:
+def set_sizes(scores: Iterable[Score], presentation: Presentation) -> dict[tuple[str, Group], SetSizes]:
     """By protocol and group, sizes of the two sets that metrics against real images compare.
 
     ``n_used`` of a score counts one of the two sets; which one, its metric says (``counts_real``).
@@ -89,7 +87,7 @@ def set_sizes(
     generated: dict[tuple[str, Group], int] = {}
     for score in scores:
         spec = presentation.metric(score.metric)
-        if spec is None or not spec.against_real or score.adjusted or not score.n_used:
+        if spec is None or not spec.against_real or spec.finds_group or score.adjusted or not score.n_used:
             continue
         group = frozenset(score.group.items())
         if spec.counts_real:
@@ -274,6 +272,8 @@ class Comparability:
         spec = next((p.metric(metric) for p in self.presentations if p.metric(metric) is not None), None)
         if spec is None or not spec.depends_on_n:
             return []
+        if spec.finds_group:  # which one, is found in each run by itself
+            group = {}
         sizes = [self._size_of(n, spec, protocol, frozenset(group.items())) for n in (0, 1)]
         pairs = [(sizes[0].generated, sizes[1].generated), (sizes[0].real, sizes[1].real)]
         if not any(_differ(a, b, spec) for a, b in pairs):
@@ -289,9 +289,7 @@ class Comparability:
             )
         ]
 
-    def _size_of(
-        self, run: int, spec: MetricSpec, protocol: str, group: Group
-    ) -> SetSizes:
+    def _size_of(self, run: int, spec: MetricSpec, protocol: str, group: Group) -> SetSizes:
         """Sizes behind one number; where it has no score of its own (an unusual group), those of the nearest one."""
         if spec.against_real:
             known = _nearest({g: size for (p, g), size in self._sizes[run].items() if p == protocol}, group)

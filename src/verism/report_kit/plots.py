@@ -22,25 +22,25 @@ __all__ = [
     "LEVEL",
     "Axis",
     "Bar",
+    "CentredAxis",
     "Dot",
     "DotRow",
     "DotStyle",
     "Guide",
-    "SymlogAxis",
     "axis_of",
+    "centred_axis",
     "diverging_bars",
     "dots",
     "facet_bars",
     "group_dots",
     "interval_plot",
     "share_axis",
-    "symlog_axis",
 ]
 
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 MOST_TICKS = 5
 LEVEL = 0.05  # p-values below it are called a difference
-ENDS = (1.0, 2.0, 5.0, 10.0)  # a symmetric axis ends at one of these times a power of ten
+ENDS = (1.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # a symmetric axis ends at one of these times a power of ten
 
 
 # ---------------------------------------------------------------------------------------------------------------- axes
@@ -106,63 +106,53 @@ def share_axis(low: float = 0.0) -> Axis:
 
 
 @dataclass(frozen=True)
-class SymlogAxis:
-    """An axis from ``-top`` to ``top``, linear up to ``threshold`` on both sides of zero and logarithmic beyond.
-
-    The linear part of each side is as long as one decade of the logarithmic one, so that the scale has no jump.
+class CentredAxis:
+    """A linear axis from ``-top`` to ``top``, for differences drawn as bars: twice the length is twice the difference.
 
     Attributes:
-        threshold: positive.
-        top: larger than the threshold.
+        top: positive.
         unit: of the scores.
         title: of the unit, as written below the axis.
     """
 
-    threshold: float
     top: float
     unit: str
     title: str = ""
 
-    def _place(self, value: float) -> float:
-        """Distance from zero in decades, with the sign of the value."""
-        size = abs(value) / self.threshold
-        return math.copysign(size if size <= 1 else 1 + math.log10(size), value)
-
     def at(self, value: float) -> float:
         """Where a value lies, in [0, 1], zero at 0.5; what is beyond an end lies on it."""
-        return min(max(0.5 + 0.5 * self._place(value) / self._place(self.top), 0.0), 1.0)
+        return min(max(0.5 + 0.5 * value / self.top, 0.0), 1.0)
 
     @property
     def ticks(self) -> tuple[float, ...]:
-        """Marks from left to right: zero, the threshold, powers of ten, and the end if there is room for its number."""
-        decades = math.floor(math.log10(self.top / self.threshold) + 1e-9)
-        right = [self.threshold * 10.0**k for k in range(decades + 1)]
-        if self.top / right[-1] >= 4:
-            right.append(self.top)
-        return (*(-tick for tick in reversed(right)), 0.0, *right)
+        """Marks from left to right: both ends, zero, and half-way to them."""
+        return (-self.top, -self.top / 2, 0.0, self.top / 2, self.top)
 
     def written(self, tick: float) -> str:
-        """A mark's value in the unit of the scores, shares in per cent."""
-        size = abs(tick) * (100 if self.unit == "share" else 1)
-        decimals = max(0, -math.floor(math.log10(size) + 1e-9)) if size else 0
-        return ("−" if tick < 0 else "") + f"{size:.{decimals}f}"
+        """A mark's value in the unit of the scores, shares in per cent, with as many decimals as half the end has."""
+        factor = 100.0 if self.unit == "share" else 1.0
+        decimals = max(0, -math.floor(math.log10(self.top / 2 * factor) + 1e-9))
+        if abs(self.top / 2 * factor * 10**decimals - round(self.top / 2 * factor * 10**decimals)) > 1e-6:
+            decimals += 1  # half of 5
+        size = f"{abs(tick) * factor:.{decimals}f}"
+        return size if not tick else ("−" if tick < 0 else "") + size
 
 
-def symlog_axis(scores: Sequence[Score | None], title: str = "") -> SymlogAxis:
-    """A common axis for scores of one unit, around all values and intervals.
+def centred_axis(scores: Sequence[Score | None], title: str = "") -> CentredAxis:
+    """A common axis for differences of one unit, its ends at a round number beyond all values and intervals.
 
-    Its threshold is a tenth of the power of ten that the largest of them reaches: small differences keep their signs
-    and places, and noise far below the largest one is not blown up.
+    Args:
+        scores: of one unit; those that are undefined do not count.
+        title: of the unit, as written below the axis.
     """
     results = [s for s in scores if s is not None]
     unit = results[0].unit if results else "share"
     sizes = [abs(v) for s in results for v in (s.value, s.ci_low, s.ci_high) if math.isfinite(v)]
     largest = max(sizes, default=0.0)
     if largest == 0.0:
-        return SymlogAxis(0.01, 0.1, unit, title)
+        return CentredAxis(0.1, unit, title)
     power = 10.0 ** math.floor(math.log10(largest) + 1e-12)
-    top = next(end * power for end in ENDS if end * power >= largest * (1 - 1e-9))
-    return SymlogAxis(power / 10, top, unit, title)
+    return CentredAxis(next(end * power for end in ENDS if end * power >= largest * (1 - 1e-9)), unit, title)
 
 
 # ---------------------------------------------------------------------------------------------------------------- dots
@@ -502,7 +492,7 @@ def diverging_bars(
     rows: Sequence[str],
     runs: Sequence[str],
     bars: Sequence[Sequence[Bar | None]],
-    axis: SymlogAxis,
+    axis: CentredAxis,
     terms: tuple[str, str],
     label: str,
 ) -> Markup:
@@ -546,7 +536,7 @@ def diverging_bars(
     return svg(left + DIVERGING + numbers, bottom + 40, label, parts, "bars diverging")
 
 
-def _frame(title: str, axis: SymlogAxis, left: float, bottom: float, terms: tuple[str, str]) -> list[str]:
+def _frame(title: str, axis: CentredAxis, left: float, bottom: float, terms: tuple[str, str]) -> list[str]:
     """Title, directions, marks."""
     middle, room = left + DIVERGING / 2, DIVERGING / 2 - 8
     parts = [
@@ -561,7 +551,7 @@ def _frame(title: str, axis: SymlogAxis, left: float, bottom: float, terms: tupl
     return parts
 
 
-def _bar(bar: Bar, axis: SymlogAxis, left: float, y: float, thick: float, run: int, name: str) -> str:
+def _bar(bar: Bar, axis: CentredAxis, left: float, y: float, thick: float, run: int, name: str) -> str:
     zero = left + DIVERGING / 2
     middle = y + thick / 2
     description = f"<title>{escape(f'{name}: {bar.tooltip()}')}</title>"

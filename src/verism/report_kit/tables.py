@@ -444,7 +444,14 @@ def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[lis
             _marked(evidence, n, s, words.cell(s, "" if s is None else names.found_group(s)))
             for n, s in enumerate(scores)
         ]
-        body.append([evidence.label(one, one.metric) + adjusted_by(kind), names.group_name(key) + names.caveat(key[1]), unit, *results])
+        body.append(
+            [
+                evidence.label(one, one.metric) + adjusted_by(kind),
+                names.group_name(key) + names.caveat(key[1]),
+                unit,
+                *results,
+            ]
+        )
     return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
 
 

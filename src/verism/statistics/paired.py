@@ -126,13 +126,15 @@ def _ends_beside_zero(
     """An interval around 0 without its part up to where the signs begin to allow a difference."""
     difference = float(totals.sums.sum()) / totals.n_units
     sums = totals.sums if difference > 0 else -totals.sums
+    order = np.lexsort((totals.sizes, sums))  # which subsets are drawn must not depend on the names of clusters
+    sums, sizes_of = sums[order], totals.sizes[order]
     # Totals minus d times their sizes change sign patterns of the sum beyond it as often as subsets have means below d.
     n_clusters = len(sums)
     if n_clusters <= MAX_ENUMERATED:
         chosen = (np.arange(2**n_clusters)[:, None] >> np.arange(n_clusters) & 1).astype(np.float64)
     else:
         chosen = rng.integers(0, 2, size=(n_resamples, n_clusters)).astype(np.float64)
-    sizes = chosen @ totals.sizes
+    sizes = chosen @ sizes_of
     with np.errstate(invalid="ignore", divide="ignore"):
         # The empty subset stands for the observed pattern, which is as far from 0 as itself at any difference.
         means = np.sort(np.where(sizes > 0, chosen @ sums / sizes, -np.inf))

@@ -112,7 +112,14 @@ class Alignment(Suite):
             metrics=(),
             help="Caption metrics beyond BLEU, ROUGE-L and CIDEr: meteor, spice.",
         ),
-        Rule("pool", int, POOL, low=2, metrics=("r_precision",), help="Texts in a pool of R-precision, the image's own among them."),
+        Rule(
+            "pool",
+            int,
+            POOL,
+            low=2,
+            metrics=("r_precision",),
+            help="Texts in a pool of R-precision, the image's own among them.",
+        ),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRIC_SPECS
     pairings: ClassVar[tuple[Pairing, ...]] = (

@@ -17,7 +17,7 @@ from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import FigureByProtocol, figure, part
 from verism.report_kit.generic import ResultSettings, protocol_section, results_section
 from verism.report_kit.maps import group_map
-from verism.report_kit.plots import LEVEL, Bar, SymlogAxis, diverging_bars, group_dots, symlog_axis
+from verism.report_kit.plots import LEVEL, Bar, CentredAxis, centred_axis, diverging_bars, group_dots
 from verism.report_kit.section import Section
 from verism.report_kit.tables import cell_of, score_rows
 from verism.report_kit.words import UNDEFINED, interval, minus, number, signed
@@ -234,7 +234,7 @@ def _bars(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[
             if (metric, members) == (VECTOR, estimator)
         ]
         unit = evidence.vocabulary.unit(every[0].unit) if every else ""
-        axis = symlog_axis(every, unit)  # one for all runs, settings and protocols, so that they can be compared
+        axis = centred_axis(every, unit)  # one for all runs, settings and protocols, so that they can be compared
         for pair in pairs:
             versions: dict[str, Markup | None] = {}
             notes = {}
@@ -252,7 +252,7 @@ def _bars(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequence[
 
 
 def _sides(
-    evidence: Evidence, vectors: Sequence[_Vectors], of: tuple[str, str, str], axis: SymlogAxis
+    evidence: Evidence, vectors: Sequence[_Vectors], of: tuple[str, str, str], axis: CentredAxis
 ) -> tuple[list[Markup], bool]:
     """The bars of every setting that has any, and whether any difference was tested.
 

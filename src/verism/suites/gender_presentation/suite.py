@@ -162,7 +162,15 @@ class GenderPresentation(Suite):
             about_images=True,
             help="Labels by annotators: a file (.csv); what is in it is kept.",
         ),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals and tests."),
+        Rule(
+            "n_resamples",
+            int,
+            RESAMPLES,
+            low=1,
+            affects="scores",
+            metrics=(),
+            help="Resamples behind intervals and tests.",
+        ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS

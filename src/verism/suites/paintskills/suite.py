@@ -42,7 +42,15 @@ from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Threshold
 from verism.suites.paintskills.human_labels import accuracy_estimands, rated_class, rating_tasks
 from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
-from verism.suites.paintskills.scenes import Split, build_scenes, expected_of_cells, prompt_of, prompts_per_cell, split_of, spread
+from verism.suites.paintskills.scenes import (
+    Split,
+    build_scenes,
+    expected_of_cells,
+    prompt_of,
+    prompts_per_cell,
+    split_of,
+    spread,
+)
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
 from verism.suites.verdict_table import VerdictRows, image_problem

@@ -17,8 +17,8 @@ METRICS = (
     MetricSpec(
         "fid",
         title="Fréchet distance",
-        meaning="Between normal distributions fitted to the features of both sets: the FID, where the features are those of "
-        "its network.",
+        meaning="Between normal distributions fitted to the features of both sets: the FID, where these are of its "
+        "network.",
         scale=DISTANCE,
         better="lower",
         headline=True,
@@ -42,8 +42,8 @@ METRICS = (
     MetricSpec(
         "kid",
         title="Kernel distance",
-        meaning="Squared distance of the features of both sets by a polynomial kernel, without bias; may be below 0. The "
-        "KID, where the features are those of the FID's network.",
+        meaning="Squared distance of the features of both sets by a polynomial kernel, without bias; may be below 0: "
+        "the KID, where the features are those of the FID's network.",
         scale=Scale("distance", None, None, "distance"),
         better="lower",
         headline=True,

@@ -21,10 +21,10 @@ from verism.report_kit.plots import (
     DotRow,
     DotStyle,
     Guide,
+    centred_axis,
     diverging_bars,
     dots,
     share_axis,
-    symlog_axis,
 )
 from verism.suites.social_bias.report_figures import even_band, mad_axis, mean_axis, tone_bars
 from verism.suites.social_bias.report_scores import ATTRIBUTE, GROUP, TONE, BiasScores, one_hot
@@ -377,7 +377,7 @@ def presence_figures(page: Page) -> list[FigureByProtocol]:
     bias, names = page.bias, page.names
     facets = ("axis", ATTRIBUTE, "pair")
     every = [s for b in bias for s in b.of("presence_difference", *facets)]
-    axis = symlog_axis(every, "%")
+    axis = centred_axis(every, "%")
     figures = []
     for pair in union([str(s.group["pair"])] for s in every):
         first, _, second = pair.partition(" - ")

@@ -123,7 +123,15 @@ class SocialBias(Suite):
             metrics=(),
             help="Axes whose joint shares are computed: gender x tone.",
         ),
-        Rule("min_cell", int, 5, low=1, affects="scores", metrics=(), help="Images below which a joint share is not reported."),
+        Rule(
+            "min_cell",
+            int,
+            5,
+            low=1,
+            affects="scores",
+            metrics=(),
+            help="Images below which a joint share is not reported.",
+        ),
         Rule(
             "target",
             dict,
@@ -134,8 +142,24 @@ class SocialBias(Suite):
             metrics=OF_TARGET,
             help="Shares to compare with (.csv: profession, group, share).",
         ),
-        Rule("cards", dict, many=True, file=True, affects="scores", metrics=(), help="Judge cards, before those of verism."),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals and tests."),
+        Rule(
+            "cards",
+            dict,
+            many=True,
+            file=True,
+            affects="scores",
+            metrics=(),
+            help="Judge cards, before those of verism.",
+        ),
+        Rule(
+            "n_resamples",
+            int,
+            RESAMPLES,
+            low=1,
+            affects="scores",
+            metrics=(),
+            help="Resamples behind intervals and tests.",
+        ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS

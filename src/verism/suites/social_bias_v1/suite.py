@@ -115,7 +115,9 @@ class SocialBiasV1(Suite):
         replace(N_IMAGES, default="9"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, metrics=(), help="Protocols to apply."),
+        Rule(
+            "protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, metrics=(), help="Protocols to apply."
+        ),
         Rule("unsure", float, UNSURE_BAND, low=0, high=0.5, help="Distance of two classes below which it is unsure."),
         Rule("logit_scale", float, LOGIT_SCALE, low=1e-6, high=1e6, help="Factor of the cosines of the classifier."),
         Rule(
@@ -128,7 +130,15 @@ class SocialBiasV1(Suite):
             metrics=OF_TARGET,
             help="Shares to compare with (.csv: word, group, share).",
         ),
-        Rule("cards", dict, many=True, file=True, affects="scores", metrics=(), help="Judge cards, before those of verism."),
+        Rule(
+            "cards",
+            dict,
+            many=True,
+            file=True,
+            affects="scores",
+            metrics=(),
+            help="Judge cards, before those of verism.",
+        ),
         Rule(
             "labels",
             dict,
