@@ -48,7 +48,8 @@ def suite_of(run):
 def presentation_of(run) -> Presentation:
     """What a run's suite says of itself."""
     cls = suite_class(run.suite_name)
-    return Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout)
+    rules = tuple(rule.scope for rule in cls.rules)
+    return Presentation(info=cls.info, metrics=cls.metrics, pairings=cls.pairings, layout=cls.layout, rules=rules)
 
 
 def evidence_of(runs, **options) -> Evidence:

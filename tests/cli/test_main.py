@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import os
 import shutil
 import subprocess
@@ -254,6 +255,33 @@ def test_comparing_is_b_minus_a(verism, runs):
     table = verism("compare", runs / "R", runs / "RS")
     assert (table.code, table.err) == (0, "")
     assert "spatial" in table.out
+
+
+def test_compare_shows_the_main_protocol_unless_asked_for_all(verism, runs):
+    def protocols(*options):
+        done = verism("compare", runs / "R", runs / "RS", "--json", *options)
+        assert done.code == 0, done.err
+        return list(dict.fromkeys(d["protocol"] for d in done.json))
+
+    assert protocols() == ["revised"]
+    assert protocols("--protocol", "paper") == ["paper"]
+    assert protocols("--all-protocols") == ["revised", "released", "paper"]
+    assert verism("compare", runs / "R", runs / "RS", "--all-protocols", "--protocol", "paper").code == 2
+
+
+def test_compare_runs_of_other_thresholds_is_refused_with_what_to_do(verism, runs, tmp_path):
+    shutil.copytree(runs / "R", tmp_path / "R")
+    assert verism("score", tmp_path / "R", "--threshold", "0.9").code == 0
+    done = verism("compare", runs / "R", tmp_path / "R")
+    assert (done.code, done.out) == (2, "")
+    reason = r"rule threshold_revised: 0\.\d+ in A, 0\.9 in B"
+    remedy = rf"verism score {re.escape(str(tmp_path))}/R --rule threshold_revised=0\.\d+"
+    assert re.search(rf"{reason} \(protocol revised\) -> {remedy}\n", done.err)
+    assert verism("compare", runs / "R", tmp_path / "R", "--protocol", "paper").code == 0  # has a threshold of its own
+    anyway = verism("compare", runs / "R", tmp_path / "R", "--anyway", "--json")
+    assert anyway.code == 0
+    assert all(re.fullmatch(reason, text) for d in anyway.json for text in d["reasons"])
+    assert all(d["reasons"] for d in anyway.json)
 
 
 def test_runs_of_other_suites_cannot_be_compared(verism, data, runs, tmp_path):

@@ -97,7 +97,7 @@ def test_fid_warns_of_small_sets_and_extrapolates(verism, tmp_path):
     assert got["fid_infinity"]["interval"]["low"] < got["fid_infinity"]["value"]
     code, out, _ = verism(*arguments, "--no-interval")
     assert code == 0
-    assert out.splitlines()[0].startswith("fid ")
+    assert out.splitlines()[0].startswith("Frechet ")
     assert "12 real and 40 generated images, 20 features" in out
 
 
@@ -132,7 +132,7 @@ def test_kid(verism, sides):
     assert (got["published"]["kid_mean"], got["published"]["kid_std"]) == pytest.approx((parts.mean, parts.std))
     assert_refused(verism(*arguments, "--published"), "subset_size must lie between 2 and the smaller set, 50")
     code, out, _ = verism(*arguments)
-    assert (code, out.startswith("kid ")) == (0, True)
+    assert (code, out.startswith("kernel ")) == (0, True)
 
 
 def test_inception_score(verism, tmp_path):

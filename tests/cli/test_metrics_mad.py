@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,8 +52,20 @@ def test_one_prompt_under_both_divisors(call):
     assert result["mad"]["K"]["expected"] == pytest.approx(0.13672, abs=1e-5)
     assert result["mad"]["K"]["interval"]["low"] == 0
     assert result["mad"]["K"]["interval"]["high"] > 0.4
-    assert result["mad"]["K"]["debiased"] is None
     assert result["n_used"] == 9
+
+
+def test_debiased_of_one_prompt_is_that_of_a_run(call):
+    code, out, _ = call("--counts", "7,2", "--json")
+    assert code == 0
+    # The likelihood ratio statistic of 7 and 2 against 4.5 each, of which one degree of freedom is chance.
+    statistic = 2 * (7 * math.log(7 / 4.5) + 2 * math.log(2 / 4.5))
+    debiased = json.loads(out)["mad"]["K"]["debiased"]
+    assert debiased["value"] == pytest.approx(
+        5 / 18 * (1 - 1 / statistic)
+    )  # 0.183, as a run of these nine images has it
+    assert (debiased["interval"]["low"], debiased["interval"]["high"]) == (0, pytest.approx(0.472, abs=1e-3))
+    assert "debiased" in call("--counts", "7,2")[1]
 
 
 def test_published_counts_as_text(call):

@@ -156,6 +156,37 @@ def test_runs_that_cannot_be_paired_are_refused(tmp_path):
         paired(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
 
 
+# ----------------------------------------------------------------------------------------------- what a mean is called
+def test_mean_of_the_suite_is_over_its_own_groups_alone(tmp_path):
+    # Worked by hand: object 1/2 -> 1, count 0 -> 1, spatial 1 -> 1; colour, an optional skill, 1 -> 0 is no part of it.
+    verdicts = {"object": [1, 0], "count": [0, 0], "spatial": [1, 1], "color": [1, 1]}
+    better = {"object": [1, 1], "count": [1, 1], "spatial": [1, 1], "color": [0, 0]}
+    mean, *groups = paired(make(tmp_path / "a", verdicts), make(tmp_path / "b", better))
+    assert (mean.metric, mean.value_a, mean.value_b) == ("mean_accuracy", pytest.approx(0.5), pytest.approx(1.0))
+    assert {d.group["skill"] for d in groups} == {"object", "count", "spatial", "color"}
+
+
+def test_mean_over_some_groups_of_the_suite_has_another_name(tmp_path):
+    verdicts = {"object": [1, 0], "count": [0, 0]}
+    mean, *_ = paired(make(tmp_path / "a", verdicts), make(tmp_path / "b", {"object": [1, 1], "count": [1, 1]}))
+    assert (mean.metric, mean.value_a) == ("accuracy, mean over skill", pytest.approx(0.25))
+    # What the scores of both runs define, says so where it is known.
+    a, b = Run.open(tmp_path / "a"), Run.open(tmp_path / "b")
+    assert paired(a, b, defined={("mean_accuracy", "revised")})[0].metric == "mean_accuracy"
+    assert paired(a, b, defined=set())[0].metric == "accuracy, mean over skill"
+
+
+def test_mean_over_another_facet_has_its_own_name(tmp_path):
+    def edit(p: Prompt) -> Prompt:
+        return replace(p, facets={"skill": "count", "count": 1 + int(p.prompt_id[-1]) // 3})
+
+    a = make(tmp_path / "a", {"count": [0, 0, 0, 1]}, edit=edit)
+    b = make(tmp_path / "b", {"count": [1, 1, 0, 1]}, edit=edit)
+    mean, *_ = paired(a, b, by="count")
+    assert (mean.metric, mean.group) == ("accuracy, mean over count", {})
+    assert (mean.value_a, mean.value_b) == (pytest.approx((0 + 1) / 2), pytest.approx((2 / 3 + 1) / 2))
+
+
 # --------------------------------------------------------------------------------------- several verdicts of one image
 def detailed(path, rows, groups=("man", "woman")) -> Run:
     """A run of four prompts, two of each group; ``rows``: prompt number, detail, value."""

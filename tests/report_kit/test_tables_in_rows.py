@@ -152,3 +152,11 @@ def test_runs_of_suites_without_a_table_in_common_are_refused(measured_run, make
     # Records and lines of a spreadsheet say of which suite they are.
     assert {r["suite"] for r in json_report(runs)} == {"made", "paintskills"}
     assert "\na,made,fid,revised" in csv_table(runs)
+
+
+def test_suite_scored_under_other_protocols_alone_has_a_table_of_the_first_that_is_there(measured_run):
+    run = measured_run("a", [score("fid", 1.25, protocol="paper", unit="distance")])
+    text = terminal_table([run], [presentation_of(run)])
+    assert "1.25" in text
+    assert "protocol paper" in text
+    assert "1.25" in markdown_table([run], [presentation_of(run)])

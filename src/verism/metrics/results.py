@@ -156,6 +156,7 @@ class FrechetResult:
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = {
             "fid": self.distance.value,
+            "label": "Fréchet distance",
             "n_real": self.distance.n_real,
             "n_generated": self.distance.n_generated,
             "features": self.distance.dim,
@@ -174,10 +175,11 @@ class FrechetResult:
         return record
 
     def text(self) -> str:
-        lines = [row("fid", self.distance.value, self.interval)]
+        lines = [row("Frechet", self.distance.value, self.interval)]
         if self.infinity is not None:
-            lines.append(row("fid-infinity", self.infinity.value, self.infinity))
-        return "\n".join([*lines, _counts(self.distance.n_real, self.distance.n_generated, self.distance.dim)])
+            lines.append(row("  infinity", self.infinity.value, self.infinity))
+        counts = _counts(self.distance.n_real, self.distance.n_generated, self.distance.dim)
+        return "\n".join([*lines, counts, "Frechet distance: the FID if these features are those of its network."])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,7 @@ class KernelResult:
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = {
             "kid": self.distance.value,
+            "label": "Kernel distance",
             "interval": _ends(self.distance),
             "n_real": self.distance.n_real,
             "n_generated": self.distance.n_generated,
@@ -215,11 +218,12 @@ class KernelResult:
         return record
 
     def text(self) -> str:
-        lines = [row("kid", self.distance.value, self.distance, digits=6)]
+        lines = [row("kernel", self.distance.value, self.distance, digits=6)]
         if (parts := self.published) is not None:
             size = f"{len(parts.values)} of {parts.subset_size:,} images"
-            lines.append(f"{'kid, subsets':<14} {parts.mean:>10.6f}  ± {parts.std:.6f}   {size}")
-        return "\n".join([*lines, _counts(self.distance.n_real, self.distance.n_generated, self.dim)])
+            lines.append(f"{'  subsets':<14} {parts.mean:>10.6f}  ± {parts.std:.6f}   {size}")
+        counts = _counts(self.distance.n_real, self.distance.n_generated, self.dim)
+        return "\n".join([*lines, counts, "Kernel distance: the KID if these features are those of the FID's network."])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,7 +422,7 @@ class MadResult:
 
     def _entry(self, divisor: str) -> dict[str, Any]:
         mean, pooled = self.by_prompt[divisor], self.pooled[divisor]
-        debiased = {"value": mean.debiased, "interval": _ends(mean.debiased_interval)} if mean.n_prompts > 1 else None
+        debiased = {"value": mean.debiased, "interval": _ends(mean.debiased_interval)} if mean.n_prompts else None
         return {
             "value": mean.value,
             "interval": _ends(mean),
@@ -432,8 +436,9 @@ class MadResult:
         for divisor, mean in self.by_prompt.items():
             pooled = self.pooled[divisor]
             lines.append(f"{row(f'MAD, {divisor}', mean.value, mean)}   unbiased model: {number(mean.expected)}")
-            if mean.n_prompts > 1:
+            if mean.n_prompts:
                 lines.append(row("  debiased", mean.debiased, mean.debiased_interval))
+            if mean.n_prompts > 1:
                 lines.append(f"{row('  pooled', pooled.value, pooled)}   unbiased model: {number(pooled.expected)}")
         lines += [row("STD", self.std), row("p, unbiased", self.p_value)]
         first = self.by_prompt["K"]

@@ -14,6 +14,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.records import PROTOCOLS, FacetValue, Prompt, Score
 from verism.report_kit.comparability import Comparability, Reason, check_comparable
+from verism.report_kit.evidence import Evidence
 from verism.specs import Pairing, Presentation
 from verism.statistics.paired import holm, paired_difference
 from verism.store import Run
@@ -54,6 +55,7 @@ class Difference:
             neither.
         reasons: why the two values should not be compared; empty for those that may be. Other rows than these are only
             made on demand (``anyway``).
+        label: what the metric is called; where real images matter, with the features and both numbers of images.
     """
 
     metric: str
@@ -73,6 +75,7 @@ class Difference:
     method: str = "paired"
     adjusted: str = ""
     reasons: tuple[str, ...] = ()
+    label: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -217,14 +220,18 @@ def compare_runs(
     if compared:
         detail = presentation.layout.detail
         rest = compare_scores(a, b, compared, by=by, detail=detail, protocol=protocol, optional=bool(paired))
-    comparability = Comparability(a, b, (presentation, other or presentation))
+    presentations = (presentation, other or presentation)
+    comparability = Comparability(a, b, presentations)
+    evidence = Evidence.of([a, b], presentations, gallery=0)
     rows: list[Difference] = []
-    found: list[Reason] = []
+    found: list[tuple[str, Reason]] = []
     for row in [*paired, *rest]:
         # A mean over other groups than the suite's is made of what its metric is made of.
-        reasons = comparability.touching(row.metric.partition(MEAN_OVER)[0], row.protocol, row.group)
-        found += reasons
-        rows.append(replace(row, reasons=tuple(dict.fromkeys(reason.text for reason in reasons))))
+        metric, over, facet = row.metric.partition(MEAN_OVER)
+        reasons = comparability.touching(metric, row.protocol, row.group)
+        found += [(row.metric, reason) for reason in reasons]
+        label = evidence.label_of(metric, row.protocol, row.group) + over + facet
+        rows.append(replace(row, reasons=tuple(dict.fromkeys(reason.text for reason in reasons)), label=label))
     if not anyway:
         check_comparable(found, str(a.path), str(b.path))
     return rows

@@ -310,28 +310,27 @@ def _nearest(values: Mapping[Group, Value], group: Group) -> Value | None:
     return values.get(frozenset())
 
 
-def check_comparable(reasons: Sequence[Reason], a: str, b: str) -> None:
+def check_comparable(found: Sequence[tuple[str, Reason]], a: str, b: str) -> None:
     """Refuse a comparison.
 
     Args:
-        reasons: what stands between the numbers asked for.
+        found: reasons that stand between the numbers asked for, each with the metric that it touches.
         a: name of the first run.
         b: name of the second run.
 
     Raises:
         UsageError: there is a reason; every one is listed, with what to do about it.
     """
-    if not reasons:
+    if not found:
         return
-    merged: dict[tuple[str, str, str], list[str] | None] = {}
-    for reason in reasons:
-        key = (reason.text, reason.remedy, reason.protocol)
-        before = merged.get(key, [])
-        merged[key] = None if reason.metrics is None or before is None else [*before, *reason.metrics]
+    touched: dict[tuple[str, str, str, bool], list[str]] = {}
+    for metric, reason in found:
+        key = (reason.text, reason.remedy, reason.protocol, reason.metrics is None)
+        touched.setdefault(key, []).append(metric)
     lines = []
-    for (text, remedy, protocol), metrics in merged.items():
-        touched = "" if metrics is None else _listed(list(dict.fromkeys(metrics)))
-        scope = "; ".join(filter(None, (touched, f"protocol {protocol}" if protocol else "")))
+    for (text, remedy, protocol, everything), metrics in touched.items():
+        listed = "" if everything else _listed(list(dict.fromkeys(metrics)))
+        scope = "; ".join(filter(None, (listed, f"protocol {protocol}" if protocol else "")))
         lines.append(f"  {text}{f' ({scope})' if scope else ''}{f' -> {remedy}' if remedy else ''}")
     raise UsageError(
         f"{a} (A) and {b} (B) are not comparable:\n"

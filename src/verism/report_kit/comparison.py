@@ -51,7 +51,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
     rows = [
         [
             r["protocol"],
-            *([r["metric"] + adjusted_by(r["adjusted"])] if named else []),
+            *([_measure(r) + adjusted_by(r["adjusted"])] if named else []),
             ", ".join(f"{v}" for v in r["group"].values()) or ("all" if named else r["metric"].replace("_", " ")),
             _value(r["value_a"], r["unit"]),
             _value(r["value_b"], r["unit"]),
@@ -60,7 +60,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
             f"{_change(r['ci_low'], r['unit'])} to {_change(r['ci_high'], r['unit'])}",
             _p(r["p_value"]),
             _p(r["p_holm"]) if r["group"] else "",
-            *([f"{r['n_pairs']:,}", f"{r['n_unpaired']:,}"] if paired else [f"{r['n_unpaired']:,}", _unit(r["unit"])]),
+            *([f"{r['n_pairs']:,}", f"{r['n_unpaired']:,}"] if paired else [_images(r), _unit(r["unit"])]),
         ]
         for r in records
     ]
@@ -74,6 +74,16 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         lines += ["", "Not comparable, as these differ:", *(f"[{n}] {text}" for n, text in enumerate(reasons, 1))]
     lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
     return "\n".join(lines)
+
+
+def _measure(record: Mapping[str, Any]) -> str:
+    """The metric's name, or its label where that says what it was made from."""
+    return str(record["label"] if "(" in record["label"] else record["metric"])
+
+
+def _images(record: Mapping[str, Any]) -> str:
+    """How many images a row rests on."""
+    return f"{record['n_pairs'] if record['method'] == 'paired' else record['n_unpaired']:,}"
 
 
 def _value(value: float | None, unit: str) -> str:

@@ -281,10 +281,14 @@ class Evidence:
         """Scores of each run by what they are of."""
         return [Lookup(members) for members in self.every]
 
-    @property
+    @cached_property
     def main(self) -> str:
-        """The protocol to compare models with."""
-        return self.protocols[0] if self.protocols else ""
+        """The protocol to compare models with: the first of the suites that there are numbers of.
+
+        A rule may leave the others out.
+        """
+        scored = {s.protocol for members in self.every for s in members}
+        return next((name for name in self.protocols if name in scored), next(iter(self.protocols), ""))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -297,24 +301,35 @@ class Evidence:
         return [set_sizes(members, p) for members, p in zip(self.scores, self.presentations, strict=True)]
 
     def label(self, score: Score, title: str | None = None) -> str:
-        """The title of a score's metric; where real images matter, with the features and both numbers of images.
+        """``label_of`` what a score is of.
 
         Args:
             score: the score, or one of several of the same metric, protocol and group.
+            title: see ``label_of``.
+        """
+        return self.label_of(score.metric, score.protocol, score.group, title)
+
+    def label_of(self, metric: str, protocol: str, group: Mapping[str, FacetValue], title: str | None = None) -> str:
+        """The title of a metric; where real images matter, with the features and both numbers of images.
+
+        Args:
+            metric: name of the metric.
+            protocol: name of the protocol.
+            group: facet values that the number is restricted to.
             title: in place of the metric's own, unless that depends on the judge.
         """
         names = self.vocabulary
-        spec = names.spec(score.metric)
-        own = names.title(score.metric)
-        chosen = own if title is None or own != names.plain_title(score.metric) else title
+        spec = names.spec(metric)
+        own = names.title(metric)
+        chosen = own if title is None or own != names.plain_title(metric) else title
         if spec is None or not spec.against_real:
             return chosen
-        key = (score.protocol, frozenset(score.group.items()))
+        key = (protocol, frozenset(group.items()))
         sizes = union([text] for of_run in self._sizes if key in of_run and (text := of_run[key].text()))
         counts = f"{' / '.join(sizes)} images" if sizes else ""
         if own.endswith(")"):  # the judge is there already
             return f"{chosen.removesuffix(')')}, {counts})" if counts else chosen
-        beside = ", ".join(filter(None, (names.made_from(score.metric), counts)))
+        beside = ", ".join(filter(None, (names.made_from(metric), counts)))
         return f"{chosen} ({beside})" if beside else chosen
 
     @cached_property

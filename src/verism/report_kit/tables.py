@@ -189,7 +189,7 @@ class ProtocolRow:
         metric: the metric's title.
         group: in words.
         values: by protocol.
-        deltas: by protocol but the first: how far it is from the first.
+        deltas: by protocol but the main one: how far it is from that.
     """
 
     run: int
@@ -220,7 +220,11 @@ def protocol_rows(evidence: Evidence, chosen: Callable[[Score], bool]) -> list[P
                         metric=names.title(key[0]),
                         group=names.group_name(key) + names.caveat(key[1]),
                         values={p: words.minus(words.value(by.get(p))) for p in evidence.protocols},
-                        deltas={p: words.delta(by.get(p), by.get(evidence.main)) for p in evidence.protocols[1:]},
+                        deltas={
+                            p: words.delta(by.get(p), by.get(evidence.main))
+                            for p in evidence.protocols
+                            if p != evidence.main
+                        },
                     )
                 )
     return rows
@@ -412,9 +416,14 @@ def _marked(evidence: Evidence, run: int, score: Score | None, text: str | None 
     return f"{plain} {marks}" if marks else plain
 
 
-def _mark_notes(evidence: Evidence) -> list[str]:
-    """The marks, explained."""
-    return [f"[{number}] not comparable: {reason.text}" for number, reason in enumerate(evidence.reasons, 1)]
+def _mark_notes(evidence: Evidence, body: Sequence[Sequence[str]]) -> list[str]:
+    """The marks that a table bears, explained."""
+    marks = {number for row in body for cell in row for number in re.findall(r"\[(\d+)\]", cell)}
+    return [
+        f"[{number}] not comparable with {evidence.names[0]}: {reason.text}"
+        for number, reason in enumerate(evidence.reasons, 1)
+        if str(number) in marks
+    ]
 
 
 def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]]]:
@@ -497,7 +506,7 @@ def markdown_table(
         *("| " + " | ".join([*map(_markdown, row[:n_words]), *row[n_words:]]) + " |" for row in body),
         "",
         _markdown(note),
-        *(line for text in _mark_notes(evidence) for line in ("", _markdown(text))),
+        *(line for text in _mark_notes(evidence, body) for line in ("", _markdown(text))),
     ]
     return "\n".join(lines) + "\n"
 
@@ -534,7 +543,7 @@ def terminal_table(
         return "  ".join(aligned).rstrip()
 
     lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])]
-    lines += [_ascii(text) for text in (note, *_mark_notes(evidence))]
+    lines += [_ascii(text) for text in (note, *_mark_notes(evidence, body))]
     return "\n".join(lines) + "\n"
 
 

@@ -476,8 +476,8 @@ class Quality(Suite):
         few = [f"{n:,} {name}" for name, n in sides if n <= dim]
         if few and dim:
             lines.append(
-                f"only {' and '.join(few)} for {dim:,} features: the FID is far too high; compare it with FIDs of the "
-                "same numbers of images only, or use KID"
+                f"only {' and '.join(few)} for {dim:,} features: the Fréchet distance is far too high; compare it "
+                "with those of the same numbers of images only, or use the kernel distance"
             )
         if sets.real is not None and m and len(sets.real) and m != len(sets.real):
             lines.append(
