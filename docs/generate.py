@@ -42,7 +42,8 @@ METRICS = """\
 * **better**: whether higher or lower values are better; a dash where neither is.
 * **headline**: the few numbers that answer the question of the suite, and that `run.metrics()` returns.
 * **compared**: how `verism compare` holds two runs against each other. *paired*: image by image; *independent*: by the
-  intervals of both; a dash where a comparison would say nothing.
+  intervals of both; a dash where a comparison would say nothing. *equal n*: its expected value depends on the number of
+  images, so that runs of other sizes are refused.
 """
 
 RULES = """\
@@ -101,7 +102,7 @@ def metric_row(spec: MetricSpec) -> tuple[str, ...]:
         scale_text(spec.scale),
         spec.better or DASH,
         "yes" if spec.headline else "",
-        DASH if spec.compare == "never" else spec.compare,
+        DASH if spec.compare == "never" else spec.compare + (", equal n" if spec.depends_on_n else ""),
         spec.source or DASH,
     )
 

@@ -131,6 +131,27 @@ def test_signs_that_exclude_zero_give_the_end_of_the_interval():
     assert p_at(result.low - 1e-6) < 0.05 <= p_at(result.low + 1e-6)
 
 
+@pytest.mark.parametrize(("n_prompts", "n_images"), [(6, 1), (6, 4), (10, 4), (20, 1), (20, 4)])
+@pytest.mark.parametrize("means", [(0.5, 0.5), (0.1, 0.3), (0.7, 0.95)])
+def test_intervals_hold_the_difference_and_equal_runs_are_told_apart_as_rarely_as_promised(n_prompts, n_images, means):
+    from scipy.stats import norm
+
+    rng, n_runs, share = np.random.default_rng(1), 300, 0.2  # of the variance, what the runs share, and what each has
+    clusters = np.repeat(np.arange(n_prompts), n_images)
+    held = found = 0
+    for _ in range(n_runs):
+        of_prompt = rng.normal(size=(3, n_prompts, 1)) * math.sqrt(share)
+        latent = of_prompt[:1] + of_prompt[1:] + rng.normal(size=(2, n_prompts, n_images)) * math.sqrt(1 - 2 * share)
+        a, b = (latent < norm.ppf(means)[:, None, None]).astype(float)
+        result = paired_difference(a.ravel(), b.ravel(), clusters, seed=0)
+        held += result.low - 1e-12 <= means[1] - means[0] <= result.high + 1e-12
+        found += result.p_value < 0.05
+    error = math.sqrt(0.05 * 0.95 / n_runs)
+    assert held / n_runs >= 0.95 - 2 * error
+    if means[0] == means[1]:
+        assert found / n_runs <= 0.05 + 2 * error
+
+
 def test_signs_of_many_prompts_exclude_zero_where_the_random_subsets_do_not():
     # Seven gained and none lost among 30 prompts of four images each: 2 / 2**7. With so few subsets drawn, the quantile
     # among them may be 0 itself.
