@@ -188,7 +188,7 @@ def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_p
     run = freed(Run.open(tmp_path / "model-a"), note=HOSTILE)
     page = report([run], tmp_path / "after.html", gallery=0)
     section = plain(page.section("judge-adjusted"))
-    assert "Corrected for the judge’s error" in section
+    assert "Adjusted for judge error" in section
     assert "people" in section
     assert "2.25" in section
     assert HOSTILE not in page.source.partition('id="numbers"')[0]

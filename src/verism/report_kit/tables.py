@@ -478,9 +478,7 @@ def _text_table(evidence: Evidence, protocol: str) -> tuple[list[str], list[list
         f"protocol {protocol}. Unusable images are not part of the values."
     )
     if any(kinds_of(members) for members in evidence.every):
-        note += (
-            " Corrected: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
-        )
+        note += " Adjusted: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
     return header, body, 1, note
 
 

@@ -217,7 +217,7 @@ def test_extremes_are_the_published_ones():
 def test_a_number_without_the_judges_error_stands_beside_and_never_in_place(run, tmp_path):
     answer = text_of(report([run], tmp_path / "r.html"), "deviation")
     assert "0.243 [0.152, 0.311]" in answer
-    assert "0.271 [0.099, 0.377] error out (rendered)" in answer
+    assert "0.271 [0.099, 0.377] judge-adjusted (rendered)" in answer
     assert answer.index("0.243") < answer.index("0.271")
 
 

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Scope = Mapping[str, str]  # facet values that a number is restricted to, beside its axis
-FREED = "judge's error out"
+FREED = "judge-adjusted"
 FEW = 3  # figures of groups that are shown at once
 LONG = 300  # rows of a table of intersections on the page; all are in the CSV
 BETWEEN = " x "
