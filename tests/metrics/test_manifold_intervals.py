@@ -6,8 +6,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from verism.metrics.manifold import PRDC, grouped_half_samples, half_samples, prdc, shared_covariance
+from verism.metrics.manifold import (
+    PRDC,
+    _neighbours,
+    _prdc,
+    _tiles,
+    grouped_half_samples,
+    half_samples,
+    prdc,
+    shared_covariance,
+)
 from verism.metrics.manifold._splits import random_splits
 
 RUNS = 60  # of each case; 400 runs of more cases are in benchmarks/manifold.py --intervals
@@ -73,6 +84,132 @@ def test_halves_are_the_metrics_of_disjoint_halves():
     assert result.halves.shape == (8, 4)
     assert np.array_equal(result.halves, half_samples(real, generated, 3, seed=9, n_splits=4).halves)
     assert not np.array_equal(result.halves, half_samples(real, generated, 3, seed=10, n_splits=4).halves)
+
+
+# ----------------------------------------------------------------------------------------- all halves from one pass
+def plain_numbers(real: np.ndarray, generated: np.ndarray, k: int, strict: bool) -> PRDC:
+    """All differences in float64, at once."""
+
+    def distance(a, b):
+        difference = a[:, None].astype(np.float64) - b[None]
+        return np.sqrt(np.einsum("ijd,ijd->ij", difference, difference))
+
+    around_real = np.sort(distance(real, real), axis=1)[:, k]
+    around_generated = np.sort(distance(generated, generated), axis=1)[:, k]
+    between, below = distance(real, generated), np.less if strict else np.less_equal
+    inside = below(between, around_real[:, None])
+    return PRDC(
+        np.mean(inside.any(axis=0)),
+        np.mean(below(between, around_generated).any(axis=1)),
+        inside.sum() / (k * len(generated)),
+        np.mean(inside.any(axis=1)),
+    )
+
+
+def assert_halves_are_plain(real, generated, k, *, strict=True, n_splits=3, clusters=None, real_clusters=None):
+    result = half_samples(
+        real, generated, k, seed=5, strict=strict, n_splits=n_splits, clusters=clusters, real_clusters=real_clusters
+    )
+    assert result.values == plain_numbers(real, generated, k, strict)
+    of_real = random_splits(len(real), n_splits, [5, 0], clusters=real_clusters, name="real").second
+    of_generated = random_splits(len(generated), n_splits, [5, 1], clusters=clusters, name="generated").second
+    assert len(result.halves) == 2 * n_splits
+    for number, numbers in enumerate(result.halves):
+        x, y = (points[second[:, number // 2] == number % 2] for points, second in
+                ((real, of_real), (generated, of_generated)))  # fmt: skip
+        assert tuple(numbers) == plain_numbers(x, y, k, strict), number
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    shrink(monkeypatch)
+
+
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    for module, sizes in (
+        (_prdc, {"TILE_ROWS": 11, "TILE_COLUMNS": 7, "DECIDED": 64, "COUNTED_ROWS": 4}),
+        (_neighbours, {"SELF_TILE": 9, "CROWD": 2, "RANKED": 64}),
+        (_tiles, {"PICKED": 16}),
+    ):
+        for name, size in sizes.items():
+            patch.setattr(module, name, size)
+
+
+few_places = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=12, max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(few_places, few_places, st.integers(1, 3), st.booleans(), st.sampled_from([np.int64, np.float32, np.float64]))
+def test_ties_and_duplicates_in_halves_are_decided_exactly(real, generated, k, strict, dtype):
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch)
+        assert_halves_are_plain(np.array(real, dtype), np.array(generated, dtype), k, strict=strict)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("width", [0.2, 0.8, 1.0, 2.0])  # from pairs that nearly all lie inside to hardly any
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_halves_of_clouds_equal_the_plain_numbers(width, k):
+    rng = np.random.default_rng(20)
+    real, generated = rng.standard_normal((60, 12)), width * rng.standard_normal((51, 12))
+    assert_halves_are_plain(real, generated, k, n_splits=4, clusters=np.arange(51) // 3)
+    assert_halves_are_plain(
+        real.astype(np.float32), generated.astype(np.float32) + 1000, k, real_clusters=np.arange(60) % 20
+    )
+
+
+def test_more_divisions_than_a_word_has_bits():
+    rng = np.random.default_rng(21)
+    assert_halves_are_plain(rng.standard_normal((40, 3)), rng.standard_normal((33, 3)), 2, n_splits=70)
+
+
+@pytest.mark.parametrize("tile", [50, 1536])
+def test_points_whose_many_nearest_neighbours_all_lie_in_the_other_half(tile, monkeypatch):
+    # Eight images of one prompt far from each other, each in the midst of 40 of the other prompt: with two prompts
+    # every half holds one of them, so the 40 nearest never count, and lists of a few dozen are too short.
+    monkeypatch.setattr(_neighbours, "SELF_TILE", tile)
+    rng = np.random.default_rng(22)
+    centres = 100 * rng.standard_normal((8, 5))
+    generated = np.concatenate([centres, np.repeat(centres, 40, axis=0) + rng.standard_normal((320, 5))])
+    real = 60 * rng.standard_normal((90, 5))
+    assert_halves_are_plain(real, generated, 3, n_splits=2, clusters=np.repeat([0, 1], [8, 320]))
+
+
+@pytest.mark.parametrize("where", ["generated", "real"])
+def test_a_collapsed_set_and_copies(where):
+    rng = np.random.default_rng(23)
+    varied = rng.standard_normal((70, 6)).astype(np.float32)
+    same = np.concatenate([np.full((60, 6), 0.3), varied[:8], varied[:4]]).astype(np.float32)
+    for strict in (True, False):
+        pair = (varied, same) if where == "generated" else (same, varied)
+        assert_halves_are_plain(*pair, 3, strict=strict)
+
+
+def test_intervals_cost_no_more_products_than_the_numbers(monkeypatch):
+    rng = np.random.default_rng(24)
+    real, generated = rng.standard_normal((2, 1200, 64)).astype(np.float32)
+    multiplied, measured = [], []
+    products, exact = _tiles.partial_product, _tiles.distances
+
+    def counting_products(x, y, buffer):
+        multiplied.append(len(x.norms) * len(y.norms))
+        return products(x, y, buffer)
+
+    def counting_distances(x, y, rows, columns):
+        measured.append(len(rows))
+        return exact(x, y, rows, columns)
+
+    for module in (_tiles, _prdc):
+        monkeypatch.setattr(module, "partial_product", counting_products)
+    for module in (_neighbours, _prdc):
+        monkeypatch.setattr(module, "distances", counting_distances)
+    prdc(real, generated, 3)
+    alone = sum(multiplied)
+    multiplied.clear()
+    measured.clear()
+    half_samples(real, generated, 3, seed=0)
+    assert sum(multiplied) == alone
+    assert sum(measured) < 40 * 2400  # a few dozen neighbours of each point, of 1,200
 
 
 def test_strata_are_halved_each():

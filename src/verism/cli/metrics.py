@@ -31,9 +31,8 @@ __all__ = ["metrics"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# From here on an interval takes more than a moment: features of a Fréchet distance, and products between two sets.
+# From so many features on, the interval of a Fréchet distance takes more than a moment.
 LONG_JACKKNIFE = 512
-LONG_PRDC = 10**10
 LONG_NOTE = "computed anew for many parts of the images, which takes a while; --no-interval leaves them out"
 
 
@@ -70,7 +69,7 @@ _prompts = click.option(
     help="Text file, line i the prompt of generated image i, or .csv with a column `prompt`: intervals keep images of "
     "one prompt together.",
 )
-_no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out: they take most of the time.")
+_no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
@@ -106,12 +105,11 @@ def metrics_prdc(
     intervals = None
     with usage():
         clusters = read_clusters(prompts, len(y))
-        values = prdc(x, y, k, strict=not inclusive)
-        if not no_interval:
-            if len(x) * len(y) * x.shape[1] > LONG_PRDC:
-                say(f"intervals: {LONG_NOTE}")
-            halves = half_samples(x, y, k, seed=seed, strict=not inclusive, clusters=clusters, values=values)
-            intervals = {name: halves.interval(name) for name in PRDC._fields}  # type: ignore[arg-type]
+        if no_interval:
+            values = prdc(x, y, k, strict=not inclusive)
+        else:
+            halves = half_samples(x, y, k, seed=seed, strict=not inclusive, clusters=clusters)
+            values, intervals = halves.values, {name: halves.interval(name) for name in PRDC._fields}  # type: ignore[arg-type]
         result = PRDCResult(
             values=values,
             expected_coverage=expected_coverage(len(x), len(y), k),

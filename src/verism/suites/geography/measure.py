@@ -431,20 +431,19 @@ class _Comparer:
         if key not in self._radii:
             self._radii[key] = knn_radii(x, k)
         radii = self._radii[key]
-        values = prdc(x, y, k, real_radii=radii)
-        halves = None
-        if self.rules.splits:
-            halves = half_samples(
-                x,
-                y,
-                k,
-                seed=self.seed,
-                n_splits=self.rules.splits,
-                strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
-                clusters=self.prompts[generated],
-                values=values,
-            )
-        return values, memberships(x, y, k, real_radii=radii), halves
+        evidence = memberships(x, y, k, real_radii=radii)
+        if not self.rules.splits:
+            return prdc(x, y, k, real_radii=radii), evidence, None
+        halves = half_samples(
+            x,
+            y,
+            k,
+            seed=self.seed,
+            n_splits=self.rules.splits,
+            strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
+            clusters=self.prompts[generated],
+        )
+        return halves.values, evidence, halves
 
 
 # ---------------------------------------------------------------------------------------------------------- consistency
