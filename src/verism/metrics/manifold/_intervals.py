@@ -11,6 +11,9 @@ halves as much as across new samples of the full size; others vary up to twice a
 rather too wide than too narrow. The mean of the halves is not used, as values depend on the set size. Only their spread
 is, as a design effect over independent images, which depends little on it: in 64 dimensions it grows by a tenth to a
 fifth when sets are doubled.
+
+Images of one prompt are alike, and another sample would have other prompts: where prompts have several images, halves
+hold whole prompts, and the interval allows for the few degrees of freedom that few prompts leave.
 """
 
 from __future__ import annotations
@@ -83,9 +86,31 @@ class HalfSamples(NamedTuple):
         moved by 0.25, 500 + 500 points        94.2       97.5    94.2     93.5
         =====================================  =========  ======  =======  ========
 
+        150 points of prompts against 150 real ones, on a curved surface of 6 dimensions in 32; in brackets what
+        intervals hold that take each image as a prompt of its own:
+
+        ==================================  ============  =============  ============  ============
+        generated against real              precision     recall         density       coverage
+        ==================================  ============  =============  ============  ============
+        15 prompts of 10, icc .2            99.0 (99.2)   99.2 (99.2)    99.2 (98.5)   99.5 (99.0)
+        15 prompts of 10, icc .5            98.2 (97.2)   99.5 (98.2)    98.2 (97.5)   98.2 (95.2)
+        15 prompts of 10, icc 1             97.5 (93.2)   100.0 (100.0)  97.8 (91.5)   98.2 (94.0)
+        the same at .5, moved               98.2 (98.2)   96.8 (90.5)    98.0 (97.5)   95.0 (89.2)
+        the same at .5, narrower            98.2 (97.8)   99.2 (98.5)    98.8 (97.2)   99.0 (98.0)
+        the same at .5, two kinds of five   99.2 (96.8)   98.8 (95.5)    99.2 (98.8)   96.8 (95.8)
+        the same at .5, some failed         96.0 (80.2)   99.0 (97.0)    96.5 (90.5)   99.2 (94.5)
+        30 prompts of 5, icc .8             98.5 (96.8)   98.2 (95.8)    98.8 (98.0)   99.0 (97.8)
+        40 prompts of 4, icc .5             99.0 (98.8)   97.8 (97.5)    98.5 (97.2)   98.5 (97.8)
+        6 prompts of 25, icc .5             99.2 (97.0)   99.5 (91.5)    99.8 (96.5)   99.2 (89.5)
+        15 prompts of 1 to 20, icc .5       98.8 (97.5)   98.5 (96.2)    99.0 (98.2)   97.8 (96.2)
+        ==================================  ============  =============  ============  ============
+
+        They are 1.05 to 1.3 times as wide for that, 1.6 times with six prompts.
+
         Source: subsampling without replacement, Politis, Romano & Wolf 1999, Subsampling, Ch. 2; halves as a jackknife
             that deletes many, Shao & Wu 1989, Ann. Stat. 17:1176-1197; Wilson 1927 at an effective size as in Dean &
-            Pagano 2015, J. Surv. Stat. Methodol. 3:484-503.
+            Pagano 2015, J. Surv. Stat. Methodol. 3:484-503; degrees of freedom: Korn & Graubard 1998, Survey
+            Methodology 24:193-201.
         """
         column = PRDC._fields.index(metric)
         value = self.values[column]
@@ -258,7 +283,7 @@ def shared_covariance(samples: Sequence[HalfSamples], metric: Metric) -> Floats:
             f"(halves, generated points) {[(len(s.halves), s.n_generated) for s in samples]}"
         )
     column = PRDC._fields.index(metric)
-    moves = np.stack([s.halves[:, column] - s.halves[:, column].mean() for s in samples])
+    moves = np.stack([s._moves(column) for s in samples])
     lengths = np.linalg.norm(moves, axis=1)
     units = np.divide(moves, lengths[:, None], out=np.zeros_like(moves), where=lengths[:, None] > 0)
     correlation = units @ units.T
