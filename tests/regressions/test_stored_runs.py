@@ -72,7 +72,7 @@ UNSTABLE = ("trust", "effective_n")
 ENDS_OF_ADJUSTED = ("ci_low", "ci_high", "labels_only_low", "labels_only_high", "effective_n")
 
 # Where prompts have several images, halves of the set hold whole prompts since then: ends of these metrics, and what is
-# computed from their errors, moved on purpose. Values did not. Prompts of other families are the only ones of an object.
+# computed from their errors, moved on purpose; values did not. Other families have one prompt an object.
 BY_PROMPTS = ("precision", "recall", "density", "coverage", "object_region")
 FROM_ERRORS = ("_gap_by_chance", "_gap_p_value")
 
