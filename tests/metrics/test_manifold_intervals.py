@@ -369,7 +369,7 @@ def test_no_spread_between_prompts_still_leaves_an_interval_of_prompts():
     (lambda x: half_samples(x[:4], x, 3, seed=0), r"real set has 4 point\(s\)"),
     (lambda x: half_samples(x, x, 3, seed=0, strata=([1], [1])), "real strata.*30 rows; got 1"),
     (lambda x: half_samples(x, x, 3, seed=0, clusters=[1, 2]), r"generated clusters.*30 rows; got shape \(2,\)"),
-    (lambda x: half_samples(x, x, 3, seed=0, real_clusters=[None] * 30), "real clusters of groups hold 30 missing"),
+    (lambda x: half_samples(x, x, 3, seed=0, real_clusters=[None] * 30), "real cluster groups hold 30 missing"),
     (lambda x: half_samples(x, x, 3, seed=0, strata=([0] * 30, [0, 1] * 15), clusters=[0] * 30),
      "generated clusters must lie in one stratum each"),
     (lambda _: shared_covariance([], "precision"), "one generated set"),

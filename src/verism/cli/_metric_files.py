@@ -134,7 +134,7 @@ def read_clusters(path: Path | None, n: int) -> np.ndarray | None:
         return None
     rows = csv.DictReader(_csv(path, "--prompts")) if path.suffix.lower() == ".csv" else None
     if rows is not None and "prompt" in (rows.fieldnames or ()):
-        lines, unit = [row["prompt"] or "" for row in rows], "row"
+        lines, unit = [row["prompt"] for row in rows], "row"  # None, which metrics refuse, where a row is too short
     else:
         lines, unit = read_lines(path, "--prompts"), "line"
     if len(lines) != n:

@@ -60,10 +60,9 @@ class Divisions(NamedTuple):
     @classmethod
     def of(cls, second: Bools) -> Divisions:
         """The whole set, and the divisions whose second parts these are, shape (N, T - 1)."""
-        n, count = second.shape
-        padded = np.zeros((n, -(-(count + 1) // 64) * 64), np.bool_)
-        padded[:, 1 : count + 1] = second
-        return cls(padded[:, : count + 1], np.packbits(padded, axis=1).view(np.uint64))
+        all_ = np.pad(second, ((0, 0), (1, 0)))
+        bits = np.pad(all_, ((0, 0), (0, -all_.shape[1] % 64)))
+        return cls(all_, np.packbits(bits, axis=1).view(np.uint64))
 
     @classmethod
     def whole(cls, n: int) -> Divisions:
@@ -90,7 +89,7 @@ class Shortlist:
         owners: Block,
         k: int,
         scale: float,
-        divisions: tuple[Divisions, Divisions] | None = None,
+        divisions: tuple[Divisions, Divisions],
     ) -> None:
         """The owners are a block of x, their candidates rows of y; both sets are seen in one frame of that scale.
 
@@ -100,12 +99,11 @@ class Shortlist:
             owners: a block of x.
             k: neighbours wanted, >= 1.
             scale: of the frame.
-            divisions: of x and of y, in the same number; None: the whole sets.
+            divisions: of x and of y, in the same number.
         """
         self.x, self.y, self.owners, self.k, self.scale = x, y, owners.without_points(), k, scale
         n = len(owners.norms)
-        of_x, self.others = divisions or (Divisions.whole(len(x)), Divisions.whole(len(y)))
-        self.own = of_x.rows(owners.start, owners.start + n)
+        self.own, self.others = divisions[0].rows(owners.start, owners.start + n), divisions[1]
         self.divided = self.own.second.shape[1] > 1
         self.crowd = CROWD * (k + SPARE if self.divided else k)
         self.floor = np.full(n, -np.inf)  # a candidate below it cannot be among the k nearest of any part
@@ -123,15 +121,14 @@ class Shortlist:
     def start(self, tile: Singles, others: Block) -> None:
         """Take a first floor from a tile with the block's points in rows, before any of it is offered."""
         width = tile.shape[1]
-        # Half of a point's neighbours lie in the other part. Few points need more, and for these the list grows.
-        reach = min(4 * (self.k + 2), width) if self.divided else self.k
         if width < self.k:
             return
         if not self.divided:
             bound = error(self.owners.norms, float(others.norms.max()), self.x.shape[1])
-            self.floor = np.maximum(self.floor, _kth_largest(tile, reach) - bound)
+            self.floor = np.maximum(self.floor, _kth_largest(tile, self.k) - bound)
             return
-        todo = np.arange(len(tile))
+        # Half of a point's neighbours lie in the other part. Few points need more, and for these the list grows.
+        todo, reach = np.arange(len(tile)), min(4 * (self.k + 2), width)
         while len(todo):
             limits = np.full(len(tile), np.inf, np.float32)
             limits[todo] = _kth_largest(tile if len(todo) == len(tile) else tile[todo], reach)
@@ -304,7 +301,7 @@ def _kth_largest(tile: Singles, k: int) -> Singles:
 def _shortlists(points: Points, k: int, divisions: Divisions | None = None) -> list[Shortlist]:
     """A shortlist for each block of a set, complete. Each pair of different blocks is multiplied once."""
     frame = Frame.of(points)
-    both = None if divisions is None else (divisions, divisions)
+    divisions = divisions or Divisions.whole(len(points))
     ends = list(spans(len(points), SELF_TILE))
     buffer = np.empty(max(b - a for a, b in ends) ** 2, np.float32)
     lists: list[Shortlist] = []
@@ -313,7 +310,7 @@ def _shortlists(points: Points, k: int, divisions: Divisions | None = None) -> l
         inside = block(points, start, stop, frame)
         tile = product(inside, inside, buffer)
         np.fill_diagonal(tile, -np.inf)
-        shortlist = Shortlist(points, points, inside, k, frame.scale, both)
+        shortlist = Shortlist(points, points, inside, k, frame.scale, (divisions, divisions))
         shortlist.start(tile, inside)
         # Where there is no floor yet the threshold is -inf, which the point itself does not exceed either.
         for picked in pick(tile, tile > shortlist.thresholds(inside.norms.max())[:, None]):

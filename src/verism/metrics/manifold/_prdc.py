@@ -217,7 +217,7 @@ def _scan(
                 around_generated.add(tile, y, x, generated, real, axis=1)
             if nearest:
                 if start == 0:
-                    lists.append(Shortlist(generated, real, y, 1, frame.scale))
+                    lists.append(Shortlist(generated, real, y, 1, frame.scale, (of_generated, of_real)))
                 lists[number].start(tile.T, x)
                 for rows, columns, values in pick(tile, tile > lists[number].thresholds(float(x.norms.max()))):
                     lists[number].offer(columns, rows, values, x)

@@ -59,10 +59,10 @@ def random_splits(
     Raises:
         ValueError: not one label per point, a missing label, or a cluster with points in several strata.
     """
-    stratum = _codes(strata, n, f"{name} strata of")
+    stratum = _codes(strata, n, f"{name} strata")
     unit = np.arange(n)
     if clusters is not None:
-        cluster = _codes(cluster_labels(clusters, n, name), n, f"{name} clusters of")
+        cluster = _codes(cluster_labels(clusters, n, name), n, f"{name} cluster")
         unit = _units(cluster, stratum, lone=strata is not None, name=name)
     sizes = np.bincount(unit, minlength=0)
     first_row = np.unique(unit, return_index=True)[1]
