@@ -6,9 +6,9 @@
     python benchmarks/manifold.py --intervals               how often 95 % intervals hold the truth (three minutes)
 
 Every measurement runs in a process of its own; they take turns, and the shortest time counts. What intervals cost is
-the median of the ratios of single turns. Memory is the peak of the process beyond what it held with both feature sets
-made and all libraries loaded. Read the ratios: seconds differ between machines. The peer is installed by
-``pip install --no-deps prdc==0.2`` next to scikit-learn.
+the median of the ratios of single turns, and the ratio of processor times, which a busy machine hardly changes. Memory
+is the peak of the process beyond what it held with both feature sets made and all libraries loaded. Read the ratios:
+seconds differ between machines. The peer is installed by ``pip install --no-deps prdc==0.2`` next to scikit-learn.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def measure(job: str, points: int) -> None:
     bare_product(real[:1024], generated[:1024])()
     before = peak_mib()
     run = JOBS[job](real, generated)
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     result = run()
-    seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "mib": peak_mib() - before, "result": result}))
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    print(json.dumps({"seconds": seconds, "busy": busy, "mib": peak_mib() - before, "result": result}))
 
 
 # ---------------------------------------------------------------------- the comparison
@@ -124,6 +124,7 @@ def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, 
             best[job] = {
                 **parsed,
                 "seconds": min(old["seconds"], parsed["seconds"]),
+                "busy": min(old["busy"], parsed["busy"]),
                 "mib": min(old["mib"], parsed["mib"]),
                 "turns": [*old["turns"], parsed["seconds"]],
             }
@@ -150,7 +151,8 @@ def compare(points: int, repeats: int, alone: bool) -> None:
     print(line("all four", result["four"], f"product x {times['four'] / times['product']:.2f}"))
     pairs = zip(result["intervals"]["turns"], result["four"]["turns"], strict=True)
     cost = statistics.median(whole / alone_ for whole, alone_ in pairs)
-    note = "all four x " + verdict(cost, LIMITS["intervals"], at_least=False)
+    busy = result["intervals"]["busy"] / result["four"]["busy"]
+    note = f"all four x {verdict(cost, LIMITS['intervals'], at_least=False)}; processor time x {busy:.2f}"
     print(line("all four with intervals", result["intervals"], note))
     print("values", result["four"]["result"])
     if not alone:

@@ -71,6 +71,8 @@ def test_prdc_keeps_prompts_together(verism, sides, tmp_path):
             assert (got["intervals"][metric]["low"], got["intervals"][metric]["high"]) == expected.interval(metric)[1:]
     (tmp_path / "prompts.csv").write_text("prompt,index\none,1\n")
     assert_refused(verism(*arguments), "one row for each of the 50 images; it has 1")
+    (tmp_path / "prompts.csv").write_text("index,prompt\n" + "1,one\n" * 49 + "50\n")
+    assert_refused(verism(*arguments), "1 missing label")
 
 
 def test_prdc_on_the_sphere(verism, tmp_path):

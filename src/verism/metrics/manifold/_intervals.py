@@ -87,7 +87,7 @@ class HalfSamples(NamedTuple):
         =====================================  =========  ======  =======  ========
 
         With several points a prompt, and their ``clusters``: 95 to 100 from 6 prompts of 25 to 40 of 4, where intervals
-        that ignore prompts hold 80 to 100; docs/metrics.md has the table.
+        that ignore prompts hold 80 to 100; docs/metrics.md has the table, and a case where few prompts decide.
 
         Source: subsampling without replacement, Politis, Romano & Wolf 1999, Subsampling, Ch. 2; halves as a jackknife
             that deletes many, Shao & Wu 1989, Ann. Stat. 17:1176-1197; Wilson 1927 at an effective size as in Dean &
