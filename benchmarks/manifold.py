@@ -3,11 +3,12 @@
     python benchmarks/manifold.py                           10,000 against 10,000 points, D = 2048, k = 3
     python benchmarks/manifold.py --points 30000 --alone    without the package, which needs more than 10 GB there
     python benchmarks/manifold.py --growth                  time and memory at 5,000 to 40,000 points
-    python benchmarks/manifold.py --intervals               how often 95 % intervals hold the truth (minutes)
+    python benchmarks/manifold.py --intervals               how often 95 % intervals hold the truth (three minutes)
 
-Every measurement runs in a process of its own; they take turns, and the shortest time counts. Memory is the peak of the
-process beyond what it held with both feature sets made and all libraries loaded. Read the ratios: seconds differ
-between machines. The peer is installed by ``pip install --no-deps prdc==0.2`` next to scikit-learn.
+Every measurement runs in a process of its own; they take turns, and the shortest time counts. What intervals cost is
+the median of the ratios of single turns, and the ratio of processor times, which a busy machine hardly changes. Memory
+is the peak of the process beyond what it held with both feature sets made and all libraries loaded. Read the ratios:
+seconds differ between machines. The peer is installed by ``pip install --no-deps prdc==0.2`` next to scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -30,7 +33,7 @@ K = 3
 DIM = 2048
 PRODUCT_ROWS = 2048
 GROWTH = (5_000, 10_000, 20_000, 40_000)
-LIMITS = {"precision+coverage": 10.0, "all four": 3.0, "product": 1.2, "memory": 20.0}
+LIMITS = {"precision+coverage": 10.0, "all four": 3.0, "product": 1.2, "intervals": 1.5, "memory": 20.0}
 
 
 def features(points: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +67,18 @@ def four_numbers(real: np.ndarray, generated: np.ndarray) -> Callable[[], object
     return lambda: prdc(real, generated, K)._asdict()
 
 
+def with_intervals(real: np.ndarray, generated: np.ndarray) -> Callable[[], object]:
+    from verism.metrics.manifold import PRDC, half_samples
+
+    prompts = np.arange(len(generated)) // 4
+
+    def run() -> object:
+        halves = half_samples(real, generated, K, seed=0, clusters=prompts)
+        return {name: halves.interval(name) for name in PRDC._fields}
+
+    return run
+
+
 def package(real: np.ndarray, generated: np.ndarray) -> Callable[[], object]:
     from prdc import compute_prdc
 
@@ -74,7 +89,13 @@ def package(real: np.ndarray, generated: np.ndarray) -> Callable[[], object]:
     return run
 
 
-JOBS = {"product": bare_product, "two": two_numbers, "four": four_numbers, "package": package}
+JOBS = {
+    "product": bare_product,
+    "two": two_numbers,
+    "four": four_numbers,
+    "intervals": with_intervals,
+    "package": package,
+}
 
 
 def measure(job: str, points: int) -> None:
@@ -84,26 +105,28 @@ def measure(job: str, points: int) -> None:
     bare_product(real[:1024], generated[:1024])()
     before = peak_mib()
     run = JOBS[job](real, generated)
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     result = run()
-    seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "mib": peak_mib() - before, "result": result}))
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    print(json.dumps({"seconds": seconds, "busy": busy, "mib": peak_mib() - before, "result": result}))
 
 
 # ---------------------------------------------------------------------- the comparison
 def in_turns(jobs: list[str], points: int, repeats: int) -> dict[str, dict[str, Any]]:
-    """Shortest time and smallest peak of each job."""
+    """Shortest time and smallest peak of each job, and its times turn by turn."""
     best: dict[str, dict[str, Any]] = {}
     for _ in range(repeats):
         for job in jobs:
             command = [sys.executable, __file__, "--job", job, "--points", str(points)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             parsed = json.loads(done.stdout)
-            old = best.setdefault(job, parsed)
+            old = best.setdefault(job, {**parsed, "turns": []})
             best[job] = {
                 **parsed,
                 "seconds": min(old["seconds"], parsed["seconds"]),
+                "busy": min(old["busy"], parsed["busy"]),
                 "mib": min(old["mib"], parsed["mib"]),
+                "turns": [*old["turns"], parsed["seconds"]],
             }
     return best
 
@@ -118,7 +141,7 @@ def verdict(ratio: float, limit: float, at_least: bool) -> str:
 
 
 def compare(points: int, repeats: int, alone: bool) -> None:
-    jobs = ["product", "two", "four"] + ([] if alone else ["package"])
+    jobs = ["product", "two", "four", "intervals"] + ([] if alone else ["package"])
     result = in_turns(jobs, points, repeats)
     times = {job: float(result[job]["seconds"]) for job in jobs}
     print(f"{points:,} real, {points:,} generated points, D = {DIM}, k = {K}, {os.cpu_count()} cores")
@@ -126,6 +149,11 @@ def compare(points: int, repeats: int, alone: bool) -> None:
     note = "product x " + verdict(times["two"] / times["product"], LIMITS["product"], at_least=False)
     print(line("precision and coverage, radii at hand", result["two"], note))
     print(line("all four", result["four"], f"product x {times['four'] / times['product']:.2f}"))
+    pairs = zip(result["intervals"]["turns"], result["four"]["turns"], strict=True)
+    cost = statistics.median(whole / alone_ for whole, alone_ in pairs)
+    busy = result["intervals"]["busy"] / result["four"]["busy"]
+    note = f"all four x {verdict(cost, LIMITS['intervals'], at_least=False)}; processor time x {busy:.2f}"
+    print(line("all four with intervals", result["intervals"], note))
     print("values", result["four"]["result"])
     if not alone:
         memory = float(result["package"]["mib"]) / max(float(result["two"]["mib"]), float(result["four"]["mib"]))
@@ -134,30 +162,80 @@ def compare(points: int, repeats: int, alone: bool) -> None:
         two, four = (times["package"] / times[job] for job in ("two", "four"))
         print("speed-up, precision and coverage:", verdict(two, LIMITS["precision+coverage"], at_least=True))
         print("speed-up, all four:", verdict(four, LIMITS["all four"], at_least=True))
+        busy = result["package"]["busy"] / result["intervals"]["busy"]
+        speed = times["package"] / times["intervals"]
+        print(f"speed-up, all four with intervals: {speed:.2f}; in processor time {busy:.2f}")
         print("memory, prdc package over ours:", verdict(memory, LIMITS["memory"], at_least=True))
 
 
 def growth(repeats: int) -> None:
     for points in GROWTH:
-        for job, what in (("two", "precision and coverage, radii at hand"), ("four", "all four")):
+        for job, what in (
+            ("two", "precision and coverage, radii at hand"),
+            ("four", "all four"),
+            ("intervals", "all four with intervals"),
+        ):
             print(line(f"{what}, {points:,}", in_turns([job], points, repeats)[job]), flush=True)
 
 
 # ---------------------------------------------------------------------- intervals
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+
+
+def gaussian(dim: int, shift: float, scale: float = 1.0) -> Draw:
+    return lambda rng, n: (rng.standard_normal((n, dim)), rng.standard_normal((n, dim)) * scale + shift)
+
+
+CENTRES = np.random.default_rng(7).standard_normal((10, 16)) * 2
+
+
+def clusters(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    real = CENTRES[rng.integers(0, 10, n)] + rng.standard_normal((n, 16))
+    return real, CENTRES[rng.integers(0, 7, n)] + rng.standard_normal((n, 16)) * 0.8
+
+
+MAP, BEND = (np.random.default_rng(s).standard_normal(shape) for s, shape in ((99, (6, 32)), (98, (32, 32))))
+
+
+def surface(latent: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points on a curved surface of 6 dimensions in 32, and a little beside it."""
+    return np.sin(np.tanh(latent @ MAP) @ BEND / 3) + 0.1 * rng.standard_normal((len(latent), 32))
+
+
+# Share of the prompts that a model cannot follow, and how far off its images then are.
+FAILED = {"failed": (0.15, 0.0), "mostly failed": (0.9, 3.0)}
+
+
+def of_prompts(rng: np.random.Generator, sizes: list[int], icc: float, kind: str) -> tuple[np.ndarray, ...]:
+    """150 real points on the surface, generated ones of prompts with that intraclass correlation, and their prompts."""
+    real, prompt = rng.standard_normal((150, 6)), np.repeat(np.arange(len(sizes)), sizes)
+    latent = math.sqrt(icc) * rng.standard_normal((len(sizes), 6))[prompt]
+    latent += math.sqrt(1 - icc) * rng.standard_normal((len(prompt), 6))
+    if kind == "kinds":  # the model knows two of five
+        real = CENTRES[rng.integers(0, 5, 150), :6] + 0.5 * real
+        latent = CENTRES[rng.integers(0, 2, len(sizes))[prompt], :6] + 0.5 * latent
+    latent = latent * (0.7 if kind == "narrower" else 1) + (0.5 if kind == "moved" else 0)
+    generated = surface(latent, rng)
+    if kind in FAILED:
+        share, offset = FAILED[kind]
+        failed = (rng.random(len(sizes)) < share)[prompt, None]
+        generated += np.where(failed, offset + 0.5 * rng.standard_normal(generated.shape), 0)
+    return surface(real, rng), generated, prompt
+
+
 def intervals(repetitions: int) -> None:
     """How often nominal 95 % intervals hold the mean of the estimates over all repetitions."""
-    from verism.metrics.manifold import PRDC, half_samples
+    from verism.metrics.manifold import PRDC, HalfSamples, half_samples
 
-    def gaussian(dim: int, shift: float, scale: float = 1.0) -> Callable[[np.random.Generator, int], tuple]:
-        return lambda rng, n: (rng.standard_normal((n, dim)), rng.standard_normal((n, dim)) * scale + shift)
+    def held(runs: list[HalfSamples]) -> str:
+        shares = []
+        for metric in PRDC._fields:
+            truth = float(np.mean([getattr(run.values, metric) for run in runs]))
+            ends = [run.interval(metric) for run in runs]
+            shares.append(np.mean([e.low - 1e-9 <= truth <= e.high + 1e-9 for e in ends]))
+        return "".join(f"  {100 * share:>6.1f} %" for share in shares)
 
-    centres = np.random.default_rng(7).standard_normal((10, 16)) * 2
-
-    def clusters(rng: np.random.Generator, n: int) -> tuple:
-        real = centres[rng.integers(0, 10, n)] + rng.standard_normal((n, 16))
-        return real, centres[rng.integers(0, 7, n)] + rng.standard_normal((n, 16)) * 0.8
-
-    cases = [
+    single: list[tuple[str, Draw, int]] = [
         ("equal", gaussian(64, 0.0), 180),
         ("moved by 0.25 in every direction", gaussian(64, 0.25), 180),
         ("moved by 0.6", gaussian(64, 0.6), 180),
@@ -168,15 +246,34 @@ def intervals(repetitions: int) -> None:
         ("equal, 500 + 500 points", gaussian(64, 0.0), 500),
         ("moved by 0.25, 500 + 500 points", gaussian(64, 0.25), 500),
     ]
-    for number, (name, draw, n) in enumerate(cases):
+    print(f"{'':<37}" + "".join(f"  {name:>8}" for name in PRDC._fields))
+    for number, (name, draw, n) in enumerate(single):
         rng = np.random.default_rng([11, number])
-        runs = [half_samples(*draw(rng, n), K, seed=i) for i in range(repetitions)]
-        held = []
-        for metric in PRDC._fields:
-            truth = float(np.mean([getattr(run.values, metric) for run in runs]))
-            ends = [run.interval(metric) for run in runs]
-            held.append(np.mean([e.low - 1e-9 <= truth <= e.high + 1e-9 for e in ends]))
-        print(f"{name:<37}" + "".join(f"  {100 * share:>6.1f} %" for share in held), flush=True)
+        print(f"{name:<37}" + held([half_samples(*draw(rng, n), K, seed=i) for i in range(repetitions)]), flush=True)
+    ten = [10] * 15
+    prompts: list[tuple[str, list[int], float, str]] = [
+        ("15 prompts of 10, icc .2", ten, 0.2, "equal"),
+        ("15 prompts of 10, icc .5", ten, 0.5, "equal"),
+        ("15 prompts of 10, icc 1", ten, 1.0, "equal"),
+        ("the same at .5, moved", ten, 0.5, "moved"),
+        ("the same at .5, narrower", ten, 0.5, "narrower"),
+        ("the same at .5, two kinds of five", ten, 0.5, "kinds"),
+        ("the same at .5, some failed", ten, 0.5, "failed"),
+        ("30 prompts of 5, icc .8", [5] * 30, 0.8, "equal"),
+        ("40 prompts of 4, icc .5", [4] * 40, 0.5, "equal"),
+        ("6 prompts of 25, icc .5", [25] * 6, 0.5, "equal"),
+        ("15 prompts of 1 to 20, icc .5", [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 15, 16, 16, 18, 20], 0.5, "equal"),
+        ("15 prompts of 10, nine in ten failed", ten, 0.5, "mostly failed"),
+    ]
+    print("\nwhole prompts in a half, and below as if each image had a prompt of its own")
+    for number, (name, sizes, icc, kind) in enumerate(prompts):
+        rng = np.random.default_rng([13, number])
+        draws = [of_prompts(rng, sizes, icc, kind) for _ in range(repetitions)]
+        whole = [half_samples(x, y, K, seed=i, clusters=prompt) for i, (x, y, prompt) in enumerate(draws)]
+        alone = [half_samples(x, y, K, seed=i) for i, (x, y, _) in enumerate(draws)]
+        widths = [np.mean([np.ptp(r.interval("coverage")[1:]) for r in runs]) for runs in (whole, alone)]
+        note = f"  coverage's interval x {widths[0] / widths[1]:.2f}"
+        print(f"{name:<37}" + held(whole) + note, f"{'':<37}" + held(alone), sep="\n", flush=True)
 
 
 def main() -> None:

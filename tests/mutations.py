@@ -58,8 +58,8 @@ DEFECTS = {
     "prdc": Defect(
         "recall reported as precision",
         "metrics/manifold/_prdc.py",
-        "precision=float(np.mean(balls.holders > 0))",
-        "precision=float(np.mean(others.holders > 0))",
+        "precision=float(np.mean(holders > 0))",
+        "precision=float(np.mean(others.holders[x, division] > 0))",
         ("metrics/test_manifold.py", "suites/test_geography_suite.py"),
     ),
     "ita": Defect(

@@ -56,6 +56,25 @@ def test_prdc_has_its_four_keys_on_top(verism, sides):
     assert (bare["k"], bare["intervals"]) == (5, None)
 
 
+def test_prdc_keeps_prompts_together(verism, sides, tmp_path):
+    real, generated = sides
+    lines = [f"prompt {i // 5}" for i in range(50)]
+    (tmp_path / "prompts.txt").write_text("\n".join(lines) + "\n")
+    # In a table, prompts may hold commas and line breaks.
+    rows = [f'"prompt,\n{i // 5}",{i}' for i in range(50)]
+    (tmp_path / "prompts.csv").write_text("\n".join(["prompt,index", *rows]) + "\n")
+    expected = manifold.half_samples(np.load(real), np.load(generated), 3, seed=0, clusters=lines)
+    for name in ("prompts.txt", "prompts.csv"):
+        arguments = ("metrics", "prdc", "--real", real, "--generated", generated, "-k", 3, "--prompts", tmp_path / name)
+        got = ok(verism(*arguments, "--json"))
+        for metric in ("precision", "recall", "density", "coverage"):
+            assert (got["intervals"][metric]["low"], got["intervals"][metric]["high"]) == expected.interval(metric)[1:]
+    (tmp_path / "prompts.csv").write_text("prompt,index\none,1\n")
+    assert_refused(verism(*arguments), "one row for each of the 50 images; it has 1")
+    (tmp_path / "prompts.csv").write_text("index,prompt\n" + "1,one\n" * 49 + "50\n")
+    assert_refused(verism(*arguments), "1 missing label")
+
+
 def test_prdc_on_the_sphere(verism, tmp_path):
     # Reals 0..5 and k = 1: all radii are 1. Fakes at distance 1 of the ends are outside, unless the sphere counts.
     np.save(tmp_path / "r.npy", np.arange(6.0)[:, None])

@@ -75,6 +75,11 @@ UNSTABLE = ("trust", "effective_n")
 # shares have intervals that hold near 0 and 1. Their values did not move.
 ENDS_OF_ADJUSTED = ("ci_low", "ci_high", "labels_only_low", "labels_only_high", "effective_n")
 
+# Where prompts have several images, halves of the set hold whole prompts since then: ends of these metrics, and what is
+# computed from their errors, moved on purpose; values did not. Other families have one prompt an object.
+BY_PROMPTS = ("precision", "recall", "density", "coverage", "object_region")
+FROM_ERRORS = ("_gap_by_chance", "_gap_p_value")
+
 KEY = ("suite", "metric", "protocol", "group", "unit", "adjusted")
 DIRECTION = "higher_is_better"
 SCORE = (*KEY, "value", "ci_low", "ci_high", "n_used", "n_unusable", DIRECTION)
@@ -175,6 +180,14 @@ def alike(old: Any, new: Any, tolerance: float) -> bool:
     return bool(old == new)
 
 
+def moved_with_prompts(old: Record, column: str) -> bool:
+    """Whether a number may have moved because halves hold whole prompts."""
+    suite, metric = old.get("suite", ""), old["metric"]
+    several = suite == "quality" or (suite.startswith("geography") and old["group"].get("family") == "country")
+    free = column in ("ci_low", "ci_high") or (column == "value" and metric.endswith(FROM_ERRORS))
+    return several and free and metric.startswith(BY_PROMPTS) and old[column] is not None
+
+
 def stays(old: Record, column: str, new: Any) -> bool:
     """Whether a number of a record is what it was, as far as this machine can tell."""
     if alike(old[column], new, TOLERANCES.get(old["metric"], RELATIVE)):
@@ -183,6 +196,8 @@ def stays(old: Record, column: str, new: Any) -> bool:
         return new is not None or old[column] is None
     if old["metric"] == "mad_debiased" and column == "ci_high":  # no more than the largest MAD there can be, now
         return new is not None and old[column] is not None and new < old[column]
+    if moved_with_prompts(old, column):
+        return new is not None
     if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
         return False
     if column in UNSTABLE:

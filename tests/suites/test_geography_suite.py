@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
-from verism.metrics.manifold import expected_coverage, prdc
+from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
 from verism.records import PROTOCOLS, TABLES, EmbeddingNeed, FeatureNeed, Observed, frame, make_image_id, schema
 from verism.references import write_reference
 from verism.suites.geography import suite as suite_module
@@ -339,6 +339,25 @@ def test_a_planted_disparity_is_found_and_none_where_there_is_none(tmp_path):
     assert not fair.higher_is_better
     mean = pick(results["fair"], "precision_mean", family="region")
     assert mean.ci_low < mean.value < mean.ci_high
+
+
+def test_intervals_keep_the_images_of_a_prompt_together(tmp_path):
+    # Eight prompts of an object in a region, which differ in their country; the images of each lie in one spot.
+    rng = np.random.default_rng(8)
+    prompts, real = np.repeat(np.arange(8), 8), rng.normal(size=(64, 3)).astype(np.float32)
+    made = (1.5 * rng.normal(size=(8, 3))[prompts] + 0.1 * rng.normal(size=(64, 3))).astype(np.float32)
+    world = World(tmp_path).add("real", real, object="car", region="Africa")
+    for vector, prompt in zip(made, prompts, strict=True):
+        world.add("made", [vector], object="car", region="Africa", country=f"country {prompt}")
+    suite = world.build()
+    scores = scores_of(suite, world.observed(suite))
+    one_object = (["car"] * 64, ["car"] * 64)
+    expected = half_samples(real, made, 3, seed=0, strata=one_object, clusters=prompts)
+    without = half_samples(real, made, 3, seed=0, strata=one_object)
+    for metric in PRDC._fields:
+        score = pick(scores, metric, family="country", region="Africa")
+        assert (score.value, score.ci_low, score.ci_high) == expected.interval(metric)
+        assert score.ci_high - score.ci_low > np.ptp(without.interval(metric)[1:])
 
 
 def test_object_images_face_every_region_with_the_same_images(tmp_path):

@@ -3,13 +3,15 @@
 import json
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from verism.errors import UsageError
 from verism.metrics.frechet import frechet_from_features
-from verism.metrics.manifold import prdc
+from verism.metrics.manifold import PRDC, half_samples, prdc
 from verism.records import FeatureNeed, Observed, Prompt, frame
 from verism.suites.quality.suite import Quality
 
@@ -122,6 +124,25 @@ def test_intervals_surround_their_values():
         assert got.ci_low < got.ci_high
     assert math.isfinite(score["fid_infinity", "revised"].value)
     assert score["fid_infinity", "revised"].value < score["fid", "revised"].value
+
+
+def test_manifold_intervals_keep_the_images_of_a_prompt_together():
+    rng = np.random.default_rng(2)
+    real, centres = rng.normal(size=(60, 3)), rng.normal(size=(10, 3))
+    generated = np.repeat(centres, 6, axis=0) + 0.2 * rng.normal(size=(60, 3))
+    suite = quality(60, splits=5)
+    seen = observed(suite, generated, real)
+    # Six images of each prompt instead of one: rows stay in the order of ids.
+    ids = {f"p{i:03d}#0": f"p{i - i % 6:03d}" for i in range(60)}
+    images = seen.images.with_columns(pl.col("image_id").replace_strict(ids).alias("prompt_id"))
+    whole, single = numbers(suite, replace(seen, images=images)), numbers(suite, seen)
+    x, y = real.astype(np.float32), generated.astype(np.float32)
+    expected = half_samples(x, y, 3, seed=0, n_splits=5, clusters=np.arange(60) // 6)
+    for metric in PRDC._fields:
+        got = whole[metric, "revised"]
+        assert (got.ci_low, got.ci_high) == expected.interval(metric)[1:]
+        assert got.value == single[metric, "revised"].value
+    assert whole["precision", "revised"].ci_low < single["precision", "revised"].ci_low
 
 
 def test_too_few_images_to_extrapolate():

@@ -127,14 +127,18 @@ def read_lines(path: Path, option: str) -> list[str]:
 
 
 def read_clusters(path: Path | None, n: int) -> np.ndarray | None:
-    """The prompt of each of n images; None without a file."""
+    """The prompt of each of n images: a line each, or column `prompt` of a .csv file; None without a file."""
     import numpy as np
 
     if path is None:
         return None
-    lines = read_lines(path, "--prompts")
+    rows = csv.DictReader(_csv(path, "--prompts")) if path.suffix.lower() == ".csv" else None
+    if rows is not None and "prompt" in (rows.fieldnames or ()):
+        lines, unit = [row["prompt"] for row in rows], "row"  # None, which metrics refuse, where a row is too short
+    else:
+        lines, unit = read_lines(path, "--prompts"), "line"
     if len(lines) != n:
-        raise UsageError(f"--prompts: {path} must have one line for each of the {n:,} images; it has {len(lines):,}")
+        raise UsageError(f"--prompts: {path} must have one {unit} for each of the {n:,} images; it has {len(lines):,}")
     return np.array(lines)
 
 

@@ -31,9 +31,8 @@ __all__ = ["metrics"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# From here on an interval takes more than a moment: features of a Fréchet distance, and products between two sets.
+# From so many features on, the interval of a Fréchet distance takes more than a moment.
 LONG_JACKKNIFE = 512
-LONG_PRDC = 10**10
 LONG_NOTE = "computed anew for many parts of the images, which takes a while; --no-interval leaves them out"
 
 
@@ -67,28 +66,37 @@ _embeddings = _files("image-embeddings", "text-embeddings", what="Vectors of {}s
 _prompts = click.option(
     "--prompts",
     type=click.Path(path_type=Path),
-    help="Text file, line i the prompt of generated image i: intervals keep images of one prompt together.",
+    help="Text file, line i the prompt of generated image i, or .csv with a column `prompt`: intervals keep images of "
+    "one prompt together.",
 )
-_no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out: they take most of the time.")
+_no_interval = click.option("--no-interval", is_flag=True, help="Leave intervals out.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 # --------------------------------------------------------------------------------------------------------- feature sets
 @metrics.command("prdc")
 @_sides
+@_prompts
 @click.option("-k", "--neighbours", "k", type=click.IntRange(1), default=5, show_default=True, help="DIG In uses 3.")
 @click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
 @_no_interval
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the halves behind the intervals.")
 @_as_json
 def metrics_prdc(
-    real: Path, generated: Path, k: int, inclusive: bool, no_interval: bool, seed: int, as_json: bool
+    real: Path,
+    generated: Path,
+    prompts: Path | None,
+    k: int,
+    inclusive: bool,
+    no_interval: bool,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Precision, recall, density and coverage of generated images against real ones.
 
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
-    verism metrics prdc --real real.npy --generated mine.npy --inclusive
+    verism metrics prdc --real real.npy --generated mine.npy --prompts prompts.csv
     """
     from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
     from verism.metrics.results import PRDCResult
@@ -96,12 +104,12 @@ def metrics_prdc(
     x, y = read_features(real, "--real"), read_features(generated, "--generated")
     intervals = None
     with usage():
-        values = prdc(x, y, k, strict=not inclusive)
-        if not no_interval:
-            if len(x) * len(y) * x.shape[1] > LONG_PRDC:
-                say(f"intervals: {LONG_NOTE}")
-            halves = half_samples(x, y, k, seed=seed, strict=not inclusive, values=values)
-            intervals = {name: halves.interval(name) for name in PRDC._fields}  # type: ignore[arg-type]
+        clusters = read_clusters(prompts, len(y))
+        if no_interval:
+            values = prdc(x, y, k, strict=not inclusive)
+        else:
+            halves = half_samples(x, y, k, seed=seed, strict=not inclusive, clusters=clusters)
+            values, intervals = halves.values, {name: halves.interval(name) for name in PRDC._fields}  # type: ignore[arg-type]
         result = PRDCResult(
             values=values,
             expected_coverage=expected_coverage(len(x), len(y), k),

@@ -112,7 +112,7 @@ def grouped_prdc(
         if min(len(rows), len(columns)) >= k + 2:
             chosen = y if len(columns) == len(y) else y[columns]
             if partner not in known:
-                known[partner] = radii_of(chosen, k, "generated")
+                known[partner] = radii_of(chosen, k, "generated")[:, 0]
             values = prdc(
                 x[rows],
                 chosen,

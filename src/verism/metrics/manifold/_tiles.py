@@ -25,6 +25,7 @@ TILE_ROWS = 3072  # large enough that the product takes nearly all the time; a t
 TILE_COLUMNS = 2048
 SELF_TILE = 1536  # rows and columns of a tile of a set against itself
 SAMPLE_ROWS = 1024  # points that decide where the middle of a cloud is; any middle is right, a bad one is slower
+PICKED = 1 << 20  # values of a tile that are looked at one by one at once: some 50 MB
 CHUNK_VALUES = 1 << 18  # coordinates in float64 held at once when distances are settled: 2 MB an array
 ROUNDOFF = 2.0**-24  # of float32
 MODERATE = 2.0**30  # coordinates between its inverse and it have squares that float32 can add up
@@ -194,8 +195,11 @@ def at_most(values: Floats) -> Singles:
         return np.nextafter(values.astype(np.float32), np.float32(-np.inf))
 
 
-def pick(tile: Singles, mask: Bools) -> tuple[Indices, Indices, Singles]:
-    """Row, column and value of every True of a mask with few."""
-    flat = np.flatnonzero(mask)
-    rows, columns = np.divmod(flat, tile.shape[1])
-    return rows, columns, tile.reshape(-1)[flat]
+def pick(tile: Singles, mask: Bools) -> Iterator[tuple[Indices, Indices, Singles]]:
+    """Row, column and value of every True of a mask; at once if there are few, else some rows after others."""
+    n, width = tile.shape
+    step = n if np.count_nonzero(mask) <= PICKED else max(1, PICKED // width)
+    for start in range(0, n, step):
+        flat = np.flatnonzero(mask[start : start + step])
+        rows, columns = np.divmod(flat, width)
+        yield rows + start, columns, tile[start : start + step].reshape(-1)[flat]

@@ -314,7 +314,7 @@ def measure(
         looked = [m for m in made if m.family == family and not m.no_features]
         side = sides[family] = _side(looked, features)
         labels = {c: [m.prompt.facets.get(c) for m in looked] for c in rules.group_by}
-        comparer = _Comparer(real_side, side, rules, seed, radii)
+        comparer = _Comparer(real_side, side, [m.prompt.prompt_id for m in looked], rules, seed, radii)
         for protocol in protocols:
             choice = choose(
                 protocol, real_side, side, objects=objects, regions=regions, balanced=balanced,
@@ -387,9 +387,16 @@ class _Comparer:
     """Compares sets of rows; the same sets are compared once, the same real ones measured once."""
 
     def __init__(
-        self, real: Side, generated: Side, rules: Rules, seed: int, radii: dict[Hashable, NDArray[np.float64]]
+        self,
+        real: Side,
+        generated: Side,
+        prompts: Sequence[str],
+        rules: Rules,
+        seed: int,
+        radii: dict[Hashable, NDArray[np.float64]],
     ) -> None:
         self.real, self.generated, self.rules, self.seed = real, generated, rules, seed
+        self.prompts = np.array(prompts, dtype=str)  # of each generated image
         self._known: dict[Hashable, tuple[PRDC, Memberships | None, HalfSamples | None]] = {}
         self._radii = radii  # shared by all generated sets held against these real images
 
@@ -424,19 +431,19 @@ class _Comparer:
         if key not in self._radii:
             self._radii[key] = knn_radii(x, k)
         radii = self._radii[key]
-        values = prdc(x, y, k, real_radii=radii)
-        halves = None
-        if self.rules.splits:
-            halves = half_samples(
-                x,
-                y,
-                k,
-                seed=self.seed,
-                n_splits=self.rules.splits,
-                strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
-                values=values,
-            )
-        return values, memberships(x, y, k, real_radii=radii), halves
+        evidence = memberships(x, y, k, real_radii=radii)
+        if not self.rules.splits:
+            return prdc(x, y, k, real_radii=radii), evidence, None
+        halves = half_samples(
+            x,
+            y,
+            k,
+            seed=self.seed,
+            n_splits=self.rules.splits,
+            strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
+            clusters=self.prompts[generated],
+        )
+        return halves.values, evidence, halves
 
 
 # ---------------------------------------------------------------------------------------------------------- consistency

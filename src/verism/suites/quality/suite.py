@@ -445,7 +445,9 @@ class Quality(Suite):
         n, m = len(real), len(sets.generated)
         result = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
         if min(n, m) >= self.k + 2:
-            halves = half_samples(real, sets.generated, self.k, seed=0, n_splits=self.rule("splits"))
+            halves = half_samples(
+                real, sets.generated, self.k, seed=0, n_splits=self.rule("splits"), clusters=sets.clusters
+            )
             result |= {
                 "precision": halves.interval("precision"),
                 "recall": halves.interval("recall"),
