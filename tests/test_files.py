@@ -127,10 +127,12 @@ def test_whole_file_error_of_another_file_is_not_taken_for_its_own(tmp_path: Pat
         (tmp_path / "source.txt").read_text()
 
 
-def test_write_json_half_a_surrogate_pair_is_read_again(tmp_path: Path) -> None:
+def test_write_json_half_a_surrogate_pair_is_written_as_json_has_it(tmp_path: Path) -> None:
     value = {"b": CAPTION, "a": ["\ud800", "é", 0.1]}
     write_json(tmp_path / "a.json", value)
-    assert read_json(tmp_path / "a.json") == value
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == value
+    with pytest.raises(UsageError, match=r"a\.json is not JSON: the text '\\ud800' holds half of a surrogate pair"):
+        read_json(tmp_path / "a.json")  # no table can hold it
     assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
@@ -179,8 +181,12 @@ def test_read_rows_short_and_padded_rows_are_read_and_surplus_cells_refused(tmp_
         ("a.json", b'"text"', r"expected captions as a list of objects, got a text"),
         ("a.json", b'{"a": 1}\n{"a": }', r"a\.json, line 2 is not JSON"),
         ("a.json", b'[{"a": 1},\n', r"a\.json is not JSON: .*; expected captions"),
-        ("a.json", b"[" * 200_000, r"a\.json is not JSON: .*recursion"),
-        ("a.csv", b"a\n" + b"x" * 140_000, r"a\.csv, line 2 is not CSV: field larger"),
+        ("a.json", b"[" * 200_000, r"a\.json is not JSON: .*too deep within each other; the limit"),
+        ("a.json", b"[" * 101 + b"]" * 101, r"a\.json is not JSON: .*too deep within each other; the limit is 100 lev"),
+        ("a.jsonl", b"[" * 101 + b"]" * 101, r"a\.jsonl, line 1 is not JSON: .*too deep within each other"),
+        ("a.jsonl", b'{"id": ' + b"9" * 400 + b"}", r"line 1 is not JSON: an integer of 400 digits"),
+        ("a.jsonl", b'{"id": "\\ud83d"}', r"line 1 is not JSON: the text '\\ud83d' holds half of a surrogate pair"),
+        ("a.csv", b"a\n" + b"x" * (2**24 + 1), r"a\.csv, line 2 is not CSV: field larger.*VERISM_LIMIT_CELL_CHARACTERS"),
         ("a.csv", b"a\n\xff", r"a\.csv cannot be read as UTF-8 text: .*; expected captions"),
         ("a.txt", b"a", r"a\.txt: expected captions in a \.csv, \.jsonl or \.json file, got \.txt"),
         ("a.csv", None, r"a\.csv: no such file; expected captions"),

@@ -641,7 +641,7 @@ def test_decompression_bombs_are_not_decoded(make, service, ask, side):
     service.plan["bomb"] = [reply(as_json(png_claiming(side, side)))]
     (result,) = ask(make(), "bomb")
     assert result.state == "failed"
-    assert "the limit is 64,000,000" in result.note
+    assert "the limit is 33,554,432 pixels" in result.note
     assert len(service.posts) == 1
 
 

@@ -18,6 +18,7 @@ from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
 from verism.cli.data import data
+from verism.cli.faults import explain
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.portraits import portraits
@@ -25,7 +26,7 @@ from verism.cli.reproduce import reproduce
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
 from verism.cli.wardrobe import people
-from verism.errors import UsageError, VerismError
+from verism.errors import UsageError
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
@@ -461,9 +462,10 @@ class _Services(Services):
 
 
 def main() -> None:
-    """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
+    """Entry point: errors that are no mistake of verism are shown in a line or two, not as a traceback."""
     try:
         cli.main(prog_name="verism", standalone_mode=False)
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not after the exit code is set
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as err:
@@ -472,12 +474,14 @@ def main() -> None:
     except click.Abort:
         say("stopped; the same command goes on where it was")
         sys.exit(130)
-    except UsageError as err:
-        say(f"verism: {err}")
-        sys.exit(2)
-    except VerismError as err:
-        say(f"verism: {err}")
-        sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as err:  # panics of polars are no Exception
+        told = explain(err)
+        if told is None:
+            raise
+        say(f"verism: {told}")
+        sys.exit(2 if isinstance(told, UsageError) else 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
 from verism.records import ReferenceImage, ReferenceSet
@@ -181,29 +181,23 @@ def open_reference(path: Path) -> Reference:
 
 
 def _of_arrays(path: Path) -> Reference:
-    import numpy as np
-
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        names = None if isinstance(loaded, np.ndarray) else set(loaded.files)
-        if names is not None and "rows" in names:
+    with open_arrays(path, "a reference file, statistics, or features") as opened:
+        if not isinstance(opened, Arrays):
+            features = opened
+        elif "rows" in opened:
             reference = read_reference(path)
             if reference.features is None:
                 return Reference(kind="pictures", path=path, images=_with_files(path, reference))
             return Reference(kind="features", path=path, images=reference)
-        if names is not None and {"mu", "sigma"} <= names:
+        elif {"mu", "sigma"} <= set(opened):
             return Reference(kind="statistics", path=path, images=None)
-        if names is None:
-            features = loaded
-        elif "features" in names or len(names) == 1:
-            features = loaded["features" if "features" in names else next(iter(names))]
+        elif "features" in opened or len(opened) == 1:
+            features = opened["features" if "features" in opened else next(iter(opened))]
         else:
             raise UsageError(
                 f"{path}: expected a reference file of verism, statistics (mu and sigma), or one array of features; "
-                f"got arrays {sorted(names)}"
+                f"got arrays {sorted(opened)}"
             )
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as err:
-        raise UsageError(f"{path} cannot be read as an array without unpickling anything: {err}") from err
     return Reference(kind="features", path=path, images=_anonymous(path, features))
 
 
