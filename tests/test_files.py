@@ -186,7 +186,11 @@ def test_read_rows_short_and_padded_rows_are_read_and_surplus_cells_refused(tmp_
         ("a.jsonl", b"[" * 101 + b"]" * 101, r"a\.jsonl, line 1 is not JSON: .*too deep within each other"),
         ("a.jsonl", b'{"id": ' + b"9" * 400 + b"}", r"line 1 is not JSON: an integer of 400 digits"),
         ("a.jsonl", b'{"id": "\\ud83d"}', r"line 1 is not JSON: the text '\\ud83d' holds half of a surrogate pair"),
-        ("a.csv", b"a\n" + b"x" * (2**24 + 1), r"a\.csv, line 2 is not CSV: field larger.*VERISM_LIMIT_CELL_CHARACTERS"),
+        (
+            "a.csv",
+            b"a\n" + b"x" * (2**24 + 1),
+            r"a\.csv, line 2 is not CSV: field larger.*VERISM_LIMIT_CELL_CHARACTERS",
+        ),
         ("a.csv", b"a\n\xff", r"a\.csv cannot be read as UTF-8 text: .*; expected captions"),
         ("a.txt", b"a", r"a\.txt: expected captions in a \.csv, \.jsonl or \.json file, got \.txt"),
         ("a.csv", None, r"a\.csv: no such file; expected captions"),

@@ -23,9 +23,11 @@ __all__ = [
     "IMAGE_FRAMES",
     "IMAGE_PIXELS",
     "LIMITS",
+    "MAX_SEED",
     "NESTING",
     "PENDING_PIXELS",
     "PROGRAM_BYTES",
+    "PROMPT_IMAGES",
     "RUN_IMAGES",
     "SERVICE_PIXELS",
     "TABLE_BYTES",
@@ -37,6 +39,8 @@ __all__ = [
     "Limit",
     "memory_bytes",
 ]
+
+MAX_SEED = 2**63 - 1  # what tables and random generators hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +140,7 @@ PROGRAM_BYTES = Limit(
     unit="bytes",
     meaning="what a program may print on standard output between two answers",
 )
+PROMPT_IMAGES = Limit(name="prompt_images", default=10_000, unit="images", meaning="images of a prompt", fixed=True)
 RUN_IMAGES = Limit(name="run_images", default=10**7, unit="images", meaning="images of a run")
 THREADS = Limit(name="threads", default=1024, unit="threads", meaning="threads and processes", fixed=True)
 
@@ -143,7 +148,7 @@ LIMITS = (
     *(TEXT_BYTES, YAML_BYTES, YAML_VALUES, NESTING, CELL_CHARACTERS),
     *(ARRAY_BYTES, ARRAY_RATIO, TABLE_BYTES, TABLE_RATIO),
     *(IMAGE_BYTES, IMAGE_PIXELS, FULL_PIXELS, PENDING_PIXELS, IMAGE_FRAMES, SERVICE_PIXELS),
-    *(PROGRAM_BYTES, RUN_IMAGES, THREADS),
+    *(PROGRAM_BYTES, PROMPT_IMAGES, RUN_IMAGES, THREADS),
 )
 
 

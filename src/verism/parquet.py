@@ -9,19 +9,19 @@ Thrift (``doc/specs/thrift-compact-protocol.md``).
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import UsageError, VerismError
-from verism.files import open_regular
+from verism.files import read_regular
 from verism.limits import TABLE_BYTES, TABLE_RATIO, Limit
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Footer", "read_footer", "read_parquet"]
+__all__ = ["Footer", "parse_parquet", "read_footer", "read_parquet"]
 
 FILE_BYTES = Limit(name="table_file_bytes", default=2**50, unit="bytes", meaning="size of a parquet file", fixed=True)
 ALWAYS_ROWS = 100_000  # that a file may hold whatever its size
@@ -55,57 +55,73 @@ def read_parquet(
         remedy: for messages, what to do about a damaged file.
     Raises:
         FileNotFoundError: no such file; whoever reads beside a writer tries again.
-        UsageError: not a regular file, or more rows or decoded bytes than ``limits.TABLE_RATIO`` and
-            ``limits.TABLE_BYTES`` allow.
+        UsageError, VerismError: as ``parse_parquet``, or not a regular file.
+    """
+    try:
+        data = read_regular(path, FILE_BYTES)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as err:
+        raise VerismError(f"{path} cannot be read: {getattr(err, 'strerror', None) or err}") from err
+    return parse_parquet(data, path, columns=columns, n_rows=n_rows, remedy=remedy)
+
+
+def parse_parquet(
+    data: bytes, path: Path, *, columns: Sequence[str] | None = None, n_rows: int | None = None, remedy: str = ""
+) -> pl.DataFrame:
+    """The table that the content of a parquet file holds.
+
+    Args:
+        data: content of the file.
+        path: the file, for messages.
+        columns: those wanted; None for all.
+        n_rows: so many from the first on; None for all.
+        remedy: for messages, what to do about a damaged file.
+    Raises:
+        UsageError: more rows or decoded bytes than ``limits.TABLE_RATIO`` and ``limits.TABLE_BYTES`` allow.
         VerismError: damaged, cut off, or without one of the columns.
     """
     import polars as pl
 
-    advice = f"; {remedy}" if remedy else ""
     try:
-        with open_regular(path, FILE_BYTES) as file:
-            size = os.fstat(file.fileno()).st_size
-            footer = read_footer(file)
+        footer = read_footer(data)
         if n_rows is None or n_rows > ALWAYS_ROWS:
-            if footer.rows > max(ALWAYS_ROWS, TABLE_RATIO.value * size):
+            if footer.rows > max(ALWAYS_ROWS, TABLE_RATIO.value * len(data)):
                 raise UsageError(
-                    f"{path} holds {footer.rows:,} rows in {size:,} bytes, as files made to fill a memory do; "
+                    f"{path} holds {footer.rows:,} rows in {len(data):,} bytes, as files made to fill a memory do; "
                     f"{TABLE_RATIO.hint()}"
                 )
             if footer.decoded_bytes > TABLE_BYTES.value:
                 raise UsageError(
                     f"{path} would take about {footer.decoded_bytes:,} bytes of memory; {TABLE_BYTES.hint()}"
                 )
-        return pl.read_parquet(path, glob=False, columns=None if columns is None else list(columns), n_rows=n_rows)
-    except (FileNotFoundError, VerismError):
+        return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns), n_rows=n_rows)
+    except VerismError:
         raise
     except BaseException as err:
         # Damage makes polars raise half a dozen kinds of its own, and a panic, which is no Exception.
         if isinstance(err, KeyboardInterrupt | SystemExit | GeneratorExit):
             raise
-        why = (getattr(err, "strerror", None) or str(err) or type(err).__name__).strip().partition("\n")[0]
+        why = (str(err) or type(err).__name__).strip().partition("\n")[0]
         if isinstance(err, MemoryError):
             why = "there is not enough memory for it"
+        advice = f"; {remedy}" if remedy else ""
         raise VerismError(f"{path} cannot be read as a parquet table: {why[:200]}{advice}") from err
 
 
-def read_footer(file: BinaryIO) -> Footer:
+def read_footer(data: bytes) -> Footer:
     """The size of what a parquet file holds.
 
     Args:
-        file: open for reading.
+        data: content of the file.
     Raises:
         ValueError: it is no parquet file, or its footer is damaged.
     """
-    length = file.seek(0, os.SEEK_END)
-    file.seek(max(0, length - 8))
-    end = file.read(8)
-    size = int.from_bytes(end[:4], "little")
-    if length < 12 or end[4:] != b"PAR1" or not 0 < size <= min(length - 8, MAX_FOOTER):
+    size = int.from_bytes(data[-8:-4], "little")
+    if len(data) < 12 or data[-4:] != b"PAR1" or not 0 < size <= min(len(data) - 8, MAX_FOOTER):
         raise ValueError("it does not end as a parquet file does; it may be cut off")
-    file.seek(length - 8 - size)
     try:
-        footer = _Compact(file.read(size)).struct(_FILE)
+        footer = _Compact(data[-8 - size : -8]).struct(_FILE)
         rows = footer[3]
         chunks = [chunk[3] for group in footer.get(4, []) for chunk in group.get(1, []) if 3 in chunk]
         decoded = sum(chunk[5] * VALUE_BYTES.get(chunk[1], TEXT_BYTES) + chunk[6] for chunk in chunks)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from verism.limits import MAX_SEED, THREADS
 from verism.renames import protocol_name
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURES_SHOWN",
+    "SEED",
+    "WORKERS",
     "Failures",
     "Group",
     "LazyCommand",
@@ -30,6 +33,8 @@ __all__ = [
 ]
 
 FAILURES_SHOWN = 10
+SEED = click.IntRange(0, MAX_SEED)
+WORKERS = click.IntRange(1, THREADS.value)  # threads or processes
 
 
 class Services(Protocol):

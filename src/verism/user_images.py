@@ -14,6 +14,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, read_rows
+from verism.limits import PROMPT_IMAGES
 
 __all__ = [
     "PATH_COLUMNS",
@@ -34,7 +35,6 @@ PATH_COLUMNS = (
 )
 PROMPT_COLUMNS = ("prompt", "text", "caption")
 INDEX_COLUMNS = ("index", "number")
-MAX_IMAGES = 10_000  # of a prompt; larger indices are numbers of something else
 
 
 # ------------------------------------------------------------------------------------------------------------- folders
@@ -165,7 +165,7 @@ class UserImages:
         files: absolute paths by (prompt id, index), in the order they came.
     """
 
-    def __init__(self, max_images: int | None = MAX_IMAGES) -> None:
+    def __init__(self, max_images: int | None = PROMPT_IMAGES.value) -> None:
         self._max_images = max_images
         self.files: dict[tuple[str, int], Path] = {}
         self._next: dict[str, int] = {}

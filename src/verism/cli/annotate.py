@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism.errors import UsageError
-from verism.terminal import put_json, say
+from verism.terminal import SEED, put_json, say
 
 if TYPE_CHECKING:
     from verism.annotation.votes import VoteStore
@@ -74,7 +74,7 @@ class _Call:
 @click.option("--gold", type=click.Path(path_type=Path), help="Items with known answers: item, task, answer, check.")
 @click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
 @click.option("--pass-mark", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Of a qualification.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the lots that are drawn.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the lots that are drawn.")
 @click.option("--study", "name", default="study", show_default=True, help="Name of the study; a run may have several.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another address lets others in, by tokens only.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free one.")

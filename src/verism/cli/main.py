@@ -30,7 +30,7 @@ from verism.errors import UsageError
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
-from verism.terminal import Failures, Services, put_json, say
+from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say
 
 if TYPE_CHECKING:
     from verism.api import Plan
@@ -72,7 +72,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         click.Option(["--shuffle"], is_flag=True, help="Give each prompt the image of another one at random."),
         click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
-        click.Option(["--processes"], type=click.IntRange(1), help="Renderers at once.  [default: one per core]"),
+        click.Option(["--processes"], type=WORKERS, help="Renderers at once.  [default: one per core]"),
         click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
         click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
     ]
@@ -307,7 +307,7 @@ def report(
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
 @click.option("--protocol", help="Only this one: revised, released, paper, or another of the suite.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of random permutations, where they are needed.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of random permutations, where they are needed.")
 @click.option("--json", "as_json", is_flag=True)
 def compare(run_a: Path, run_b: Path, by: str | None, protocol: str | None, seed: int, as_json: bool) -> None:
     """Is B better than A, at what, and is it luck? B minus A; paired by prompt where images are decided one by one.
@@ -344,7 +344,7 @@ def scenes() -> None:
 )
 @click.option("--only", multiple=True, help="Only this class; may be given several times.")
 @click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Pixels of one tile.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
     """Contact sheets: every class in several views, states and paints, and every environment.

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.errors import VerismError
+from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png, is_blank, read_image
+from verism.limits import RUN_IMAGES
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image
 from verism.progress import Progress
 from verism.records import (
@@ -64,7 +65,16 @@ def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
 
     A suite may pair the images of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
     get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each image.
+
+    Args:
+        prompts: the suite's prompts.
+        seed: the run's seed.
+    Raises:
+        UsageError: more images than ``limits.RUN_IMAGES``.
     """
+    count = sum(p.n_images for p in prompts)
+    if count > RUN_IMAGES.value:
+        raise UsageError(f"{len(prompts):,} prompts ask for {count:,} images; {RUN_IMAGES.hint()}")
     return [
         Request(
             image_id=make_image_id(p.prompt_id, index),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
-from verism.files import IMAGE_SUFFIXES
+from verism.files import IMAGE_SUFFIXES, parse_json
+from verism.parquet import read_parquet
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
 from verism.suites.prompt_lists import facets_of_row
@@ -116,26 +117,32 @@ def _of_run(run: Path) -> list[ListedImage]:
     """The images of a run: its own, and those it only points to."""
     import polars as pl
 
-    prompts = {row["prompt_id"]: row for row in pl.read_parquet(run / "prompts.parquet").iter_rows(named=True)}
+    remedy = f"check the run with: verism verify {shlex.quote(str(run))}"
     parts = sorted((run / "images").glob("part-*.parquet"))
     if not parts:
         raise UsageError(f"{run}: this run has made no images yet; finish it with the same `verism run`")
-    rows = pl.concat([pl.read_parquet(part) for part in parts]).unique("image_id", keep="first").sort("image_id")
-    listed = []
-    for row in rows.iter_rows(named=True):
-        prompt = prompts[row["prompt_id"]]
-        usable = row["state"] == "ok" and row["path"] is not None
-        listed.append(
-            ListedImage(
-                name=row["image_id"],
-                path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
-                prompt_id=row["prompt_id"],
-                text=prompt["text"],
-                index=row["index"],
-                facets=json.loads(prompt["facets"]),
-            )
-        )
-    return listed
+    try:
+        table = read_parquet(run / "prompts.parquet", remedy=remedy)
+        prompts = {row["prompt_id"]: row for row in table.iter_rows(named=True)}
+        rows = pl.concat([read_parquet(part, remedy=remedy) for part in parts])
+        rows = rows.unique("image_id", keep="first").sort("image_id")
+        return [_listed(run, row, prompts[row["prompt_id"]]) for row in rows.iter_rows(named=True)]
+    except FileNotFoundError as err:
+        raise UsageError(f"{run} lacks {err.filename}; {remedy}") from err
+    except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as err:
+        raise UsageError(f"{run}: its tables do not fit each other ({type(err).__name__}: {err}); {remedy}") from err
+
+
+def _listed(run: Path, row: Mapping[str, Any], prompt: Mapping[str, Any]) -> ListedImage:
+    usable = row["state"] == "ok" and row["path"] is not None
+    return ListedImage(
+        name=row["image_id"],
+        path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
+        prompt_id=row["prompt_id"],
+        text=prompt["text"],
+        index=row["index"],
+        facets=parse_json(prompt["facets"]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
