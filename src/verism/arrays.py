@@ -195,6 +195,8 @@ def _array_bytes(stream: Any) -> int:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, and pickles are not opened")
     count = 1
     for size in shape:
         if size < 0:

@@ -220,9 +220,13 @@ def read_regular(path: Path, limit: Limit) -> bytes:
         OSError, ValueError: as ``open_regular``.
     """
     with open_regular(path, limit) as file:
-        content = file.read(limit.value + 1)
-    if len(content) > limit.value:  # it grew, or its size is not told, as of files in /proc
-        raise OSError(errno.EFBIG, f"it has more than {limit.value:,} bytes; {limit.hint()}", str(path))
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(size + 1)
+        while len(content) > size:  # it grows, or its size is not told, as of files in /proc
+            if len(content) > limit.value:
+                raise OSError(errno.EFBIG, f"it has more than {limit.value:,} bytes; {limit.hint()}", str(path))
+            size = len(content)
+            content += file.read(size + 2**16)
     return content
 
 

@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import UsageError, VerismError
 from verism.files import read_regular
-from verism.limits import TABLE_BYTES, TABLE_RATIO, Limit
+from verism.limits import TABLE_BYTES, TABLE_RATIO
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["Footer", "parse_parquet", "read_footer", "read_parquet"]
 
-FILE_BYTES = Limit(name="table_file_bytes", default=2**50, unit="bytes", meaning="size of a parquet file", fixed=True)
 ALWAYS_ROWS = 100_000  # that a file may hold whatever its size
 MAX_FOOTER = 2**28  # bytes
 # Bytes of a value in memory by physical type (boolean, int32, int64, int96, float, double); texts are views of 16.
 VALUE_BYTES = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-TEXT_BYTES = 16
+VIEW_BYTES = 16
 
 
 class Footer(NamedTuple):
@@ -58,7 +57,7 @@ def read_parquet(
         UsageError, VerismError: as ``parse_parquet``, or not a regular file.
     """
     try:
-        data = read_regular(path, FILE_BYTES)
+        data = read_regular(path, TABLE_BYTES)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as err:
@@ -124,7 +123,7 @@ def read_footer(data: bytes) -> Footer:
         footer = _Compact(data[-8 - size : -8]).struct(_FILE)
         rows = footer[3]
         chunks = [chunk[3] for group in footer.get(4, []) for chunk in group.get(1, []) if 3 in chunk]
-        decoded = sum(chunk[5] * VALUE_BYTES.get(chunk[1], TEXT_BYTES) + chunk[6] for chunk in chunks)
+        decoded = sum(chunk[5] * VALUE_BYTES.get(chunk[1], VIEW_BYTES) + chunk[6] for chunk in chunks)
     except (IndexError, KeyError, TypeError, RecursionError) as err:
         raise ValueError("its footer is damaged") from err
     if rows < 0 or decoded < 0:

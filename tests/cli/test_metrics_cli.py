@@ -281,7 +281,7 @@ def test_caption_files_of_another_shape_are_refused(verism, coco, references, ca
 def test_caption_files_that_are_not_there_or_no_json(verism, coco, tmp_path):
     references, _ = coco()
     (tmp_path / "broken.json").write_text("[{")
-    for name, part in (("nowhere.json", "no such file"), ("broken.json", "cannot be read as JSON")):
+    for name, part in (("nowhere.json", "no such file"), ("broken.json", "is not JSON")):
         assert_refused(verism("metrics", "captions", "--references", references, "--candidates", tmp_path / name), part)
 
 
