@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 from PIL import Image as PilImage
 from PIL import ImageOps, UnidentifiedImageError
 
-from verism.files import read_regular
+from verism.files import open_regular, read_regular
 from verism.limits import FULL_PIXELS, IMAGE_BYTES, IMAGE_FRAMES, IMAGE_PIXELS, Limit
 from verism.records import State
 
 __all__ = [
     "BLANK_RANGE",
     "FORMATS",
+    "REDUCED",
     "ImageTooLargeError",
     "ReadImage",
     "encode_png",
     "is_blank",
     "open_image",
+    "pixel_count",
     "read_image",
     "to_rgb",
 ]
@@ -35,6 +37,7 @@ __all__ = [
 # Nothing else is opened: Pillow knows some forty formats, and starts Ghostscript for one of them (EPS).
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 BLANK_RANGE = 3  # 8-bit levels; an image whose every channel varies by no more shows nothing
+REDUCED = "reduced from"  # in the note of an image of more than `limits.FULL_PIXELS` pixels
 COUNTED_GIF_BYTES = 2**22  # frames of a larger GIF are not counted: to find the last, all of it must be read
 
 # Size is checked here, before decoding, and reported as a state; Pillow's own warning would only repeat it on stderr.
@@ -116,6 +119,20 @@ def is_blank(pixels: NDArray[np.uint8]) -> bool:
     )
 
 
+def pixel_count(path: Path) -> int:
+    """Pixels of an image as ``read_image`` would return it, by its header alone; 0 if it cannot be read.
+
+    Args:
+        path: the file.
+    """
+    try:
+        with open_regular(path, IMAGE_BYTES) as file, PilImage.open(file, formats=_formats()) as image:
+            factor = _factor(*image.size)
+            return (image.width // factor) * (image.height // factor)
+    except Exception:  # read_image will say why
+        return 0
+
+
 def read_image(path: Path) -> ReadImage:
     """Read any image file as upright 8-bit RGB.
 
@@ -173,10 +190,9 @@ def to_rgb(image: PilImage.Image, *, reduce: bool = False) -> tuple[NDArray[np.u
         image.draft(None, (-(-width // factor), -(-height // factor)))  # of JPEG; others are decoded at full size
     image.load()
     factor = _factor(*image.size) if reduce else 1
-    turned = ImageOps.exif_transpose(image)
     if image.getexif().get(0x0112, 1) in range(2, 9):  # other values are not defined, and nothing is turned
+        image = ImageOps.exif_transpose(image)
         notes.append("turned upright by its EXIF tag")
-    image = turned
     if image.mode in ("I;16", "I;16B", "I;16L", "I"):
         values = np.asarray(image).astype(np.float64)
         notes.append("16-bit grey reduced to 8 bits")
@@ -190,12 +206,13 @@ def to_rgb(image: PilImage.Image, *, reduce: bool = False) -> tuple[NDArray[np.u
         image = PilImage.alpha_composite(PilImage.new("RGBA", rgba.size, (255, 255, 255, 255)), rgba)
     elif image.mode not in ("RGB", "L", "P", "1"):
         notes.append(f"converted from {image.mode}")
-    image = image.convert("RGB")
+    if image.mode != "RGB":
+        image = image.convert("RGB")
     if factor > 1:
         image = image.reduce(factor)
     if image.size not in ((width, height), (height, width)):
         notes.append(
-            f"reduced from {width} x {height} to {image.width} x {image.height}, as it has over "
+            f"{REDUCED} {width} x {height} to {image.width} x {image.height}, as it has over "
             f"{FULL_PIXELS.value:,} pixels"
         )
     pixels = np.asarray(image, dtype=np.uint8)

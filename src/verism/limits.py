@@ -123,12 +123,14 @@ FULL_PIXELS = Limit(
     default=2**24,
     unit="pixels",
     meaning="images with more are reduced by a whole factor as they are decoded",
+    fixed=True,  # observations depend on it
 )
 PENDING_PIXELS = Limit(
     name="pending_pixels",
-    default=2**28,
+    default=2**27,
     unit="pixels",
-    meaning="images of one batch; a batch ends sooner if its images are large",
+    meaning="decoded images of one batch, of which three are in memory; it ends sooner if its images are large",
+    fixed=True,
 )
 IMAGE_FRAMES = Limit(name="image_frames", default=1000, unit="frames", meaning="frames or pages that are counted")
 SERVICE_PIXELS = Limit(
