@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # Nothing else is opened: Pillow knows some forty formats, and starts Ghostscript for one of them (EPS).
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF", "PPM")  # PPM: from programs without a library
 BLANK_RANGE = 3  # 8-bit levels; an image whose every channel varies by no more shows nothing
 REDUCED = "reduced from"  # in the note of an image of more than `limits.FULL_PIXELS` pixels
 COUNTED_GIF_BYTES = 2**22  # frames of a larger GIF are not counted: to find the last, all of it must be read
