@@ -991,7 +991,8 @@ def test_httpx_missing_names_the_extra(monkeypatch, make):
 # --------------------------------------------------------------------------------------------------------------------
 def test_the_estimate_is_honest_about_prices(service, make):
     three = requests_of("a", "b", "c")
-    count, cost = images("gpt-image-1", size="1024x1024", quality="low").estimate(three)
+    count, cost, deadlines = images("gpt-image-1", size="1024x1024", quality="low").estimate(three)
+    assert "7 days for the run" in deadlines
     assert count == "3 requests to https://api.openai.com/v1/images/generations, model gpt-image-1"
     # 3 x 0.011 = 0.033
     assert cost.startswith(

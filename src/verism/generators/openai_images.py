@@ -184,6 +184,7 @@ class OpenAIImages:
             "model": self.model,
             "base_url": self.base_url,
             "request": self._fixed_fields(),
+            "deadlines": self.client.options.deadlines(),
             "seed": f"sent as {self.seed_field!r}" if self.seed_field else "not sent: the service takes none",
             "reported": reported,
             "pixels": "decoded to RGB, upright by EXIF, transparency over white",
@@ -207,6 +208,7 @@ class OpenAIImages:
                 f"cost about {span} for images at {each}, and a little for prompts: the list price of "
                 f"{openai_prices.table_date()}, which may have changed ({openai_prices.table_source()})"
             )
+        lines.append(self.client.options.deadlines())
         return lines
 
     def summary(self) -> list[str]:
