@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
 
 from verism.errors import UsageError, VerismError
@@ -30,6 +31,7 @@ __all__ = [
     "csv_cells",
     "csv_rows",
     "csv_text",
+    "guarded",
     "open_regular",
     "parse_json",
     "read_document",
@@ -39,6 +41,7 @@ __all__ = [
     "read_rows",
     "read_text",
     "split_lines",
+    "unguarded",
     "whole_file",
     "write_csv",
     "write_json",
@@ -138,18 +141,40 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]])
     write_whole(path, csv_text(columns, rows))
 
 
-# A spreadsheet runs a cell that begins so as a formula, though it is in quotation marks (OWASP, "CSV Injection").
-# Spaces before it do not help everywhere.
+# A spreadsheet runs a cell that begins so as a formula, even in quotation marks, and with spaces or in full-width
+# letters (OWASP, "CSV Injection"). Apostrophes before it are those of a guard, or stood there already.
 _FORMULA = re.compile(r"'*\s*[=+\-@\t\r＝＋－＠]")
-_GUARDED = re.compile(r"'+\s*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def guarded(cell: str) -> str:
+    """A text that no spreadsheet takes for a formula: an apostrophe goes before what could be one.
+
+    >>> guarded("=1+1"), guarded("two"), guarded("'-x"), guarded("-3.5")
+    ("'=1+1", 'two', "''-x", '-3.5')
+
+    Args:
+        cell: the text; numbers stay as they are.
+    """
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The text behind ``guarded``.
+
+    >>> unguarded("'=1+1"), unguarded("'tis"), unguarded("''-x")
+    ('=1+1', "'tis", "'-x")
+
+    Args:
+        cell: as it stands in the file.
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]], *, raw: bool = False) -> str:
     """A table as CSV in which no text is a formula to a spreadsheet.
 
-    A text that begins like a formula gets an apostrophe in front, the spreadsheets' own mark of text; numbers stay as
-    they are. ``csv_cells`` takes it off again.
+    See ``guarded``; ``csv_cells`` takes the apostrophe off again.
 
     >>> csv_text(["prompt", "n"], [["=1+1", -2], ["'tis", "-3.5"]])
     "prompt,n\\n'=1+1,-2\\n'tis,-3.5\\n"
@@ -161,17 +186,12 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]], *, raw: bool
     Returns:
         The lines, each with its end.
     """
-    table = io.StringIO(newline="")
-    writer = csv.writer(table, lineterminator="\n")
+    lines: list[str] = []
+    # With "\n" alone as its line end, the module would not quote a cell with "\r" in it.
+    writer = csv.writer(SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n")))
     for row in (columns, *rows):
-        writer.writerow(row if raw else map(_guard, row))
-    return table.getvalue()
-
-
-def _guard(cell: Any) -> Any:
-    if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
+        writer.writerow(row if raw else [guarded(cell) if isinstance(cell, str) else cell for cell in row])
+    return "".join(lines)
 
 
 # --------------------------------------------------------------------------------------------------------------- bytes
@@ -461,7 +481,7 @@ def csv_cells(text: str, path: Path) -> Iterator[tuple[str, list[str]]]:
         for cells in reader:
             where, line = f"{path}, line {line}", reader.line_num + 1
             if cells:
-                yield where, [cell[1:] if _GUARDED.match(cell) else cell for cell in cells]
+                yield where, [unguarded(cell) for cell in cells]
     except csv.Error as err:
         long = f"; {CELL_CHARACTERS.hint()}" if "field limit" in str(err) else ""
         raise UsageError(

@@ -16,7 +16,7 @@ from verism.report_kit.adjustments import adjustment_notes
 from verism.report_kit.tables import terminal_table
 from verism.store import Run, score_records
 from verism.suites.catalogue import presentation_of
-from verism.terminal import WORKERS, put_json, say
+from verism.terminal import WORKERS, put_json, say, terminal_encoding
 
 __all__ = ["GroupedCommand", "given", "in_section", "judge_options", "parse_rules", "put_scores", "with_options"]
 
@@ -33,7 +33,7 @@ def put_scores(run: Run, as_json: bool) -> None:
     if as_json:
         put_json(score_records(run.scores()))
     else:
-        click.echo(terminal_table([run], [presentation_of(run)]))
+        click.echo(terminal_table([run], [presentation_of(run)], encoding=terminal_encoding()))
     for line in [*run.manifest.scoring.remarks, *adjustment_notes(run)]:
         say(f"note: {line}")
 

@@ -7,6 +7,7 @@ that are listed; 2: wrong usage.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism._version import __version__
+from verism.characters import visible
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
@@ -27,16 +29,21 @@ from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
 from verism.cli.wardrobe import people
 from verism.errors import UsageError
+from verism.files import csv_text
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
-from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say
+from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
     from verism.api import Plan
     from verism.store import Run
 
 __all__ = ["cli", "main"]
+
+RAW_HELP = (
+    "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
+)
 
 
 @click.group(cls=SuiteGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -111,7 +118,7 @@ def _run(
     failures = Failures()
     finished = api.evaluate(suite, out=out, on_failure=failures, on_matched=say, on_summary=say, **asked)
     put_scores(finished, as_json)
-    say(f"run: {out}\nreport: verism report {out}")
+    say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
 
 
@@ -156,12 +163,11 @@ verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs
 def _prompt_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
     """Options of ``verism prompts`` that all suites share."""
     as_json = click.Option(["--json", "as_json"], is_flag=True, help="JSON lines with all facets instead of CSV.")
-    return in_section("Output", [as_json])
+    raw = click.Option(["--raw"], is_flag=True, help=RAW_HELP)
+    return in_section("Output", [as_json, raw])
 
 
-def _prompts(suite: str, as_json: bool, **options: Any) -> None:
-    import csv
-
+def _prompts(suite: str, as_json: bool, raw: bool, **options: Any) -> None:
     asked = make_suite(suite, **given(options)).prompts()
     several = any(p.n_images > 1 for p in asked)
     if as_json:
@@ -169,9 +175,10 @@ def _prompts(suite: str, as_json: bool, **options: Any) -> None:
             row = {"prompt_id": p.prompt_id, "prompt": p.text, **p.facets}
             click.echo(json.dumps(row | ({"n_images": p.n_images} if several else {}), ensure_ascii=False))
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["prompt_id", "prompt"] + ["n_images"] * several)
-    writer.writerows([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
+    columns = ["prompt_id", "prompt"] + ["n_images"] * several
+    rows = ([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
+    text = csv_text(columns, rows, raw=raw)
+    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
 cli.add_command(
@@ -267,6 +274,7 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
+@click.option("--raw", is_flag=True, help=RAW_HELP)
 @click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
 @click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
@@ -275,6 +283,7 @@ def report(
     out: Path | None,
     as_json: bool,
     as_csv: bool,
+    raw: bool,
     markdown: bool,
     gallery: int,
     cards: tuple[Path, ...],
@@ -288,13 +297,15 @@ def report(
     from verism import api
     from verism.report_kit import tables
 
+    if raw and not as_csv:
+        raise UsageError("--raw is for --csv")
     if as_json + as_csv + markdown > 1:
         raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
     runs = [api.open_run(d) for d in run_dirs]
     if as_json:
         put_json(tables.json_report(runs))
     if as_csv:
-        click.echo(tables.csv_table(runs), nl=False)
+        click.echo(tables.csv_table(runs, raw=raw), nl=False)
     if markdown:
         click.echo(tables.markdown_table(runs, [presentation_of(run) for run in runs]))
     if out is not None or not (as_json or as_csv or markdown):
@@ -458,7 +469,7 @@ class _Services(Services):
         """The first table of one or more runs, as text."""
         from verism.report_kit.tables import terminal_table
 
-        return terminal_table(runs, [presentation_of(run) for run in runs])
+        return terminal_table(runs, [presentation_of(run) for run in runs], encoding=terminal_encoding())
 
 
 def main() -> None:
