@@ -42,6 +42,7 @@ __all__ = [
     "read_text",
     "split_lines",
     "unguarded",
+    "well_formed",
     "whole_file",
     "write_csv",
     "write_json",
@@ -416,6 +417,21 @@ def _check_yaml(value: Any) -> None:
             if len(below) > YAML_VALUES.value:
                 break
         level = below
+
+
+@contextmanager
+def well_formed(where: Path | str) -> Iterator[None]:
+    """Around code that takes a document apart: a value of the wrong kind, anywhere in it, is told of in a sentence.
+
+    Args:
+        where: the file, for the message.
+    Raises:
+        UsageError: in place of what Python raises about a list that is a number, a key that is not there ...
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as err:
+        raise UsageError(f"{where}: a value in it is of the wrong kind ({type(err).__name__}: {err})") from err
 
 
 # -------------------------------------------------------------------------------------------------------------- tables

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,7 @@ def _image(row: Mapping[str, Any]) -> ReferenceImage:
     path = row["path"]
     return ReferenceImage(
         image_id=str(row["image_id"]),
-        path=path if path is not None and Path(path).is_file() else None,
+        path=path if path is not None and os.path.isfile(path) else None,
         sha256=row["sha256"],
         facets=dict(row["facets"]),
     )

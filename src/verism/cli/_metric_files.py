@@ -132,7 +132,7 @@ def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
     columns = [i for i, name in enumerate(rows[0]) if name.lower() != "prompt"]
     classes = [rows[0][i] for i in columns]
     if any(name.replace(".", "", 1).isdigit() for name in classes):
-        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])}")
+        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])[:200]}")
     table = []
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
@@ -140,7 +140,7 @@ def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
         try:
             table.append([float(row[i]) for i in columns])
         except ValueError:
-            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)}") from None
+            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)[:200]}") from None
     return classes, table
 
 

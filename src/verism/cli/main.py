@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
+MESSAGE = 4000  # characters of an error that are shown: it may quote a file
 RAW_HELP = (
     "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
 )
@@ -494,5 +495,6 @@ def main() -> None:
         told = explain(err)
         if told is None:
             raise
-        say(f"verism: {told}")
+        text = str(told)
+        say(f"verism: {text if len(text) <= MESSAGE else text[:MESSAGE] + ' ...'}")
         sys.exit(2 if isinstance(told, UsageError) else 1)
