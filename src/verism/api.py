@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -698,7 +699,8 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
         made += by_cards([*cards, *shipped_cards()], rest())
         if not made:
             how = (
-                f"ask annotators first: verism annotate {run.path}; or give a card of this judge: --card FILE"
+                f"ask annotators first: verism annotate {shlex.quote(str(run.path))}; or give a card of this judge: "
+                "--card FILE"
                 if kind == "human"
                 else "give a card of this judge: --card FILE (verism judge card makes one)"
             )
