@@ -123,12 +123,18 @@ def read_footer(data: bytes) -> Footer:
         footer = _Compact(data[-8 - size : -8]).struct(_FILE)
         rows = footer[3]
         chunks = [chunk[3] for group in footer.get(4, []) for chunk in group.get(1, []) if 3 in chunk]
-        decoded = sum(chunk[5] * VALUE_BYTES.get(chunk[1], VIEW_BYTES) + chunk[6] for chunk in chunks)
+        decoded = sum(_decoded_bytes(chunk) for chunk in chunks)
     except (IndexError, KeyError, TypeError, RecursionError) as err:
         raise ValueError("its footer is damaged") from err
     if rows < 0 or decoded < 0:
         raise ValueError("its footer is damaged")
     return Footer(rows, decoded)
+
+
+def _decoded_bytes(chunk: dict[int, Any]) -> int:
+    """Memory of a column of a group of rows: of its values, and of the texts themselves."""
+    kind, values, stored = chunk[1], chunk[5], chunk[6]
+    return values * VALUE_BYTES[kind] if kind in VALUE_BYTES else values * VIEW_BYTES + stored
 
 
 # Numbers of the fields that are kept, and what is inside them: None for a number.

@@ -197,10 +197,8 @@ def _list_tasks(run: Run, as_json: bool) -> None:
         return
     for task in tasks:
         click.echo(f"{task.name}\n    {task.question}\n    {' | '.join(task.options)}")
-    say(
     run_dir = shlex.quote(str(run.path))
-        f"start with, for example: verism annotate {run_dir} --task {tasks[0].name!r} --per-cell 20 --open"
-    )
+    say(f"start with, for example: verism annotate {run_dir} --task {tasks[0].name!r} --per-cell 20 --open")
 
 
 def _study(
