@@ -131,7 +131,7 @@ def read_footer(data: bytes) -> Footer:
     return Footer(rows, decoded)
 
 
-def _decoded_bytes(chunk: dict[int, Any]) -> int:
+def _decoded_bytes(chunk: dict[int, int]) -> int:
     """Memory of a column of a group of rows: of its values, and of the texts themselves."""
     kind, values, stored = chunk[1], chunk[5], chunk[6]
     return values * VALUE_BYTES[kind] if kind in VALUE_BYTES else values * VIEW_BYTES + stored
