@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from verism.limits import LIMITS
 from verism.records import TABLES
 from verism.specs import MetricSpec, Option, Rule, Scale
 from verism.suites.base import Suite
@@ -24,6 +25,7 @@ DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics-and-rules.md"
 EXTENDING = DOCS / "extending.md"
 ARCHITECTURE = DOCS / "architecture.md"
+LIMITS_PAGE = DOCS / "limits.md"
 EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
@@ -263,12 +265,32 @@ def with_tables(text: str) -> str:
     )
 
 
+def with_limits(text: str) -> str:
+    """The page of limits with their table between its marks.
+
+    Args:
+        text: the page as it is.
+    """
+    head, _, rest = text.partition("<!-- limits -->\n")
+    _, mark, tail = rest.partition("<!-- /limits -->")
+    rows = [
+        (
+            "fixed" if limit.fixed else f"`{limit.variable}`",
+            f"{limit.default:,} {limit.unit}" if limit.default else f"half the memory, in {limit.unit}",
+            limit.meaning,
+        )
+        for limit in LIMITS
+    ]
+    return f"{head}<!-- limits -->\n{table(['environment variable', 'default', 'bounds'], rows)}{mark}{tail}"
+
+
 def pages() -> dict[Path, str]:
     """Every page as it would be written."""
     return {
         PAGE: page(),
         EXTENDING: with_blocks(EXTENDING.read_text(encoding="utf-8")),
         ARCHITECTURE: with_tables(ARCHITECTURE.read_text(encoding="utf-8")),
+        LIMITS_PAGE: with_limits(LIMITS_PAGE.read_text(encoding="utf-8")),
     }
 
 

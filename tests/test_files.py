@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -15,12 +16,15 @@ import pytest
 from verism.errors import UsageError, VerismError
 from verism.files import (
     coco_captions,
+    csv_text,
+    guarded,
     read_document,
     read_json,
     read_lines,
     read_rows,
     read_text,
     split_lines,
+    unguarded,
     whole_file,
     write_csv,
     write_json,
@@ -127,10 +131,12 @@ def test_whole_file_error_of_another_file_is_not_taken_for_its_own(tmp_path: Pat
         (tmp_path / "source.txt").read_text()
 
 
-def test_write_json_half_a_surrogate_pair_is_read_again(tmp_path: Path) -> None:
+def test_write_json_half_a_surrogate_pair_is_written_as_json_has_it(tmp_path: Path) -> None:
     value = {"b": CAPTION, "a": ["\ud800", "é", 0.1]}
     write_json(tmp_path / "a.json", value)
-    assert read_json(tmp_path / "a.json") == value
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == value
+    with pytest.raises(UsageError, match=r"a\.json is not JSON: the text '\\ud800' holds half of a surrogate pair"):
+        read_json(tmp_path / "a.json")  # no table can hold it
     assert "é" in (tmp_path / "a.json").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
@@ -179,8 +185,16 @@ def test_read_rows_short_and_padded_rows_are_read_and_surplus_cells_refused(tmp_
         ("a.json", b'"text"', r"expected captions as a list of objects, got a text"),
         ("a.json", b'{"a": 1}\n{"a": }', r"a\.json, line 2 is not JSON"),
         ("a.json", b'[{"a": 1},\n', r"a\.json is not JSON: .*; expected captions"),
-        ("a.json", b"[" * 200_000, r"a\.json is not JSON: .*recursion"),
-        ("a.csv", b"a\n" + b"x" * 140_000, r"a\.csv, line 2 is not CSV: field larger"),
+        ("a.json", b"[" * 200_000, r"a\.json is not JSON: .*too deep within each other; the limit"),
+        ("a.json", b"[" * 101 + b"]" * 101, r"a\.json is not JSON: .*too deep within each other; the limit is 100 lev"),
+        ("a.jsonl", b"[" * 101 + b"]" * 101, r"a\.jsonl, line 1 is not JSON: .*too deep within each other"),
+        ("a.jsonl", b'{"id": ' + b"9" * 400 + b"}", r"line 1 is not JSON: an integer of 400 digits"),
+        ("a.jsonl", b'{"id": "\\ud83d"}', r"line 1 is not JSON: the text '\\ud83d' holds half of a surrogate pair"),
+        (
+            "a.csv",
+            b"a\n" + b"x" * (2**24 + 1),
+            r"a\.csv, line 2 is not CSV: field larger.*VERISM_LIMIT_CELL_CHARACTERS",
+        ),
         ("a.csv", b"a\n\xff", r"a\.csv cannot be read as UTF-8 text: .*; expected captions"),
         ("a.txt", b"a", r"a\.txt: expected captions in a \.csv, \.jsonl or \.json file, got \.txt"),
         ("a.csv", None, r"a\.csv: no such file; expected captions"),
@@ -262,3 +276,69 @@ def test_read_document_damaged_file_gives_the_reason(tmp_path, name, content, me
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=message):
         read_document(tmp_path / name, "a world")
+
+
+# ------------------------------------------------------------------------------------------------ formulas in CSV
+FORMULAS = ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "＝x", "'=x", "''-x", '=HYPERLINK("http://x","y")']
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_csv_text_formulas_are_texts_to_a_spreadsheet_and_read_back_as_they_were(tmp_path: Path, text: str) -> None:
+    write_csv(tmp_path / "a.csv", ["prompt", text], [[text, 1]])
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        header, row = list(csv.reader(file))
+    assert header[1] == row[0] == f"'{text}"
+    assert read_rows(tmp_path / "a.csv") == [{"prompt": text, text: "1"}]
+
+
+@pytest.mark.parametrize("text", ["-3.5", "+2", "-.5e-3", "'tis", "a=b", "", "x\n=y", "'"])
+def test_csv_text_numbers_and_other_texts_stay(text: str) -> None:
+    assert guarded(text) == text
+    assert unguarded(text) == text
+
+
+def test_csv_text_raw_texts_stay() -> None:
+    assert csv_text(["a"], [["=1"], [-2]], raw=True) == "a\n=1\n-2\n"
+    assert csv_text(["a"], [["=1"], [-2]]) == "a\n'=1\n-2\n"
+
+
+def test_read_rows_cell_of_a_caption_longer_than_the_csv_module_takes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n" + "x" * 200_000, encoding="utf-8")
+    assert len(read_rows(tmp_path / "a.csv")[0]["a"]) == 200_000
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin"])
+def test_read_text_devices_are_not_read(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a.csv").symlink_to(target)
+    with pytest.raises(UsageError, match=r"a\.csv cannot be read: it is a (device|pipe).*; expected a table"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_read_text_sparse_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(100 * 2**30)
+    with pytest.raises(UsageError, match=r"107,374,182,400 bytes; the limit is .*VERISM_LIMIT_TEXT_BYTES"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 200 + "]" * 200, "too deep within each other"),
+        (
+            "a: &a [x, x, x, x, x, x, x, x, x]\n"
+            + "".join(f"{n}: &{n} [{', '.join([f'*{p}'] * 9)}]\n" for p, n in zip("abcdefgh", "bcdefghi", strict=True)),
+            "stands for more than 1,000,000 values",
+        ),
+        ("a: &a [*a]", "too deep within each other"),
+        ("a: " + "9" * 400, "an integer of 400 digits"),
+        ("a: !!timestamp x", "is not YAML"),
+        ("? [1]\n: 2", "is not YAML"),
+        ("a: !!int x_", "is not YAML"),
+    ],
+    ids=["deep", "billion", "itself", "digits", "timestamp", "key", "int"],
+)
+def test_read_document_yaml_that_grows_or_breaks_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "a.yaml").write_text(content, encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        read_document(tmp_path / "a.yaml", "a study")

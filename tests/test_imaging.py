@@ -1,16 +1,24 @@
 """Images from anywhere: read exactly, or refused with a reason; never a crash."""
 
+import ast
 import io
 import os
+import socket
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from verism.imaging import encode_png, is_blank, read_image
+import verism
+from verism.errors import UsageError
+from verism.imaging import encode_png, is_blank, pixel_count, read_image
+from verism.limits import FULL_PIXELS, IMAGE_PIXELS
+
+HOUSE = Path(verism.__file__).parent
 
 RNG = np.random.default_rng(0)
 RGB = RNG.integers(0, 256, (24, 40, 3), dtype=np.uint8)
@@ -254,3 +262,128 @@ def test_blank_looks_at_every_channel():
         changed = pixels.copy()
         changed[0, 0, channel] = 255
         assert not is_blank(changed)
+
+
+# -------------------------------------------------------------------------------------------------- limits and formats
+def test_open_image_is_the_only_place_where_pillow_opens_files():
+    # Pillow's own open tries forty formats; one of them starts Ghostscript.
+    calls = []
+    for path in sorted(HOUSE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        pillow = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "PIL"
+            for alias in node.names
+            if alias.name == "Image"
+        }
+        calls += [
+            f"{path.relative_to(HOUSE)}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and node.attr == "open"
+            if isinstance(node.value, ast.Name) and node.value.id in pillow
+        ]
+    assert {call.partition(":")[0] for call in calls} == {"imaging.py"}, calls
+
+
+def test_read_image_eps_starts_no_ghostscript(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n" + b" " * 100
+    )
+
+    def no_program(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr("subprocess.check_call", no_program)
+    monkeypatch.setattr("subprocess.Popen", no_program)
+    read = read_image(path)
+    assert (read.state, read.note) == ("failed", "not an image file, or of a format that is not supported")
+
+
+@pytest.mark.parametrize("format", ["TGA", "PCX", "ICO", "PSD"])
+def test_read_image_formats_without_a_name_here_are_not_opened(tmp_path, format):
+    path = tmp_path / "a.png"
+    if format == "PSD":
+        path.write_bytes(b"8BPS" + bytes(22) + bytes(100))
+    else:
+        Image.fromarray(RGB).save(path, format=format)
+    assert read_image(path).note == "not an image file, or of a format that is not supported"
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket"])
+def test_read_image_opens_regular_files_only(tmp_path, kind):
+    path = tmp_path / "a.png"
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+    read = read_image(path)
+    assert (read.state, read.sha256) == ("failed", None)
+    assert kind in read.note or "No such device" in read.note  # a socket cannot be opened at all
+    assert pixel_count(path) == 0
+
+
+def test_read_image_sparse_file_of_a_hundred_gigabytes_is_not_read(tmp_path):
+    with (tmp_path / "a.png").open("wb") as file:
+        file.truncate(100 * 2**30)
+    read = read_image(tmp_path / "a.png")
+    assert (read.state, read.sha256) == ("failed", None)
+    assert read.note == (
+        "cannot be opened: it has 107,374,182,400 bytes; the limit is 536,870,912 bytes; "
+        "VERISM_LIMIT_IMAGE_BYTES raises it"
+    )
+
+
+def test_read_image_limit_of_pixels_is_raised_by_its_variable(tmp_path, monkeypatch):
+    path = saved(tmp_path / "a.png", Image.fromarray(RGB))
+    monkeypatch.setenv("VERISM_LIMIT_IMAGE_PIXELS", "959")
+    assert "40 x 24 pixels; the limit is 959 pixels" in read_image(path).note
+    monkeypatch.setenv("VERISM_LIMIT_IMAGE_PIXELS", "960")
+    assert read_image(path).state == "ok"
+    monkeypatch.setenv("VERISM_LIMIT_IMAGE_PIXELS", "many")
+    with pytest.raises(UsageError, match="VERISM_LIMIT_IMAGE_PIXELS must be a whole number of pixels"):
+        _ = IMAGE_PIXELS.value
+
+
+def test_read_image_pages_of_a_tiff_are_counted_no_further_than_the_limit(tmp_path, monkeypatch):
+    pages = [Image.fromarray(RGB + n) for n in range(7)]
+    path = saved(tmp_path / "a.tif", pages[0], save_all=True, append_images=pages[1:])
+    assert read_image(path).note == "first of 7 frames"
+    monkeypatch.setenv("VERISM_LIMIT_IMAGE_FRAMES", "5")
+    read = read_image(path)
+    assert read.note == "first of at least 5 frames"
+    np.testing.assert_array_equal(read.pixels, RGB)
+
+
+def test_read_image_endless_chain_of_tiff_pages_ends(tmp_path):
+    # Every page's offset of the next leads to itself.
+    path = saved(tmp_path / "a.tif", Image.fromarray(RGB))
+    data = bytearray(path.read_bytes())
+    first = struct.unpack_from("<I", data, 4)[0]
+    entries = struct.unpack_from("<H", data, first)[0]
+    struct.pack_into("<I", data, first + 2 + 12 * entries, first)
+    path.write_bytes(data)
+    np.testing.assert_array_equal(read_image(path).pixels, RGB)
+
+
+@pytest.mark.parametrize(("format", "tolerance"), [("PNG", 0), ("JPEG", 12), ("TIFF", 0)])
+def test_read_image_large_ones_are_reduced_by_a_whole_factor(tmp_path, monkeypatch, format, tolerance):
+    upright = np.kron(smooth(), np.ones((2, 2, 1), np.uint8))  # 64 x 128
+    path = saved(tmp_path / "a", Image.fromarray(upright), format=format, **({"quality": 95} if tolerance else {}))
+    monkeypatch.setattr("verism.imaging.FULL_PIXELS", replace(FULL_PIXELS, default=64 * 128))
+    assert read_image(path).pixels.shape == (64, 128, 3)  # at the limit: as it is
+    monkeypatch.setattr("verism.imaging.FULL_PIXELS", replace(FULL_PIXELS, default=64 * 128 - 1))
+    read = read_image(path)
+    assert read.note == "reduced from 128 x 64 to 64 x 32, as it has over 8,191 pixels"
+    assert np.abs(read.pixels.astype(int) - smooth()).max() <= tolerance  # each pixel stands for four equal ones
+    assert pixel_count(path) == 32 * 64
+
+
+def test_read_image_of_a_usual_size_is_not_reduced():
+    # The largest images of today's models have 4096 x 4096 pixels: their scores must not move.
+    assert FULL_PIXELS.value == 4096 * 4096
+    assert FULL_PIXELS.fixed  # observations do not depend on a variable of the environment

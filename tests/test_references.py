@@ -124,7 +124,7 @@ def test_other_files_are_refused_by_name(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         read_reference(path)
     path.write_bytes(b"no zip")
-    with pytest.raises(UsageError, match="is not a reference file"):
+    with pytest.raises(UsageError, match="expected a reference file"):
         read_reference(path)
     np.savez(path, mu=np.zeros(2), sigma=np.eye(2))
     with pytest.raises(UsageError, match="is not a reference file"):
@@ -145,5 +145,5 @@ def test_pickles_are_not_opened(tmp_path):
     np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("head.npy", buffer.getvalue())
-    with pytest.raises(UsageError, match="is not a reference file"):
+    with pytest.raises(UsageError, match="expected a reference file"):
         read_reference(path)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,8 @@ from verism.annotation.ratings import (
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError
+from verism.imaging import REDUCED
+from verism.limits import FULL_PIXELS
 from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
@@ -257,6 +260,8 @@ def evaluate(
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
             if described and made:  # a call that made nothing has little to say
                 run.note_generator(described)
+        if made and call.run.on_summary is not None:
+            _say_what_was_slow(run, call.run.on_summary)
         if not made and not call.run.retry:
             _say_nothing_generated(run, generator.name, call.run.on_summary)
     the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
@@ -295,6 +300,16 @@ def _start(
         run.keep(folder)
     run.write_prompts(prompts)
     return run
+
+
+def _say_what_was_slow(run: Run, tell: Tell) -> None:
+    """Images so large that decoding them takes longer than judging."""
+    notes = run.read("images")["note"].drop_nulls()
+    if count := sum(REDUCED in note for note in notes):
+        tell(
+            f"{count:,} of {notes.len():,} images have more than {FULL_PIXELS.value:,} pixels. They were reduced, as "
+            "their notes say, and decoding each takes about a second (JPEG: a tenth); smaller files are quicker"
+        )
 
 
 def _say_nothing_generated(run: Run, generator: str, tell: Tell | None) -> None:
@@ -684,7 +699,8 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
         made += by_cards([*cards, *shipped_cards()], rest())
         if not made:
             how = (
-                f"ask annotators first: verism annotate {run.path}; or give a card of this judge: --card FILE"
+                f"ask annotators first: verism annotate {shlex.quote(str(run.path))}; or give a card of this judge: "
+                "--card FILE"
                 if kind == "human"
                 else "give a card of this judge: --card FILE (verism judge card makes one)"
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import UsageError
-from verism.files import read_json, write_json
+from verism.files import read_json, well_formed, write_json
 from verism.renames import protocol_name, rules_of
 
 __all__ = [
@@ -99,7 +99,9 @@ def read_card(path: Path) -> JudgeCard:
     Raises:
         UsageError: no such file, or no card of a known version.
     """
-    return _from_record(read_json(path, "a judge card, as `verism judge card` writes it"), str(path))
+    record = read_json(path, "a judge card, as `verism judge card` writes it")
+    with well_formed(path):
+        return _from_record(record, str(path))
 
 
 def write_card(card: JudgeCard, path: Path) -> None:

@@ -12,24 +12,37 @@ import io
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, BinaryIO, NamedTuple
 
 from verism.errors import UsageError, VerismError
+from verism.limits import CELL_CHARACTERS, NESTING, TEXT_BYTES, YAML_BYTES, YAML_VALUES, Limit
 
 __all__ = [
     "IMAGE_SUFFIXES",
+    "USAGE_ERRNOS",
     "CocoCaption",
     "Row",
     "coco_captions",
+    "csv_cells",
+    "csv_rows",
+    "csv_text",
+    "guarded",
+    "open_regular",
+    "parse_json",
     "read_document",
     "read_json",
     "read_lines",
+    "read_regular",
     "read_rows",
     "read_text",
     "split_lines",
+    "unguarded",
+    "well_formed",
     "whole_file",
     "write_csv",
     "write_json",
@@ -39,9 +52,9 @@ __all__ = [
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 # What the user can mend; a full disk is not among it.
-_USAGE_ERRNOS = {
+USAGE_ERRNOS = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR),
-    errno.ENAMETOOLONG,
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
 }
 
 
@@ -85,7 +98,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
 
 def _cannot_write(path: Path, err: OSError) -> VerismError:
-    kind = UsageError if err.errno in _USAGE_ERRNOS else VerismError
+    kind = UsageError if err.errno in USAGE_ERRNOS else VerismError
     return kind(f"{path} cannot be written: {err.strerror or err}")
 
 
@@ -126,25 +139,131 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]])
         columns: the header.
         rows: cells of each row, in the order of ``columns``; None is an empty cell.
     """
-    table = io.StringIO(newline="")
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_whole(path, table.getvalue())
+    write_whole(path, csv_text(columns, rows))
+
+
+# A spreadsheet runs a cell that begins so as a formula, even in quotation marks, and with spaces or in full-width
+# letters (OWASP, "CSV Injection"). Apostrophes before it are those of a guard, or stood there already.
+_FORMULA = re.compile(r"'*\s*[=+\-@\t\r＝＋－＠]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def guarded(cell: str) -> str:
+    """A text that no spreadsheet takes for a formula: an apostrophe goes before what could be one.
+
+    >>> guarded("=1+1"), guarded("two"), guarded("'-x"), guarded("-3.5")
+    ("'=1+1", 'two', "''-x", '-3.5')
+
+    Args:
+        cell: the text; numbers stay as they are.
+    """
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The text behind ``guarded``.
+
+    >>> unguarded("'=1+1"), unguarded("'tis"), unguarded("''-x")
+    ('=1+1', "'tis", "'-x")
+
+    Args:
+        cell: as it stands in the file.
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]], *, raw: bool = False) -> str:
+    """A table as CSV in which no text is a formula to a spreadsheet.
+
+    See ``guarded``; ``csv_cells`` takes the apostrophe off again.
+
+    >>> csv_text(["prompt", "n"], [["=1+1", -2], ["'tis", "-3.5"]])
+    "prompt,n\\n'=1+1,-2\\n'tis,-3.5\\n"
+
+    Args:
+        columns: the header.
+        rows: cells of each row, in the order of ``columns``; None is an empty cell.
+        raw: whether texts stay as they are, for programs that read CSV to the letter.
+    Returns:
+        The lines, each with its end.
+    """
+    lines: list[str] = []
+    # With "\n" alone as its line end, the module would not quote a cell with "\r" in it.
+    writer = csv.writer(SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n")))
+    for row in (columns, *rows):
+        writer.writerow(row if raw else [guarded(cell) if isinstance(cell, str) else cell for cell in row])
+    return "".join(lines)
+
+
+# --------------------------------------------------------------------------------------------------------------- bytes
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+@contextmanager
+def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
+    """A regular file, open for reading. A device, pipe or socket, which may never end or never answer, is refused.
+
+    Args:
+        path: the file.
+        limit: of its size, in bytes.
+    Yields:
+        The open file.
+    Raises:
+        OSError: as of ``open``; or it is not a regular file, or larger than the limit.
+        ValueError: a path that no file system can hold.
+    """
+    # Not blocking: opening a pipe that nobody writes to would wait for ever. Regular files do not know the flag.
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(number, "rb") as file:
+        status = os.fstat(number)
+        if kind := next((name for test, name in _KINDS if test(status.st_mode)), None):
+            code = errno.EISDIR if kind == "a folder" else errno.EINVAL
+            text = os.strerror(code) if kind == "a folder" else f"it is {kind}, not a regular file"
+            raise OSError(code, text, str(path))
+        if status.st_size > limit.value:
+            raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes; {limit.hint()}", str(path))
+        yield file
+
+
+def read_regular(path: Path, limit: Limit) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: the file.
+        limit: of its size, in bytes.
+    Raises:
+        OSError, ValueError: as ``open_regular``.
+    """
+    with open_regular(path, limit) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(size + 1)
+        while len(content) > size:  # it grows, or its size is not told, as of files in /proc
+            if len(content) > limit.value:
+                raise OSError(errno.EFBIG, f"it has more than {limit.value:,} bytes; {limit.hint()}", str(path))
+            size = len(content)
+            content += file.read(size + 2**16)
+    return content
 
 
 # --------------------------------------------------------------------------------------------------------------- text
-def read_text(path: Path, what: str = "a text file") -> str:
+def read_text(path: Path, what: str = "a text file", *, limit: Limit = TEXT_BYTES) -> str:
     """The text of a file, line ends as they are.
 
     Args:
         path: the file.
         what: for messages, what such a file holds: "a study", "captions".
+        limit: of its size, in bytes.
     Raises:
-        UsageError: no such file, not readable, or not UTF-8.
+        UsageError: no such file, not readable, not a regular file, too large, or not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_regular(path, limit).decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file; expected {what}") from None
     except OSError as err:
@@ -182,14 +301,70 @@ def read_json(path: Path, what: str = "a JSON file") -> Any:
     Raises:
         UsageError: as ``read_text``, not JSON, or beyond what a JSON reader takes (depth, digits of a number).
     """
-    return _parse_json(read_text(path, what), path, what)
-
-
-def _parse_json(text: str, path: Path, what: str) -> Any:
+    text = read_text(path, what)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as err:
+        return parse_json(text)
+    except ValueError as err:
         raise UsageError(f"{path} is not JSON: {err}; expected {what}") from err
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text from elsewhere: one that can be kept, written and shown without surprises.
+
+    Args:
+        text: the JSON.
+    Raises:
+        ValueError: not JSON; nested deeper than ``limits.NESTING``; an integer of more digits than Python reads or
+            beyond what a float can hold; or a text with half a surrogate pair, which no table can store.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"lists and objects lie too deep within each other; {NESTING.hint()}") from None
+    _check_json(value, text)
+    return value
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+
+
+def _check_json(value: Any, text: str) -> None:
+    # The value is only looked through for what the text shows signs of: most texts have none, and finding that out is
+    # quick. Digits: the regular expression [0-9]{300} would take five times as long.
+    suspect = ("\\u" in text and _SURROGATE.search(text) is not None) or (
+        len(text) >= 300 and b"0" * 300 in text.encode("utf-8", "replace").translate(_DIGITS)
+    )
+    if not suspect and text.count("[") + text.count("{") <= NESTING.value:
+        return
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > NESTING.value and any(type(item) in (dict, list) for item in level):
+            raise ValueError(f"lists and objects lie too deep within each other; {NESTING.hint()}")
+        below: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                if suspect:
+                    below.extend(item)
+                below.extend(item.values())
+            elif type(item) is list:
+                below.extend(item)
+            elif suspect:
+                _check_value(item)
+        level = below if suspect else [item for item in below if type(item) in (dict, list)]
+
+
+def _check_value(value: Any) -> None:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the text {value[:60]!a} holds half of a surrogate pair, which is no character") from None
+    elif isinstance(value, int) and value.bit_length() > 1023:
+        raise ValueError(f"an integer of {len(str(abs(value)))} digits, which no number format can hold")
 
 
 def read_document(path: Path, what: str) -> Any:
@@ -206,13 +381,57 @@ def read_document(path: Path, what: str) -> Any:
         raise UsageError(f"{path}: {what} is a .yaml, .yml or .json file")
     if suffix == ".json":
         return read_json(path, what)
-    text = read_text(path, what)
+    text = read_text(path, what, limit=YAML_BYTES)
     import yaml
 
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as err:  # ValueError: a date such as 2024-02-31
+        value = yaml.safe_load(text)
+        _check_yaml(value)
+    except RecursionError:
+        deep = f"lists and mappings lie too deep within each other; {NESTING.hint()}"
+        raise UsageError(f"{path} is not YAML that can be read: {deep}") from None
+    # ValueError: a date such as 2024-02-31. The others are PyYAML's own on damaged numbers, tags and keys.
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, OverflowError) as err:
         raise UsageError(f"{path} is not YAML: {err}") from err
+    return value
+
+
+def _check_yaml(value: Any) -> None:
+    """Refuse what aliases blow up: ten lines may stand for a billion values, or contain themselves."""
+    level, depth, count = [value], 0, 0
+    while level:
+        depth += 1
+        count += len(level)
+        if depth > NESTING.value and any(isinstance(item, dict | list | tuple | set) for item in level):
+            raise ValueError(f"lists and mappings lie too deep within each other; {NESTING.hint()}")
+        if count > YAML_VALUES.value:
+            raise ValueError(f"it stands for more than {YAML_VALUES.value:,} values; {YAML_VALUES.hint()}")
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += [*item, *item.values()]
+            elif isinstance(item, list | tuple | set):
+                below += item
+            else:
+                _check_value(item)
+            if len(below) > YAML_VALUES.value:
+                break
+        level = below
+
+
+@contextmanager
+def well_formed(where: Path | str) -> Iterator[None]:
+    """Around code that takes a document apart: a value of the wrong kind, anywhere in it, is told of in a sentence.
+
+    Args:
+        where: the file, for the message.
+    Raises:
+        UsageError: in place of what Python raises about a list that is a number, a key that is not there ...
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as err:
+        raise UsageError(f"{where}: a value in it is of the wrong kind ({type(err).__name__}: {err})") from err
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
@@ -241,11 +460,11 @@ def read_rows(path: Path, what: str = "a table") -> list[Row]:
         raise UsageError(f"{path}: expected {what} in a .csv, .jsonl or .json file, got {suffix or 'no suffix'}")
     text = read_text(path, what)
     if suffix == ".csv":
-        return list(_csv_rows(text, path))
+        return list(csv_rows(text, path))
     if suffix == ".json":
         try:
-            document = json.loads(text)
-        except (ValueError, RecursionError) as err:
+            document = parse_json(text)
+        except ValueError as err:
             lines = [line for line in split_lines(text) if line.strip()]
             # Several lines that begin like objects and do not end like the first of an indented one are JSON lines.
             if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
@@ -259,28 +478,54 @@ def read_rows(path: Path, what: str = "a table") -> list[Row]:
     return list(_json_rows(text, path))
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[Row]:
+def csv_cells(text: str, path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The cells of each row of CSV that is not empty, and where it stands: "prompts.csv, line 7".
+
+    The apostrophe that ``csv_text`` puts before a formula is taken off again.
+
+    Args:
+        text: content of the file.
+        path: the file, for messages.
+    Raises:
+        UsageError: not CSV, or a cell longer than ``limits.CELL_CHARACTERS``; the message names the line.
+    """
+    csv.field_size_limit(CELL_CHARACTERS.value)  # of the module, for all readers; its default is 131,072
     # Not line by line: a cell in quotation marks may hold line ends.
     reader = csv.reader(io.StringIO(text, newline=""))
-    header: list[str] | None = None
     line = 1
     try:
         for cells in reader:
             where, line = f"{path}, line {line}", reader.line_num + 1
-            if not cells:
-                continue
-            if header is None:
-                header = cells
-                continue
-            if any(cells[len(header) :]):
-                raise UsageError(
-                    f"{where} has {len(cells)} cells, the header {len(header)}; put quotation marks around cells with "
-                    "commas"
-                )
-            padded = [*cells, *[None] * (len(header) - len(cells))]
-            yield Row(zip(header, padded, strict=False), where)
+            if cells:
+                yield where, [unguarded(cell) for cell in cells]
     except csv.Error as err:
-        raise UsageError(f"{path}, line {line} is not CSV: {err}") from err
+        long = f"; {CELL_CHARACTERS.hint()}" if "field limit" in str(err) else ""
+        raise UsageError(
+            f"{path}, line {line} is not CSV: {err}{long}. A quotation mark may be missing at a cell's end"
+        ) from err
+
+
+def csv_rows(text: str, path: Path) -> Iterator[Row]:
+    """The rows of CSV with a header; None where a row has no cell for a column.
+
+    Args:
+        text: content of the file.
+        path: the file, for messages.
+    Raises:
+        UsageError: as ``csv_cells``, or a row with more cells than the header.
+    """
+    header: list[str] | None = None
+    for where, cells in csv_cells(text, path):
+        if header is None:
+            header = cells
+            continue
+        if any(cells[len(header) :]):
+            raise UsageError(
+                f"{where} has {len(cells)} cells, the header {len(header)}; put quotation marks around cells with "
+                "commas"
+            )
+        padded = [*cells, *[None] * (len(header) - len(cells))]
+        yield Row(zip(header, padded, strict=False), where)
 
 
 def _json_rows(text: str, path: Path) -> Iterator[Row]:
@@ -289,10 +534,10 @@ def _json_rows(text: str, path: Path) -> Iterator[Row]:
             continue
         where = f"{path}, line {number}"
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except json.JSONDecodeError as err:
             raise UsageError(f"{where} is not JSON: {err.msg} at character {err.colno}") from err
-        except (ValueError, RecursionError) as err:
+        except ValueError as err:
             raise UsageError(f"{where} is not JSON: {err}") from err
         yield _object(value, where)
 

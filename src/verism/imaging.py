@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +16,75 @@ from numpy.typing import NDArray
 from PIL import Image as PilImage
 from PIL import ImageOps, UnidentifiedImageError
 
+from verism.files import open_regular, read_regular
+from verism.limits import FULL_PIXELS, IMAGE_BYTES, IMAGE_FRAMES, IMAGE_PIXELS, Limit
 from verism.records import State
 
-__all__ = ["BLANK_RANGE", "MAX_PIXELS", "ReadImage", "encode_png", "is_blank", "read_image", "to_rgb"]
+__all__ = [
+    "BLANK_RANGE",
+    "FORMATS",
+    "REDUCED",
+    "ImageTooLargeError",
+    "ReadImage",
+    "encode_png",
+    "is_blank",
+    "open_image",
+    "pixel_count",
+    "read_image",
+    "to_rgb",
+]
 
-MAX_PIXELS = 64_000_000  # decoded: 192 MB; no text-to-image model makes larger images, decompression bombs do
+# Nothing else is opened: Pillow knows some forty formats, and starts Ghostscript for one of them (EPS).
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF", "PPM")  # PPM: from programs without a library
 BLANK_RANGE = 3  # 8-bit levels; an image whose every channel varies by no more shows nothing
+REDUCED = "reduced from"  # in the note of an image of more than `limits.FULL_PIXELS` pixels
+COUNTED_GIF_BYTES = 2**22  # frames of a larger GIF are not counted: to find the last, all of it must be read
 
 # Size is checked here, before decoding, and reported as a state; Pillow's own warning would only repeat it on stderr.
 warnings.filterwarnings("ignore", category=PilImage.DecompressionBombWarning)
+
+
+class ImageTooLargeError(ValueError):
+    """An image of more pixels than are decoded."""
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of ``FORMATS`` that can be decoded here: HEIF needs the package pillow-heif, AVIF a recent Pillow."""
+    try:
+        import pillow_heif  # type: ignore[import-not-found, unused-ignore]
+
+        pillow_heif.register_heif_opener()
+    except ImportError:
+        pass
+    PilImage.init()
+    return tuple(name for name in FORMATS if name in PilImage.OPEN)
+
+
+@contextmanager
+def open_image(source: Path | bytes, *, limit: Limit = IMAGE_PIXELS) -> Iterator[PilImage.Image]:
+    """An image file, opened and not yet decoded. All images are opened here.
+
+    Args:
+        source: a regular file, or the content of one.
+        limit: of its width times its height.
+    Yields:
+        The image, of one of ``FORMATS``.
+    Raises:
+        ImageTooLargeError: it has more pixels than the limit; none was decoded.
+        OSError: no such file, not a regular file, larger than ``limits.IMAGE_BYTES``, or (UnidentifiedImageError) not
+            an image of ``FORMATS``.
+        Exception: what decoders raise on damaged files: SyntaxError, ValueError, struct.error ...
+    """
+    data = source if isinstance(source, bytes) else read_regular(source, IMAGE_BYTES)
+    try:
+        image = PilImage.open(io.BytesIO(data), formats=_formats())
+    except PilImage.DecompressionBombError:
+        raise ImageTooLargeError(f"too large; {limit.hint()}") from None
+    with image:
+        if image.width * image.height > limit.value:
+            raise ImageTooLargeError(f"{image.width} x {image.height} pixels; {limit.hint()}")
+        yield image
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +105,46 @@ class ReadImage:
 
 
 def is_blank(pixels: NDArray[np.uint8]) -> bool:
-    """Whether an image is one flat colour (up to ``BLANK_RANGE`` levels): nothing was rendered."""
+    """Whether an image is one flat colour (up to ``BLANK_RANGE`` levels): nothing was rendered.
+
+    Args:
+        pixels: (H, W, channels).
+    """
     flat = pixels.reshape(-1, pixels.shape[-1])
-    return bool((flat.max(axis=0).astype(int) - flat.min(axis=0) <= BLANK_RANGE).all())
+    # A few pixels show of nearly every image that it is not; the whole takes half as long as decoding it.
+    return all(
+        int(part.max()) - int(part.min()) <= BLANK_RANGE
+        for rows in (flat[:: max(1, len(flat) // 1000)], flat)
+        for part in rows.T
+    )
+
+
+def pixel_count(path: Path) -> int:
+    """Pixels of an image as ``read_image`` would return it, by its header alone; 0 if it cannot be read.
+
+    Args:
+        path: the file.
+    """
+    try:
+        with open_regular(path, IMAGE_BYTES) as file, PilImage.open(file, formats=_formats()) as image:
+            factor = _factor(*image.size)
+            return (image.width // factor) * (image.height // factor)
+    except Exception:  # read_image will say why
+        return 0
 
 
 def read_image(path: Path) -> ReadImage:
     """Read any image file as upright 8-bit RGB.
 
     Palette, grey, CMYK, 16-bit and transparent images are converted (transparency over white), EXIF rotation is
-    applied; the note says so. Nothing is ever written.
+    applied, and images of more than ``limits.FULL_PIXELS`` pixels are reduced by a whole factor: JPEG as it is decoded,
+    others after. The note says so. Nothing is ever written.
+
+    Args:
+        path: the file.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, IMAGE_BYTES)
     except FileNotFoundError:
         return ReadImage("missing", None, None, f"no such file: {path.name}")
     except (OSError, ValueError) as err:  # ValueError: a path no file system can hold (a NUL in a manifest)
@@ -63,16 +153,14 @@ def read_image(path: Path) -> ReadImage:
     if not data:
         return ReadImage("failed", None, digest, "empty file (0 bytes)")
     try:
-        with PilImage.open(io.BytesIO(data)) as image:
-            if image.width * image.height > MAX_PIXELS:
-                return ReadImage(
-                    "failed", None, digest, f"{image.width} x {image.height} pixels; the limit is {MAX_PIXELS:,}"
-                )
-            pixels, notes = to_rgb(image)
+        with open_image(data) as image:
+            pixels, notes = to_rgb(image, reduce=True)
     except UnidentifiedImageError:
         return ReadImage("failed", None, digest, "not an image file, or of a format that is not supported")
-    except PilImage.DecompressionBombError:
-        return ReadImage("failed", None, digest, f"too large; the limit is {MAX_PIXELS:,} pixels")
+    except ImageTooLargeError as err:
+        return ReadImage("failed", None, digest, str(err))
+    except MemoryError:
+        return ReadImage("failed", None, digest, "there is not enough memory to decode it")
     except Exception as err:  # decoders raise OSError, SyntaxError, ValueError, struct.error ... on damaged files
         return ReadImage("failed", None, digest, f"damaged or truncated: {err}")
     state: State = "ok"
@@ -82,16 +170,29 @@ def read_image(path: Path) -> ReadImage:
     return ReadImage(state, pixels, digest, "; ".join(notes))
 
 
-def to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels as judges see them, (H, W, 3) uint8, and what had to be done: frames, EXIF turns, transparency ..."""
+def to_rgb(image: PilImage.Image, *, reduce: bool = False) -> tuple[NDArray[np.uint8], list[str]]:
+    """Pixels as judges see them, and what had to be done to the image: frames, EXIF turns, transparency ...
+
+    Args:
+        image: opened and not yet decoded.
+        reduce: whether an image of more than ``limits.FULL_PIXELS`` pixels is reduced by a whole factor.
+    Returns:
+        RGB, (H, W, 3), uint8, and notes.
+    Raises:
+        Exception: what decoders raise on damaged files.
+    """
     notes: list[str] = []
-    if getattr(image, "n_frames", 1) > 1:
-        notes.append(f"first of {getattr(image, 'n_frames', 1)} frames")
+    if frames := _frames(image):
+        notes.append(f"first of {frames} frames")
+    width, height = image.size
+    factor = _factor(width, height) if reduce else 1
+    if factor > 1:
+        image.draft(None, (-(-width // factor), -(-height // factor)))  # of JPEG; others are decoded at full size
     image.load()
-    turned = ImageOps.exif_transpose(image)
+    factor = _factor(*image.size) if reduce else 1
     if image.getexif().get(0x0112, 1) in range(2, 9):  # other values are not defined, and nothing is turned
+        image = ImageOps.exif_transpose(image)
         notes.append("turned upright by its EXIF tag")
-    image = turned
     if image.mode in ("I;16", "I;16B", "I;16L", "I"):
         values = np.asarray(image).astype(np.float64)
         notes.append("16-bit grey reduced to 8 bits")
@@ -105,10 +206,50 @@ def to_rgb(image: PilImage.Image) -> tuple[NDArray[np.uint8], list[str]]:
         image = PilImage.alpha_composite(PilImage.new("RGBA", rgba.size, (255, 255, 255, 255)), rgba)
     elif image.mode not in ("RGB", "L", "P", "1"):
         notes.append(f"converted from {image.mode}")
-    pixels = np.asarray(image.convert("RGB"), dtype=np.uint8)
+    if image.mode != "RGB":
+        image = image.convert("RGB")
+    if factor > 1:
+        image = image.reduce(factor)
+    if image.size not in ((width, height), (height, width)):
+        notes.append(
+            f"{REDUCED} {width} x {height} to {image.width} x {image.height}, as it has over "
+            f"{FULL_PIXELS.value:,} pixels"
+        )
+    pixels = np.asarray(image, dtype=np.uint8)
     if pixels.ndim != 3 or pixels.size == 0:
         raise ValueError("no pixels")
     return pixels, notes
+
+
+def _factor(width: int, height: int) -> int:
+    """The least whole number by which both sides are divided for at most ``limits.FULL_PIXELS`` pixels."""
+    factor = 1
+    while -(-width // factor) * -(-height // factor) > FULL_PIXELS.value:
+        factor += 1
+    return factor
+
+
+def _frames(image: PilImage.Image) -> str:
+    """How many frames or pages an image has, for the note; empty for one. Counting is bounded."""
+    if image.format == "GIF":
+        stream = getattr(image, "fp", None)
+        if isinstance(stream, io.BytesIO) and stream.getbuffer().nbytes > COUNTED_GIF_BYTES:
+            return "several" if getattr(image, "is_animated", False) else ""
+    if image.format != "TIFF":  # WebP and AVIF know the number; PNG and JPEG are told to have it
+        frames = getattr(image, "n_frames", 1)
+        return str(frames) if frames > 1 else ""
+    number = 0
+    try:
+        for number in range(1, IMAGE_FRAMES.value):
+            image.seek(number)
+        number = IMAGE_FRAMES.value
+        return f"at least {number:,}"
+    except EOFError:
+        return str(number) if number > 1 else ""
+    except Exception:  # a damaged page after the first, which is all that is used
+        return "several" if number > 1 else ""
+    finally:
+        image.seek(0)
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:

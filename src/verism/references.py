@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verism.arrays import read_arrays
 from verism.errors import UsageError
-from verism.files import whole_file
+from verism.files import parse_json, whole_file
 from verism.records import ReferenceImage, ReferenceSet, content_hash
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _image(row: Mapping[str, Any]) -> ReferenceImage:
     path = row["path"]
     return ReferenceImage(
         image_id=str(row["image_id"]),
-        path=path if path is not None and Path(path).is_file() else None,
+        path=path if path is not None and os.path.isfile(path) else None,
         sha256=row["sha256"],
         facets=dict(row["facets"]),
     )
@@ -143,7 +144,7 @@ def _to_bytes(value: Any) -> NDArray[np.uint8]:
 
 
 def _from_bytes(array: NDArray[Any]) -> Any:
-    return json.loads(array.tobytes())
+    return parse_json(array.tobytes())
 
 
 def _digest(array: NDArray[Any]) -> str:
@@ -151,16 +152,11 @@ def _digest(array: NDArray[Any]) -> str:
 
 
 def _open(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    import numpy as np
-
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = read_arrays(path, "a reference file (make one with: verism data reference)")
         head = _from_bytes(arrays.pop("head"))
         known = head["format"] == FORMAT
-    except (AttributeError, KeyError, ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as err:
+    except (AttributeError, KeyError, ValueError, TypeError) as err:
         raise UsageError(
             f"{path} is not a reference file ({type(err).__name__}: {err}); make one with: verism data reference"
         ) from err

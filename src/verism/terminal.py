@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from verism.characters import visible
+from verism.limits import MAX_SEED, THREADS
 from verism.renames import protocol_name
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURES_SHOWN",
+    "SEED",
+    "WORKERS",
     "Failures",
     "Group",
     "LazyCommand",
@@ -26,10 +31,13 @@ __all__ = [
     "put_json",
     "put_result",
     "say",
+    "terminal_encoding",
     "without_nan",
 ]
 
 FAILURES_SHOWN = 10
+SEED = click.IntRange(0, MAX_SEED)
+WORKERS = click.IntRange(1, THREADS.value)  # threads or processes
 
 
 class Services(Protocol):
@@ -90,8 +98,13 @@ class Failures:
 
 
 def say(text: str) -> None:
-    """A message for the person, on standard error."""
-    click.echo(text, err=True)
+    """A message for the person, on standard error; names in it do nothing to the terminal."""
+    click.echo(visible(text), err=True)
+
+
+def terminal_encoding() -> str:
+    """The encoding of standard output."""
+    return getattr(sys.stdout, "encoding", None) or "ascii"
 
 
 def put_json(value: Any) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, read_rows
+from verism.limits import PROMPT_IMAGES
 
 __all__ = [
     "PATH_COLUMNS",
     "PROMPT_COLUMNS",
     "ImageRow",
     "UserImages",
+    "check_name",
     "image_files",
     "image_folders",
     "numbered_images",
@@ -34,7 +36,6 @@ PATH_COLUMNS = (
 )
 PROMPT_COLUMNS = ("prompt", "text", "caption")
 INDEX_COLUMNS = ("index", "number")
-MAX_IMAGES = 10_000  # of a prompt; larger indices are numbers of something else
 
 
 # ------------------------------------------------------------------------------------------------------------- folders
@@ -50,8 +51,26 @@ def image_files(folder: Path, *, recursive: bool = False) -> list[Path]:
         name = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in name.parts)
         if path.suffix.lower() in IMAGE_SUFFIXES and not hidden and path.is_file():
+            check_name(path)
             results[name.as_posix()] = path
     return [results[name] for name in sorted(results)]
+
+
+def check_name(path: Path) -> None:
+    """Refuse a file whose name is no text: no table can hold it.
+
+    Args:
+        path: the file.
+    Raises:
+        UsageError: its name, or that of a folder it is in, holds bytes that are not UTF-8.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{str(path).encode('utf-8', 'backslashreplace').decode()}: the name holds bytes that are not UTF-8; "
+            "rename it"
+        ) from None
 
 
 def image_folders(root: Path) -> list[Path]:
@@ -165,7 +184,7 @@ class UserImages:
         files: absolute paths by (prompt id, index), in the order they came.
     """
 
-    def __init__(self, max_images: int | None = MAX_IMAGES) -> None:
+    def __init__(self, max_images: int | None = PROMPT_IMAGES.value) -> None:
         self._max_images = max_images
         self.files: dict[tuple[str, int], Path] = {}
         self._next: dict[str, int] = {}
@@ -182,6 +201,7 @@ class UserImages:
         Raises:
             UsageError: an index that no prompt has, or another file is this image already.
         """
+        check_name(path)
         path = path.absolute()
         following = self._next.get(prompt_id, 0)
         if index is None:

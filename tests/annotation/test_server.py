@@ -21,6 +21,7 @@ import pytest
 from annotation_runs import make_run
 from PIL import Image, PngImagePlugin
 
+from verism.annotation.routes import WRONG_TOKENS, WRONG_WITHIN_S, Guesses
 from verism.annotation.sampling import draw_items
 from verism.annotation.server import create_app, serve
 from verism.annotation.tasks import PREFERENCE, general_tasks
@@ -635,3 +636,78 @@ def test_the_page_loads_nothing_from_elsewhere():
         assert not re.search(r"https?://|@import|url\(", text), path.name
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", (web / "app.js").read_text())
     assert not re.search(r"<script(?! src)|\son\w+=|<style|\sstyle=", (web / "index.html").read_text())
+
+
+# ------------------------------------------------------------------------------------------------------ hostile bodies
+NINES = "9" * 400
+HOSTILE = [
+    pytest.param("[" * 16_000, id="brackets"),
+    pytest.param('{"a":' * 3_000, id="objects"),
+    pytest.param(f'{{"position": {NINES}, "ticket": "t", "answer": null, "seconds": 1}}', id="position"),
+    pytest.param(f'{{"position": 0, "ticket": "t", "answer": null, "seconds": {NINES}}}', id="seconds"),
+    pytest.param(f'{{"position": {"9" * 5000}}}', id="more digits than Python reads"),
+    pytest.param('{"position": 1e999, "ticket": "t", "answer": null}', id="infinite"),
+    pytest.param('{"position": 9223372036854775808, "ticket": "t", "answer": null}', id="beyond 64 bits"),
+    pytest.param('{"position": 0, "ticket": "\\ud800", "answer": "\\udfff"}', id="half characters"),
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE)
+@pytest.mark.parametrize("path", ["/api/vote", "/api/undo", "/api/join"])
+def test_hostile_bodies_are_refused_and_nothing_is_kept(tmp_path, path, body):
+    store, runs = study(tmp_path)
+    client = browser(store, runs)
+    join(client)
+    reply = client.post(path, content=body, headers={"content-type": "application/json"})
+    harmless = path == "/api/undo" and reply.status_code == 200 and reply.json()["undone"] is False
+    assert harmless or 400 <= reply.status_code < 500
+    assert store.ratings().height == 0
+
+
+@pytest.mark.parametrize("seconds", [NINES[:300], "NaN", "Infinity", "-5", "1e300"])
+def test_votes_with_impossible_times_are_kept_without_them(tmp_path, seconds):
+    store, runs = study(tmp_path)
+    client = browser(store, runs)
+    item = join(client)["item"]
+    body = f'{{"position": {item["position"]}, "ticket": "{item["ticket"]}", "answer": "human", "seconds": {seconds}}}'
+    assert client.post("/api/vote", content=body, headers={"content-type": "application/json"}).status_code == 200
+    assert store.ratings()["seconds"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    "path", [f"/pictures/{NINES}/0", f"/pictures/0/{NINES}", "/pictures/-1/0", f"/examples/0/{NINES}"]
+)
+def test_hostile_numbers_in_addresses_are_refused(tmp_path, path):
+    store, runs = study(tmp_path)
+    client = browser(store, runs)
+    join(client)
+    assert 400 <= client.get(path).status_code < 500
+
+
+def test_guesses_of_tokens_are_held_up_and_nobody_else(tmp_path):
+    store, runs = study(tmp_path)
+    _, token = store.add_rater("Ann")
+    client = browser(store, runs, tokens=True)
+    statuses = [client.get(f"/?token=guess{n}").status_code for n in range(WRONG_TOKENS + 5)]
+    assert statuses == [403] * WRONG_TOKENS + [429] * 5
+    assert client.get(f"/?token={token}").status_code == 429  # or guessing would go on unseen
+    client.app.state.site.guesses._clock = lambda: time.monotonic() + WRONG_WITHIN_S + 1
+    assert client.get(f"/?token={token}", follow_redirects=False).status_code == 303
+
+
+def test_guesses_from_other_addresses_are_counted_apart():
+    now = 0.0
+    guesses = Guesses(lambda: now)
+    for _ in range(WRONG_TOKENS):
+        guesses.wrong("10.0.0.1")
+    assert not guesses.allowed("10.0.0.1")
+    assert guesses.allowed("10.0.0.2")
+    now = WRONG_WITHIN_S + 0.1
+    assert guesses.allowed("10.0.0.1")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_study_is_its_owners_alone(tmp_path):
+    store, _ = study(tmp_path)
+    store.add_rater("Ann")
+    assert [oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("study.sqlite*")] == ["0o600"]

@@ -57,13 +57,13 @@ def test_without_a_task_the_tasks_are_listed_and_nothing_is_made(in_process, run
 
 def test_the_first_call_draws_the_items_and_the_next_goes_on(in_process, run_dir):
     settings = ("--task", "alignment", "--per-cell", 2, "--by", "skill", "--overlap", 3, "--seed", 4)
-    code, out, err = in_process("annotate", run_dir, *settings, "--status")
+    code, out, err = in_process("annotate", run_dir, *settings, "--draw")
     assert (code, "0 of 24 answers" in out) == (0, True)
     assert "8 items of 1 task, 0 checks" in err
     study = store_of(run_dir).study
     assert {json.loads(item.cell)["skill"] for item in study.items} == {"object", "count", "spatial", "color"}
     assert (study.overlap, study.seed, len(study.items)) == (3, 4, 8)
-    assert in_process("annotate", run_dir, *settings, "--status")[0] == 0
+    assert in_process("annotate", run_dir, *settings, "--draw")[0] == 0
     assert in_process("annotate", run_dir, "--status")[0] == 0
     assert store_of(run_dir).study == study
 
@@ -78,13 +78,13 @@ def test_the_first_call_draws_the_items_and_the_next_goes_on(in_process, run_dir
     ],
 )
 def test_a_study_is_not_made_into_another(in_process, run_dir, asked, message):
-    assert in_process("annotate", run_dir, "--task", "alignment", "--per-cell", 2, "--status")[0] == 0
-    code, _, err = in_process("annotate", run_dir, *asked, "--status")
+    assert in_process("annotate", run_dir, "--task", "alignment", "--per-cell", 2, "--draw")[0] == 0
+    code, _, err = in_process("annotate", run_dir, *asked, "--draw")
     assert code == 2
     assert message in err
     assert "--study" in err
     more = asked if "--task" in asked else ("--task", "alignment", *asked)
-    assert in_process("annotate", run_dir, *more, "--study", "second", "--status")[0] == 0
+    assert in_process("annotate", run_dir, *more, "--study", "second", "--draw")[0] == 0
     assert store_of(run_dir, "second").study != store_of(run_dir).study
 
 
@@ -93,7 +93,7 @@ def test_tasks_of_ones_own_and_known_answers(in_process, run_dir, tmp_path):
     first = Run.open(run_dir).read("images")["image_id"][0]
     (tmp_path / "gold.csv").write_text(f"item,task,answer\n{first},blur,no\n")
     code, out, err = in_process(
-        "annotate", run_dir, "--tasks", tmp_path / "own.json", "--gold", tmp_path / "gold.csv", "--status", "--json"
+        "annotate", run_dir, "--tasks", tmp_path / "own.json", "--gold", tmp_path / "gold.csv", "--draw", "--json"
     )
     assert code == 0, err
     assert json.loads(out)["wanted"] == 11
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused(in_process, run_dir, arguments, message, monk
 
 def test_a_study_of_two_runs_shows_up_in_both(in_process, run_dir, tmp_path, suite, scripted):
     other = rendered(tmp_path / "other", suite, scripted(0.0))
-    code, out, err = in_process("annotate", run_dir, other, "--task", "preference", "--status")
+    code, out, err = in_process("annotate", run_dir, other, "--task", "preference", "--draw")
     assert (code, "0 of 12 answers" in out) == (0, True), err
     rows = exported(in_process, run_dir, tmp_path / "out")
     assert {row["options"] for row in rows} == {"left | right | tie"}
@@ -195,3 +195,10 @@ def test_every_kind_of_export_is_written(in_process, run_dir, tmp_path, kind, fi
     assert len(list((tmp_path / "out" / "pictures").iterdir())) == 3
     code, _, err = in_process("annotate", run_dir, "--export", kind, "--to", tmp_path / "out", "--image-url", "{name}")
     assert (code, "holds something already" in err) == (2, True)
+
+
+def test_annotate_status_makes_no_study(in_process, run_dir):
+    code, _, err = in_process("annotate", run_dir, "--task", "alignment", "--status")
+    assert code == 2
+    assert "has no study 'study' yet; make one: verism annotate" in err
+    assert not study_path(Run.open(run_dir), "study").exists()

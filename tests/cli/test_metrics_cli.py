@@ -187,7 +187,7 @@ def test_arrays_that_are_no_features_are_refused(verism, sides, tmp_path, comman
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("missing.npy", None, "there is no file"),
+        ("missing.npy", None, "no such file"),
         ("features.csv", b"1,2", "must be an .npy or .npz file"),
         ("broken.npy", b"nothing", "cannot be read as an array"),
         ("broken.npz", b"PK\x03\x04nothing", "cannot be read as an array"),
@@ -300,7 +300,7 @@ def test_caption_files_of_another_shape_are_refused(verism, coco, references, ca
 def test_caption_files_that_are_not_there_or_no_json(verism, coco, tmp_path):
     references, _ = coco()
     (tmp_path / "broken.json").write_text("[{")
-    for name, part in (("nowhere.json", "there is no file"), ("broken.json", "cannot be read as JSON")):
+    for name, part in (("nowhere.json", "no such file"), ("broken.json", "is not JSON")):
         assert_refused(verism("metrics", "captions", "--references", references, "--candidates", tmp_path / name), part)
 
 

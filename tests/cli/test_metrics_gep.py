@@ -93,7 +93,7 @@ def test_table_names_the_direction(gep):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        pytest.param(None, "there is no file", id="no file"),
+        pytest.param(None, "no such file", id="no file"),
         pytest.param("model,setting,gender,frequency\n", "attribute is missing", id="no column"),
         pytest.param(HEAD, "has no rows", id="empty"),
         pytest.param(HEAD + "m,neutral,woman,hat,often\n", "got 'often'", id="not a number"),

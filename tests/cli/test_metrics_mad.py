@@ -103,7 +103,7 @@ def test_file_of_prompts_with_a_target(call, tmp_path: Path):
         (["--counts", "7,x"], "numbers with commas"),
         (["--counts", "5"], "two or more classes"),
         (["--counts", "5,4", "--target", "0.5,0.6"], "sum to 1"),
-        (["--counts-file", "nowhere.csv"], "no file"),
+        (["--counts-file", "nowhere.csv"], "no such file"),
     ],
 )
 def test_wrong_usage(call, arguments, says):

@@ -1069,3 +1069,51 @@ def test_the_example_is_python_3_6():
     tree = ast.parse(source, feature_version=(3, 6))
     imported = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
     assert imported - set(sys.stdlib_module_names) == {"torch"}  # inside the function for those who have it
+
+
+# --------------------------------------------------------------------------------------------------- endless output
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param('{"epoch": 1, "loss": 0.5}', id="foreign JSON"),
+        pytest.param("Loading weights", id="words"),
+        pytest.param("[" * 3000, id="brackets"),
+    ],
+)
+def test_command_generator_endless_output_without_answers_is_ended(program, monkeypatch, capfd, line):
+    monkeypatch.setenv("VERISM_LIMIT_PROGRAM_BYTES", "200000")
+    endless = f"request = next(requests())\nwhile True:\n    sys.stdout.write({line + chr(10)!r})\n"
+    with pytest.raises(VerismError, match="printed more than 200,000 bytes on standard output without an answer"):
+        list(program(endless).generate(asked("a")))
+    # What was passed on is bounded, too: the lines read ahead and what the pipe held.
+    assert len(capfd.readouterr().err) < 2_000_000
+
+
+def test_command_generator_output_between_answers_is_no_flood(program, monkeypatch):
+    monkeypatch.setenv("VERISM_LIMIT_PROGRAM_BYTES", "20000")
+    chatty = "for r in requests():\n    print('x' * 15000)\n    paint(r)\n    say(image_id=r['image_id'])\n"
+    assert [r.state for r in program(chatty).generate(asked("a", "b", "c"))] == ["ok"] * 3
+
+
+def test_command_generator_endless_repeated_answers_are_ended(program):
+    repeats = "r = next(requests())\npaint(r)\nwhile True:\n    say(image_id=r['image_id'])\n"
+    with pytest.raises(VerismError, match="answered 1,000 times in a row for images it had answered for before"):
+        list(program(repeats).generate(asked("a", "b")))
+
+
+def test_command_generator_chatter_does_not_put_off_the_timeout(program):
+    chatter = "for r in requests():\n    while True:\n        say(epoch=1)\n        time.sleep(0.02)\n"
+    with pytest.raises(VerismError, match=r"gave no answer in 0\.5 s and was killed"):
+        list(program(chatter, timeout=0.5, restarts=0).generate(asked("a")))
+
+
+def test_command_generator_escape_codes_do_not_reach_the_terminal(program, capfd):
+    codes = "\x1b]0;title\x07\x1b[2J\x1b[1;31mred\x1b[0m\x9bdone\r\u202eback"
+    prints = f"    print({codes!r})\n    sys.stderr.write({codes + chr(10)!r})\n"
+    body = f"for r in requests():\n{prints}    paint(r)\n    say(image_id=r['image_id'])\n"
+    (result,) = program(body, flags="-S -X utf8").generate(asked("a"))
+    assert result.state == "ok"
+    err = capfd.readouterr().err
+    assert err.count("red") == 2
+    assert "\\u202eback" in err
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(err)

@@ -1,6 +1,8 @@
 """Images that exist already: matched by name or manifest, and nothing guessed."""
 
 import json
+import os
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from verism.errors import UsageError
 from verism.generators.folder import FolderGenerator, match_images
 from verism.pipeline.local import make_requests
 from verism.records import Prompt
+from verism.user_images import UserImages, image_files
 
 
 def prompt(prompt_id: str, text: str = "", n_images: int = 1) -> Prompt:
@@ -183,3 +186,38 @@ def test_the_generator_answers_with_the_file_or_says_it_is_missing(put):
 def test_prompts_with_several_images_leave_the_missing_open(put):
     matching = match_images(put("spatial_val_00003_2.png"), [C, replace(A, n_images=2)])
     assert len(matching.missing) == 4
+
+
+def test_match_images_rows_whose_file_is_not_there_are_missing(put):
+    folder = put("a.png", "list.csv")
+    (folder / "list.csv").write_text(
+        "path,prompt_id\na.png,object_val_00001\ngone.png,object_val_00002\n", encoding="utf-8"
+    )
+    table = match_images(folder / "list.csv", [A, B]).table()
+    assert "matched       1" in table
+    assert "missing       1" in table
+    assert "1 of the missing are in the list, but there is no such file" in table
+    assert "gone.png" in table
+
+
+def test_match_images_ignored_rows_say_why(put):
+    folder = put(*(f"{n}.png" for n in range(4)), "list.csv")
+    rows = ["path,prompt_id,prompt", f"0.png,,{A.text}", "1.png,object_val_77777,", "2.png,,a photo of a yak"]
+    rows.append(f"3.png,,{A.text}")
+    (folder / "list.csv").write_text("\n".join([*rows, f"4.png,,{A.text}"]), encoding="utf-8")
+    table = match_images(folder / "list.csv", [B, A]).table()
+    assert "list.csv, line 3: prompt_id 'object_val_77777' is none of the run's" in table
+    assert "list.csv, line 4: 'a photo of a yak' is no prompt of the run" in table
+    assert f"list.csv, line 6: more images of {A.text!r} than are asked for" in table
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="file names are text there")
+def test_match_images_names_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / os.fsdecode(b"image_\xff_object_val_00001.png")).write_bytes(b"x")
+    listing = tmp_path / "list.csv"
+    listing.write_bytes(b"path,prompt_id\nimage.png,object_val_00001\n")
+    assert names(match_images(listing, [A])) == {(A.prompt_id, 0): "image.png"}
+    with pytest.raises(UsageError, match=r"\\udcff.*the name holds bytes that are not UTF-8; rename it"):
+        image_files(tmp_path)
+    with pytest.raises(UsageError, match="not UTF-8"):
+        UserImages().add("p", 0, tmp_path / os.fsdecode(b"\xff.png"))

@@ -641,7 +641,7 @@ def test_decompression_bombs_are_not_decoded(make, service, ask, side):
     service.plan["bomb"] = [reply(as_json(png_claiming(side, side)))]
     (result,) = ask(make(), "bomb")
     assert result.state == "failed"
-    assert "the limit is 64,000,000" in result.note
+    assert "the limit is 33,554,432 pixels" in result.note
     assert len(service.posts) == 1
 
 
@@ -991,7 +991,8 @@ def test_httpx_missing_names_the_extra(monkeypatch, make):
 # --------------------------------------------------------------------------------------------------------------------
 def test_the_estimate_is_honest_about_prices(service, make):
     three = requests_of("a", "b", "c")
-    count, cost = images("gpt-image-1", size="1024x1024", quality="low").estimate(three)
+    count, cost, deadlines = images("gpt-image-1", size="1024x1024", quality="low").estimate(three)
+    assert "7 days for the run" in deadlines
     assert count == "3 requests to https://api.openai.com/v1/images/generations, model gpt-image-1"
     # 3 x 0.011 = 0.033
     assert cost.startswith(

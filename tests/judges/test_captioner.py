@@ -311,3 +311,20 @@ def test_files_of_other_kinds(tmp_path: Path):
     (tmp_path / "r.jsonl").write_text('{"image_id": 7, "caption": "a dog"}\n\n')
     assert CaptionResults(tmp_path / "r.csv").observe([named("7")], NEED)["text"].to_list() == ["a dog, asleep"]
     assert CaptionResults(tmp_path / "r.jsonl").observe([named("7")], NEED)["text"].to_list() == ["a dog"]
+
+
+def test_names_of_one_kind_stand_for_their_own_image_alone():
+    # A file with answers to half of the prompts: `man/0` has no row, and that of `woman/0` is not its own.
+    def image(prompt_id: str) -> LoadedImage:
+        return LoadedImage(image_id=f"{prompt_id}#0", prompt_id=prompt_id, pixels=np.zeros((1, 1, 3), np.uint8))
+
+    for written in ("woman/0#0", "woman/0"):
+        names = ImageNames([written])
+        assert names.find(image("woman/0")) == written
+        assert names.find(image("man/0")) is None
+    names = ImageNames(["out/woman/0.png", "out/man/0.png"])
+    assert [names.find(image(prompt)) for prompt in ("woman/0", "man/0", "boy/0")] == [
+        "out/woman/0.png",
+        "out/man/0.png",
+        None,
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,9 +177,9 @@ def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
     if voted:
         raise UsageError(
             f"{run.path}: none of its {voted:,} answers counts: those who gave them failed the qualification, or too "
-            f"many checks; see: verism annotate {run.path} --status"
+            f"many checks; see: verism annotate {shlex.quote(str(run.path))} --status"
         )
-    raise UsageError(f"{run.path}: nobody rated its images yet; see: verism annotate {run.path}")
+    raise UsageError(f"{run.path}: nobody rated its images yet; see: verism annotate {shlex.quote(str(run.path))}")
 
 
 def ratings_as_labels(run: Run, suite: Suite, rules: Mapping[str, Any]) -> dict[str, Any]:

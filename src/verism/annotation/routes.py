@@ -10,11 +10,16 @@ from __future__ import annotations
 import hmac
 import json
 import sys
-from dataclasses import dataclass
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Annotated, Any, TypeGuard
 
 from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Path as UrlPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
@@ -24,6 +29,10 @@ from verism.errors import UsageError, VerismError
 
 __all__ = ["Site", "add_routes"]
 
+MAX_NUMBER = 2**31 - 1  # of numbers in addresses, and of seconds
+WRONG_TOKENS = 10  # from one address within WRONG_WITHIN_S; then its tokens are not looked at
+WRONG_WITHIN_S = 60.0
+MAX_ADDRESSES = 10_000  # whose wrong tokens are remembered
 COOKIE_AGE = 30 * 24 * 3600  # seconds
 WEB = resources.files("verism.annotation") / "web"
 STATIC = {
@@ -36,6 +45,8 @@ NEEDS_LINK = (
     "This study is open to raters with a link of their own. Open the link you were sent, the whole of it; "
     "if it does not work, ask whoever sent it for a new one."
 )
+
+TOO_MANY = "Too many links that do not work came from this address. Wait a minute, then open the link you were sent."
 
 
 class Refused(Exception):
@@ -68,6 +79,40 @@ class Passes:
         return rater
 
 
+class Guesses:
+    """Wrong tokens of late, by address: who guesses is held up, and nobody else.
+
+    Tokens have 192 bits, so this protects the server's time and its log more than the tokens.
+
+    Args:
+        clock: seconds, only ever growing.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._times: dict[str, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def allowed(self, address: str) -> bool:
+        """Whether a token from an address is looked at."""
+        with self._lock:
+            return len(self._recent(address)) < WRONG_TOKENS
+
+    def wrong(self, address: str) -> None:
+        """Note that a token from an address was nobody's."""
+        with self._lock:
+            if len(self._times) >= MAX_ADDRESSES:
+                self._times = {known: times for known in [*self._times] if (times := self._recent(known))}
+            if len(self._times) < MAX_ADDRESSES:
+                self._times.setdefault(address, deque(maxlen=WRONG_TOKENS)).append(self._clock())
+
+    def _recent(self, address: str) -> deque[float]:
+        times = self._times.get(address, deque())
+        while times and self._clock() - times[0] > WRONG_WITHIN_S:
+            times.popleft()
+        return times
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """What all requests are answered from.
@@ -76,11 +121,13 @@ class Site:
         view: the study as its raters see it.
         tokens: whether raters come by a link with a token; otherwise by a name.
         passes: who a cookie belongs to.
+        guesses: wrong tokens of late.
     """
 
     view: StudyView
     tokens: bool
     passes: Passes
+    guesses: Guesses = field(default_factory=lambda: Guesses(time.monotonic))
 
     @staticmethod
     def of(view: StudyView, *, tokens: bool) -> Site:
@@ -133,7 +180,7 @@ def _rater(request: Request, site: TheSite) -> Rater:
 async def _record(request: Request) -> dict[str, Any]:
     try:
         record = json.loads(await request.body())
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, a number of too many digits, or nested too deeply
         raise Refused(400, "expected JSON") from None
     if not isinstance(record, dict):
         raise Refused(400, "expected a JSON object")
@@ -142,6 +189,7 @@ async def _record(request: Request) -> dict[str, Any]:
 
 TheRater = Annotated[Rater, Depends(_rater)]
 Record = Annotated[dict[str, Any], Depends(_record)]
+Number = Annotated[int, UrlPath(ge=0, le=MAX_NUMBER)]
 
 
 def _local(site: TheSite) -> None:
@@ -158,8 +206,12 @@ router = APIRouter()
 def start(request: Request, site: TheSite, token: str | None = None) -> Response:
     """The page; a token in its address becomes a cookie."""
     if token is not None and site.tokens:
+        address = request.client.host if request.client is not None else ""
+        if not site.guesses.allowed(address):
+            return site.page(TOO_MANY, 429)
         rater = site.view.store.rater_of_token(token)
         if rater is None:
+            site.guesses.wrong(address)
             return site.page(NEEDS_LINK, 403)
         return site.with_pass(RedirectResponse("/", 303), rater, request)
     # A browser that comes from another site brings no strict cookie: the page, which holds no data, asks again.
@@ -202,7 +254,9 @@ def vote(request: Request, site: TheSite, rater: TheRater, record: Record) -> Re
         raise Refused(400, "expected position, ticket and answer")
     if not site.view.was_given(rater, position, ticket):
         raise Refused(403, "this question was not asked of you")
-    taken = float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None
+    taken = None  # where it is none, negative, NaN, or more than anything could take
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= MAX_NUMBER:
+        taken = float(seconds)
     site.view.vote(rater, position, answer, taken)
     return JSONResponse(site.state(_rater(request, site)))  # looked up anew: the vote may have been the one that bars
 
@@ -220,7 +274,7 @@ def undo(site: TheSite, rater: TheRater, record: Record) -> Response:
 
 
 @router.get("/pictures/{position}/{number}")
-def image(site: TheSite, rater: TheRater, position: int, number: int) -> Response:
+def image(site: TheSite, rater: TheRater, position: Number, number: Number) -> Response:
     """An image of an item, by its index on the rater's screen."""
     if rater.barred:
         raise Refused(403, rater.barred)
@@ -228,7 +282,7 @@ def image(site: TheSite, rater: TheRater, position: int, number: int) -> Respons
 
 
 @router.get("/examples/{task}/{option}", dependencies=[Depends(_rater)])
-def example(site: TheSite, task: int, option: int) -> Response:
+def example(site: TheSite, task: Number, option: Number) -> Response:
     """The image that a task names as the example of an option."""
     return _png(site.view.example(task, option))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from verism.errors import UsageError
-from verism.files import IMAGE_SUFFIXES, read_document
+from verism.files import IMAGE_SUFFIXES, read_document, well_formed
 from verism.records import RatingTask, TaskKind, TaskLevel, TaskUnit
 from verism.store import Run
 from verism.suites.catalogue import stored_suite
@@ -75,7 +75,8 @@ def read_tasks(path: Path) -> list[RatingTask]:
     entries = record.get("tasks") if isinstance(record, Mapping) else record
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{path}: expected a list of tasks, or `tasks:` with a list")
-    tasks = [_task(entry, f"{path}, task {i}", path.parent) for i, entry in enumerate(entries, start=1)]
+    with well_formed(path):
+        tasks = [_task(entry, f"{path}, task {i}", path.parent) for i, entry in enumerate(entries, start=1)]
     names = [task.name for task in tasks]
     if len(set(names)) < len(names):
         raise UsageError(f"{path}: two tasks have one name; names are {', '.join(names)}")

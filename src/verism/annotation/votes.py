@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import sqlite3
 from collections import Counter
@@ -197,6 +198,9 @@ class VoteStore:
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         key = secrets.token_bytes(32)
         record = {k: v for k, v in asdict(study).items() if k not in ("tasks", "items")}
+        # It has the key of all cookies, tokens' hashes and answers: nobody else on the machine reads it. SQLite gives
+        # its journal the same mode.
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = sqlite3.connect(draft, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = DELETE")

@@ -5,17 +5,15 @@ Whatever is wrong with one is wrong usage, told with the option that named the f
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
+from verism.files import csv_cells, read_json, read_text
 from verism.terminal import say
 
 if TYPE_CHECKING:
@@ -36,40 +34,36 @@ def usage() -> Iterator[None]:
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays
-def _open(path: Path, option: str) -> Any:
-    """An array, or an open .npz file."""
-    import numpy as np
+@contextmanager
+def _of_option(option: str) -> Iterator[None]:
+    """Name the option in what is wrong with its file."""
+    try:
+        yield
+    except UsageError as err:
+        raise UsageError(f"{option}: {err}") from err
 
+
+@contextmanager
+def _open(path: Path, option: str) -> Iterator[Any]:
+    """An array, or the arrays of an open .npz file."""
     if path.suffix not in (".npy", ".npz"):
         raise UsageError(f"{option} must be an .npy or .npz file; got {path}")
-    try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
-        raise UsageError(
-            f"{option}: {path} cannot be read as an array ({err}). Save it with numpy.save; pickles are not opened"
-        ) from err
+    with _of_option(option), open_arrays(path, "an array (.npy, .npz)") as opened:
+        yield opened
 
 
 def read_array(path: Path, option: str) -> Array:
     """An array of any shape."""
-    opened = _open(path, option)
-    if not hasattr(opened, "files"):
-        return opened
-    with opened:
-        name = "features" if "features" in opened.files else opened.files[0] if len(opened.files) == 1 else None
+    with _open(path, option) as opened:
+        if not isinstance(opened, Arrays):
+            return opened
+        name = "features" if "features" in opened else next(iter(opened)) if len(opened) == 1 else None
         if name is None:
             hint = ""
-            if {"mu", "sigma"} <= set(opened.files):
+            if {"mu", "sigma"} <= set(opened):
                 hint = ". It is a statistics file, which only `verism metrics fid` can use"
-            raise UsageError(
-                f"{option}: {path} must hold one array, or one named features; it has {', '.join(opened.files)}{hint}"
-            )
-        try:
-            return opened[name]
-        except ValueError as err:
-            raise UsageError(f"{option}: {name} of {path} cannot be read ({err})") from err
+            raise UsageError(f"{path} must hold one array, or one named features; it has {', '.join(opened)}{hint}")
+        return opened[name]
 
 
 def read_features(path: Path, option: str) -> Array:
@@ -86,15 +80,13 @@ def read_features(path: Path, option: str) -> Array:
 
 def read_features_or_statistics(path: Path, option: str) -> Array | FeatureStatistics:
     """Features, or the mean and covariance of a statistics file."""
-    opened = _open(path, option)
-    if hasattr(opened, "files"):
-        with opened:
-            is_statistics = {"mu", "sigma"} & set(opened.files)
-        if is_statistics:
-            from verism.metrics.frechet import read_statistics
+    with _open(path, option) as opened:
+        is_statistics = isinstance(opened, Arrays) and bool({"mu", "sigma"} & set(opened))
+    if is_statistics:
+        from verism.metrics.frechet import read_statistics
 
-            with usage():
-                return read_statistics(path)
+        with usage():
+            return read_statistics(path)
     return read_features(path, option)
 
 
@@ -111,18 +103,11 @@ def read_pixels(path: Path, option: str) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------- text
-def _read_text(path: Path, option: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as err:
-        raise UsageError(f"{option}: {path} cannot be read as text ({err})") from err
-
-
 def read_lines(path: Path, option: str) -> list[str]:
     """The lines of a text file; only line feeds end one, as prompts may hold any other separator."""
-    lines = [line.removesuffix("\r") for line in _read_text(path, option).split("\n")]
+    with _of_option(option):
+        text = read_text(path)
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
@@ -132,29 +117,30 @@ def read_clusters(path: Path | None, n: int) -> np.ndarray | None:
 
     if path is None:
         return None
-    rows = csv.DictReader(_csv(path, "--prompts")) if path.suffix.lower() == ".csv" else None
-    if rows is not None and "prompt" in (rows.fieldnames or ()):
-        lines, unit = [row["prompt"] for row in rows], "row"  # None, which metrics refuse, where a row is too short
-    else:
-        lines, unit = read_lines(path, "--prompts"), "line"
+    lines: list[str | None] = [*read_lines(path, "--prompts")]
+    unit = "line"
+    if path.suffix.lower() == ".csv":
+        with _of_option("--prompts"):
+            rows = [cells for _, cells in csv_cells(read_text(path, "a table (.csv)"), path)]
+        if rows and "prompt" in rows[0]:
+            at = rows[0].index("prompt")
+            # None, which metrics refuse, where a row is too short
+            lines, unit = [row[at] if at < len(row) else None for row in rows[1:]], "row"
     if len(lines) != n:
         raise UsageError(f"--prompts: {path} must have one {unit} for each of the {n:,} images; it has {len(lines):,}")
     return np.array(lines)
 
 
-def _csv(path: Path, option: str) -> io.StringIO:
-    return io.StringIO(_read_text(path, option), newline="")  # csv finds the ends of rows itself, in quoted cells too
-
-
 def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
     """Names of the classes, and counts of each prompt."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(_csv(path, option)) if row]
+    with _of_option(option):
+        rows = [[cell.strip() for cell in cells] for _, cells in csv_cells(read_text(path, "a table (.csv)"), path)]
     if len(rows) < 2:
         raise UsageError(f"{option}: {path} must have a line of class names, and a row of counts per prompt")
     columns = [i for i, name in enumerate(rows[0]) if name.lower() != "prompt"]
     classes = [rows[0][i] for i in columns]
     if any(name.replace(".", "", 1).isdigit() for name in classes):
-        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])}")
+        raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])[:200]}")
     table = []
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
@@ -162,22 +148,25 @@ def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
         try:
             table.append([float(row[i]) for i in columns])
         except ValueError:
-            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)}") from None
+            raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)[:200]}") from None
     return classes, table
 
 
 def read_frequencies(path: Path, option: str) -> dict[tuple[str, str], dict[str, dict[str, Fraction]]]:
     """Frequency of each attribute by (model, setting) and gender; exact, so that equal differences stay equal."""
     columns = ("model", "setting", "gender", "attribute", "frequency")
-    reader = csv.DictReader(_csv(path, option))
-    if missing := [c for c in columns if c not in (reader.fieldnames or ())]:
+    with _of_option(option):
+        rows = list(csv_cells(read_text(path, "a table (.csv)"), path))
+    header = rows[0][1] if rows else []
+    if missing := [c for c in columns if c not in header]:
         raise UsageError(
             f"{option}: {path} must have the columns {', '.join(columns)}; {', '.join(missing)} is missing"
         )
     table: dict[tuple[str, str], dict[str, dict[str, Fraction]]] = {}
-    for row in reader:
-        where = f"{option}: line {reader.line_num} of {path}"
-        model, setting, gender, attribute, text = ((row[c] or "").strip() for c in columns)
+    for line, cells in rows[1:]:
+        where = f"{option}: {line}"
+        row = dict(zip(header, cells, strict=False))
+        model, setting, gender, attribute, text = (row.get(c, "").strip() for c in columns)
         try:
             frequency = Fraction(text)
         except (ValueError, ZeroDivisionError):
@@ -201,12 +190,8 @@ def read_frequencies(path: Path, option: str) -> dict[tuple[str, str], dict[str,
 
 # ------------------------------------------------------------------------------------------------------------ captions
 def _read_json(path: Path, option: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, ValueError) as err:
-        raise UsageError(f"{option}: {path} cannot be read as JSON ({err})") from err
+    with _of_option(option):
+        return read_json(path)
 
 
 def _records(content: Any, path: Path, option: str) -> Sequence[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism.errors import UsageError
-from verism.terminal import put_json, say
+from verism.terminal import SEED, put_json, say
 
 if TYPE_CHECKING:
     from verism.annotation.votes import VoteStore
@@ -39,6 +40,7 @@ class _Call:
         half_width: of the interval that is planned for.
         cards: judge cards to plan by.
         status: only say how far the study is.
+        draw: make the study if there is none, say how far it is, and open no page.
         export_: kind of the export.
         to: its folder.
         image_url: where its images will be found.
@@ -57,6 +59,7 @@ class _Call:
     half_width: float
     cards: tuple[Path, ...]
     status: bool
+    draw: bool
     export_: str | None
     to: Path | None
     image_url: str | None
@@ -74,7 +77,7 @@ class _Call:
 @click.option("--gold", type=click.Path(path_type=Path), help="Items with known answers: item, task, answer, check.")
 @click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
 @click.option("--pass-mark", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Of a qualification.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the lots that are drawn.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the lots that are drawn.")
 @click.option("--study", "name", default="study", show_default=True, help="Name of the study; a run may have several.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another address lets others in, by tokens only.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free one.")
@@ -84,6 +87,7 @@ class _Call:
 @click.option("--half-width", type=float, default=0.05, show_default=True, help="Half of the interval that is wanted.")
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="Judge cards for --plan.")
 @click.option("--status", is_flag=True, help="Only say how far the study is.")
+@click.option("--draw", is_flag=True, help="Draw the items and make the study, without opening the page.")
 @click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
 @click.option("--to", type=click.Path(path_type=Path), help="Folder of the export.")
 @click.option("--image-url", help="Export: where images will be found; {name} stands for the file.")
@@ -121,11 +125,19 @@ def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     if call.export_ == "mturk" and call.image_url is None:
         raise UsageError("--image-url is missing: where workers will find the images, with {name} for the file")
     names, subset, name = call.names, call.own, call.name
-    if not names and subset is None and find_study(runs[0], name) is None:
-        if call.import_ is not None or call.export_ is not None or call.status or call.raters:
-            raise UsageError(f"{runs[0].path} has no study {name!r} yet; make one: verism annotate RUN --task NAME ...")
-        _list_tasks(runs[0], as_json)
-        return
+    if find_study(runs[0], name) is None:
+        nothing_asked = not names and subset is None
+        needs_study = call.status  # it makes none, whatever tasks are named
+        if needs_study or (
+            nothing_asked and (call.import_ is not None or call.export_ is not None or call.raters or call.draw)
+        ):
+            run_dir = shlex.quote(str(runs[0].path))
+            raise UsageError(
+                f"{runs[0].path} has no study {name!r} yet; make one: verism annotate {run_dir} --task NAME ..."
+            )
+        if nothing_asked:
+            _list_tasks(runs[0], as_json)
+            return
     store = _study(runs, names, subset, name, options)
     if call.import_ is not None:
         _import(store, call.import_, runs[0])
@@ -134,7 +146,7 @@ def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
         _export(store, runs, call)
     elif call.raters:
         _add_raters(store, call)
-    elif call.status:
+    elif call.status or call.draw:
         _status(store, as_json)
     else:
         from verism.annotation.server import LOOPBACK, serve
@@ -152,7 +164,7 @@ def _import(store: VoteStore, path: Path, run: Run) -> None:
         say(f"skipped: {where}: {why}")
     known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
     raters = f"{put.n_raters:,} rater{'s' * (put.n_raters != 1)}"
-    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {run.path}")
+    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {shlex.quote(str(run.path))}")
 
 
 def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
@@ -185,7 +197,8 @@ def _list_tasks(run: Run, as_json: bool) -> None:
         return
     for task in tasks:
         click.echo(f"{task.name}\n    {task.question}\n    {' | '.join(task.options)}")
-    say(f"start with, for example: verism annotate {run.path} --task {tasks[0].name!r} --per-cell 20 --open")
+    run_dir = shlex.quote(str(run.path))
+    say(f"start with, for example: verism annotate {run_dir} --task {tasks[0].name!r} --per-cell 20 --open")
 
 
 def _study(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,12 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from verism.errors import UsageError
+from verism.files import parse_json
 from verism.records import NEEDS, option_of
 from verism.report_kit.adjustments import adjustment_notes
 from verism.report_kit.tables import json_report, terminal_table
 from verism.store import Run
 from verism.suites.catalogue import presentation_of
-from verism.terminal import put_json, say
+from verism.terminal import WORKERS, put_json, say, terminal_encoding
 
 __all__ = ["GroupedCommand", "given", "in_section", "judge_options", "parse_rules", "put_scores", "with_options"]
 
@@ -34,7 +34,7 @@ def put_scores(run: Run, as_json: bool) -> None:
         records = json_report([run], [presentation_of(run)])
         put_json([{name: value for name, value in r.items() if name not in ("run", "cautions")} for r in records])
     else:
-        click.echo(terminal_table([run], [presentation_of(run)]))
+        click.echo(terminal_table([run], [presentation_of(run)], encoding=terminal_encoding()))
     for line in [*run.manifest.scoring.remarks, *adjustment_notes(run)]:
         say(f"note: {line}")
 
@@ -78,7 +78,7 @@ def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
         for role, need in NEEDS.items()
     ]
     shared = [
-        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads of the judges."),
+        click.Option(["--threads"], type=WORKERS, help="CPU threads of the judges."),
         click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
         click.Option(
             ["--cache"], type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."
@@ -115,7 +115,7 @@ def parse_rules(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"--rule {pair}: expected NAME=VALUE, for example --rule k=5")
         try:
-            rules[name] = json.loads(value)
-        except (json.JSONDecodeError, RecursionError):
+            rules[name] = parse_json(value)
+        except ValueError:
             rules[name] = value
     return rules

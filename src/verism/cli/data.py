@@ -13,7 +13,7 @@ from verism.cli.common import given, in_section
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
 from verism.suites.base import Suite
-from verism.terminal import Failures
+from verism.terminal import WORKERS, Failures
 
 __all__ = ["data"]
 
@@ -48,7 +48,7 @@ def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa:
         click.Option(
             ["--features"], required=True, help="Who gives the features: inception:FILE ... See: verism list judges"
         ),
-        click.Option(["--threads"], type=click.IntRange(1), help="CPU threads of the network."),
+        click.Option(["--threads"], type=WORKERS, help="CPU threads of the network."),
         click.Option(["--device"], help="cpu, cuda, cuda:1 ..."),
         click.Option(["--cache"], type=path, help="Folder of image vectors, shared between runs."),
     ]

@@ -7,6 +7,7 @@ that are listed; 2: wrong usage.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism._version import __version__
+from verism.characters import visible
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
 from verism.cli.data import data
+from verism.cli.faults import explain
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.portraits import portraits
@@ -25,17 +28,23 @@ from verism.cli.reproduce import reproduce
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
 from verism.cli.wardrobe import people
-from verism.errors import UsageError, VerismError
+from verism.errors import UsageError
+from verism.files import csv_text
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
-from verism.terminal import Failures, Services, put_json, say
+from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
     from verism.api import Plan
     from verism.store import Run
 
 __all__ = ["cli", "main"]
+
+MESSAGE = 4000  # characters of an error that are shown: it may quote a file
+RAW_HELP = (
+    "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
+)
 
 
 @click.group(cls=SuiteGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -75,7 +84,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         ),
         click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
-        click.Option(["--processes"], type=click.IntRange(1), help="Renderers at once.  [default: one per core]"),
+        click.Option(["--processes"], type=WORKERS, help="Renderers at once.  [default: one per core]"),
         click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
         click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
     ]
@@ -114,7 +123,7 @@ def _run(
     failures = Failures()
     finished = api.evaluate(suite, out=out, on_failure=failures, on_matched=say, on_summary=say, **asked)
     put_scores(finished, as_json)
-    say(f"run: {out}\nreport: verism report {out}")
+    say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
 
 
@@ -159,12 +168,11 @@ verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs
 def _prompt_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
     """Options of ``verism prompts`` that all suites share."""
     as_json = click.Option(["--json", "as_json"], is_flag=True, help="JSON lines with all facets instead of CSV.")
-    return in_section("Output", [as_json])
+    raw = click.Option(["--raw"], is_flag=True, help=RAW_HELP)
+    return in_section("Output", [as_json, raw])
 
 
-def _prompts(suite: str, as_json: bool, **options: Any) -> None:
-    import csv
-
+def _prompts(suite: str, as_json: bool, raw: bool, **options: Any) -> None:
     asked = make_suite(suite, **given(options)).prompts()
     several = any(p.n_images > 1 for p in asked)
     if as_json:
@@ -172,9 +180,10 @@ def _prompts(suite: str, as_json: bool, **options: Any) -> None:
             row = {"prompt_id": p.prompt_id, "prompt": p.text, **p.facets}
             click.echo(json.dumps(row | ({"n_images": p.n_images} if several else {}), ensure_ascii=False))
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["prompt_id", "prompt"] + ["n_images"] * several)
-    writer.writerows([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
+    columns = ["prompt_id", "prompt"] + ["n_images"] * several
+    rows = ([p.prompt_id, p.text] + [p.n_images] * several for p in asked)
+    text = csv_text(columns, rows, raw=raw)
+    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
 cli.add_command(
@@ -270,6 +279,7 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
+@click.option("--raw", is_flag=True, help=RAW_HELP)
 @click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
 @click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
@@ -278,6 +288,7 @@ def report(
     out: Path | None,
     as_json: bool,
     as_csv: bool,
+    raw: bool,
     markdown: bool,
     gallery: int,
     cards: tuple[Path, ...],
@@ -291,6 +302,8 @@ def report(
     from verism import api
     from verism.report_kit import tables
 
+    if raw and not as_csv:
+        raise UsageError("--raw is for --csv")
     if as_json + as_csv + markdown > 1:
         raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
     runs = [api.open_run(d) for d in run_dirs]
@@ -298,7 +311,7 @@ def report(
     if as_json:
         put_json(tables.json_report(runs, presentations))
     if as_csv:
-        click.echo(tables.csv_table(runs, presentations), nl=False)
+        click.echo(tables.csv_table(runs, presentations, raw=raw), nl=False)
     if markdown:
         click.echo(tables.markdown_table(runs, presentations))
     if out is not None or not (as_json or as_csv or markdown):
@@ -313,7 +326,7 @@ def report(
 @click.option("--protocol", help="Only this one.  [default: the first of the suite, revised]")
 @click.option("--all-protocols", is_flag=True, help="Compare under every protocol of the suite.")
 @click.option("--anyway", is_flag=True, help="Compare what is not comparable; reasons stand beside the numbers.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random permutations, where needed.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of random permutations, where needed.")
 @click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
 def compare(run_a: Path, run_b: Path, as_json: bool, **options: Any) -> None:
     """Is B better than A, at what, and is it luck? B minus A; paired by prompt where images are decided one by one.
@@ -354,7 +367,7 @@ def scenes() -> None:
 )
 @click.option("--only", multiple=True, help="Only this class; may be given several times.")
 @click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Pixels of one tile.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
     """Contact sheets: every class in several views, states and paints, and every environment.
@@ -468,13 +481,14 @@ class _Services(Services):
         """The first table of one or more runs, as text."""
         from verism.report_kit.tables import terminal_table
 
-        return terminal_table(runs, [presentation_of(run) for run in runs])
+        return terminal_table(runs, [presentation_of(run) for run in runs], encoding=terminal_encoding())
 
 
 def main() -> None:
-    """Entry point: errors the caller can mend are shown in a line or two, not as a traceback."""
+    """Entry point: errors that are no mistake of verism are shown in a line or two, not as a traceback."""
     try:
         cli.main(prog_name="verism", standalone_mode=False)
+        sys.stdout.flush()  # a full disk or a closed pipe shows here, and not after the exit code is set
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as err:
@@ -483,12 +497,15 @@ def main() -> None:
     except click.Abort:
         say("stopped; the same command goes on where it was")
         sys.exit(130)
-    except UsageError as err:
-        say(f"verism: {err}")
-        sys.exit(2)
-    except VerismError as err:
-        say(f"verism: {err}")
-        sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as err:  # panics of polars are no Exception
+        told = explain(err)
+        if told is None:
+            raise
+        text = str(told)
+        say(f"verism: {text if len(text) <= MESSAGE else text[:MESSAGE] + ' ...'}")
+        sys.exit(2 if isinstance(told, UsageError) else 1)

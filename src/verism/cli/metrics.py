@@ -22,7 +22,7 @@ from verism.cli._metric_files import (
     usage,
 )
 from verism.errors import UsageError, VerismError
-from verism.terminal import Group, ProtocolChoice, put_result, say
+from verism.terminal import SEED, Group, ProtocolChoice, put_result, say
 
 if TYPE_CHECKING:
     from verism.judges.skin_tone.colour import SkinColour
@@ -80,7 +80,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 @click.option("-k", "--neighbours", "k", type=click.IntRange(1), default=5, show_default=True, help="DIG In uses 3.")
 @click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
 @_no_interval
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the halves behind the intervals.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves behind the intervals.")
 @_as_json
 def metrics_prdc(
     real: Path,
@@ -128,7 +128,7 @@ def metrics_prdc(
 @_prompts
 @click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated images.")
 @_no_interval
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the groups that are left out in turn.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the groups that are left out in turn.")
 @_as_json
 def metrics_fid(
     real: Path, generated: Path, prompts: Path | None, infinity: bool, no_interval: bool, seed: int, as_json: bool
@@ -174,7 +174,7 @@ def metrics_fid(
 @click.option("--published", is_flag=True, help="Also mean and spread of random subsets, as it is usually printed.")
 @click.option("--subsets", type=click.IntRange(1), default=100, show_default=True, help="With --published.")
 @click.option("--subset-size", type=click.IntRange(2), default=1000, show_default=True, help="With --published.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the subsets.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the subsets.")
 @_as_json
 def metrics_kid(
     real: Path,
@@ -290,7 +290,7 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 @click.option("--method", type=click.Choice(["exact", "sampled"]), help="[default: sampled if released, else exact]")
 @click.option("--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts, the own among them.")
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of sampled pools.")
-@click.option("--seed", type=click.IntRange(0), default=10, show_default=True, help="Of sampled pools.")
+@click.option("--seed", type=SEED, default=10, show_default=True, help="Of sampled pools.")
 @_as_json
 def metrics_r_precision(
     image_embeddings: Path,
@@ -515,7 +515,7 @@ def _box(text: str) -> tuple[int, int, int, int]:
     help="CSV: a line of class names, then a row of counts per prompt; a column named prompt may name them.",
 )
 @click.option("--target", metavar="T,T,...", help="Share of each class, of sum 1.  [default: all equal]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampled prompts.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of resampled prompts.")
 @_as_json
 def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None, seed: int, as_json: bool) -> None:
     """Mean absolute deviation (MAD) of shares of classes from equal shares, or from a target.

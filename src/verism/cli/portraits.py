@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from verism.terminal import put_json, say
+from verism.terminal import SEED, put_json, say
 
 __all__ = ["portraits"]
 
 
 @click.command()
 @click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Images; tones go round.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")

@@ -41,10 +41,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from verism.characters import visible
 from verism.errors import UsageError, VerismError
 from verism.imaging import read_image
+from verism.limits import PROGRAM_BYTES
 from verism.options import read_signature
 from verism.records import Request, Result
+from verism.services import as_json
 
 __all__ = ["CommandGenerator", "refuse_secret", "split_options"]
 
@@ -57,6 +60,8 @@ TERMINATE_S = 3.0  # for a program that was told to end, before it is killed
 FINISH_S = 10.0  # for a program that has answered everything, to end by itself
 TAIL = 20  # lines of standard error kept for messages
 MAX_LINE = 1 << 20  # bytes; an answer is far shorter
+EVENTS = 1024  # lines read ahead of their use; a program that prints faster waits at its pipe
+REPEATS = 1000  # answers in a row that were given before: the program is broken
 WHOLE_FILE = 64 << 20  # bytes; of larger files of a command line (weights) size, beginning and end are hashed
 # Programs whose own content says nothing of the model: the script they run does.
 INTERPRETER = re.compile(r"(python|pypy|bash|dash|sh|zsh|env|perl|ruby|node|julia|Rscript)[\d.]*(\.exe)?")
@@ -109,6 +114,14 @@ class _Garbled:
 
     line: str
     why: str
+    at: float  # time.monotonic()
+
+
+@dataclass(frozen=True)
+class _Flood:
+    """More on standard output since the last answer than anybody will read; the program was killed."""
+
+    at: float  # time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -138,11 +151,13 @@ class _Program:
             raise UsageError(_why_not(words[0], cwd, err)) from err
         self.label = label
         self.answered = 0
-        self.events: queue.SimpleQueue[_Said | _Garbled | _Ended] = queue.SimpleQueue()
+        self.events: queue.Queue[_Said | _Garbled | _Flood | _Ended] = queue.Queue(EVENTS)
         self._tail: deque[str] = deque(maxlen=TAIL)
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._input_open = True
         self._warned = False
+        self._unanswered = 0  # bytes on standard output since the last answer
+        self._unheard = threading.Event()  # nobody takes events any more
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=work, name=f"verism-{work.__name__}", daemon=True)
@@ -195,11 +210,21 @@ class _Program:
     def end(self) -> None:
         """End the process and its children: ask, then kill. Returns when they are gone."""
         self.no_more()
+        self._unheard.set()
         if not self._ended.is_set():
             _signal(self.process, signal.SIGTERM)
             if not self._ended.wait(TERMINATE_S):
                 _kill(self.process)
                 self._ended.wait(TERMINATE_S)
+
+    def _put(self, event: _Said | _Garbled | _Flood | _Ended) -> None:
+        """Hand an event over, when there is room for it; dropped once the program was ended."""
+        while True:
+            try:
+                return self.events.put(event, timeout=0.1)
+            except queue.Full:
+                if self._unheard.is_set():
+                    return None
 
     # Threads
     def _write(self) -> None:
@@ -221,8 +246,14 @@ class _Program:
         with stdout:
             while raw := _readline(stdout):
                 event = self._understand(raw)
+                answered = isinstance(event, _Garbled) or (isinstance(event, _Said) and "image_id" in event.answer)
+                self._unanswered = 0 if answered else self._unanswered + len(raw)
+                if self._unanswered > PROGRAM_BYTES.value:
+                    _kill(self.process)
+                    self._put(_Flood(time.monotonic()))
+                    break
                 if event is not None:
-                    self.events.put(event)
+                    self._put(event)
         # Nothing can be answered any more, so whatever it still does is in vain.
         try:
             self.process.wait(TERMINATE_S)
@@ -237,7 +268,7 @@ class _Program:
                 return _Said(json.loads(line), time.monotonic())
             except (ValueError, RecursionError) as err:
                 if '"image_id"' in line:
-                    return _Garbled(line, str(err))
+                    return _Garbled(line, str(err), time.monotonic())
         if line:
             if not self._warned:
                 self._warned = True
@@ -266,7 +297,7 @@ class _Program:
         _signal(self.process, getattr(signal, "SIGKILL", signal.SIGTERM))  # children it has left behind
         for thread in self._threads[1:3]:
             thread.join(TERMINATE_S)  # not for ever: a child that left the group may hold the pipes
-        self.events.put(_Ended())
+        self._put(_Ended())
         self._ended.set()
 
 
@@ -319,7 +350,8 @@ def _why_not(program: str, cwd: str | None, err: OSError) -> str:
 
 def _pass_on(text: str) -> None:
     try:
-        sys.stderr.write(text)
+        # Not its escape codes: they could rewrite what was printed before, or the title of the window.
+        sys.stderr.write(visible(text, keep="\r"))
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
         pass  # no standard error to write to; the program must not be held up by that
@@ -501,6 +533,7 @@ class _Conversation:
         self.clock = time.monotonic()  # of the last answer, or of the start
         self.hinted = False
         self.ever_answered = False
+        self.repeats = 0  # answers in a row for images that were answered for before
         self.barren = 0  # ends in a row of programs that had answered nothing
         self.suspects: set[str] = set()  # in its hands when it last ended, and not settled since
         self.last_first = ""  # first in its hands when it last ended
@@ -543,10 +576,19 @@ class _Conversation:
         if self.closed:
             raise VerismError(f"{self.owner.name} was closed while images were waited for")
         if isinstance(event, _Said):
-            self.clock = max(self.clock, event.at)
-            self._take(self.program, event.answer)
+            if self._take(self.program, event.answer):
+                self.clock = max(self.clock, event.at)
+            else:
+                self._check_silence(self.program, event.at)
         elif isinstance(event, _Garbled):
             self._take_garbled(event)
+            self._check_silence(self.program, event.at)
+        elif isinstance(event, _Flood):
+            raise VerismError(
+                f"{self.owner.label} printed more than {PROGRAM_BYTES.value:,} bytes on standard output without an "
+                f"answer, and was ended. Answers are lines of JSON with an image_id; anything else belongs on standard "
+                f"error; {PROGRAM_BYTES.hint()}"
+            )
         elif isinstance(event, _Ended):
             program, self.program = self.program, None
             if self.hands:
@@ -568,10 +610,10 @@ class _Conversation:
             }
         )
 
-    def _next_event(self, program: _Program) -> _Said | _Garbled | _Ended | None:
+    def _next_event(self, program: _Program) -> _Said | _Garbled | _Flood | _Ended | None:
         """The next event; None when the time for it is over and something was done about that."""
         # Not from the last answer alone: the program may have been idle after it, while our images were waited upon.
-        since = max(self.clock, next((asked.at for asked in self.hands.values()), 0.0))
+        since = self._silent_since()
         limit = SILENCE_S if (not self.hinted or self.suspects) else None
         if self.owner.timeout is not None:
             limit = min(limit or self.owner.timeout, self.owner.timeout)
@@ -579,8 +621,15 @@ class _Conversation:
             wait = None if limit is None else max(0.0, since + limit - time.monotonic())
             return program.events.get(timeout=wait)
         except queue.Empty:
-            pass
-        silent = time.monotonic() - since
+            self._check_silence(program, time.monotonic())
+            return None
+
+    def _silent_since(self) -> float:
+        return max(self.clock, next((asked.at for asked in self.hands.values()), 0.0))
+
+    def _check_silence(self, program: _Program, now: float) -> None:
+        """Do something about a program that has answered nothing for too long, whatever else it prints."""
+        silent = now - self._silent_since()
         if self.owner.timeout is not None and silent >= self.owner.timeout:
             self.program = None
             program.end()
@@ -597,18 +646,18 @@ class _Conversation:
                     "write one line of JSON per image, and flush its standard output? Does it wait for more than "
                     f"ahead={self.owner.ahead} requests? The option timeout=SECONDS would end it"
                 )
-        return None
 
     # Answers
-    def _take(self, program: _Program, answer: Mapping[str, Any]) -> None:
+    def _take(self, program: _Program, answer: Mapping[str, Any]) -> bool:
+        """Keep an answer; whether it was one to a request."""
         if "image_id" not in answer:
             if {"path", "state"} & answer.keys():
-                raise VerismError(f"{self.owner.label} answered without image_id: {_short(json.dumps(answer))}")
+                raise VerismError(f"{self.owner.label} answered without image_id: {_short(as_json(answer))}")
             if not program.answered and isinstance(answer.get("name"), str):
                 self.owner.reported = dict(answer)
             else:
-                _pass_on(json.dumps(answer) + "\n")
-            return
+                _pass_on(as_json(answer) + "\n")
+            return False
         image_id = answer["image_id"]
         if not isinstance(image_id, str) or image_id not in self.known:
             some = next(iter(self.hands), next(iter(self.known), ""))
@@ -619,14 +668,22 @@ class _Conversation:
         if image_id not in self.hands:
             if not (image_id in self.settled or image_id in self.delivered):
                 raise VerismError(f"{self.owner.label} answered for {image_id!r} before it was asked for it")
-            _say(f"{self.owner.label} answered twice for {image_id!r}; the first answer counts")
-            return
+            self.repeats += 1
+            if self.repeats > REPEATS:
+                raise VerismError(
+                    f"{self.owner.label} answered {REPEATS:,} times in a row for images it had answered for before, "
+                    f"{image_id!r} the last of them"
+                )
+            if self.repeats <= TAIL:
+                _say(f"{self.owner.label} answered twice for {image_id!r}; the first answer counts")
+            return False
         program.answered += 1
-        self.ever_answered, self.barren = True, 0
+        self.ever_answered, self.barren, self.repeats = True, 0, 0
         self.doubtful.clear()
         path = self.hands.pop(image_id).path
         self.suspects.discard(image_id)
         self.settled[image_id] = self._settle(image_id, path, answer)
+        return True
 
     def _settle(self, image_id: str, path: Path, answer: Mapping[str, Any]) -> _Image | Result:
         state, note = answer.get("state", "ok"), answer.get("note")

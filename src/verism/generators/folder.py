@@ -8,6 +8,7 @@ images of all skills are searched. A manifest is CSV (with a header) or JSON lin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, tab
 __all__ = ["FolderGenerator", "Matching", "match_images", "match_user_images", "matched_images"]
 
 COLUMNS = "prompt_id or prompt"
+REASONS = 5  # of ignored rows that are printed
 IMAGE_FOLDERS = ("images", "val_images", "train_images")  # below {skill}/ in the published layouts
 
 
@@ -32,21 +34,34 @@ class Matching:
         files: file of each image, by (prompt id, index).
         missing: (prompt id, index) of the images asked for that have no file.
         ignored: files that belong to nothing asked for.
+        absent: files that a list names and that are not there.
+        reasons: why rows of a list are ignored, one line each.
     """
 
     source: Path
     files: Mapping[tuple[str, int], Path]
     missing: tuple[tuple[str, int], ...]
     ignored: tuple[Path, ...]
+    absent: tuple[Path, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     def table(self) -> str:
         """What matched, what is missing and what was ignored, in lines for a person."""
         lines = [
             f"images from {self.source}",
-            f"  matched {len(self.files):>7,}",
-            f"  missing {len(self.missing):>7,}{_examples([f'{p}#{i}' if i else p for p, i in self.missing])}",
+            f"  matched {len(self.files) - len(self.absent):>7,}",
+            f"  missing {len(self.missing) + len(self.absent):>7,}"
+            f"{_examples([f'{p}#{i}' if i else p for p, i in self.missing])}",
             f"  ignored {len(self.ignored):>7,}{_examples([p.name for p in self.ignored])}",
         ]
+        if self.absent:
+            lines.append(
+                f"  {len(self.absent):,} of the missing are in the list, but there is no such file"
+                f"{_examples([str(p) for p in self.absent])}"
+            )
+        lines += [f"  ignored: {reason}" for reason in self.reasons[:REASONS]]
+        if len(self.reasons) > REASONS:
+            lines.append(f"  ... and {len(self.reasons) - REASONS:,} more")
         return "\n".join(lines)
 
 
@@ -65,12 +80,14 @@ def match_images(source: Path, prompts: Sequence[Prompt]) -> Matching:
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
     if source.is_dir():
         files, ignored = _from_folder(source, wanted)
+        reasons: list[str] = []
     elif source.is_file():
-        files, ignored = _from_manifest(source, prompts)
+        files, ignored, reasons = _from_manifest(source, prompts)
     else:
         raise UsageError(f"--images {source}: no such folder or manifest")
     missing = tuple(sorted(wanted - set(files)))
-    return Matching(source, files, missing, tuple(ignored))
+    absent = tuple(path for path in files.values() if not os.path.exists(path))
+    return Matching(source, files, missing, tuple(ignored), absent, tuple(reasons))
 
 
 def match_user_images(source: Path, prompts: Sequence[Prompt], user_images: Sequence[UserImage]) -> Matching:
@@ -103,16 +120,21 @@ def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple
     return images.files, ignored
 
 
-def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tuple[str, int], Path], list[Path]]:
+def _from_manifest(
+    manifest: Path, prompts: Sequence[Prompt]
+) -> tuple[dict[tuple[str, int], Path], list[Path], list[str]]:
+    """Files by image, paths that are ignored, and why."""
     by_text: dict[str, list[Prompt]] = {}
     for p in prompts:
         by_text.setdefault(p.text.strip(), []).append(p)
     by_id = {p.prompt_id: p for p in prompts}
     images = UserImages(max_images=None)
     ignored: list[Path] = []
+    reasons: list[str] = []
     served: dict[str, int] = {}  # per prompt text, images dealt out so far
     for row in read_image_table(manifest, COLUMNS):
         prompt_id: str | None
+        text = ""
         if prompt_id := row.value("prompt_id"):
             index = row.index
         elif text := row.value(*PROMPT_COLUMNS):
@@ -125,10 +147,18 @@ def _from_manifest(manifest: Path, prompts: Sequence[Prompt]) -> tuple[dict[tupl
             raise UsageError(f"{row.where}: no prompt; {table_columns(COLUMNS)}")
         if prompt_id is None or prompt_id not in by_id:
             ignored.append(row.path)
+            if prompt_id is not None:
+                reasons.append(f"{row.where}: prompt_id {prompt_id!r:.80} is none of the run's")
+            elif text in by_text:
+                reasons.append(f"{row.where}: more images of {text!r:.80} than are asked for")
+            else:
+                reasons.append(f"{row.where}: {text!r:.80} is no prompt of the run")
         else:
             images.add(prompt_id, index, row.path)
     files = {key: path for key, path in images.files.items() if key[1] < by_id[key[0]].n_images}
-    return files, ignored + [path for key, path in images.files.items() if key not in files]
+    spare = {key: path for key, path in images.files.items() if key not in files}
+    reasons += [f"{path.name}: image {i} of {p!r:.80} is not asked for" for (p, i), path in spare.items()]
+    return files, ignored + list(spare.values()), reasons
 
 
 def matched_images(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import io
 import json
 import threading
 from collections import Counter
@@ -24,12 +23,12 @@ from urllib.parse import quote, urlencode, urljoin
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as PilImage
 from PIL import UnidentifiedImageError
 
 from verism.errors import UsageError
 from verism.generators import openai_prices
-from verism.imaging import MAX_PIXELS, to_rgb
+from verism.imaging import ImageTooLargeError, open_image, to_rgb
+from verism.limits import SERVICE_PIXELS
 from verism.records import Request, Result
 from verism.services import (
     Failed,
@@ -54,31 +53,25 @@ __all__ = ["ImageOptions", "OpenAIImages", "decode_image"]
 MAX_ANSWER = 128 << 20  # bytes of a JSON answer; a 4096 x 4096 image in base64 has less than half of that
 MAX_DOWNLOAD = 64 << 20  # bytes of an image behind an address
 MAX_HOPS = 5  # redirections of an image's address
-# Formats that services send. Pillow would also try those that start other programs (EPS) or have no use here.
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 RESERVED = frozenset({"model", "prompt", "n", "size", "quality", "style", "background", "output_format", "stream"})
 REPORTED = ("model", "size", "quality", "background", "output_format")  # what an answer may say of how it was made
 
 
 def decode_image(data: bytes) -> tuple[NDArray[np.uint8], list[str]]:
-    """Bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file as upright RGB, (H, W, 3), uint8, and what was done to it.
+    """An image file, of one of ``imaging.FORMATS``, as upright RGB, (H, W, 3), uint8, and what was done to it.
 
     EXIF rotation is applied and transparency laid over white, as for the user's own images.
 
     Raises:
-        Failed: more than ``imaging.MAX_PIXELS`` pixels; nothing of them was decoded.
+        Failed: more than ``limits.SERVICE_PIXELS`` pixels; nothing of them was decoded.
         TransientError: not an image, damaged, or cut off.
     """
     try:
-        with PilImage.open(io.BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Failed(f"the image has {image.width} x {image.height} pixels; the limit is {MAX_PIXELS:,}")
+        with open_image(data, limit=SERVICE_PIXELS) as image:
             return to_rgb(image)
-    except Failed:
-        raise
-    except PilImage.DecompressionBombError:
-        raise Failed(f"the image is too large; the limit is {MAX_PIXELS:,} pixels") from None
+    except ImageTooLargeError as err:
+        raise Failed(f"the image of the service is not decoded: {err}") from None
     except UnidentifiedImageError:
         reason = "not an image, or of a format that is not supported"
     except Exception as err:  # decoders raise OSError, SyntaxError, ValueError, struct.error ... on damaged files
@@ -191,6 +184,7 @@ class OpenAIImages:
             "model": self.model,
             "base_url": self.base_url,
             "request": self._fixed_fields(),
+            "deadlines": self.client.options.deadlines(),
             "seed": f"sent as {self.seed_field!r}" if self.seed_field else "not sent: the service takes none",
             "reported": reported,
             "pixels": "decoded to RGB, upright by EXIF, transparency over white",
@@ -214,6 +208,7 @@ class OpenAIImages:
                 f"cost about {span} for images at {each}, and a little for prompts: the list price of "
                 f"{openai_prices.table_date()}, which may have changed ({openai_prices.table_source()})"
             )
+        lines.append(self.client.options.deadlines())
         return lines
 
     def summary(self) -> list[str]:

@@ -47,12 +47,12 @@ class ImageNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = dict.fromkeys(names)
-        self._stems: dict[str, str | None] = {}
+        self._stems: dict[str, list[str]] = {}
         self._numbers: dict[int, str | None] = {}
         for name in self._names:
             stem = _stem(name)
+            self._stems.setdefault(stem, []).append(name)
             # What two names share tells neither.
-            self._stems[stem] = None if stem in self._stems else name
             if (number := number_in(stem)) is not None:
                 self._numbers[number] = None if number in self._numbers else name
         self._given: dict[str, str] = {}  # image by name
@@ -82,10 +82,23 @@ class ImageNames:
         if image.prompt_id in self._names:
             return image.prompt_id
         for name in (image.image_id, image.prompt_id):
-            if result := self._stems.get(_stem(name)):
-                return result
+            fitting = [other for other in self._stems.get(_stem(name), ()) if _folders_fit(name, other)]
+            if len(fitting) == 1:
+                return fitting[0]
         number = number_in(_stem(image.prompt_id))
-        return None if number is None else self._numbers.get(number)
+        found = None if number is None else self._numbers.get(number)
+        # `man/0` and `woman/0` share their number, but are names of the same kind, and not the same name.
+        return None if found is not None and _stem(found) == _stem(image.prompt_id) else found
+
+
+def _folders_fit(a: str, b: str) -> bool:
+    """Whether two names with the same last part may be of one image: the folders of one are the last of the other's.
+
+    >>> _folders_fit("man/0#0", "woman/0#0"), _folders_fit("man/0", "out/man/0.png"), _folders_fit("c", "x/c.png")
+    (False, True, True)
+    """
+    short, long = sorted((PurePosixPath(a).parts[:-1], PurePosixPath(b).parts[:-1]), key=len)
+    return long[len(long) - len(short) :] == short
 
 
 def _stem(name: str) -> str:

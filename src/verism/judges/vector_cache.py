@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from verism.errors import VerismError
+from verism.arrays import read_arrays
+from verism.errors import UsageError, VerismError
 from verism.files import whole_file
 
 __all__ = ["VectorCache", "cached_rows", "pixels_key", "text_key"]
@@ -115,16 +116,17 @@ class VectorCache:
 
     def _read(self, part: Path) -> None:
         try:
-            with np.load(part, allow_pickle=False) as stored:
-                judge, digests, rows = str(stored["judge"]), stored["keys"], stored["vectors"]
+            stored = read_arrays(part, "a part of the vector cache")
+            judge, digests, rows = str(stored["judge"]), stored["keys"], stored["vectors"]
             if digests.ndim != 2 or digests.dtype != np.uint8 or rows.ndim != 2 or rows.dtype != np.float32:
                 raise ValueError("other arrays than a part's")
             keys = [bytes(digest).hex() for digest in digests]
             if len(keys) != len(rows):
                 raise ValueError("not one vector per key")
-        except OSError:
-            return  # gone, or not to be read now: absent, but not damaged
-        except Exception:  # readers of archives raise a dozen kinds of error on damaged files
+        except UsageError as err:
+            if not isinstance(err.__cause__, OSError):  # gone, or not to be read now: absent, but not damaged
+                self._damaged.add(part)
+        except (KeyError, ValueError, TypeError):  # other arrays than a part's
             self._damaged.add(part)
         else:
             if judge == self.name:  # a part that was moved is that of its judge still

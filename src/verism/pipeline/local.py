@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.errors import VerismError
-from verism.imaging import encode_png, is_blank, read_image
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image
+from verism.errors import UsageError, VerismError
+from verism.imaging import encode_png, is_blank, pixel_count, read_image
+from verism.limits import PENDING_PIXELS, RUN_IMAGES
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
     EmbeddingNeed,
@@ -64,7 +66,16 @@ def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
 
     A suite may pair the images of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
     get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each image.
+
+    Args:
+        prompts: the suite's prompts.
+        seed: the run's seed.
+    Raises:
+        UsageError: more images than ``limits.RUN_IMAGES``.
     """
+    count = sum(p.n_images for p in prompts)
+    if count > RUN_IMAGES.value:
+        raise UsageError(f"{len(prompts):,} prompts ask for {count:,} images; {RUN_IMAGES.hint()}")
     return [
         Request(
             image_id=make_image_id(p.prompt_id, index),
@@ -171,7 +182,8 @@ def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Ne
             Progress("looked at", images.height, done=images.height - len(pending)) as progress,
         ):
             started = ahead(
-                Batch([pool.submit(reload_image, run, r) for r in rows], made=False) for rows in batches(pending, BATCH)
+                Batch([pool.submit(reload_image, run, r) for r in rows], made=False)
+                for rows in batches(pending, BATCH, pixels=partial(row_pixels, run))
             )
             for batch in started:
                 ask(run, judge, need, [future.result() for future in batch.futures])
@@ -210,7 +222,7 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
     if not requests:
         return
     part = Batch([], made=False)
-    answered = 0
+    answered = pixels = 0
     began = time.monotonic()
     try:
         for result in generator.generate(requests):
@@ -227,9 +239,12 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
             part.made = part.made or result.pixels is not None
             part.futures.append(pool.submit(_take_in, request, result, run))
             answered += 1
-            if len(part.futures) >= BATCH or (part.made and time.monotonic() - began > PART_SECONDS):
+            pixels += _pixels(result)
+            full = len(part.futures) >= BATCH or pixels >= PENDING_PIXELS.value
+            if full or (part.made and time.monotonic() - began > PART_SECONDS):
                 yield part
                 part = Batch([], made=False)
+                pixels = 0
                 began = time.monotonic()
     except _WrongAnswerError:
         raise  # whose image is whose can no longer be trusted
@@ -255,6 +270,13 @@ def _check_result(generator: Generator, result: Result) -> None:
                 f"{generator.name}: the pixels of {result.image_id!r} have shape {shape} and type {dtype}; "
                 "expected RGB, (H, W, 3), uint8"
             )
+
+
+def _pixels(result: Result) -> int:
+    """Pixels of a generator's answer, decoded."""
+    if result.pixels is not None:
+        return int(np.shape(result.pixels)[0] * np.shape(result.pixels)[1])
+    return 0 if result.path is None else pixel_count(Path(result.path))
 
 
 def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
-from verism.imaging import read_image
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image
+from verism.imaging import pixel_count, read_image
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
     FeatureNeed,
@@ -58,7 +59,9 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("reference", len(reference.images), done=len(done)) as progress,
     ):
-        started = ahead(Batch([pool.submit(_read, p) for p in part], made=False) for part in batches(pending, BATCH))
+        started = ahead(
+            Batch([pool.submit(_read, p) for p in part], made=False) for part in batches(pending, BATCH, pixels=_pixels)
+        )
         for batch in started:
             read = [future.result() for future in batch.futures]
             if judge is not None:
@@ -85,7 +88,8 @@ def observe_reference(run: Run, judge: Judge) -> None:
             Progress("reference looked at", usable.height, done=usable.height - len(pending)) as progress,
         ):
             started = ahead(
-                Batch([pool.submit(reload_image, run, r) for r in part], made=False) for part in batches(pending, BATCH)
+                Batch([pool.submit(reload_image, run, r) for r in part], made=False)
+                for part in batches(pending, BATCH, pixels=partial(row_pixels, run))
             )
             for batch in started:
                 ask(run, judge, FeatureNeed(), [future.result() for future in batch.futures], table=TABLE)
@@ -109,6 +113,10 @@ def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:
         judge=judge,
         features=vectors_of(rows["vector"]),
     )
+
+
+def _pixels(image: ReferenceImage) -> int:
+    return 0 if image.path is None else pixel_count(Path(image.path))
 
 
 def _read(image: ReferenceImage) -> tuple[dict[str, Any], LoadedImage | None]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import VerismError
-from verism.imaging import read_image
+from verism.imaging import pixel_count, read_image
+from verism.limits import PENDING_PIXELS
 from verism.prefetch import prefetch
 from verism.records import AnswerNeed, DetectionNeed, EmbeddingNeed, FeatureNeed, Judge, LoadedImage, Need, schema
 from verism.store import Run
@@ -17,7 +17,7 @@ from verism.store import Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_image"]
+__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_image", "row_pixels"]
 
 BATCH = 32  # images per part; a killed run loses at most one batch
 AHEAD = 2  # batches of images that exist already, decoded before they are needed
@@ -31,11 +31,30 @@ class Batch:
     made: bool
 
 
-def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of at most ``size`` items, in order."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
+def batches(items: Sequence[Any], size: int, *, pixels: Callable[[Any], int] = lambda _: 0) -> Iterator[list[Any]]:
+    """Lists of items, in order; at least one in each.
+
+    Args:
+        items: what is put into batches.
+        size: items of a batch at most.
+        pixels: of an item, once it is decoded; a batch has at most ``limits.PENDING_PIXELS``.
+    """
+    batch: list[Any] = []
+    pending = 0
+    for item in items:
+        count = pixels(item)
+        if batch and (len(batch) == size or pending + count > PENDING_PIXELS.value):
+            yield batch
+            batch, pending = [], 0
+        batch.append(item)
+        pending += count
+    if batch:
         yield batch
+
+
+def row_pixels(run: Run, row: Mapping[str, Any]) -> int:
+    """Pixels of the image of a row of ``images`` or ``reference``, decoded; 0 if it cannot be read."""
+    return (row.get("width") or 0) * (row.get("height") or 0) or pixel_count(run.resolve(row["path"]))
 
 
 def ahead(started: Iterator[Batch]) -> Iterator[Batch]:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from markupsafe import Markup
 
 from verism.cards import JudgeCard
+from verism.characters import visible
 from verism.errors import UsageError
 from verism.files import write_whole
 from verism.report_kit import tables
@@ -165,8 +166,8 @@ def _switching(protocols: Sequence[str]) -> str:
 def write_page(page: str, out: Path) -> Path:
     """Write a page whole; ``out`` is an ``.html`` file, or a directory that gets an ``index.html``."""
     file = out if out.suffix.lower() in (".html", ".htm") else out / "index.html"
-    # A lone half of a character pair can come out of a manifest, and is no reason to have no report.
-    write_whole(file, page.encode("utf-8", "backslashreplace"))
+    # Names and texts of anybody: what would reorder the text around it, or cannot be written, is shown as an escape.
+    write_whole(file, visible(page, keep="\r\f"))
     return file
 
 

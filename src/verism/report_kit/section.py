@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -123,4 +124,6 @@ def stored_sections(run: Run) -> list[Section] | None:
             for record in json.loads(path.read_text(encoding="utf-8"))
         ]
     except (ValueError, KeyError, TypeError) as err:
-        raise UsageError(f"{path} is damaged: {err!r}; write it anew with: verism score {run.path}") from err
+        raise UsageError(
+            f"{path} is damaged: {err!r}; write it anew with: verism score {shlex.quote(str(run.path))}"
+        ) from err

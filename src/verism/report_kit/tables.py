@@ -7,8 +7,6 @@ by the suites' ``Layout``; what they are called, by their ``MetricSpec``.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import unicodedata
@@ -16,8 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from verism.characters import visible
 from verism.errors import UsageError
-from verism.records import FacetValue, Score
+from verism.files import csv_text
+from verism.records import Score
 from verism.report_kit import words
 from verism.report_kit.adjustments import adjusted_by, kinds_of
 from verism.report_kit.evidence import Evidence, Key, shares_page, union
@@ -516,14 +516,19 @@ def _markdown(text: str) -> str:
 
 
 def terminal_table(
-    runs: Sequence[Run], presentations: Sequence[Presentation] | None = None, *, protocol: str = ""
+    runs: Sequence[Run],
+    presentations: Sequence[Presentation] | None = None,
+    *,
+    protocol: str = "",
+    encoding: str = "ascii",
 ) -> str:
-    """The first table in aligned columns of plain ASCII; control characters in names do not reach the terminal.
+    """The first table in aligned columns; control characters in names do not reach the terminal.
 
     Args:
         runs: scored runs of one suite.
         presentations: of the suite of each run; None: as the runs keep them.
         protocol: of the scores; empty for the one to compare models with.
+        encoding: of the terminal; what it does not have is written as escapes.
 
     Raises:
         UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
@@ -531,23 +536,37 @@ def terminal_table(
     """
     evidence, chosen = _text_evidence(runs, presentations, protocol)
     header, body, n_words, note = _text_table(evidence, chosen)
-    if evidence.presentations[0].layout.kind == "rows":
+    if evidence.presentations[0].layout.kind == "rows" and not _has_accents(encoding):
         body = [[_unaccented(label), *row] for label, *row in body]
-    rows = [[_ascii(cell) for cell in row] for row in (header, *body)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
+    rows = [[_encodable(cell, encoding) for cell in row] for row in (header, *body)]
+    widths = [max(_columns(row[k]) for row in rows) for k in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        aligned = [c.ljust(w) if k < n_words else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
+        gaps = [" " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=True)]
+        aligned = [c + gap if k < n_words else gap + c for k, (c, gap) in enumerate(zip(row, gaps, strict=True))]
         return "  ".join(aligned).rstrip()
 
     lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])]
-    lines += [_ascii(text) for text in (note, *_mark_notes(evidence, body))]
+    lines += [_encodable(text, encoding) for text in (note, *_mark_notes(evidence, body))]
     return "\n".join(lines) + "\n"
 
 
 def _printable(text: str) -> str:
-    """Text without control characters (terminal escapes among them), which become visible question marks."""
-    return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n" else c for c in text)
+    """Text without control characters (terminal escapes among them), which become visible question marks.
+
+    Characters that turn the direction of writing are written as escapes.
+    """
+    shown = "".join("?" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n" else c for c in text)
+    return visible(shown)
+
+
+def _has_accents(encoding: str) -> bool:
+    """Whether a terminal can write the letters that names of metrics have."""
+    try:
+        "é".encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unaccented(text: str) -> str:
@@ -555,22 +574,29 @@ def _unaccented(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 
-def _ascii(text: str) -> str:
+def _encodable(text: str, encoding: str) -> str:
     plain = " ".join(_printable(text).split()).replace(UNDEFINED, "-").replace("−", "-")
-    return plain.encode("ascii", "backslashreplace").decode("ascii")
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def csv_table(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None) -> str:
+def _columns(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) != 0 for c in text)
+
+
+def csv_table(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None, *, raw: bool = False) -> str:
     """Every score of every run, one line each; facets are columns. Shares are left as shares, undefined is empty.
 
     The column ``label`` names the metric with features and numbers of images where they matter; ``cautions`` says why
     a number cannot be held against that of the first run.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front; programs had better read the JSON.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
 
     Args:
         runs: scored runs, of any suites.
         presentations: of the suite of each run; None: as the runs keep them.
+        raw: whether texts stay as they are, for programs.
 
     Raises:
         UsageError: no runs.
@@ -581,19 +607,8 @@ def csv_table(runs: Sequence[Run], presentations: Sequence[Presentation] | None 
     plain = [name for name in records[0] if name != "group"] if records else []
     first = [name for name in plain if name in ("run", "suite", "metric", "label", "protocol", "adjusted")]
     columns = [*first, *facets, *(name for name in plain if name not in first)]
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([_spreadsheet(name) for name in columns])
-    for record in records:
-        flat = {**record["group"], **{name: record[name] for name in plain}}
-        writer.writerow([_spreadsheet(flat.get(name)) for name in columns])
-    return buffer.getvalue()
-
-
-def _spreadsheet(value: FacetValue) -> FacetValue:
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return "'" + value
-    return value
+    flat = ({**record["group"], **{name: record[name] for name in plain}} for record in records)
+    return csv_text(columns, ([row.get(name) for name in columns] for row in flat), raw=raw)
 
 
 def json_report(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None) -> list[dict[str, Any]]:

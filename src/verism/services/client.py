@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from verism.errors import UsageError, VerismError, require
 from verism.prefetch import prefetch
 from verism.services.addresses import origin
-from verism.services.options import ServiceOptions, read_variable
+from verism.services.deadlines import Deadline, DeadlineError, bound_connections
+from verism.services.options import ServiceOptions, duration, read_variable
 from verism.services.redaction import LogRedactor, Redactor, clean_text
 from verism.services.refusals import EVERY_REQUEST, NO_MONEY, ErrorReply, mentions_policy, page_text
 from verism.services.retry import Failed, RateLimiter, Refused, Stopped, TransientError, retry, retry_after
@@ -135,6 +136,8 @@ class ServiceClient:
         self._log_redactor: LogRedactor | None = None
         self._lock = threading.Lock()
         self._batches: set[_Batch] = set()
+        self._deadline = Deadline()
+        self._began: float | None = None  # when the first request was asked for, by the limiter's clock
         self._was_reached = False  # whether the service ever answered anything
 
     def __repr__(self) -> str:
@@ -194,6 +197,7 @@ class ServiceClient:
                 verify=_certificates(),
                 follow_redirects=False,
             )
+            bound_connections(self._client, self._deadline)
 
     def close(self) -> None:
         """End everything under way; answers that are still to come are dropped. May be used again."""
@@ -221,6 +225,7 @@ class ServiceClient:
 
         def work(item: T) -> R:
             try:
+                self._check_run_deadline()
                 return answer(item, batch.halt)
             except UsageError as err:
                 batch.fatal = batch.fatal or err
@@ -243,6 +248,16 @@ class ServiceClient:
             with self._lock:
                 self._batches.discard(batch)
                 self.elapsed_s += time.monotonic() - started
+
+    def _check_run_deadline(self) -> None:
+        now = self.limiter.clock.now()
+        with self._lock:
+            began = self._began = now if self._began is None else self._began
+        if now - began > self.options.run_deadline:
+            raise UsageError(
+                f"{self.owner}: the {duration(self.options.run_deadline)} for all requests of a run are over "
+                "(run_deadline). What came so far is kept, and the same command goes on from there"
+            )
 
     def _outcome(self, job: AsyncResult[R], batch: _Batch) -> R:
         """Wait for a job and return or raise what became of it."""
@@ -289,7 +304,14 @@ class ServiceClient:
         """
         on_retry = partial(self.count, "retries")
         try:
-            return retry(attempt, self.limiter, halt, retries=self.options.retries, on_retry=on_retry)
+            return retry(
+                attempt,
+                self.limiter,
+                halt,
+                retries=self.options.retries,
+                deadline=self.options.deadline,
+                on_retry=on_retry,
+            )
         except TransientError as err:
             if err.unreachable and not self._was_reached:
                 url = self.options.base_url
@@ -352,9 +374,11 @@ class ServiceClient:
         if client is None:
             raise Stopped("closed")
         auth = self._auth if origin(url) == origin(self.options.base_url) else None
-        deadline = time.monotonic() + timeout
         try:
-            with client.stream(method, url, content=content, headers=headers, auth=auth) as response:
+            with (
+                self._deadline.within(timeout),
+                client.stream(method, url, content=content, headers=headers, auth=auth) as response,
+            ):
                 chunks: list[bytes] = []
                 size = 0
                 for chunk in response.iter_bytes():
@@ -362,9 +386,9 @@ class ServiceClient:
                     size += len(chunk)
                     if size > limit:
                         raise Failed(f"the service sent more than {limit >> 20} MiB for one {self._noun}")
-                    if time.monotonic() > deadline:  # the client's own limit is per piece, and pieces may drip
-                        raise TransientError(f"no complete answer within {timeout:g} s")
                 return Answer(response.status_code, dict(response.headers), b"".join(chunks))
+        except DeadlineError:
+            raise TransientError(f"no complete answer within {timeout:g} s") from None
         except httpx.InvalidURL:
             raise ValueError("not an address") from None
         except httpx.TimeoutException as err:

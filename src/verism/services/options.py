@@ -15,7 +15,7 @@ from verism.options import json_or_text
 from verism.services.addresses import check_base_url, host_of
 from verism.services.redaction import clean_text
 
-__all__ = ["OPENAI", "ServiceOptions", "check_extra", "check_range", "parse_extra", "read_variable"]
+__all__ = ["OPENAI", "ServiceOptions", "check_extra", "check_range", "duration", "parse_extra", "read_variable"]
 
 OPENAI = "https://api.openai.com/v1"
 parse_extra = json_or_text  # the value of an ``extra.NAME=value`` option
@@ -37,6 +37,9 @@ class ServiceOptions:
         concurrency: requests at once, 1 to 256.
         retries: how often a request is repeated after transient errors, 0 to 100.
         timeout: seconds for one complete answer, 0.01 to 86,400.
+        deadline: seconds for one request with all its retries and waits, 0.01 to 604,800; then it has failed.
+        run_deadline: seconds for all requests of a run, 0.01 to 31,536,000; then the run ends, and goes on when it is
+            called again.
         allow_http: send a key over ``http://`` to another machine.
         per_minute: at most so many requests a minute, evenly spread, 0.01 to 1,000,000. None: as many as the service
             takes.
@@ -49,6 +52,8 @@ class ServiceOptions:
     concurrency: int = 4
     retries: int = 6
     timeout: float = 180.0
+    deadline: float = 3600.0
+    run_deadline: float = 604_800.0
     allow_http: bool = False
     per_minute: float | None = None
 
@@ -64,6 +69,14 @@ class ServiceOptions:
         parts = urlsplit(self.base_url)
         return "" if self.base_url == OPENAI else f"@{parts.netloc}{'' if parts.path == '/v1' else parts.path}"
 
+    def deadlines(self) -> str:
+        """How long the service may take, as a line for a rehearsal."""
+        return (
+            f"at most {duration(self.timeout)} for an answer, {duration(self.deadline)} for a request with its retries "
+            f"and {duration(self.run_deadline)} for the run (timeout={self.timeout:g}, deadline={self.deadline:g}, "
+            f"run_deadline={self.run_deadline:g})"
+        )
+
     def resolved(self, owner: str, path: str) -> ServiceOptions:
         """The same, checked: OpenAI's variables filled in, and the address normalised.
 
@@ -77,6 +90,8 @@ class ServiceOptions:
         check_range(owner, "concurrency", self.concurrency, 1, 256)
         check_range(owner, "retries", self.retries, 0, 100)
         check_range(owner, "timeout", self.timeout, 0.01, 86_400)
+        check_range(owner, "deadline", self.deadline, 0.01, 604_800)
+        check_range(owner, "run_deadline", self.run_deadline, 0.01, 31_536_000)
         check_range(owner, "per_minute", self.per_minute, 0.01, 1_000_000)
         names: dict[str, Any] = {
             "key_env": self.key_env,
@@ -96,6 +111,18 @@ class ServiceOptions:
             self.base_url, option=f"{owner}: base_url", has_key=bool(names["key_env"]), allow_http=self.allow_http
         )
         return replace(self, base_url=url.removesuffix(path), **names)
+
+
+def duration(seconds: float) -> str:
+    """A time in its largest unit.
+
+    >>> duration(90), duration(3600), duration(604800)
+    ('90 s', '1 h', '7 days')
+    """
+    for unit, size in ((" days", 86_400), (" h", 3600), (" min", 60)):
+        if seconds >= size and seconds % size == 0 and (size < 86_400 or seconds >= 2 * size):
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g} s"
 
 
 def read_variable(owner: str, option: str, name: str | None) -> str:

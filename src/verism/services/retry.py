@@ -51,6 +51,7 @@ class TransientError(Exception):
         answered: the service did answer, only uselessly; a copy of that answer would not help either.
         unreachable: no connection came about.
         attempts: how many were made, once no more will be; 0 before.
+        deadline_s: seconds that were allowed for all of them, if no more were made because they are over; 0 otherwise.
     """
 
     reason: str
@@ -59,9 +60,12 @@ class TransientError(Exception):
     answered: bool = field(default=False, kw_only=True)
     unreachable: bool = field(default=False, kw_only=True)
     attempts: int = field(default=0, init=False)
+    deadline_s: float = field(default=0.0, init=False)
 
     def __str__(self) -> str:
         tries = f"; gave up after {self.attempts} {'try' if self.attempts == 1 else 'tries'}"
+        if self.deadline_s:
+            tries += f", as the next one would begin after the {self.deadline_s:g} s that a request may take (deadline)"
         return f"{self.reason}{tries if self.attempts else ''}"
 
 
@@ -172,6 +176,7 @@ def retry(
     halt: threading.Event,
     *,
     retries: int,
+    deadline: float = math.inf,
     on_retry: Callable[[], None] = lambda: None,
 ) -> T:
     """Make attempts until one succeeds.
@@ -187,6 +192,7 @@ def retry(
         limiter: shared by all workers.
         halt: ends the waits.
         retries: attempts after the first that count.
+        deadline: seconds after which no attempt starts; an attempt that would wait beyond it is not waited for.
         on_retry: called before each attempt but the first.
 
     Raises:
@@ -196,6 +202,14 @@ def retry(
     tenacity = require("tenacity", extra="api", purpose="asking a service again")
     span = tenacity.wait_exponential(max=MAX_BACKOFF)
     counts: Counter[str] = Counter()
+    over_at = limiter.clock.now() + deadline
+
+    def stop(state: Any) -> bool:
+        error: TransientError = state.outcome.exception()
+        late = limiter.clock.now() + state.upcoming_sleep > over_at
+        if late:
+            error.deadline_s = deadline
+        return late or bool(tenacity.stop_after_attempt(retries + 1)(state))
 
     def before(_: Any) -> None:
         limiter.wait_for_pause(halt)
@@ -225,7 +239,7 @@ def retry(
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
-        stop=tenacity.stop_after_attempt(retries + 1),
+        stop=stop,
         before=before,
         after=after,
         wait=wait,

@@ -22,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.files import read_regular
+from verism.imaging import open_image
+from verism.limits import IMAGE_BYTES, IMAGE_PIXELS
 from verism.simulator.model import Color, Material, Pattern, pick
 from verism.simulator.noise import fbm_texture
 from verism.simulator.shapes import Mesh, box, frustum, grid_surface, lathe, merge
@@ -1524,11 +1527,11 @@ def _load_linear(path: Path) -> Array:
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as opened:
+        with open_image(path) as opened:
             image = ImageOps.exif_transpose(opened).convert("RGB")
             image.thumbnail((2048, 2048), Image.Resampling.LANCZOS)
             return linear(np.asarray(image, dtype=np.float32) / 255)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as err:
+    except Exception as err:  # what decoders raise on damaged files: OSError, SyntaxError, struct.error ...
         raise UsageError(
             f"background image {path}: cannot be read ({err}); give a PNG, JPEG or Radiance .hdr image"
         ) from err
@@ -1543,10 +1546,14 @@ def read_radiance(path: Path) -> Array:
     Raises:
         UsageError: not such a file, or it is damaged or of a variant not read.
     """
-    data = path.read_bytes()
 
     def bad(why: str) -> UsageError:
         return UsageError(f"background image {path}: {why}; save it again as a Radiance .hdr (RGBE) or as PNG")
+
+    try:
+        data = read_regular(path, IMAGE_BYTES)
+    except OSError as err:
+        raise bad(f"cannot be read ({err.strerror or err})") from err
 
     if not data.startswith((b"#?RADIANCE", b"#?RGBE")):
         raise bad("expected a Radiance file, which begins with '#?RADIANCE'")
@@ -1557,11 +1564,11 @@ def read_radiance(path: Path) -> Array:
     if b"FORMAT=32-bit_rle_xyze" in head:
         raise bad("its colours are XYZ, only RGB is read")
     words = size_line.split()
-    if len(words) != 4 or words[0] != b"-Y" or words[2] != b"+X" or not (words[1].isdigit() and words[3].isdigit()):
+    if words[::2] != [b"-Y", b"+X"] or not all(word.isdigit() and len(word) < 9 for word in words[1::2]):
         raise bad(f"expected a size like '-Y 512 +X 1024', found {size_line[:40].decode('latin-1')!r}")
     height, width = int(words[1]), int(words[3])
-    if not 0 < height * width <= 1 << 28:
-        raise bad(f"its size {width} x {height} is not usable")
+    if not 0 < height * width <= IMAGE_PIXELS.value:
+        raise bad(f"its size {width} x {height} is not usable; {IMAGE_PIXELS.hint()}")
     flat = np.frombuffer(body, np.uint8)
     if 8 <= width < 32768 and body[:2] == b"\x02\x02":
         rgbe = np.empty((height, 4, width), np.uint8)

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.files import open_regular
+from verism.limits import IMAGE_BYTES
 from verism.simulator.model import Asset, Material, Model, Part, pick
 from verism.simulator.shapes import Mesh
 
@@ -55,8 +57,13 @@ def load_model(path: Path) -> Model:
         UsageError: not readable, empty, or too large.
     """
     import trimesh
+    from PIL import EpsImagePlugin
 
+    # trimesh lets Pillow open textures of any format, and for EPS that starts another program.
+    EpsImagePlugin.gs_binary = False
     try:
+        with open_regular(path, IMAGE_BYTES):
+            pass
         loaded = trimesh.load_scene(path, process=False)
         meshes: list[Any] = list(loaded.dump())
     except Exception as err:  # trimesh raises whatever its readers raise

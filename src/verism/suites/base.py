@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError, VerismError
+from verism.limits import MAX_SEED, PROMPT_IMAGES
 from verism.records import (
     Estimand,
     FacetValue,
@@ -80,8 +81,12 @@ __all__ = [
 
 # Options that most suites have, in one wording.
 LIMIT = Option("limit", int, low=1, help="Prompts in all, drawn so that every group keeps its share.")
-SEED = Option("seed", int, low=0, help="Seed of every random choice of prompts, and of the images.", default="0")
-N_IMAGES = Option("n_images", int, low=1, help="Images per prompt.", default="the suite's number")
+SEED = Option(
+    "seed", int, low=0, high=MAX_SEED, help="Seed of every random choice of prompts, and of the images.", default="0"
+)
+N_IMAGES = Option(
+    "n_images", int, low=1, high=PROMPT_IMAGES.value, help="Images per prompt.", default="the suite's number"
+)
 
 # How far a judge is off, of runs whose images come with ground truth (see ``Suite.judge_errors``).
 JUDGE_ERROR_METRICS = (

@@ -12,6 +12,7 @@ from typing import Any
 
 from verism.errors import UsageError
 from verism.files import read_document
+from verism.limits import PROMPT_IMAGES
 
 __all__ = ["filled_by", "image_count", "mapping", "refuse_twice", "standard_record", "study_record"]
 
@@ -82,10 +83,12 @@ def image_count(value: Any, where: str) -> int:
     """How many images a study asks of each prompt.
 
     Raises:
-        UsageError: no whole number, or less than one.
+        UsageError: no whole number, less than one, or more than ``limits.PROMPT_IMAGES``.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{where}: n_images is a whole number of images, at least 1; got {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= PROMPT_IMAGES.value:
+        raise UsageError(
+            f"{where}: n_images is a whole number of images, at least 1; got {value!r:.60}; {PROMPT_IMAGES.hint()}"
+        )
     return value
 
 

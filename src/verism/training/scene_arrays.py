@@ -19,6 +19,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.files import whole_file
+from verism.imaging import open_image
 from verism.training.settings import PAINTSKILLS_CLASSES, PAINTSKILLS_COLORS
 
 __all__ = [
@@ -292,7 +293,7 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
         with whole_file(target, sync=False) as partial:
             pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
             for i, path in enumerate(paths):
-                with Image.open(path) as image:
+                with open_image(path) as image:
                     loaded = image.convert("RGB")
                     if loaded.size != (size, size):
                         loaded = loaded.resize((size, size), Image.Resampling.BILINEAR)

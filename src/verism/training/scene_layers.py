@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from verism.errors import UsageError
+from verism.imaging import open_image
 from verism.records import Scene
 from verism.suites.paintskills.layout import image_path, mask_path, read_scenes
 from verism.suites.paintskills.vocabulary import version
@@ -192,9 +193,9 @@ def _cut(image: Path, mask: Path, count: int) -> dict[str, np.ndarray]:
     """The layers of one image: arrays as in ``Layers``, and ``boxes``: x, y, side of each object, (count, 3)."""
     from PIL import Image, ImageFilter
 
-    with Image.open(image) as opened:
+    with open_image(image) as opened:
         rgb = opened.convert("RGB")
-    with Image.open(mask) as opened:
+    with open_image(mask) as opened:
         ids = np.asarray(opened)
     height, width = ids.shape
     if (width, height) != rgb.size or width != height:

@@ -431,13 +431,13 @@ def test_what_is_no_basis_is_refused(tmp_path: Path):
     refused("expected arrays 'mean' and 'tex_dir' or 'MU' and 'PC', found mean", mean=flat)
     refused(r"'mean' must hold 786,432 numbers", mean=flat[:-1], tex_dir=flat)
     refused(r"'tex_dir' must hold 42,467,328 numbers .*A texture model of FLAME", mean=flat, tex_dir=flat)
-    refused("as an .npz file of plain arrays", mean=flat, tex_dir=np.array([{}], dtype=object))
+    refused("expected an .npz file of plain arrays", mean=flat, tex_dir=np.array([{}], dtype=object))
     other = np.broadcast_to(np.array(0, dtype=np.int8), (LENGTH, 512 * 512 * 3))
     refused("the last axis of 'tex_dir' must be 54", mean=flat, tex_dir=other)
     refused("not finite", mean=np.full(flat.shape, np.nan, np.float32), tex_dir=other.T)
     for name, content in (("text.npz", b"no zip"), ("empty.npz", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(UsageError, match=r"as an .npz file of plain arrays"):
+        with pytest.raises(UsageError, match=r"expected an .npz file of plain arrays"):
             read_basis(tmp_path / name)
 
 

@@ -5,9 +5,7 @@ Every export shows the same questions under the same names, so answers from seve
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import math
 import shutil
@@ -22,7 +20,6 @@ from verism.annotation.exchange.material import (
     Layout,
     Question,
     example_name,
-    guarded,
     questions,
     study_key,
     url_of,
@@ -31,7 +28,7 @@ from verism.annotation.exchange.material import (
 from verism.annotation.views import StudyView, keys_for
 from verism.annotation.votes import VoteStore
 from verism.errors import UsageError
-from verism.files import write_whole
+from verism.files import csv_text, guarded, write_whole
 from verism.metrics.colour import MONK_RGB
 from verism.store import Run
 
@@ -291,11 +288,7 @@ def _table(asked: Sequence[Question], out: Path, pattern: str) -> list[Path]:
 
 
 def _csv(columns: Sequence[str], rows: Iterable[dict[str, str]]) -> str:
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({column: guarded(cell) for column, cell in row.items()} for row in rows)
-    return buffer.getvalue()
+    return csv_text(columns, ([row.get(column, "") for column in columns] for row in rows))
 
 
 def _layouts_of(asked: Sequence[Question]) -> list[Layout]:

@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
 
-from verism.annotation.exchange.material import SIDES, item_keys, study_key, swapped, unguarded
+from verism.annotation.exchange.material import SIDES, item_keys, study_key, swapped
 from verism.annotation.votes import Source, VoteStore
 from verism.errors import UsageError
-from verism.files import read_json, read_rows
+from verism.files import read_json, read_rows, unguarded
 from verism.records import RatingTask
 
 __all__ = ["Imported", "import_ratings"]
@@ -201,19 +201,19 @@ def _from_page(store: VoteStore, path: Path, content: Mapping[str, Any]) -> Iter
 def _from_table(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any]]) -> Iterator[_Given | _Left]:
     for number, row in enumerate(content, start=1):
         where = f"{path.name}, row {number}"
-        rater = next((text for text in (_cell(row, column) for column in RATER_COLUMNS) if text), "")
+        rater = next((text for text in (_text(row, column) for column in RATER_COLUMNS) if text), "")
         if not rater:
             yield where, "no rater"
             continue
-        answer = _cell(row, "answer")
+        answer = _text(row, "answer")
         yield _Given(
             where=where,
             rater=_hashed(store, rater),
-            item=_cell(row, "item"),
-            task=_cell(row, "task"),
+            item=_text(row, "item"),
+            task=_text(row, "task"),
             answer=None if answer == SKIPPED else answer,
-            seconds=_number(_cell(row, "seconds")),
-            at=_moment(_cell(row, "at")),
+            seconds=_number(_text(row, "seconds")),
+            at=_moment(_text(row, "at")),
         )
 
 
@@ -230,7 +230,7 @@ def _from_mturk(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any
         if not worker:
             yield where, "no WorkerId"
             continue
-        asked = {m[1]: _cell(row, c) for c in row if c and (m := re.fullmatch(r"Input\.item(\d+)", str(c)))}
+        asked = {m[1]: _text(row, c) for c in row if c and (m := re.fullmatch(r"Input\.item(\d+)", str(c)))}
         asked = {i: item for i, item in asked.items() if item}
         seconds = _number(_text(row, "WorkTimeInSeconds"))
         each = None if seconds is None or not asked else seconds / len(asked)
@@ -251,7 +251,7 @@ def _from_mturk(store: VoteStore, path: Path, content: Sequence[Mapping[str, Any
 
 def _mturk_answer(row: Mapping[str, Any], column: str) -> tuple[str, str]:
     """The answer, and why there is none: one column with it, or a column of true and false per option."""
-    if single := _cell(row, column):
+    if single := _text(row, column):
         return single, ""
     of_option = {str(c)[len(column) + 1 :]: _text(row, c) for c in row if c and str(c).startswith(f"{column}.")}
     chosen = [option for option, value in of_option.items() if value.casefold() in ("true", "1", "on")]
@@ -438,11 +438,6 @@ def _hashed(store: VoteStore, person: str) -> str:
 def _text(row: Mapping[str, Any], column: Any) -> str:
     value = row.get(column)
     return "" if value is None else str(value).strip()
-
-
-def _cell(row: Mapping[str, Any], column: Any) -> str:
-    """A cell without the apostrophe that kept spreadsheets from taking it for a formula."""
-    return unguarded(_text(row, column))
 
 
 def _number(value: Any) -> float | None:

@@ -26,20 +26,17 @@ __all__ = [
     "Layout",
     "Question",
     "example_name",
-    "guarded",
     "item_keys",
     "layouts",
     "questions",
     "study_key",
     "swapped",
-    "unguarded",
     "url_of",
     "write_images",
 ]
 
 IMAGES = "pictures"  # folder of an export
 SIDES = (LEFT, RIGHT, TIE)  # what people answer to pairs, in place of first, second, tie
-RISKY = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take cells that begin so for formulas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,24 +196,6 @@ def url_of(name: str, pattern: str) -> str:
     if "{name}" not in pattern:
         raise UsageError(f"--image-url {pattern!r} lacks {{name}}, which stands for the file of an image")
     return pattern.replace("{name}", name)
-
-
-def guarded(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula: an apostrophe goes before what could be one.
-
-    >>> guarded("=1+1"), guarded("two"), guarded("'-x")
-    ("'=1+1", 'two', "''-x")
-    """
-    return f"'{cell}" if cell.lstrip("'").startswith(RISKY) else cell
-
-
-def unguarded(cell: str) -> str:
-    """The cell behind ``guarded``.
-
-    >>> unguarded("'=1+1"), unguarded("'tis"), unguarded("''-x")
-    ('=1+1', "'tis", "'-x")
-    """
-    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(RISKY) else cell
 
 
 def study_key(store: VoteStore) -> str:

@@ -15,7 +15,6 @@ the bias code released with Cho et al. 2023 (ICCV), for the released way.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError, require
 from verism.judges.batching import EXTRA, Batches, Dtype, check_choice, judge_name, pick_device, pick_dtype
 from verism.judges.features.weights import checked_sha256, fill
@@ -85,17 +85,14 @@ def read_basis(path: Path) -> AlbedoBasis:
     Raises:
         UsageError: it cannot be read, other keys, other sizes, or numbers that are not finite.
     """
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            keys = sorted(content.files)
-            kinds = [kind for kind in _BASES if kind[0] in keys and kind[1] in keys]
-            if len(kinds) != 1:
-                wanted = " or ".join(f"{kind[0]!r} and {kind[1]!r}" for kind in _BASES)
-                raise UsageError(f"{path.name!r} is no albedo basis: expected arrays {wanted}, found {', '.join(keys)}")
-            mean_key, directions_key, length, scale = kinds[0]
-            mean, directions = content[mean_key], content[directions_key]
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as err:
-        raise UsageError(f"cannot read {str(path)!r} as an .npz file of plain arrays: {err}") from err
+    with open_arrays(path, "an .npz file of plain arrays") as content:
+        keys = sorted(content) if isinstance(content, Arrays) else []
+        kinds = [kind for kind in _BASES if kind[0] in keys and kind[1] in keys]
+        if not isinstance(content, Arrays) or len(kinds) != 1:
+            wanted = " or ".join(f"{kind[0]!r} and {kind[1]!r}" for kind in _BASES)
+            raise UsageError(f"{path.name!r} is no albedo basis: expected arrays {wanted}, found {', '.join(keys)}")
+        mean_key, directions_key, length, scale = kinds[0]
+        mean, directions = content[mean_key], content[directions_key]
     numbers = _BASIS_PX * _BASIS_PX * 3
     for key, array, expected in ((mean_key, mean, numbers), (directions_key, directions, numbers * length)):
         if array.size != expected or not np.issubdtype(array.dtype, np.number):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from verism.imaging import open_image
 from verism.judges.skin_tone.faces import Face, five_points
 from verism.judges.skin_tone.regions import TYPICAL
 from verism.judges.vector_cache import pixels_key
@@ -309,6 +310,5 @@ def released_map(albedo: NDArray[np.floating]) -> Pixels:
     stored = np.clip(albedo[nearest][:, nearest] * 255, 0, 255).astype(np.uint8)
     stream = io.BytesIO()
     Image.fromarray(stored).save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=_JPEG_CHROMA)
-    stream.seek(0)
-    with Image.open(stream) as image:
+    with open_image(stream.getvalue()) as image:
         return np.asarray(image)

@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import read_lines
-from verism.terminal import Group, ProtocolChoice, Services, put_result, say
+from verism.terminal import SEED, Group, ProtocolChoice, Services, put_result, say
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.judge_agreement import Protocol
@@ -34,7 +34,7 @@ _protocol = click.option("--protocol", type=ProtocolChoice(PROTOCOLS), default="
 _group_size = click.option(
     "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images in an artificial group."
 )
-_seed = click.option("--seed", type=int, default=0, show_default=True, help="Of resamples and artificial sets.")
+_seed = click.option("--seed", type=SEED, default=0, show_default=True, help="Of resamples and artificial sets.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 

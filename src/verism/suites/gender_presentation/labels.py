@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from verism.arrays import read_array
 from verism.errors import UsageError
 from verism.files import Row, read_rows, write_csv
 from verism.records import Prompt
@@ -563,10 +564,7 @@ def _array(source: Path | np.ndarray) -> tuple[np.ndarray, str]:
     import numpy as np
 
     if isinstance(source, Path):
-        try:
-            array, where = np.load(source, allow_pickle=False), str(source)
-        except (OSError, ValueError, EOFError) as err:
-            raise UsageError(f"{source} is not an array of numbers (.npy): {err}") from err
+        array, where = read_array(source, "labels, an array of numbers (.npy)"), str(source)
     else:
         array, where = source, "the array of labels"
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():

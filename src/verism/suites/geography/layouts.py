@@ -6,6 +6,7 @@ Nothing is opened but lists: whether a file exists is looked up, what it shows i
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -175,7 +176,7 @@ def _keep_files(
 
 def _file(candidates: Sequence[Path]) -> dict[str, Any]:
     """``path`` and ``exists`` of the first candidate that is there, or of the first."""
-    there = next((c for c in candidates if c.is_file()), None)
+    there = next((c for c in candidates if os.path.isfile(c)), None)  # False, too, for names that are too long
     path = there or next(iter(candidates), None)
     return {"path": str(path.absolute()) if path is not None else None, "exists": there is not None}
 
@@ -266,7 +267,7 @@ def _labels(row: Mapping[str, Any]) -> list[str]:
 # ---- GeoDE
 def _geode_index(folder: Path) -> Path | None:
     for candidate in (folder / INDEX, *sorted(folder.glob(f"*/{INDEX}"))):
-        if candidate.is_file():
+        if os.path.isfile(candidate):
             return candidate
     return None
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from verism.errors import UsageError
-from verism.files import read_document
+from verism.files import read_document, well_formed
 
 __all__ = ["FAMILIES", "WORLDS", "Place", "Thing", "World", "fold", "read_world", "standard_world", "world_from_record"]
 
@@ -198,7 +198,9 @@ def read_world(path: Path) -> World:
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
     """
-    return world_from_record(read_document(path, "a world"), where=str(path))
+    record = read_document(path, "a world")
+    with well_formed(path):
+        return world_from_record(record, where=str(path))
 
 
 _KEYS = ("name", "source", "per_cell", "templates", "list_regions", "regions", "objects")

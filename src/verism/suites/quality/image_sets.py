@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
-from verism.files import IMAGE_SUFFIXES
+from verism.files import IMAGE_SUFFIXES, parse_json
+from verism.parquet import read_parquet
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
 from verism.suites.prompt_lists import facets_of_row
@@ -116,26 +117,32 @@ def _of_run(run: Path) -> list[ListedImage]:
     """The images of a run: its own, and those it only points to."""
     import polars as pl
 
-    prompts = {row["prompt_id"]: row for row in pl.read_parquet(run / "prompts.parquet").iter_rows(named=True)}
+    remedy = f"check the run with: verism verify {shlex.quote(str(run))}"
     parts = sorted((run / "images").glob("part-*.parquet"))
     if not parts:
         raise UsageError(f"{run}: this run has made no images yet; finish it with the same `verism run`")
-    rows = pl.concat([pl.read_parquet(part) for part in parts]).unique("image_id", keep="first").sort("image_id")
-    listed = []
-    for row in rows.iter_rows(named=True):
-        prompt = prompts[row["prompt_id"]]
-        usable = row["state"] == "ok" and row["path"] is not None
-        listed.append(
-            ListedImage(
-                name=row["image_id"],
-                path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
-                prompt_id=row["prompt_id"],
-                text=prompt["text"],
-                index=row["index"],
-                facets=json.loads(prompt["facets"]),
-            )
-        )
-    return listed
+    try:
+        table = read_parquet(run / "prompts.parquet", remedy=remedy)
+        prompts = {row["prompt_id"]: row for row in table.iter_rows(named=True)}
+        rows = pl.concat([read_parquet(part, remedy=remedy) for part in parts])
+        rows = rows.unique("image_id", keep="first").sort("image_id")
+        return [_listed(run, row, prompts[row["prompt_id"]]) for row in rows.iter_rows(named=True)]
+    except FileNotFoundError as err:
+        raise UsageError(f"{run} lacks {err.filename}; {remedy}") from err
+    except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as err:
+        raise UsageError(f"{run}: its tables do not fit each other ({type(err).__name__}: {err}); {remedy}") from err
+
+
+def _listed(run: Path, row: Mapping[str, Any], prompt: Mapping[str, Any]) -> ListedImage:
+    usable = row["state"] == "ok" and row["path"] is not None
+    return ListedImage(
+        name=row["image_id"],
+        path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
+        prompt_id=row["prompt_id"],
+        text=prompt["text"],
+        index=row["index"],
+        facets=parse_json(prompt["facets"]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,29 +188,23 @@ def open_reference(path: Path) -> Reference:
 
 
 def _of_arrays(path: Path) -> Reference:
-    import numpy as np
-
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        names = None if isinstance(loaded, np.ndarray) else set(loaded.files)
-        if names is not None and "rows" in names:
+    with open_arrays(path, "a reference file, statistics, or features") as opened:
+        if not isinstance(opened, Arrays):
+            features = opened
+        elif "rows" in opened:
             reference = read_reference(path)
             if reference.features is None:
                 return Reference(kind="pictures", path=path, images=_with_files(path, reference))
             return Reference(kind="features", path=path, images=reference)
-        if names is not None and {"mu", "sigma"} <= names:
+        elif {"mu", "sigma"} <= set(opened):
             return Reference(kind="statistics", path=path, images=None)
-        if names is None:
-            features = loaded
-        elif "features" in names or len(names) == 1:
-            features = loaded["features" if "features" in names else next(iter(names))]
+        elif "features" in opened or len(opened) == 1:
+            features = opened["features" if "features" in opened else next(iter(opened))]
         else:
             raise UsageError(
                 f"{path}: expected a reference file of verism, statistics (mu and sigma), or one array of features; "
-                f"got arrays {sorted(names)}"
+                f"got arrays {sorted(opened)}"
             )
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as err:
-        raise UsageError(f"{path} cannot be read as an array without unpickling anything: {err}") from err
     return Reference(kind="features", path=path, images=_anonymous(path, features))
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
+from verism.files import well_formed
 from verism.records import FacetValue, Question
 from verism.suites.study_files import filled_by, image_count, mapping, refuse_twice, standard_record, study_record
 
@@ -223,7 +224,9 @@ def read_study(source: Path) -> Study:
     Raises:
         UsageError: no such file, not readable, or something missing or misspelt in it.
     """
-    return study_from_record(study_record(source, FOLDER, STUDIES), where=str(source))
+    record = study_record(source, FOLDER, STUDIES)
+    with well_formed(source):
+        return study_from_record(record, where=str(source))
 
 
 _KEYS = (

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
-from verism.files import Row, read_document, read_rows
+from verism.files import Row, read_document, read_rows, well_formed
 from verism.suites.prompt_lists import read_prompt_list
 from verism.suites.social_bias.studies import article_of
 
@@ -142,7 +142,9 @@ def read_words(source: Path) -> WordList:
         raise UsageError(f"{source}: no such file; a list of words is .yaml, .json, .csv, .jsonl, .txt or `released`")
     suffix = source.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
-        return _from_record(read_document(source, "a list of words"), where=str(source))
+        record = read_document(source, "a list of words")
+        with well_formed(source):
+            return _from_record(record, where=str(source))
     if suffix in (".csv", ".jsonl", ".ndjson", ".txt"):
         return _from_table(source)
     raise UsageError(f"{source}: a list of words is a .yaml, .json, .csv, .jsonl or .txt file, or `released`")

@@ -1,0 +1,524 @@
+"""Every reader of files, with files that are damaged, hostile or of another kind: a sentence, or success.
+
+``test_every_reader_is_tried_or_left_out_for_a_reason`` walks the package, so that a new reader cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import csv
+import importlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import verism
+from verism.annotation.tasks import general_tasks
+from verism.errors import VerismError
+from verism.records import ReferenceImage, ReferenceSet
+from verism.references import write_reference
+from verism.suites.catalogue import make_suite
+
+HOUSE = Path(verism.__file__).parent
+
+# ---------------------------------------------------------------------------------------------------- what readers get
+ROW = {
+    "image_id": "p#0",
+    "prompt_id": "p",
+    "prompt": "a cat",
+    "text": "a cat",
+    "caption": "a cat",
+    "references": "a",
+    "file_path": "a.png",
+    "index": "0",
+    "question": "is there a cat?",
+    "answer": "yes",
+    "probability": "0.5",
+    "item": "p#0",
+    "task": "human",
+    "check": "gold",
+    "rater": "r",
+    "label": "1",
+    "attribute": "boots",
+    "n": "2",
+    "object": "bag",
+    "country": "Kenya",
+    "region": "Africa",
+    "class": "woman",
+    "share": "0.5",
+    "model": "m",
+    "setting": "s",
+    "gender": "woman",
+    "frequency": "1/2",
+    "tuple": "1",
+    "category": "entity",
+    "dependency": "0",
+    "id": "1",
+    "choices": "yes|no",
+    "axis": "gender",
+    "target": "0.5",
+    "group": "woman",
+    "word": "nurse",
+}
+COCO = {"annotations": [{"image_id": 1, "id": 1, "caption": "a cat"}, {"image_id": 2, "id": 2, "caption": "a dog"}]}
+SCENES = {
+    "data": [
+        {
+            "id": "object_val_00000",
+            "skill": "object",
+            "text": "a photo of a dog",
+            "background": "plain",
+            "objects": [{"shape": "dog", "color": "red", "texture": "pure", "scale": 1.0, "relation": None}],
+        }
+    ]
+}
+BOXES = {
+    "images": [{"id": 0, "file_name": "image_object_val_00000.png"}],
+    "annotations": [{"image_id": 0, "category_id": 1, "bbox": [1, 2, 3, 4]}],
+}
+HOSTILE: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1e308, float("nan"), 10**30, 10**400, "", " ", "x" * 300, "\x00", "\ud800", "=1", "é\u2028"),
+    *([], {}, [[]], [None], {"": None}, {"a": {"b": []}}, "/dev/zero", "../../etc/passwd", "a\nb"),
+)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> bytes:
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue().encode("utf-8", "surrogatepass")
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def changed(value: Any, rng: np.random.Generator) -> Any:
+    """The same with one of its values, at any depth, replaced by a hostile one, or left out."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            places.append((node, key))
+            walk(node[key])
+
+    result = copy.deepcopy(value)
+    walk(result)
+    if not places:
+        return HOSTILE[rng.integers(len(HOSTILE))]
+    node, key = places[rng.integers(len(places))]
+    if rng.integers(5):
+        node[key] = HOSTILE[rng.integers(len(HOSTILE))]
+    else:
+        del node[key]
+    return result
+
+
+def damaged(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
+    """Cut, flipped, overwritten and doubled bytes."""
+    for _ in range(4):
+        yield content[: rng.integers(len(content) + 1)]
+        flipped = bytearray(content)
+        for place in rng.integers(0, max(1, len(content)), 4):
+            flipped[place : place + 1] = bytes([rng.integers(256)])
+        yield bytes(flipped)
+    yield content + content
+    yield bytes(len(content))
+
+
+# What no reader may fall over, whatever it expects.
+EVERYTHING = (
+    *(
+        b"",
+        b"\xef\xbb\xbf",
+        b"\x00" * 50,
+        b"\xff\xfe\x00",
+        b"null",
+        b"[]",
+        b"{}",
+        b"[[]]",
+        b'"x"',
+        b"7",
+        b"NaN",
+        b"\n\n",
+    ),
+    *(b"[" * 100_000, b'{"a":' * 20_000, b"- " * 5_000, b"a: " * 2000, b"[" + b"9" * 5000 + b"]", b"[1e999]"),
+    *(
+        b'{"a": "\\ud800"}',
+        b"a,a\n1,2\n",
+        b"a\n" + b"x" * 200_000,
+        b'a\n"unclosed',
+        b"PK\x03\x04",
+        b"PAR1PAR1",
+        b"\x93NUMPY",
+    ),
+    *(b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }" + b" " * 50,),
+)
+
+
+@cache
+def arrays() -> dict[str, bytes]:
+    """Files of arrays that are right in themselves."""
+    made = {}
+    for name, array in {
+        "plain": np.zeros((4, 3), np.float32),
+        "texts": np.array(["a", "b"]),
+        "complex": np.zeros((2, 2), np.complex128),
+        "nan": np.full((4, 3), np.nan),
+        "empty": np.zeros((0, 3)),
+        "scalar": np.float64(1.0),
+        "five": np.zeros((1, 1, 1, 1, 1)),
+    }.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        made[f"{name}.npy"] = buffer.getvalue()
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, features=array, mu=array, sigma=array, head=array, rows=array)
+        made[f"{name}.npz"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{}], dtype=object), allow_pickle=True)
+    made["pickle.npy"] = buffer.getvalue()
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        other = io.BytesIO()
+        with zipfile.ZipFile(other, "w", method) as archive:
+            archive.writestr("features.npy", made["plain.npy"])
+        made[f"method{method}.npz"] = other.getvalue()
+        # The method's number alone, in both headers: one that nobody knows.
+        unknown = bytearray(other.getvalue())
+        unknown[8] = unknown[unknown.rindex(b"PK\x01\x02") + 10] = 99
+        made[f"unknown{method}.npz"] = bytes(unknown)
+        encrypted = bytearray(made["plain.npz"])
+        encrypted[6] |= 1
+        encrypted[encrypted.rindex(b"PK\x01\x02") + 8] |= 1
+        made["encrypted.npz"] = bytes(encrypted)
+    return made
+
+
+@cache
+def reference_file(folder: Path) -> bytes:
+    path = folder / "reference.npz"
+    images = tuple(ReferenceImage(image_id=f"r{n}", path=None, sha256=None, facets={}) for n in range(3))
+    features = np.zeros((3, 2), np.float32)
+    write_reference(path, ReferenceSet(source="s", images=images, judge="j", features=features), {})
+    return path.read_bytes()
+
+
+def image_file(format: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.arange(300, dtype=np.uint8).reshape(10, 10, 3)).save(buffer, format=format)
+    return buffer.getvalue()
+
+
+# -------------------------------------------------------------------------------------------------------- the readers
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A reader, and the files it is tried on.
+
+    Attributes:
+        call: reads a file.
+        base: a document or rows that it takes, or bytes.
+        suffixes: of files it may be given.
+    """
+
+    call: Callable[[Path], Any]
+    base: Any = None
+    suffixes: tuple[str, ...] = (".csv", ".jsonl", ".json")
+
+
+def resolved(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(f"verism.{module}"), function)
+
+
+def plain(name: str, *more: Any, **named: Any) -> Callable[[Path], Any]:
+    return lambda path: resolved(name)(path, *more, **named)
+
+
+def with_option(name: str) -> Callable[[Path], Any]:
+    return plain(f"cli._metric_files:{name}", "--real")
+
+
+def in_layout(name: str, folder: str, *more: Any) -> Callable[[Path], Any]:
+    """A reader of a data set's folder, in which the file is put where it belongs."""
+
+    def call(path: Path) -> Any:
+        root = path.parent / "layout"
+        target = resolved("suites.paintskills.layout:" + folder)(root, "object", "val")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        return resolved(name)(root, *more)
+
+    return call
+
+
+def read_opened(path: Path) -> None:
+    with resolved("arrays:open_arrays")(path) as opened:
+        if not isinstance(opened, np.ndarray):
+            dict(opened)
+
+
+def read_calibration(path: Path) -> Any:
+    from verism.judges.skin_tone.calibration import CALIBRATION
+
+    return resolved("pipeline.calibration:read_truth")(path, CALIBRATION)
+
+
+def data(name: str) -> Any:
+    return json.loads((HOUSE / "data" / name).read_text(encoding="utf-8"))
+
+
+@cache
+def known() -> dict[str, Any]:
+    """Studies, worlds and prompts that some readers need beside the file."""
+    from verism.suites.gender_presentation.studies import standard_study as presentation
+    from verism.suites.geography.worlds import standard_world
+    from verism.suites.paintskills.vocabulary import version
+    from verism.suites.social_bias.studies import standard_study
+    from verism.suites.social_bias_v1.words import read_words
+
+    return {
+        "world": standard_world("geode"),
+        "bias": standard_study(),
+        "presentation": presentation("released"),
+        "version": version("paintskills"),
+        "words": read_words(Path("released")) if (HOUSE / "data" / "social_bias" / "words.json").exists() else None,
+        "prompts": make_suite("social_bias", limit=4).prompts(),
+    }
+
+
+NPY = (".npy", ".npz")
+DOCUMENT = (".json", ".yaml")
+READERS: dict[str, Reader] = {
+    "annotation.sampling:read_checks": Reader(
+        call=lambda p: resolved("annotation.sampling:read_checks")(p, general_tasks()), base=[ROW]
+    ),
+    "annotation.tasks:read_tasks": Reader(
+        call=plain("annotation.tasks:read_tasks"),
+        base=[{"name": "t", "question": "is it {prompt}?", "options": ["yes", "no"], "unit": "image"}],
+        suffixes=DOCUMENT,
+    ),
+    "arrays:open_arrays": Reader(call=read_opened, suffixes=NPY),
+    "arrays:read_arrays": Reader(call=plain("arrays:read_arrays"), suffixes=NPY),
+    "arrays:read_array": Reader(call=plain("arrays:read_array"), suffixes=NPY),
+    "cards:read_card": Reader(
+        call=plain("cards:read_card"), base=data("cards/skin_tone-cascade.json"), suffixes=(".json",)
+    ),
+    "cli._metric_files:read_array": Reader(call=with_option("read_array"), suffixes=NPY),
+    "cli._metric_files:read_features": Reader(call=with_option("read_features"), suffixes=NPY),
+    "cli._metric_files:read_features_or_statistics": Reader(
+        call=with_option("read_features_or_statistics"), suffixes=NPY
+    ),
+    "cli._metric_files:read_pixels": Reader(
+        call=with_option("read_pixels"), base=image_file("PNG"), suffixes=(".png",)
+    ),
+    "cli._metric_files:read_lines": Reader(call=with_option("read_lines"), base=b"a\nb\n", suffixes=(".txt",)),
+    "cli._metric_files:read_clusters": Reader(
+        call=plain("cli._metric_files:read_clusters", 2), base=b"a\nb\n", suffixes=(".txt",)
+    ),
+    "cli._metric_files:read_counts": Reader(
+        call=with_option("read_counts"), base=b"prompt,a,b\np,1,2\n", suffixes=(".csv",)
+    ),
+    "cli._metric_files:read_frequencies": Reader(
+        call=with_option("read_frequencies"), base=[ROW, ROW | {"gender": "man"}], suffixes=(".csv",)
+    ),
+    "cli._metric_files:read_references": Reader(call=with_option("read_references"), base=COCO, suffixes=(".json",)),
+    "cli._metric_files:read_candidates": Reader(
+        call=with_option("read_candidates"), base=COCO["annotations"], suffixes=(".json",)
+    ),
+    "files:read_text": Reader(call=plain("files:read_text"), base=b"text", suffixes=(".txt",)),
+    "files:read_lines": Reader(call=plain("files:read_lines"), base=b"a\nb\n", suffixes=(".txt",)),
+    "files:read_json": Reader(call=plain("files:read_json"), base=COCO, suffixes=(".json",)),
+    "files:read_document": Reader(call=plain("files:read_document", "a study"), base=COCO, suffixes=DOCUMENT),
+    "files:read_rows": Reader(call=plain("files:read_rows"), base=[ROW]),
+    "imaging:read_image": Reader(call=plain("imaging:read_image"), base=image_file("TIFF"), suffixes=(".tif", ".png")),
+    "judges.captions.results:CaptionResults": Reader(call=plain("judges.captions.results:CaptionResults"), base=[ROW]),
+    "judges.vqa.results:AnswerResults": Reader(call=plain("judges.vqa.results:AnswerResults"), base=[ROW]),
+    "judges.skin_tone.trust:read_basis": Reader(call=plain("judges.skin_tone.trust:read_basis"), suffixes=(".npz",)),
+    "parquet:read_parquet": Reader(call=plain("parquet:read_parquet"), base=None, suffixes=(".parquet",)),
+    "pipeline.calibration:read_truth": Reader(
+        call=read_calibration, base=[ROW | {"path": "a.png", "tone": "3"}], suffixes=(".csv",)
+    ),
+    "references:read_reference": Reader(call=plain("references:read_reference"), suffixes=(".npz",)),
+    "references:read_provenance": Reader(call=plain("references:read_provenance"), suffixes=(".npz",)),
+    "references:read_radii": Reader(call=plain("references:read_radii"), suffixes=(".npz",)),
+    "simulator.environments:read_radiance": Reader(
+        call=plain("simulator.environments:read_radiance"),
+        base=b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 2 +X 2\n" + bytes(16),
+        suffixes=(".hdr",),
+    ),
+    "simulator.user_assets:load_model": Reader(
+        call=plain("simulator.user_assets:load_model"), base=b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", suffixes=(".obj",)
+    ),
+    "suites.alignment.captions:read_annotations": Reader(
+        call=plain("suites.alignment.captions:read_annotations"), base=COCO, suffixes=(".json",)
+    ),
+    "suites.alignment.questions:read_questions": Reader(
+        call=plain("suites.alignment.questions:read_questions"), base=[ROW]
+    ),
+    "suites.gender_presentation.labels:read_votes": Reader(
+        call=lambda p: resolved("suites.gender_presentation.labels:read_votes")([p], known()["presentation"]),
+        base=[ROW],
+    ),
+    "suites.gender_presentation.labels:read_labels": Reader(
+        call=lambda p: resolved("suites.gender_presentation.labels:read_labels")(p, known()["presentation"]), base=[ROW]
+    ),
+    "suites.gender_presentation.labels:read_label_array": Reader(
+        call=lambda p: resolved("suites.gender_presentation.labels:read_label_array")(p, known()["presentation"]),
+        suffixes=NPY,
+    ),
+    "suites.gender_presentation.studies:read_study": Reader(
+        call=plain("suites.gender_presentation.studies:read_study"),
+        base=data("gender_presentation/released.json"),
+        suffixes=DOCUMENT,
+    ),
+    "suites.gender_presentation.user_images:read_user_images": Reader(
+        call=lambda p: resolved("suites.gender_presentation.user_images:read_user_images")(p, known()["presentation"]),
+        base=[ROW],
+    ),
+    "suites.geography.layouts:read_real": Reader(
+        call=lambda p: resolved("suites.geography.layouts:read_real")(p, known()["world"]), base=[ROW]
+    ),
+    "suites.geography.user_images:read_user_images": Reader(
+        call=lambda p: resolved("suites.geography.user_images:read_user_images")(p, known()["world"]), base=[ROW]
+    ),
+    "suites.geography.worlds:read_world": Reader(
+        call=plain("suites.geography.worlds:read_world"), base=data("geography/geode.json"), suffixes=DOCUMENT
+    ),
+    "suites.paintskills.layout:read_scenes": Reader(
+        call=lambda p: in_layout("suites.paintskills.layout:read_scenes", "scenes_path", known()["version"], "val")(p),
+        base=SCENES,
+        suffixes=(".json",),
+    ),
+    "suites.paintskills.layout:read_boxes": Reader(
+        call=in_layout("suites.paintskills.layout:read_boxes", "boxes_path", "object", "val"),
+        base=BOXES,
+        suffixes=(".json",),
+    ),
+    "suites.prompt_lists:read_prompt_list": Reader(
+        call=plain("suites.prompt_lists:read_prompt_list"), base=[ROW], suffixes=(".csv", ".jsonl", ".json", ".txt")
+    ),
+    "suites.quality.image_sets:open_reference": Reader(
+        call=plain("suites.quality.image_sets:open_reference"), base=[ROW], suffixes=(".csv", ".jsonl", *NPY)
+    ),
+    "suites.social_bias.studies:read_study": Reader(
+        call=plain("suites.social_bias.studies:read_study"), base=data("social_bias/released.json"), suffixes=DOCUMENT
+    ),
+    "suites.social_bias.targets:read_targets": Reader(
+        call=lambda p: resolved("suites.social_bias.targets:read_targets")(p, known()["bias"]), base=[ROW]
+    ),
+    "suites.social_bias.user_images:read_user_images": Reader(
+        call=lambda p: resolved("suites.social_bias.user_images:read_user_images")(p, known()["prompts"]), base=[ROW]
+    ),
+    "suites.social_bias_v1.words:read_words": Reader(
+        call=plain("suites.social_bias_v1.words:read_words"),
+        base=data("social_bias/first.json"),
+        suffixes=(*DOCUMENT, ".csv"),
+    ),
+    "user_images:read_image_table": Reader(call=plain("user_images:read_image_table", "prompt_id"), base=[ROW]),
+}
+# Readers that are not tried here, and why.
+LEFT_OUT = {
+    "files:open_regular": "raises OSError, which its callers tell of",
+    "files:read_regular": "raises OSError, which its callers tell of",
+    "imaging:open_image": "raises what decoders raise; read_image makes a state of it",
+    "metrics.frechet:read_statistics": "raises ValueError; read_features_or_statistics is tried",
+    "judges.detection.detr_original:read_checkpoint": "torch checkpoints: tests/judges/test_detr_original.py",
+    "judges.detection.detr_original:load_detr": "torch checkpoints: tests/judges/test_detr_original.py",
+    "judges.features.inception:load_inception": "torch checkpoints: tests/judges/test_features_inception.py",
+    "judges.features.weights:read_tensors": "torch checkpoints: tests/judges/test_features_weights.py",
+    "judges.skin_tone.trust:load_encoder": "torch checkpoints: tests/judges/skin_tone/test_trust.py",
+    "training._checkpoints:read_header": "checkpoints of a training of one's own",
+    "training._checkpoints:load_state": "checkpoints of a training of one's own",
+    "training._finetuning_learner:read_pixels": "asks read_image",
+    "training.generator_painters:load_painter": "checkpoints of a training of one's own",
+    "training.scene_arrays:load_scene_arrays": "folders that `verism scenes render` wrote",
+    "training.scene_layers:load_layers": "folders that `verism scenes render` wrote",
+    "simulator.user_assets:load_assets": "a folder; load_model is tried",
+    "suites.gender_presentation.labels:read_vote_files": "read_votes is tried",
+    "suites.social_bias_v1.people:read_labels": "read_rows, tried, and the axes of a word list",
+    "suites.social_bias_v1.prompts:read_user_images": "read_image_table is tried",
+    "suites.quality.image_sets:list_images": "open_reference is tried",
+    "api:open_run": "run directories: tests/test_store.py",
+}
+
+
+def readers_of_the_package() -> set[str]:
+    """Public functions by whose name and first argument they read a file."""
+    found = set()
+    for path in sorted(HOUSE.rglob("*.py")):
+        module = ".".join(path.relative_to(HOUSE).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(("read_", "load_", "open_", "import_")):
+                arguments = [*node.args.posonlyargs, *node.args.args]
+                if any(a.annotation is not None and "Path" in ast.unparse(a.annotation) for a in arguments[:1]):
+                    found.add(f"{module.removesuffix('.__init__')}:{node.name}")
+    return found
+
+
+def test_every_reader_is_tried_or_left_out_for_a_reason():
+    found = readers_of_the_package()
+    assert len(found) > 40
+    assert sorted(found - set(READERS) - set(LEFT_OUT)) == []
+
+
+def files_for(reader: Reader, rng: np.random.Generator, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Contents, each with the suffix it is given."""
+    for suffix in reader.suffixes:
+        base = reader.base
+        if suffix in NPY:
+            contents = [content for name, content in arrays().items() if name.endswith(suffix)]
+            contents.append(reference_file(folder) if suffix == ".npz" else contents[0])
+        elif isinstance(base, bytes):
+            contents = [base]
+        elif base is None:
+            contents = []
+        elif suffix == ".csv":
+            rows = base if isinstance(base, list) else [ROW]
+            contents = [table(rows)]
+            for _ in range(40):
+                row = dict(rows[0])
+                row[list(row)[rng.integers(len(row))]] = str(HOSTILE[rng.integers(len(HOSTILE))])[:1000]
+                contents.append(table([*rows, row]))
+            contents.append(table([{name: value for name, value in rows[0].items() if rng.integers(2)} or ROW]))
+        elif suffix in (".jsonl", ".txt"):
+            contents = [as_json(row) + b"\n" for row in (base, *(changed(base, rng) for _ in range(40)))]
+            contents += [b"\n".join(as_json(changed(ROW, rng)) for _ in range(3)) for _ in range(10)]
+        else:  # JSON is YAML, too
+            contents = [as_json(base), *(as_json(changed(base, rng)) for _ in range(60 if suffix == ".json" else 10))]
+        yield from ((suffix, content) for content in contents)
+        for content in contents[:1]:
+            yield from ((suffix, broken) for broken in damaged(content, rng))
+        yield from ((suffix, content) for content in EVERYTHING)
+
+
+@pytest.mark.filterwarnings("ignore")  # what numpy, trimesh and Pillow remark about damaged files
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_reader_tells_of_damaged_files_in_a_sentence(tmp_path, name):
+    reader, rng = READERS[name], np.random.default_rng(14)
+    tried = 0
+    for number, (suffix, content) in enumerate(files_for(reader, rng, tmp_path)):
+        path = tmp_path / f"file{number}{suffix}"
+        path.write_bytes(content)
+        tried += 1
+        try:
+            reader.call(path)
+        except VerismError as err:
+            said = str(err)
+            assert said.strip(), name
+            assert len(said) < 5000, said[:200]
+        except BaseException as err:
+            kept = content if len(content) < 400 else content[:200] + b" ... " + content[-200:]
+            raise AssertionError(f"{name}, {suffix}: {type(err).__name__}: {str(err)[:300]}\n{kept!r}") from err
+        path.unlink()
+    assert tried >= 25
