@@ -260,7 +260,6 @@ def evaluate(
         if not made and not call.run.retry:
             _say_nothing_generated(run, generator.name, call.run.on_summary)
     the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
-    _note_rules(run, the_suite, names)
     score_run(run, the_suite, judges=names, metrics=call.run.metrics)
     return run
 
@@ -424,20 +423,6 @@ def _calibrated(
     return suite.with_rules(**calibrated) if calibrated else suite
 
 
-def _note_rules(run: store.Run, suite: Suite, judges: Mapping[str, str]) -> None:
-    """Keep the rules last applied, and each judge's own threshold: it is calibrated for that judge alone."""
-    thresholds = {
-        judges[rule.calibrated_by]: suite.rule(rule.name)
-        for rule in _calibrated_rules(suite)
-        if rule.calibrated_by in judges
-    }
-    run.note_scoring(
-        judges=dict(judges),
-        rules=suite.all_rules(),
-        thresholds={**run.manifest.scoring.thresholds, **thresholds},
-    )
-
-
 def _generator(
     model: str | Generator | Paint | None, images: PathLike | None, suite: Suite, context: Context
 ) -> Generator:
@@ -585,6 +570,11 @@ def _opened(run: store.Run | PathLike) -> store.Run:
     return run if isinstance(run, store.Run) else open_run(run)
 
 
+def _pinned(run: store.Run | PathLike) -> store.Run:
+    """The run to read from: verdicts, scores and rules of one scoring, whoever scores it meanwhile."""
+    return _opened(run).pinned()
+
+
 def score(
     run: store.Run | PathLike,
     *,
@@ -633,9 +623,10 @@ def score(
         if correct is None
         else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right)
     )
-    scores = score_run(run, suite, judges=names, adjust=adjust, metrics=metrics)
-    _note_rules(run, suite, names)
-    return scores
+    made = {"correct": correct, "cards": [str(Path(card).absolute()) for card in cards], "min_right": min_right}
+    return score_run(
+        run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
+    )
 
 
 def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -716,13 +707,13 @@ def agreement(
     Raises:
         UsageError: no answers about the run's images yet, or an unknown facet.
     """
-    run = _opened(run)
+    run = _pinned(run)
     ratings = given_ratings(run, min_right=min_right)
     suite = stored_suite(run, rules=True)
     known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in known]:
         raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(known) or 'none'}")
-    observed = observed_of(run, suite, judges_of(run)) if (run.path / "verdicts.parquet").exists() else None
+    observed = observed_of(run, suite, judges_of(run)) if run.has_verdicts else None
     return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
 
 
@@ -747,7 +738,7 @@ def judge_card(
     Raises:
         UsageError: see ``annotation.judge_cards.card_of_run``.
     """
-    run = _opened(run)
+    run = _pinned(run)
     return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right)
 
 
@@ -762,7 +753,7 @@ def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence
     Raises:
         UsageError: the suite has no scores that annotators' answers could correct.
     """
-    run = _opened(run)
+    run = _pinned(run)
     suite = stored_suite(run, rules=True)
     if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no scores that annotators' answers could correct")
@@ -821,7 +812,6 @@ def observe(
         names = {role: name for role, name in judges_of(run).items() if role in needs}
         names |= {f.need.role: f.judge.name for f in filled}
         suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
-    _note_rules(run, suite, names)
     return score_run(run, suite, judges=names, metrics=call.run.metrics)
 
 
@@ -916,7 +906,7 @@ def compare(
     Raises:
         UsageError: runs of different suites, with nothing in common, or not comparable.
     """
-    a, b = _opened(a), _opened(b)
+    a, b = _pinned(a), _pinned(b)
     if a.suite_name != b.suite_name:
         raise UsageError(
             f"{a.path} is a run of {a.suite_name} and {b.path} of {b.suite_name}: they measure different things"
@@ -967,7 +957,7 @@ def report(
     Raises:
         UsageError: no runs, or runs of different suites.
     """
-    opened = [_opened(run) for run in runs]
+    opened = [_pinned(run) for run in runs]
     known = [read_card(Path(card)) for card in cards]
     return write_report(
         opened,

@@ -86,11 +86,12 @@ def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
 
 @dataclass(eq=False)
 class _ReceivedImage:
-    """An image on its way: its table row, and its pixels if it has any to judge."""
+    """An image on its way: its table row, its pixels if it has any to judge, and whether the run wrote its file."""
 
     row: dict[str, Any]
     image: LoadedImage | None
     truth: Mapping[str, pl.DataFrame]
+    written: bool
 
 
 def run_images(
@@ -137,7 +138,7 @@ def run_images(
         Progress("images", len(requests), done=len(requests) - len(pending)) as progress,
     ):
         for batch in ahead(_parts(pending, generator, run, pool)):
-            arrived = [future.result() for future in batch.futures]
+            arrived = _first(run, [future.result() for future in batch.futures])
             if on_failure is not None:
                 for a in arrived:
                     if a.row["state"] != "ok":
@@ -146,15 +147,30 @@ def run_images(
             for judge, need in judges:
                 ask(run, judge, need, looked_at)
             for table in sorted({name for a in arrived for name in a.truth}):
-                run.append(table, pl.concat([a.truth[table] for a in arrived if table in a.truth]), TRUTH)
+                rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
+                run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             # The images' own rows come last: an image is done once it is in this table.
             run.append("images", frame("images", [a.row for a in arrived]))
-            progress.advance(len(arrived))
+            progress.advance(len(batch.futures))
     run.compact("images")
     for judge, need in judges:
         observe_images(run, requests, judge, need)
     for table in {need.table for _, need in judges}:
         run.compact(table, TRUTH)
+
+
+def _first(run: Run, arrived: Sequence[_ReceivedImage]) -> list[_ReceivedImage]:
+    """Images that no other process kept meanwhile: the first one counts, and nobody looks at another.
+
+    Two processes that keep an image in the same moment both write a row; readers choose one of them, and observations
+    name the image they are of.
+    """
+    kept = run.image_hashes()
+    for a in arrived:
+        image_id, own = a.row["image_id"], a.row.get("sha256")
+        if image_id in kept and own is not None and a.written and kept[image_id] != own:
+            run.image_path(image_id, own).unlink(missing_ok=True)
+    return [a for a in arrived if a.row["image_id"] not in kept]
 
 
 def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> None:
@@ -288,5 +304,10 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
     if pixels is not None:
         row |= {"width": pixels.shape[1], "height": pixels.shape[0]}
         if row["state"] == "ok":
-            image = LoadedImage(image_id=request.image_id, prompt_id=request.prompt.prompt_id, pixels=pixels)
-    return _ReceivedImage(row, image, result.truth)
+            image = LoadedImage(
+                image_id=request.image_id,
+                prompt_id=request.prompt.prompt_id,
+                pixels=pixels,
+                sha256=row["sha256"],
+            )
+    return _ReceivedImage(row, image, result.truth, result.pixels is not None and result.path is None)

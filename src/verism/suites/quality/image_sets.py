@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
+from verism.store import Run
 from verism.suites.prompt_lists import facets_of_row
 from verism.user_images import image_files, read_image_table
 
@@ -114,13 +114,11 @@ def _unique_names(listed: Sequence[ListedImage]) -> list[ListedImage]:
 
 def _of_run(run: Path) -> list[ListedImage]:
     """The images of a run: its own, and those it only points to."""
-    import polars as pl
-
-    prompts = {row["prompt_id"]: row for row in pl.read_parquet(run / "prompts.parquet").iter_rows(named=True)}
-    parts = sorted((run / "images").glob("part-*.parquet"))
-    if not parts:
+    stored = Run.open(run)
+    prompts = {prompt.prompt_id: prompt for prompt in stored.prompts()}
+    rows = stored.read("images")
+    if rows.is_empty():
         raise UsageError(f"{run}: this run has made no images yet; finish it with the same `verism run`")
-    rows = pl.concat([pl.read_parquet(part) for part in parts]).unique("image_id", keep="first").sort("image_id")
     listed = []
     for row in rows.iter_rows(named=True):
         prompt = prompts[row["prompt_id"]]
@@ -128,11 +126,11 @@ def _of_run(run: Path) -> list[ListedImage]:
         listed.append(
             ListedImage(
                 name=row["image_id"],
-                path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
+                path=stored.resolve(row["path"]).absolute() if usable else None,
                 prompt_id=row["prompt_id"],
-                text=prompt["text"],
+                text=prompt.text,
                 index=row["index"],
-                facets=json.loads(prompt["facets"]),
+                facets=prompt.facets,
             )
         )
     return listed
