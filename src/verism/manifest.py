@@ -199,9 +199,10 @@ class Manifest:
         return replace(self, uid=self.uid or content_hash(_plain(made))[:32])
 
     def with_call(self, call: Mapping[str, Any]) -> Manifest:
-        """The same with one more call that made images or observations; each is kept once."""
+        """The same with one more call that made images or observations, in place of one with the same judges."""
         plain = _plain(call)
-        return self if plain in self.calls else replace(self, calls=(*self.calls, plain))
+        others = [c for c in self.calls if (c["command"], c["judges"]) != (plain["command"], plain["judges"])]
+        return self if plain in self.calls else replace(self, calls=(*others, plain))
 
     def with_scoring(self, **changes: Any) -> Manifest:
         """The same with other fields of ``scoring``."""

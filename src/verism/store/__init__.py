@@ -21,10 +21,11 @@ only observations of that very image count.
 """
 
 from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
-from verism.store.run import TRUTH, Run, SettingsChanged, key_of, score_records, slug
+from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
 from verism.store.verification import Finding, Verification, discard, verify
 
 __all__ = [
+    "MANIFEST",
     "SCHEMA_VERSION",
     "TRUTH",
     "Finding",

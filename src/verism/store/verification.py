@@ -86,7 +86,7 @@ class Verification:
         known = "" if self.ledger else "; no ledger, as of earlier versions: tables were not checked"
         lines = [f"{self.run}: {state}; {self.files:,} files and {self.images:,} images checked{known}"]
         lines += [f"  {f.problem:<8} {f.file}: {f.what}; {f.remedy}" for f in self.findings]
-        if not self.is_whole:
+        if not self.is_whole and self.ledger:
             lines.append(f"repair: {repair_command(self.run)}")
         return "\n".join(lines)
 
@@ -149,7 +149,7 @@ class _Check:
                 self.note(self.relative(segment), "damaged", _reason(err), "removed; what it named is named anew")
             except FileNotFoundError:
                 continue
-        if any(finding.file.startswith(f"{LEDGER}/") for finding in self.found):
+        if self.found:
             return  # without a whole ledger nothing more can be said of the tables
         listing = ledger.listing()
         for path in sorted({*listing.hashes, *there, PROMPTS}):
@@ -207,6 +207,8 @@ class _Check:
     # -------------------------------------------------------------------------------------------------------- images
     def images(self) -> None:
         """The images of the run and the real ones, as far as the tables can be read."""
+        if any(finding.file.startswith(f"{LEDGER}/") for finding in self.found):
+            return
         named: set[str] = set()
         for table in ("images", "reference"):
             try:
