@@ -676,6 +676,8 @@ def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) 
             opened = Run.open(path)
         if was_scored:
             left += _score_again(opened)
+        elif any(finding.file.startswith("scor") for finding in findings):
+            left.append(f"the rules of its scores are lost; score it anew: verism score {_quoted(opened)}")
     return store.verify(path), left
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from verism.manifest import Scoring, scoring_of_record
 from verism.records import content_hash
 from verism.store.ledger import sha256
 
-__all__ = ["FILES", "FOLDER", "POINTER", "StoredScoring", "current_scoring", "read_scoring", "write_scoring"]
+__all__ = ["FILES", "FOLDER", "POINTER", "StoredScoring", "current_scoring", "last_scoring", "write_scoring"]
 
 FOLDER = "scorings"
 POINTER = "scoring.json"
@@ -111,19 +112,47 @@ def current_scoring(run: Path) -> StoredScoring | None:
     Raises:
         DamagedRun: what names it, or its record, is gone or altered.
     """
-    pointer = run / POINTER
     try:
-        record = json.loads(pointer.read_bytes())
-        name, expected = str(record["scoring"]), str(record["sha256"])
+        pointer = _pointer(run)
     except FileNotFoundError:
-        if (run / FOLDER).is_dir() and any((run / FOLDER).glob(f"*/{RECORD}")):
-            raise DamagedRun.of(run, pointer, "it is gone, and there are scorings") from None
+        if any((run / FOLDER).glob(f"*/{RECORD}")):
+            raise DamagedRun.of(run, run / POINTER, "it is gone, and there are scorings") from None
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as err:
-        raise DamagedRun.of(run, pointer, f"it does not name a scoring: {err!r}") from err
-    if "/" in name or name in ("", ".", "..") or record.get("checksum") != content_hash([name, expected]):
-        raise DamagedRun.of(run, pointer, "its content is not what was written")
-    return read_scoring(run, run / FOLDER / name, expected)
+    return read_scoring(run, run / FOLDER / pointer["scoring"], pointer["sha256"])
+
+
+def _pointer(run: Path) -> dict[str, Any]:
+    path = run / POINTER
+    data = path.read_bytes()
+    try:
+        record: dict[str, Any] = json.loads(data)
+        checksum = record.pop("checksum")
+        whole = checksum == content_hash(record) and Path(record["scoring"]).name == record["scoring"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+        raise DamagedRun.of(run, path, f"it does not name a scoring: {err!r}") from err
+    if not whole:
+        raise DamagedRun.of(run, path, "its content is not what was written")
+    return record
+
+
+def last_scoring(run: Path) -> StoredScoring | None:
+    """The scoring that counts, or counted last, as far as anything still tells; None if nothing does.
+
+    Its files may be damaged: of those whose hashes are lost none is named.
+
+    Args:
+        run: the run directory.
+    """
+    folders = sorted((run / FOLDER).glob("*"), reverse=True)
+    made: Scoring | None = None
+    with suppress(DamagedRun, OSError):
+        pointer = _pointer(run)
+        folders = [run / FOLDER / pointer["scoring"]]
+        made = scoring_of_record(pointer["made"])
+    for folder in folders:
+        with suppress(DamagedRun):
+            return read_scoring(run, folder)
+    return None if made is None else StoredScoring(run=run, scoring=made)
 
 
 def read_scoring(run: Path, folder: Path, expected: str | None = None) -> StoredScoring:
@@ -183,23 +212,13 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     }
     record = json.loads(json.dumps(record))
     write_json(folder / RECORD, record | {"checksum": content_hash(record)})
-    point_at(run, folder)
+    digest = sha256((folder / RECORD).read_bytes())
+    pointer = {"scoring": folder.name, "sha256": digest, "made": record["scoring"]}
+    write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
     publish(run, draft)
     if before is not None and before.previous:
         shutil.rmtree(run / FOLDER / before.previous, ignore_errors=True)
     return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
-
-
-def point_at(run: Path, folder: Path) -> None:
-    """Let a scoring count, whose files are there.
-
-    Args:
-        run: the run directory.
-        folder: of the scoring.
-    """
-    digest = sha256((folder / RECORD).read_bytes())
-    pointer = {"scoring": folder.name, "sha256": digest, "checksum": content_hash([folder.name, digest])}
-    write_json(run / POINTER, pointer)
 
 
 def publish(run: Path, scoring: StoredScoring) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from verism.errors import DamagedRun, UsageError, repair_command
+from verism.errors import DamagedRun, repair_command
 from verism.store import scorings
 from verism.store.ledger import FOLDER as LEDGER
 from verism.store.ledger import is_authentic, sha256
 from verism.store.run import MANIFEST, PROMPTS, TRUTH, Run
-from verism.store.scorings import StoredScoring, current_scoring, read_scoring
+from verism.store.scorings import StoredScoring, current_scoring, last_scoring, write_scoring
 
 __all__ = ["Finding", "Problem", "Verification", "discard", "verify"]
 
@@ -375,23 +374,13 @@ def _without_truth(run: Run, found: Verification) -> None:
 
 def _empty_scoring(run: Run) -> None:
     """A scoring of the same rules and judges without numbers, in place of a damaged one."""
-    stored: StoredScoring | None = None
-    for folder in (_current_folder(run.path), *sorted((run.path / scorings.FOLDER).glob("*"), reverse=True)):
-        try:
-            stored = None if folder is None else read_scoring(run.path, folder)
-        except DamagedRun:
-            continue
-        if stored is not None:
-            break
+    stored = last_scoring(run.path)
     (run.path / scorings.POINTER).unlink(missing_ok=True)
-    if stored is None:
-        shutil.rmtree(run.path / scorings.FOLDER, ignore_errors=True)
-        return
-    kept = {name: data for name, data in _whole_files(stored) if name == scorings.PRESENTATION}
-    draft = StoredScoring(run=run.path, scoring=stored.scoring, contents=kept)
-    written = scorings.write_scoring(draft, None)
+    if stored is not None:
+        kept = {name: data for name, data in _whole_files(stored) if name == scorings.PRESENTATION}
+        stored = write_scoring(StoredScoring(run=run.path, scoring=stored.scoring, contents=kept), None)
     for folder in (run.path / scorings.FOLDER).glob("*"):
-        if folder != written.folder:
+        if stored is None or folder != stored.folder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -401,11 +390,3 @@ def _whole_files(stored: StoredScoring) -> Iterator[tuple[str, bytes]]:
             yield name, stored.read(name)
         except DamagedRun:
             continue
-
-
-def _current_folder(run: Path) -> Path | None:
-    try:
-        folder = run / scorings.FOLDER / str(json.loads((run / scorings.POINTER).read_bytes())["scoring"])
-    except (OSError, ValueError, KeyError, TypeError, UsageError):
-        return None
-    return folder if folder.parent == run / scorings.FOLDER else None
