@@ -134,11 +134,15 @@ def test_readers_damaged_file_is_refused_by_name_or_read_by_nobody(kind, copied,
     if kind in ("scores.json", "scorings/*/scores.json", "images/*.png"):
         assert same(tables(copied), tables(made))
         return
-    with pytest.raises(DamagedRun) as err:
+
+    def read_all() -> None:
         run = verism.open_run(copied)
         run.prompts()
         tables(copied)
         run.presentation()
+
+    with pytest.raises(DamagedRun) as err:
+        read_all()
     assert str(file) in str(err.value)
     if kind != "manifest.json":
         assert f"verism verify {shlex.quote(str(copied))} --repair" in str(err.value)
@@ -205,9 +209,9 @@ def test_repair_of_a_whole_run_removes_leftovers_and_nothing_else(copied, made):
     assert set(findings(copied).values()) == {"leftover"}
     assert command("verify", copied).exit_code == 0
     assert command("verify", copied, "--repair").exit_code == 0
-    assert {p.relative_to(copied) for p in copied.rglob("*")} == {
-        p.relative_to(made) for p in made.rglob("*")
-    } | {Path("notes.txt")}
+    assert {p.relative_to(copied) for p in copied.rglob("*")} == {p.relative_to(made) for p in made.rglob("*")} | {
+        Path("notes.txt")
+    }
 
 
 def test_repair_sets_a_foreign_part_aside(copied, made):

@@ -41,7 +41,19 @@ __all__ = [
     "verify",
 ]
 
-_OF_API = ("Run", "RunOptions", "compare", "evaluate", "observe", "open_run", "plan", "repair", "report", "score", "verify")
+_OF_API = (
+    "Run",
+    "RunOptions",
+    "compare",
+    "evaluate",
+    "observe",
+    "open_run",
+    "plan",
+    "repair",
+    "report",
+    "score",
+    "verify",
+)
 _HOMES = {
     **dict.fromkeys(_OF_API, "verism.api"),
     "Metric": "verism.pipeline.added_metrics",

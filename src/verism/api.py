@@ -293,14 +293,21 @@ def _made(
     return run, the_suite, filled, names
 
 
-def _call_record(command: str, call: _Call, *, suite: Any = None, model: Any = None, images: Any = None) -> Any:
+def _call_record(
+    command: str,
+    call: _Call,
+    *,
+    suite: str | Suite | None = None,
+    model: str | Generator | Paint | None = None,
+    images: PathLike | None = None,
+) -> dict[str, Any]:
     """A call as plain JSON, so that what is lost can be made again; ``python`` lists what JSON cannot say."""
     options = {name: getattr(call.run, name) for name in REPEATED}
     suite_options: Mapping[str, Any] = call.suite
     if isinstance(suite, Suite):
         suite_options = suite.made_with
         suite = suite.name if suite_options else suite
-    asked = {"suite": suite, "model": model, "images": images}
+    asked: dict[str, Any] = {"suite": suite, "model": model, "images": images}
     asked |= {f"judges.{role}": judge for role, judge in call.judges.items()}
     asked |= {f"options.{name}": value for name, value in options.items() if value is not None}
     asked |= {f"suite.{name}": value for name, value in suite_options.items() if value is not None}
@@ -684,7 +691,7 @@ def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) 
 def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
     """Make again what a run has lost, by the calls that made it; what could not be, with what to do."""
     left = []
-    told = {name: getattr(tell, name) or (lambda _: None) for name in ("on_failure", "on_matched", "on_summary")}
+    told: dict[str, Any] = {name: getattr(tell, name) for name in ("on_failure", "on_matched", "on_summary")}
     for record in run.manifest.calls:
         what = f"the same `verism {'run' if record['command'] == 'evaluate' else 'observe'}`"
         again = f"give {what} again in {record['folder']}, or from Python verism.{record['command']}(...) as before"

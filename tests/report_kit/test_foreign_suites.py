@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from earlier_runs import as_earlier_version
 import polars as pl
 import pytest
+from earlier_runs import as_earlier_version
 from measure_runs import image
 from page_reading import HOSTILE, Page, facets, outcomes, plain
 

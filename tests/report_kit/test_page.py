@@ -9,9 +9,9 @@ import json
 import re
 from collections import Counter
 
-from earlier_runs import as_earlier_version
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from page_reading import HOSTILE, Page, evidence_of, in_browser, plain, report, write_report
 from PIL import Image
 

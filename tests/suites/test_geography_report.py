@@ -7,9 +7,9 @@ import math
 import re
 import shutil
 
-from earlier_runs import as_earlier_version
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from fakes import ColourFeatures, ColourWords
 from measure_runs import image, score, verdict, write_images
 from page_reading import HOSTILE, Page, facets, in_browser, outcomes, plain, report, write_report

@@ -17,7 +17,17 @@ from verism.report_kit.comparability import Comparability, Reason, SetSizes, set
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
 
-__all__ = ["Evidence", "Key", "Lookup", "Vocabulary", "presented", "run_names", "scoring_remarks", "shares_page", "union"]
+__all__ = [
+    "Evidence",
+    "Key",
+    "Lookup",
+    "Vocabulary",
+    "presented",
+    "run_names",
+    "scoring_remarks",
+    "shares_page",
+    "union",
+]
 
 Key = tuple[str, tuple[tuple[str, FacetValue], ...]]  # metric, and group without what was itself found
 

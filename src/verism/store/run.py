@@ -7,11 +7,11 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, write_json, write_whole
@@ -21,13 +21,14 @@ from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
 from verism.store import scorings
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
-from verism.store.scorings import StoredScoring, current_scoring, write_scoring
+from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "key_of", "score_records", "slug"]
 
+T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
 MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
@@ -139,8 +140,8 @@ class Run:
     def _with_current_scoring(self) -> Self:
         """The run, its manifest with the scoring that counts now."""
         if self.manifest.uid:
-            stored = current_scoring(self.path)
-            self.manifest = replace(self.manifest, scoring=Scoring() if stored is None else stored.scoring)
+            made = self._of_scoring(lambda stored: Scoring() if stored is None else stored.scoring)
+            self.manifest = replace(self.manifest, scoring=made)
         return self
 
     def _write_manifest(self) -> None:
@@ -194,8 +195,8 @@ class Run:
                     (self.path / name).unlink(missing_ok=True)
         self.manifest = current.manifest
         self._with_current_scoring()
-        assert self.ledger is not None
-        return self.ledger
+        self._ledger = Ledger(self.path, self.manifest.uid)
+        return self._ledger
 
     def checked(self, path: str, hashes: Iterable[str] | None) -> bytes:
         """The content of a file of the run.
@@ -232,23 +233,47 @@ class Run:
             return self._pinned
         return current_scoring(self.path) if self.manifest.uid else self._earlier_scoring()
 
+    def _of_scoring(self, read: Callable[[StoredScoring | None], T]) -> T:
+        """What ``read`` makes of the scoring that counts; read anew if others took its place meanwhile."""
+        for attempt in range(READ_ATTEMPTS):
+            try:
+                return read(self.stored_scoring())
+            except GoneScoring:
+                if attempt == READ_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _scoring_content(self, name: str) -> bytes | None:
+        return self._of_scoring(lambda stored: stored.read(name) if stored is not None and name in stored else None)
+
+    def _scoring_json(self, name: str) -> Any:
+        data = self._scoring_content(name)
+        try:
+            return None if data is None else json.loads(data)
+        except (ValueError, RecursionError) as err:
+            raise DamagedRun.of(self.path, self.scoring_file(name), f"it is not JSON: {err}") from err
+
     def pinned(self) -> Self:
-        """The run with the scoring that counts now: whoever scores it meanwhile does not change what is read."""
-        pinned = copy.copy(self)._with_current_scoring()
-        pinned._pinned = pinned.stored_scoring()
+        """The run with the scoring that counts now: whoever scores it meanwhile does not change what is read.
+
+        Raises:
+            DamagedRun: a file of the scoring is not what was written.
+        """
+        pinned = copy.copy(self)
+        pinned._pinned = self._of_scoring(lambda stored: stored and stored.changed({}))
+        if pinned._pinned is not None:
+            pinned.manifest = replace(self.manifest, scoring=pinned._pinned.scoring)
         return pinned
 
     @property
     def is_scored(self) -> bool:
         """Whether there are scores."""
-        stored = self.stored_scoring()
-        return stored is not None and scorings.SCORES in stored
+        return self._of_scoring(lambda stored: stored is not None and scorings.SCORES in stored)
 
     @property
     def has_verdicts(self) -> bool:
         """Whether there are verdicts."""
-        stored = self.stored_scoring()
-        return stored is not None and scorings.VERDICTS in stored
+        return self._of_scoring(lambda stored: stored is not None and scorings.VERDICTS in stored)
 
     def inputs(self) -> dict[str, str]:
         """Hashes of the tables as they are now, by folder; empty for runs of earlier versions."""
@@ -256,10 +281,9 @@ class Run:
 
     def outdated(self) -> list[str]:
         """Tables that changed since the scores were made from them, by folder."""
-        stored, now = self.stored_scoring(), self.inputs()
-        if stored is None or scorings.SCORES not in stored:
-            return []
-        return [folder for folder, state in sorted(stored.inputs.items()) if now.get(folder) != state]
+        inputs = self._of_scoring(lambda s: s.inputs if s is not None and scorings.SCORES in s else {})
+        now = self.inputs() if inputs else {}
+        return [folder for folder, state in sorted(inputs.items()) if now.get(folder) != state]
 
     def with_scoring(
         self,
@@ -314,7 +338,7 @@ class Run:
         """
         assert draft._pinned is not None
         self._adopt()
-        write_scoring(draft._pinned, current_scoring(self.path))
+        write_scoring(draft._pinned, self._of_scoring(lambda stored: stored))
         self.manifest = replace(self.manifest, scoring=draft.manifest.scoring)
         self._pinned = None
 
@@ -356,13 +380,13 @@ class Run:
 
     def presentation(self) -> Presentation | None:
         """What the run's suite says of itself, as kept at the last scoring; None for runs of earlier versions."""
-        stored = self.stored_scoring()
-        if stored is None or scorings.PRESENTATION not in stored:
+        record = self._scoring_json(scorings.PRESENTATION)
+        if record is None:
             return None
         try:
-            return Presentation.of_record(stored.read_json(scorings.PRESENTATION))
+            return Presentation.of_record(record)
         except (ValueError, KeyError, TypeError, AttributeError) as err:
-            raise DamagedRun.of(self.path, stored.path(scorings.PRESENTATION), repr(err)) from err
+            raise DamagedRun.of(self.path, self.scoring_file(scorings.PRESENTATION), repr(err)) from err
 
     def write_presentation(self, presentation: Presentation) -> None:
         """Keep what the run's suite says of itself, for reports and comparisons without it."""
@@ -370,10 +394,7 @@ class Run:
 
     def sections(self) -> list[dict[str, Any]] | None:
         """The suite's own sections as plain JSON, as kept at the last scoring; None if it kept none."""
-        stored = self.stored_scoring()
-        if stored is None or scorings.SECTIONS not in stored:
-            return None
-        records: list[dict[str, Any]] = stored.read_json(scorings.SECTIONS)
+        records: list[dict[str, Any]] | None = self._scoring_json(scorings.SECTIONS)
         return records
 
     @property
@@ -402,7 +423,7 @@ class Run:
             raise VerismError(f"{self.path}: the run was stopped before its prompts were written; run it again")
         hashes = None if self.ledger is None else self.ledger.listing().hashes.get(PROMPTS, frozenset())
         data = path.read_bytes() if hashes is None else self.checked(PROMPTS, hashes)
-        return [_prompt_from(row) for row in self._parsed(PROMPTS, data).iter_rows(named=True)]
+        return [_prompt_from(row) for row in self._parsed(path, data).iter_rows(named=True)]
 
     # ------------------------------------------------------------------------------------------------------ parts
     def _folder(self, table: str, judge: str | None) -> str:
@@ -527,11 +548,9 @@ class Run:
             return rows
         listed = self._listed_images(listing).select("image_id", pl.col(BOUND).alias("listed"))
         joined = rows.join(listed, on="image_id", how="left", maintain_order="left")
+        kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
         if waiting:
-            unlisted = ~pl.col("image_id").is_in(listed["image_id"].implode())
-        else:
-            unlisted = pl.lit(value=False)
-        kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed")) | unlisted
+            kept |= ~pl.col("image_id").is_in(listed["image_id"].implode())
         return joined.filter(kept.fill_null(value=False)).drop("listed")
 
     def _rows(
@@ -590,7 +609,7 @@ class Run:
                 frames = []
                 for path, hashes in list(paths.items())[:most]:
                     if path not in known:
-                        known[path] = self._parsed(path, self._part(path, hashes), columns)
+                        known[path] = self._parsed(self.path / path, self._part(path, hashes), columns)
                     frames.append(known[path])
                 return frames
             except FileNotFoundError as err:
@@ -619,8 +638,8 @@ class Run:
         except OSError as err:
             raise DamagedRun.of(self.path, self.path / path, f"it cannot be read: {err.strerror or err}") from err
 
-    def _parsed(self, path: str, data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
-        """A table of the run out of its bytes, with those of the columns that it has."""
+    def _parsed(self, file: Path, data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+        """A table of the run out of the bytes of its file, with those of the columns that it has."""
         import polars as pl
 
         try:
@@ -629,7 +648,7 @@ class Run:
                 columns = [name for name in columns if name in present]
             return pl.read_parquet(io.BytesIO(data), columns=columns)
         except Exception as err:  # of many kinds, from files of earlier versions that nobody could check
-            raise DamagedRun.of(self.path, self.path / path, f"it is no table: {err}") from err
+            raise DamagedRun.of(self.path, file, f"it is no table: {err}") from err
 
     def compact(self, table: str, judge: str | None = None) -> None:
         """Put all parts into one. Killed half-way it leaves both, which read the same.
@@ -649,9 +668,7 @@ class Run:
         if self._part_paths(self._folder(table, judge)):
             self._replace(table, judge, without=keys)
 
-    def _replace(
-        self, table: str, judge: str | None, *, without: Sequence[str] = (), same_rows: bool = False
-    ) -> None:
+    def _replace(self, table: str, judge: str | None, *, without: Sequence[str] = (), same_rows: bool = False) -> None:
         """Write the rows that count as one part, in place of those that are there."""
         import polars as pl
 
@@ -729,12 +746,12 @@ class Run:
         """
         import polars as pl
 
-        stored = self.stored_scoring()
-        if stored is None or scorings.VERDICTS not in stored:
+        data = self._scoring_content(scorings.VERDICTS)
+        if data is None:
             raise VerismError(
                 f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
             )
-        verdicts = self._stored_table(stored, scorings.VERDICTS)
+        verdicts = self._parsed(self.scoring_file(scorings.VERDICTS), data)
         return verdicts.with_columns(pl.col("protocol").map_elements(protocol_name, return_dtype=pl.String))
 
     def write_scores(self, scores: Sequence[Score]) -> None:
@@ -747,10 +764,7 @@ class Run:
 
     def adjustments(self) -> list[dict[str, Any]]:
         """How the scores that have ``adjusted`` came about; empty if none has."""
-        stored = self.stored_scoring()
-        if stored is None or scorings.ADJUSTMENTS not in stored:
-            return []
-        records: list[dict[str, Any]] = stored.read_json(scorings.ADJUSTMENTS)
+        records: list[dict[str, Any]] = self._scoring_json(scorings.ADJUSTMENTS) or []
         names = {"protocol": protocol_name, "metric": metric_name}
         return [record | {k: name(record[k]) for k, name in names.items() if k in record} for record in records]
 
@@ -761,18 +775,15 @@ class Run:
             VerismError: the run has none yet.
             DamagedRun: they are not those that were written.
         """
-        stored = self.stored_scoring()
-        if stored is None or scorings.SCORES not in stored:
+        data = self._scoring_content(scorings.SCORES)
+        if data is None:
             raise VerismError(f"{self.path} has no scores yet; finish it with the same `verism run`, or: verism score")
         scores = []
-        for row in self._stored_table(stored, scorings.SCORES).iter_rows(named=True):
+        for row in self._parsed(self.scoring_file(scorings.SCORES), data).iter_rows(named=True):
             numbers = {k: float("nan") if row[k] is None else row[k] for k in ("value", "ci_low", "ci_high")}
             names = {"protocol": protocol_name(row["protocol"]), "metric": metric_name(row["metric"])}
             scores.append(Score(**{**row, **numbers, **names, "group": json.loads(row["group"])}))
         return scores
-
-    def _stored_table(self, stored: StoredScoring, name: str) -> pl.DataFrame:
-        return self._parsed(stored.path(name).relative_to(self.path).as_posix(), stored.read(name))
 
     # ------------------------------------------------------------------------------------------------ for notebooks
     def metrics(self) -> dict[str, float]:

@@ -21,7 +21,16 @@ from verism.manifest import Scoring, scoring_of_record
 from verism.records import content_hash
 from verism.store.ledger import sha256
 
-__all__ = ["FILES", "FOLDER", "POINTER", "StoredScoring", "current_scoring", "last_scoring", "write_scoring"]
+__all__ = [
+    "FILES",
+    "FOLDER",
+    "POINTER",
+    "GoneScoring",
+    "StoredScoring",
+    "current_scoring",
+    "last_scoring",
+    "write_scoring",
+]
 
 FOLDER = "scorings"
 POINTER = "scoring.json"
@@ -29,6 +38,10 @@ RECORD = "scoring.json"  # in the folder of a scoring
 SCORES, SCORES_JSON, VERDICTS = "scores.parquet", "scores.json", "verdicts.parquet"
 ADJUSTMENTS, PRESENTATION, SECTIONS = "adjustments.json", "presentation.json", "sections.json"
 FILES = (VERDICTS, SCORES, SCORES_JSON, ADJUSTMENTS, PRESENTATION, SECTIONS)
+
+
+class GoneScoring(DamagedRun):
+    """The folder of a scoring is not there: others may have taken its place meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,21 +84,11 @@ class StoredScoring:
         try:
             data = path.read_bytes()
         except OSError as err:
-            what = "it is gone" if isinstance(err, FileNotFoundError) else f"it cannot be read: {err.strerror or err}"
-            if self.folder is not None and not self.folder.exists():
-                what = "its scoring is gone; if the run was scored again meanwhile, open it anew"
-            raise DamagedRun.of(self.run, path, what) from err
+            raise _unreadable(self.run, path, err) from err
         expected = self.hashes[name]
         if expected is not None and sha256(data) != expected:
             raise DamagedRun.of(self.run, path, "its content is not what was written")
         return data
-
-    def read_json(self, name: str) -> Any:
-        """The content of one of its JSON files; see ``read``."""
-        try:
-            return json.loads(self.read(name))
-        except (ValueError, RecursionError) as err:
-            raise DamagedRun.of(self.run, self.path(name), f"it is not JSON: {err}") from err
 
     def path(self, name: str) -> Path:
         """Where one of its files lies."""
@@ -170,7 +173,7 @@ def read_scoring(run: Path, folder: Path, expected: str | None = None) -> Stored
     try:
         data = path.read_bytes()
     except OSError as err:
-        raise DamagedRun.of(run, path, f"it cannot be read: {err.strerror or err}") from err
+        raise _unreadable(run, path, err) from err
     try:
         record = json.loads(data)
         checksum = record.pop("checksum")
@@ -186,6 +189,13 @@ def read_scoring(run: Path, folder: Path, expected: str | None = None) -> Stored
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise DamagedRun.of(run, path, f"it is no record of a scoring: {err!r}") from err
+
+
+def _unreadable(run: Path, path: Path, err: OSError) -> DamagedRun:
+    if not path.parent.exists():
+        return GoneScoring.of(run, path, "its scoring is gone")
+    what = "it is gone" if isinstance(err, FileNotFoundError) else f"it cannot be read: {err.strerror or err}"
+    return DamagedRun.of(run, path, what)
 
 
 def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredScoring:

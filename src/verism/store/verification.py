@@ -162,8 +162,8 @@ class _Check:
                 self.note(path, "foreign", "this run did not write it", "removed; prompts are written again")
             elif there:
                 self.note(path, "missing", "it is gone", "prompts are written again")
-        for path in sorted(self.run.path.rglob(".*.tmp")):
-            self.note(self.relative(path), "leftover", "a process was killed while it wrote", "removed")
+        for file in sorted(self.run.path.rglob(".*.tmp")):
+            self.note(self.relative(file), "leftover", "a process was killed while it wrote", "removed")
 
     def listed(self, path: str, hashes: frozenset[str]) -> None:
         self.files += 1
@@ -194,7 +194,7 @@ class _Check:
     def parsed(self, path: str) -> None:
         self.files += 1
         try:
-            self.run._parsed(path, (self.run.path / path).read_bytes())
+            self.run._parsed(self.run.path / path, (self.run.path / path).read_bytes())
         except DamagedRun as err:
             self.note(path, "damaged", _reason(err), "restore it from a copy, or remove it and run the same command")
         except OSError as err:

@@ -10,10 +10,10 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from earlier_runs import as_earlier_version
 import numpy as np
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from measure_runs import image, score, verdict
 from page_reading import (
     HOSTILE,
