@@ -139,7 +139,7 @@ class Ledger:
         Args:
             files: hashes by path in the run, with ``/``.
             replaced: paths that are not to be read any more.
-            sources: by path, those it was put together from without changing a row.
+            sources: by path, those it was put together from without changing a row; they are not read any more either.
         """
         with self._lock:
             if self._owner != os.getpid() or self._path is None or len(self._open["files"]) >= SEGMENT:
@@ -149,7 +149,8 @@ class Ledger:
             self._open["files"] |= files or {}
             self._open["replaced"] += replaced
             self._open["sources"] |= {path: list(before) for path, before in (sources or {}).items()}
-            write_json(self._path, self._open | {"checksum": content_hash(self._open)})
+            # Not synced: its damage shows, and a repair makes it anew from the names of the parts, which are.
+            write_json(self._path, self._open | {"checksum": content_hash(self._open)}, sync=False)
 
     # ----------------------------------------------------------------------------------------------------- reading
     def segments(self) -> list[Path]:
@@ -209,7 +210,7 @@ def _together(segments: Iterable[Mapping[str, Any]]) -> Listing:
     for segment in segments:
         for path, digest in segment["files"].items():
             hashes.setdefault(path, set()).add(digest)
-        replaced.update(segment["replaced"])
+        replaced.update(segment["replaced"], *segment["sources"].values())
         sources |= {path: tuple(before) for path, before in segment["sources"].items()}
     live = {path: frozenset(digests) for path, digests in hashes.items() if path not in replaced}
     return Listing(live, frozenset(replaced), sources)

@@ -34,6 +34,7 @@ MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
+LIST_COLUMNS = ["image_id", "state", "sha256", "note"]  # of lists of images: which row counts, and of which image
 PART = "part"  # column while parts are put together: in which of them a row stands
 LISTS = {"reference_features": "reference", "text_embeddings": None, "ratings": None}  # where images of a table stand
 
@@ -51,7 +52,6 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
-        self._lists: dict[str, pl.DataFrame] = {}  # parts of lists of images that were read; parts never change
 
     def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
@@ -473,7 +473,10 @@ class Run:
         data = _parquet(rows)
         path = f"{folder}/{part_name(ledger.uid, folder, data)}"
         write_whole(self.path / path, data)
-        ledger.add({path: sha256(data)}, replaced=replaced, sources={path: replaced} if same_rows else None)
+        if same_rows:
+            ledger.add({path: sha256(data)}, sources={path: replaced})
+        else:
+            ledger.add({path: sha256(data)}, replaced=replaced)
         return path
 
     def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
@@ -497,16 +500,31 @@ class Run:
             return set(self._rows(table, judge, [key])[key].to_list())
         return set(self._counted(table, self._rows(table, judge, [key, BOUND]))[key].to_list())
 
-    def image_hashes(self) -> dict[str, str | None]:
-        """SHA-256 of each image of the run, by id; None for those without a file."""
-        listed = self._listed_images("images")
-        return dict(zip(listed["image_id"].to_list(), listed["sha256"].to_list(), strict=True))
+    def images_since(self, seen: set[str]) -> dict[str, str | None]:
+        """SHA-256 by id of the images in parts that were added since the last call, by any process.
+
+        Args:
+            seen: names of the parts that were seen before, empty at first; those seen now are added.
+        """
+        found: dict[str, str | None] = {}
+        for _ in range(READ_ATTEMPTS):
+            names = self._adopt().listing().inside("images")
+            try:
+                for name in names.keys() - seen:
+                    data = self.checked(f"images/{name}", names[name])
+                    rows = self._parsed(self.path / "images" / name, data, ["image_id", "sha256"])
+                    found |= dict(rows.select("image_id", "sha256").iter_rows())
+                    seen.add(name)
+                return found
+            except FileNotFoundError:  # put together with others meanwhile
+                continue
+        return found
 
     def _listed_images(self, table: str) -> pl.DataFrame:
         """Id and hash of each image, and the digits of it that observations name."""
         import polars as pl
 
-        rows = self._rows(table, None, ["image_id", "sha256", "state", "note"], self._lists)
+        rows = self._rows(table, None, LIST_COLUMNS)
         listed = self._distinct(table, rows, ["image_id"]).select("image_id", "sha256")
         return listed.with_columns(pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND))
 
@@ -520,7 +538,7 @@ class Run:
         """
         import polars as pl
 
-        if PART not in rows.columns or rows[PART].n_unique() < 2:
+        if rows[PART].n_unique() < 2:
             return rows
         if not _is_list(table):
             return rows.filter(pl.col(PART) == pl.col(PART).min().over(by))
@@ -553,65 +571,32 @@ class Run:
             kept |= ~pl.col("image_id").is_in(listed["image_id"].implode())
         return joined.filter(kept.fill_null(value=False)).drop("listed")
 
-    def _rows(
-        self,
-        table: str,
-        judge: str | None,
-        columns: list[str] | None = None,
-        known: dict[str, pl.DataFrame] | None = None,
-    ) -> pl.DataFrame:
-        """All rows of all parts, with the number of their part, and the image they speak of where a table has any.
-
-        Args:
-            table: name of the table.
-            judge: whose rows, for observations.
-            columns: only these; None for all.
-            known: parts that were read before, by path, which need not be read again; those read now are added.
-        """
+    def _rows(self, table: str, judge: str | None, columns: list[str] | None = None) -> pl.DataFrame:
+        """All rows of all parts, with the number of their part, and the image they speak of where a table has any."""
         import polars as pl
 
+        unbound = pl.lit(None, dtype=pl.String).alias(BOUND)
         bound = _listing_of(table) is not None
-        frames = []
-        for number, rows in enumerate(self._parts(self._folder(table, judge), columns, known)):
-            if bound and BOUND not in rows.columns:
-                rows = rows.with_columns(pl.lit(None, dtype=pl.String).alias(BOUND))
-            frames.append(rows.with_columns(pl.lit(number, dtype=pl.Int32).alias(PART)))
-        if frames:
-            return pl.concat(frames)
-        empty = empty_table(table)
-        return empty.with_columns(pl.lit(None, dtype=pl.String).alias(BOUND)) if bound else empty
+        parts = self._parts(self._folder(table, judge), columns) or [empty_table(table)]
+        parts = [rows.with_columns(unbound) if bound and BOUND not in rows.columns else rows for rows in parts]
+        numbers = [number for number, rows in enumerate(parts) for _ in range(rows.height)]
+        return pl.concat(parts).with_columns(pl.Series(PART, numbers, dtype=pl.Int32))
 
-    def _parts(
-        self,
-        folder: str,
-        columns: list[str] | None = None,
-        known: dict[str, pl.DataFrame] | None = None,
-        *,
-        most: int | None = None,
-    ) -> list[pl.DataFrame]:
+    def _parts(self, folder: str, columns: list[str] | None = None, *, most: int | None = None) -> list[pl.DataFrame]:
         """The parts of a table that count now, all of one moment, in the order of their names.
 
         Args:
             folder: where they lie in the run.
             columns: only these; None for all.
-            known: as for ``_rows``.
             most: only so many of the first; None for all.
 
         Raises:
             DamagedRun: a part is gone, altered or foreign.
         """
-        known = {} if known is None or self.ledger is None else known
         for attempt in range(READ_ATTEMPTS):
-            paths = self._part_paths(folder)
+            paths = list(self._part_paths(folder).items())[:most]
             try:
-                for path in [p for p in known if p.startswith(f"{folder}/") and p not in paths]:
-                    known.pop(path, None)
-                frames = []
-                for path, hashes in list(paths.items())[:most]:
-                    if path not in known:
-                        known[path] = self._parsed(self.path / path, self._part(path, hashes), columns)
-                    frames.append(known[path])
-                return frames
+                return [self._parsed(self.path / path, self._part(path, hashes), columns) for path, hashes in paths]
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
                 gone = Path(str(err.filename))
