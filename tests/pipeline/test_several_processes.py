@@ -224,7 +224,7 @@ def test_readers_beside_writers_and_compacting_ones_meet_no_error(tmp_path, suit
 
     run = Run.start(tmp_path / "run", RunSettings(suite=suite.name))
     kinds = ["append", "append", "compact", "compact", "read", "read"]
-    until = time.time() + 5.0
+    until = time.time() + 3.5
     answers = finished(
         [started(BUSY, run=str(run.path), kind=kind, number=n, until=until) for n, kind in enumerate(kinds)]
     )

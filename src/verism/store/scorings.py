@@ -34,6 +34,7 @@ __all__ = [
 
 FOLDER = "scorings"
 POINTER = "scoring.json"
+ATTEMPTS = 100  # to copy the scores that count while other processes score
 RECORD = "scoring.json"  # in the folder of a scoring
 SCORES, SCORES_JSON, VERDICTS = "scores.parquet", "scores.json", "verdicts.parquet"
 ADJUSTMENTS, PRESENTATION, SECTIONS = "adjustments.json", "presentation.json", "sections.json"
@@ -225,18 +226,26 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     digest = sha256((folder / RECORD).read_bytes())
     pointer = {"scoring": folder.name, "sha256": digest, "made": record["scoring"]}
     write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
-    publish(run, draft)
+    publish(run)
     if before is not None and before.previous:
         shutil.rmtree(run / FOLDER / before.previous, ignore_errors=True)
     return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
 
 
-def publish(run: Path, scoring: StoredScoring) -> None:
-    """Copy the scores to where scripts look for them.
+def publish(run: Path) -> None:
+    """Copy the scores that count to where scripts look for them.
 
     Args:
         run: the run directory.
-        scoring: whose scores count.
     """
-    if SCORES_JSON in scoring:
-        write_whole(run / SCORES_JSON, scoring.read(SCORES_JSON))
+    copied: Path | None = None
+    for attempt in range(ATTEMPTS):
+        try:
+            stored = current_scoring(run)
+            if stored is None or SCORES_JSON not in stored or stored.folder == copied:
+                return  # what was copied still counts: of several processes that score, the last one sees to it
+            write_whole(run / SCORES_JSON, stored.read(SCORES_JSON))
+            copied = stored.folder
+        except GoneScoring:  # others took its place meanwhile
+            if attempt == ATTEMPTS - 1:
+                raise

@@ -343,8 +343,8 @@ def discard(run: Run, found: Verification) -> list[Finding]:
     _without_truth(run, found)
     if in_scoring:
         _empty_scoring(run)
-    elif (stored := current_scoring(run.path)) is not None:
-        scorings.publish(run.path, stored)
+    else:
+        scorings.publish(run.path)
     return left
 
 
