@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
@@ -642,9 +643,10 @@ class Run:
         """
         folder = self._folder(table, judge)
         paths = self._part_paths(folder)
-        if self.ledger is not None and (unnamed := [path for path, hashes in paths.items() if hashes is None]):
-            # Of writers that were killed before they could name them, or that are about to.
-            self.ledger.add({path: sha256(self.checked(path, None)) for path in unnamed if (self.path / path).exists()})
+        for path in [path for path, hashes in paths.items() if hashes is None and self.ledger is not None]:
+            # Of a writer that was killed before it could name it, or is about to; gone if others replaced it since.
+            with suppress(FileNotFoundError):
+                self._adopt().add({path: sha256(self.checked(path, None))})
         if len(paths) > 1:
             self._replace(table, judge, same_rows=True)
 
