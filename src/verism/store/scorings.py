@@ -119,8 +119,9 @@ def current_scoring(run: Path) -> StoredScoring | None:
     try:
         pointer = _pointer(run)
     except FileNotFoundError:
-        if any((run / FOLDER).glob(f"*/{RECORD}")):
-            raise DamagedRun.of(run, run / POINTER, "it is gone, and there are scorings") from None
+        # The copy is written after it; without one, the first scoring is being written, or was killed at it.
+        if (run / SCORES_JSON).exists() and any((run / FOLDER).glob(f"*/{RECORD}")):
+            raise GoneScoring.of(run, run / POINTER, "it is gone, and there are scorings") from None
         return None
     return read_scoring(run, run / FOLDER / pointer["scoring"], pointer["sha256"])
 
