@@ -210,8 +210,9 @@ def store(options: argparse.Namespace) -> list[Measured]:
         sizes = {
             "images (PNG)": sum(p.stat().st_size for p in run.path.rglob("*.png")),
             "boxes (parquet)": sum(p.stat().st_size for p in parts if p.parent.name != TRUTH),
-            "verdicts of three protocols, with reasons": (run.path / "verdicts.parquet").stat().st_size,
+            "verdicts of three protocols, with reasons": run.scoring_file("verdicts.parquet").stat().st_size,
             "table of images": sum(p.stat().st_size for p in (run.path / "images").glob("*.parquet")),
+            "ledger of files": sum(p.stat().st_size for p in (run.path / "ledger").glob("*")),
         }
     peer = as_lines / n
     lines = [Measured("store", "the same boxes as JSON lines", peer, "bytes/picture", 1.0, "peer")]

@@ -14,7 +14,7 @@ from verism.errors import MissingExtra, UsageError, VerismError
 
 if TYPE_CHECKING:
     from verism import metrics, statistics, suites
-    from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, report, score
+    from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, repair, report, score, verify
     from verism.pipeline.added_metrics import Metric
     from verism.suites.base import Suite
 
@@ -33,13 +33,27 @@ __all__ = [
     "observe",
     "open_run",
     "plan",
+    "repair",
     "report",
     "score",
     "statistics",
     "suites",
+    "verify",
 ]
 
-_OF_API = ("Run", "RunOptions", "compare", "evaluate", "observe", "open_run", "plan", "report", "score")
+_OF_API = (
+    "Run",
+    "RunOptions",
+    "compare",
+    "evaluate",
+    "observe",
+    "open_run",
+    "plan",
+    "repair",
+    "report",
+    "score",
+    "verify",
+)
 _HOMES = {
     **dict.fromkeys(_OF_API, "verism.api"),
     "Metric": "verism.pipeline.added_metrics",

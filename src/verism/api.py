@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +33,7 @@ from verism.annotation.ratings import (
     sampling_facets,
 )
 from verism.cards import JudgeCard, Kind, read_card, shipped_cards
-from verism.errors import UsageError
+from verism.errors import UsageError, VerismError
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
 from verism.manifest import RunSettings
@@ -60,7 +61,7 @@ from verism.registry import Context, Spec, make_generator, make_judge
 from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
-from verism.store import TRUTH
+from verism.store import MANIFEST, TRUTH, Verification, discard
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import make_suite, plugin_of, presentation_of, stored_suite, suite_class
 
@@ -76,8 +77,10 @@ __all__ = [
     "open_run",
     "plan",
     "plan_labels",
+    "repair",
     "report",
     "score",
+    "verify",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -85,6 +88,8 @@ Tell = Callable[[str], None]
 Paint = Callable[[str, int], Any]
 Judges = Mapping[str, "str | Judge"]
 
+# Options of a run that decide its images, or with what they are made and observed.
+REPEATED = ("shuffle", "size", "assets", "processes", "threads", "device", "base_url", "cache")
 NOBODY = "none"  # in place of a judge's name: leave out what the usual one would observe
 
 
@@ -102,6 +107,10 @@ class Run(store.Run):
             The file written.
         """
         return report(self, out=self.path / "report" if out is None else out, gallery=gallery)
+
+    def verify(self) -> Verification:
+        """Check every file of the run against its hash, images included; see ``verism.verify``."""
+        return verify(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +173,7 @@ class _Call:
     run: RunOptions
     judges: dict[str, str | Judge] = field(default_factory=dict)
     suite: dict[str, Any] = field(default_factory=dict)
+    again: bool = False  # to make again what is lost of a run
 
     @staticmethod
     def of(run: RunOptions | None, judges: Judges | None, options: Mapping[str, Any]) -> _Call:
@@ -225,9 +235,28 @@ def evaluate(
     Raises:
         UsageError: something asked for does not exist, or the directory holds a run with other settings.
     """
+    call = _Call.of(run_options, judges, options)
+    run, the_suite, filled, names = _made(suite, model, images, out, rules, call)
+    the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
+    score_run(run, the_suite, judges=names, metrics=call.run.metrics)
+    return run
+
+
+def _made(
+    suite: str | Suite,
+    model: str | Generator | Paint | None,
+    images: PathLike | None,
+    out: PathLike | None,
+    rules: Mapping[str, Any] | None,
+    call: _Call,
+) -> tuple[Run, Suite, list[_Filled], dict[str, str]]:
+    """Make or find the images of a run, and let the judges observe them, as far as that is not done.
+
+    Returns:
+        The run, its suite with the rules that were asked for, who fills which need, and full names of judges by role.
+    """
     if (model is None) == (images is None):
         raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
-    call = _Call.of(run_options, judges, options)
     the_suite = _suite(suite, images, call.suite)
     seed = _seed(the_suite, call)
     the_suite = _with_rules(the_suite, call.run.threshold, rules)  # refused now and not after the last image
@@ -249,6 +278,7 @@ def evaluate(
         names = {f.need.role: f.judge.name for f in filled}
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
         run = _start(out, the_suite, prompts, generator, names, seed)
+        run.note_call(_call_record("evaluate", call, suite=suite, model=model, images=images))
         requests = make_requests(prompts, seed)
         known = run.keys("images")
         _take_in(run, the_suite.reference, filled, call.run.on_failure)
@@ -262,12 +292,51 @@ def evaluate(
                 run.note_generator(described)
         if made and call.run.on_summary is not None:
             _say_what_was_slow(run, call.run.on_summary)
-        if not made and not call.run.retry:
+        if not made and not call.run.retry and not call.again:
             _say_nothing_generated(run, generator.name, call.run.on_summary)
-    the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
-    _note_rules(run, the_suite, names)
-    score_run(run, the_suite, judges=names, metrics=call.run.metrics)
-    return run
+    return run, the_suite, filled, names
+
+
+def _call_record(
+    command: str,
+    call: _Call,
+    *,
+    suite: str | Suite | None = None,
+    model: str | Generator | Paint | None = None,
+    images: PathLike | None = None,
+) -> dict[str, Any]:
+    """A call as plain JSON, so that what is lost can be made again; ``python`` lists what JSON cannot say."""
+    options = {name: getattr(call.run, name) for name in REPEATED}
+    suite_options: Mapping[str, Any] = call.suite
+    if isinstance(suite, Suite):
+        suite_options = suite.made_with
+        suite = suite.name if suite_options else suite
+    asked: dict[str, Any] = {"suite": suite, "model": model, "images": images}
+    asked |= {f"judges.{role}": judge for role, judge in call.judges.items()}
+    asked |= {f"options.{name}": value for name, value in options.items() if value is not None}
+    asked |= {f"suite.{name}": value for name, value in suite_options.items() if value is not None}
+    plain: dict[str, Any] = {}
+    python: list[str] = []
+    for name, value in asked.items():
+        try:
+            plain[name] = json.loads(json.dumps(value, default=os.fspath))
+        except (TypeError, ValueError):
+            python.append(name)
+
+    def below(start: str) -> dict[str, Any]:
+        return {name.removeprefix(start): value for name, value in plain.items() if name.startswith(start)}
+
+    return {
+        "command": command,
+        "suite": plain.get("suite"),
+        "model": plain.get("model"),
+        "images": plain.get("images"),
+        "judges": below("judges."),
+        "options": below("options."),
+        "suite_options": below("suite."),
+        "folder": os.getcwd(),  # which relative paths count from
+        "python": python,
+    }
 
 
 def _seed(suite: Suite, call: _Call) -> int:
@@ -439,20 +508,6 @@ def _calibrated(
     return suite.with_rules(**calibrated) if calibrated else suite
 
 
-def _note_rules(run: store.Run, suite: Suite, judges: Mapping[str, str]) -> None:
-    """Keep the rules last applied, and each judge's own threshold: it is calibrated for that judge alone."""
-    thresholds = {
-        judges[rule.calibrated_by]: suite.rule(rule.name)
-        for rule in _calibrated_rules(suite)
-        if rule.calibrated_by in judges
-    }
-    run.note_scoring(
-        judges=dict(judges),
-        rules=suite.all_rules(),
-        thresholds={**run.manifest.scoring.thresholds, **thresholds},
-    )
-
-
 def _generator(
     model: str | Generator | Paint | None, images: PathLike | None, suite: Suite, context: Context
 ) -> Generator:
@@ -596,8 +651,120 @@ def open_run(path: PathLike) -> Run:
     return Run.open(Path(path))
 
 
+def verify(run: store.Run | PathLike) -> Verification:
+    """Check every file of a run against its hash, images included; nothing is changed.
+
+    Args:
+        run: a run or its directory.
+
+    Raises:
+        UsageError: it is no run directory.
+    """
+    return store.verify(run.path if isinstance(run, store.Run) else Path(run))
+
+
+def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) -> tuple[Verification, list[str]]:
+    """Remove what is damaged in a run, and make again what is gone, as the run was made; then score it again.
+
+    No other process may use the run meanwhile.
+
+    Args:
+        run: a run or its directory.
+        run_options: ``on_failure``, ``on_matched`` and ``on_summary`` are used; all else is as the run was made.
+
+    Returns:
+        The run as it is then, and what could not be made again, with what to do.
+
+    Raises:
+        UsageError: it is no run directory.
+    """
+    path = (run.path if isinstance(run, store.Run) else Path(run)).absolute()
+    found = store.verify(path)
+    findings = list(found.findings)
+    if any(finding.file == MANIFEST for finding in findings):
+        return found, []
+    discard(Run.open(path, scoring=False), found)
+    if any(finding.file.startswith("ledger/") for finding in findings):  # only without it more can be said
+        found = store.verify(path)
+        findings += found.findings
+        discard(Run.open(path, scoring=False), found)
+    left: list[str] = []
+    opened = Run.open(path)
+    if opened.ledger is not None and any(finding.problem != "leftover" for finding in findings):
+        was_scored = opened.stored_scoring() is not None
+        if any(not finding.file.startswith("scor") for finding in findings):  # more than scores
+            left = _repeat_calls(opened, run_options or RunOptions())
+            opened = Run.open(path)
+        if was_scored:
+            left += _score_again(opened)
+        elif any(finding.file.startswith("scor") for finding in findings):
+            left.append(f"the rules of its scores are lost; score it anew: verism score {_quoted(opened)}")
+    return store.verify(path), left
+
+
+def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
+    """Make again what a run has lost, by the calls that made it; what could not be, with what to do."""
+    left = []
+    told: dict[str, Any] = {name: getattr(tell, name) for name in ("on_failure", "on_matched", "on_summary")}
+    for record in run.manifest.calls:
+        what = f"the same `verism {'run' if record['command'] == 'evaluate' else 'observe'}`"
+        again = f"give {what} again in {record['folder']}, or from Python verism.{record['command']}(...) as before"
+        if record["python"]:
+            left.append(f"made from Python with objects that cannot be named ({', '.join(record['python'])}): {again}")
+            continue
+        options = dict(record["options"])
+        call = _Call(RunOptions(**options, **told), dict(record["judges"]), dict(record["suite_options"]), again=True)
+        folder = Path(record["folder"])
+        try:
+            with chdir(folder if folder.is_dir() else Path.cwd()):
+                if record["command"] == "evaluate":
+                    _made(record["suite"], record["model"], record["images"], run.path, None, call)
+                else:
+                    _observed(Run.open(run.path), call)
+        except VerismError as err:
+            left.append(f"{err}; {again}")
+    if not run.manifest.calls:
+        left.append("the run does not say how it was made: give the same `verism run` again, and it makes what is gone")
+    return left
+
+
+def _score_again(run: Run) -> list[str]:
+    """Score a run as it was scored; if images or observations are still gone, say so and leave the scores alone."""
+    try:
+        lost = _lost(run)
+        if not lost:
+            score(run, **run.manifest.scoring.adjustment)
+            return []
+    except VerismError as err:
+        return [f"not scored again: {err}"]
+    return [f"not scored again, as there are gone: {', '.join(lost)}; without them: verism score {_quoted(run)}"]
+
+
+def _lost(run: Run) -> list[str]:
+    """How many images and observations of a run that was scored are not there."""
+    suite = stored_suite(run)
+    wanted = {request.image_id for request in make_requests(run.prompts(), run.manifest.settings.seed)}
+    images = run.read("images").select("image_id", "state").rows()
+    gaps = {"images": len(wanted - {image_id for image_id, _ in images})}
+    usable = {image_id for image_id, state in images if state == "ok"}
+    for need in suite.needs():
+        judge = run.judge(need.role)
+        if judge is not None:
+            gaps[f"observations by {judge}"] = len(usable - run.keys(need.table, judge))
+    return [f"{n:,} {what}" for what, n in gaps.items() if n]
+
+
+def _quoted(run: store.Run) -> str:
+    return shlex.quote(str(run.path))
+
+
 def _opened(run: store.Run | PathLike) -> store.Run:
     return run if isinstance(run, store.Run) else open_run(run)
+
+
+def _pinned(run: store.Run | PathLike) -> store.Run:
+    """The run to read from: verdicts, scores and rules of one scoring, whoever scores it meanwhile."""
+    return _opened(run).pinned()
 
 
 def score(
@@ -648,9 +815,10 @@ def score(
         if correct is None
         else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right)
     )
-    scores = score_run(run, suite, judges=names, adjust=adjust, metrics=metrics)
-    _note_rules(run, suite, names)
-    return scores
+    made = {"correct": correct, "cards": [str(Path(card).absolute()) for card in cards], "min_right": min_right}
+    return score_run(
+        run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
+    )
 
 
 def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -732,13 +900,13 @@ def agreement(
     Raises:
         UsageError: no answers about the run's images yet, or an unknown facet.
     """
-    run = _opened(run)
+    run = _pinned(run)
     ratings = given_ratings(run, min_right=min_right)
     suite = stored_suite(run, rules=True)
     known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in known]:
         raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(known) or 'none'}")
-    observed = observed_of(run, suite, judges_of(run)) if (run.path / "verdicts.parquet").exists() else None
+    observed = observed_of(run, suite, judges_of(run)) if run.has_verdicts else None
     return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
 
 
@@ -763,7 +931,7 @@ def judge_card(
     Raises:
         UsageError: see ``annotation.judge_cards.card_of_run``.
     """
-    run = _opened(run)
+    run = _pinned(run)
     return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right)
 
 
@@ -778,7 +946,7 @@ def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence
     Raises:
         UsageError: the suite has no scores that annotators' answers could correct.
     """
-    run = _opened(run)
+    run = _pinned(run)
     suite = stored_suite(run, rules=True)
     if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no scores that annotators' answers could correct")
@@ -816,10 +984,19 @@ def observe(
         UsageError: no judge was named, or the suite has no use for one.
     """
     run = _opened(run)
-    suite = stored_suite(run)
-    prompts = run.prompts()
     keywords = {**options} if detector is None else {"detector": detector, **options}
     call = _Call.of(run_options, judges, keywords)
+    suite, filled = _observed(run, call)
+    names = {role: name for role, name in judges_of(run).items() if role in [need.role for need in suite.needs()]}
+    names |= {f.need.role: f.judge.name for f in filled}
+    suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
+    return score_run(run, suite, judges=names, metrics=call.run.metrics)
+
+
+def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
+    """Let judges observe the images of a run that they did not see yet; its suite, and who fills which need."""
+    suite = stored_suite(run)
+    prompts = run.prompts()
     if call.suite:
         raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}
@@ -832,13 +1009,10 @@ def observe(
         filled = [_filled(judge, needs[role], context) for role, judge in call.judges.items()]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
+        run.note_call(_call_record("observe", call))
         for f in filled:
             _observe(run, requests, f)
-        names = {role: name for role, name in judges_of(run).items() if role in needs}
-        names |= {f.need.role: f.judge.name for f in filled}
-        suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
-    _note_rules(run, suite, names)
-    return score_run(run, suite, judges=names, metrics=call.run.metrics)
+    return suite, filled
 
 
 def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled) -> None:
@@ -932,7 +1106,7 @@ def compare(
     Raises:
         UsageError: runs of different suites, with nothing in common, or not comparable.
     """
-    a, b = _opened(a), _opened(b)
+    a, b = _pinned(a), _pinned(b)
     if a.suite_name != b.suite_name:
         raise UsageError(
             f"{a.path} is a run of {a.suite_name} and {b.path} of {b.suite_name}: they measure different things"
@@ -983,7 +1157,7 @@ def report(
     Raises:
         UsageError: no runs, or runs of different suites.
     """
-    opened = [_opened(run) for run in runs]
+    opened = [_pinned(run) for run in runs]
     known = [read_card(Path(card)) for card in cards]
     return write_report(
         opened,

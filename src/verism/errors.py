@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import shlex
+from pathlib import Path
 from types import ModuleType
+from typing import Self
 
 
 class VerismError(Exception):
@@ -12,6 +15,30 @@ class VerismError(Exception):
 
 class UsageError(VerismError):
     """The request itself is wrong (exit code 2)."""
+
+
+class DamagedRun(UsageError):
+    """A file of a run is gone, altered or foreign; the message names it and the repair."""
+
+    @classmethod
+    def of(cls, run: Path, file: Path, what: str) -> Self:
+        """The error about one file.
+
+        Args:
+            run: the run directory.
+            file: the file.
+            what: what is wrong with it.
+        """
+        return cls(f"{file} is damaged: {what}. Check and repair the run with: {repair_command(run)}")
+
+
+def repair_command(run: Path) -> str:
+    """What repairs a run, as the shell takes it.
+
+    Args:
+        run: the run directory.
+    """
+    return f"verism verify {shlex.quote(str(run))} --repair"
 
 
 class MissingExtra(VerismError):

@@ -32,6 +32,7 @@ __all__ = [
     "csv_rows",
     "csv_text",
     "guarded",
+    "json_bytes",
     "open_regular",
     "parse_json",
     "read_document",
@@ -126,9 +127,22 @@ def write_json(path: Path, value: Any, *, sort_keys: bool = False, sync: bool = 
     Raises:
         ValueError: a number in it is NaN or infinite.
     """
+    write_whole(path, json_bytes(value, sort_keys=sort_keys), sync=sync)
+
+
+def json_bytes(value: Any, *, sort_keys: bool = False) -> bytes:
+    """JSON as ``write_json`` writes it.
+
+    Args:
+        value: anything that JSON can hold.
+        sort_keys: whether keys stand in alphabetical order.
+
+    Raises:
+        ValueError: a number in it is NaN or infinite.
+    """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys) + "\n"
     # Half a surrogate pair has no UTF-8; what replaces it is JSON's own way to write it.
-    write_whole(path, text.encode("utf-8", "backslashreplace"), sync=sync)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:

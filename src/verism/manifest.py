@@ -1,7 +1,8 @@
 """The record of a run: what was asked of which suite, who made and who judged the images, and with which software.
 
-It is written to ``manifest.json`` before anything else. Records of schema 1, which were flat mappings, are read and
-migrated in memory; they are written back only when the run is scored again.
+It is written to ``manifest.json`` before anything else, with a hash of its own content. Records of schemas 1 (flat
+mappings) and 2 (runs without a ledger of their files) are read and migrated in memory; they are written back only when
+something is written to the run.
 """
 
 from __future__ import annotations
@@ -24,9 +25,17 @@ from verism.errors import UsageError
 from verism.records import content_hash, roles
 from verism.renames import rules_of
 
-__all__ = ["SCHEMA_VERSION", "Environment", "Manifest", "RunSettings", "Scoring", "canonical_suite_name"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Environment",
+    "Manifest",
+    "RunSettings",
+    "Scoring",
+    "canonical_suite_name",
+    "scoring_of_record",
+]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
 SHARED_KEYS = ("suite", "seed", "prompts", "generator", "reference")  # of schema 1, beside roles and suite settings
 GIT_SECONDS = 5.0
@@ -81,12 +90,14 @@ class Scoring:
         rules: rules of the suite, with their values.
         thresholds: by full name of a judge, its own calibrated threshold.
         remarks: lines without which the scores could be misread.
+        adjustment: how scores were adjusted for judge error, as arguments of ``score``; empty if they were not.
     """
 
     judges: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, Any] = field(default_factory=dict)
     thresholds: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    adjustment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +162,8 @@ class Manifest:
         generator: what the generator says of itself beside its name (revision, versions, settings).
         created: when the run was started, ISO 8601 in UTC.
         environment: software and hardware it was started with.
+        uid: identity of the run, which its files are bound to; empty for runs of earlier versions, without a ledger.
+        calls: calls that made images and observations, as far as plain JSON can say them, to make again what is lost.
     """
 
     settings: RunSettings
@@ -158,6 +171,8 @@ class Manifest:
     generator: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
     environment: Environment = field(default_factory=Environment)
+    uid: str = ""
+    calls: tuple[Mapping[str, Any], ...] = ()
 
     @staticmethod
     def new(
@@ -175,7 +190,19 @@ class Manifest:
             scoring=scoring or Scoring(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             environment=Environment.current(plugins),
+            uid=os.urandom(16).hex(),
         )
+
+    def adopted(self) -> Manifest:
+        """The same with an identity, for a run of an earlier version: all processes give it the same."""
+        made = [asdict(self.settings), self.created, asdict(self.environment)]
+        return replace(self, uid=self.uid or content_hash(_plain(made))[:32])
+
+    def with_call(self, call: Mapping[str, Any]) -> Manifest:
+        """The same with one more call that made images or observations, in place of one with the same judges."""
+        plain = _plain(call)
+        others = [c for c in self.calls if (c["command"], c["judges"]) != (plain["command"], plain["judges"])]
+        return self if plain in self.calls else replace(self, calls=(*others, plain))
 
     def with_scoring(self, **changes: Any) -> Manifest:
         """The same with other fields of ``scoring``."""
@@ -188,10 +215,17 @@ class Manifest:
         """The same with what the generator says of itself."""
         return replace(self, generator=_plain(dict(details)))
 
-    def record(self) -> dict[str, Any]:
-        """As plain JSON."""
+    def record(self, *, scoring: bool = True) -> dict[str, Any]:
+        """As plain JSON, with a hash of all of it.
+
+        Args:
+            scoring: whether it says how the scores were made; the file of a run does not, as its scoring does.
+        """
         plain = _plain(asdict(self))
-        return {"schema_version": SCHEMA_VERSION, **plain, "settings_hash": self.settings.hash()}
+        if not scoring:
+            del plain["scoring"]
+        record = {"schema_version": SCHEMA_VERSION, **plain, "settings_hash": self.settings.hash()}
+        return record | {"checksum": content_hash(record)}
 
     @staticmethod
     def of_record(record: Any) -> Manifest:
@@ -199,27 +233,36 @@ class Manifest:
 
         Raises:
             UsageError: of a schema this version does not read.
-            KeyError, TypeError: something that is no such record.
+            KeyError, TypeError, ValueError: something that is no such record, or was altered.
         """
         version = record["schema_version"]
         if version == 1:
             return _migrated(record)
-        if version != SCHEMA_VERSION:
-            raise UsageError(f"run schema {version}; this version of verism reads schemas 1 and {SCHEMA_VERSION}")
-        scoring = dict(record["scoring"])
+        if version not in (2, SCHEMA_VERSION):
+            raise UsageError(f"run schema {version}; this version of verism reads schemas 1 to {SCHEMA_VERSION}")
+        if version == SCHEMA_VERSION:
+            rest = {name: value for name, value in record.items() if name != "checksum"}
+            if record["checksum"] != content_hash(rest):
+                raise ValueError("its content is not what was written")
         return Manifest(
             settings=_settings_of(record["settings"]),
-            scoring=Scoring(
-                **{
-                    **scoring,
-                    "rules": rules_of(scoring.get("rules", {})),
-                    "remarks": tuple(scoring.get("remarks", ())),
-                }
-            ),
+            scoring=scoring_of_record(record.get("scoring", {})),
             generator=dict(record["generator"]),
             created=str(record["created"]),
             environment=Environment(**record["environment"]),
+            uid=str(record.get("uid", "")),
+            calls=tuple(record.get("calls", ())),
         )
+
+
+def scoring_of_record(record: Mapping[str, Any]) -> Scoring:
+    """How scores were made, as a run keeps it, with the names of today.
+
+    Args:
+        record: fields of ``Scoring`` as plain JSON.
+    """
+    rules, remarks = rules_of(record.get("rules", {})), tuple(record.get("remarks", ()))
+    return Scoring(**{**record, "rules": rules, "remarks": remarks})
 
 
 def _settings_of(record: Mapping[str, Any]) -> RunSettings:

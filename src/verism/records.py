@@ -215,11 +215,19 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedImage:
-    """A decoded image as judges see it: RGB, shape (H, W, 3), uint8."""
+    """A decoded image as judges see it.
+
+    Attributes:
+        image_id: its id.
+        prompt_id: of the prompt it was made for; empty for real images.
+        pixels: RGB, shape (H, W, 3), uint8.
+        sha256: of the file's bytes, which observations are bound to; None if there is no file.
+    """
 
     image_id: str
     prompt_id: str
     pixels: np.ndarray
+    sha256: str | None = None
 
 
 def make_image_id(prompt_id: str, index: int) -> str:

@@ -92,6 +92,7 @@ def test_scoring_needs_to_know_whose_boxes_count(tmp_path, suite, scripted):
     run = judged(tmp_path / "run", suite, scripted(), PixelJudge())
     for need in suite.needs():
         observe_images(run, make_requests(run.prompts(), 1), PixelJudge(name="second@1"), need)
+    run.note_scoring(judges={})
     with pytest.raises(UsageError, match=r"several judges .* \['pixel-judge@1', 'second@1'\]"):
         score_run(run, suite)
     with pytest.raises(UsageError, match=r"no judge 'third'; there are"):
@@ -102,9 +103,10 @@ def test_scoring_needs_to_know_whose_boxes_count(tmp_path, suite, scripted):
 def test_scoring_again_gives_the_same_bytes(tmp_path, suite, scripted):
     run = judged(tmp_path / "run", suite, scripted(0.5), PixelJudge())
     files = ("scores.json", "scores.parquet", "verdicts.parquet")
-    before = [(run.path / f).read_bytes() for f in files]
+    before = [run.scoring_file(f).read_bytes() for f in files]
     score_run(Run.open(run.path), suite)
-    assert [(run.path / f).read_bytes() for f in files] == before
+    assert [run.scoring_file(f).read_bytes() for f in files] == before
+    assert (run.path / "scores.json").read_bytes() == before[0]
 
 
 # ----------------------------------------------------------------------------------------------------------- mistakes

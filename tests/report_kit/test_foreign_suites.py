@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
+from earlier_runs import as_earlier_version
 from measure_runs import image
 from page_reading import HOSTILE, Page, facets, outcomes, plain
 
@@ -201,8 +202,8 @@ def test_stored_sections_of_several_runs_stand_one_by_one(tmp_path):
 
 
 def test_without_suite_and_stored_sections_there_is_the_page_of_any_suite(tmp_path):
-    run = make_run(tmp_path / "mine", GenLike())
-    (run.path / "presentation.json").unlink()  # as of an earlier version
+    run = as_earlier_version(make_run(tmp_path / "mine", GenLike()))
+    (run.path / "presentation.json").unlink()
     page = page_of([run], tmp_path / "out", None)
     assert "task score" in plain(page.section("results"))
     assert "54.2" in plain(page.section("results"))

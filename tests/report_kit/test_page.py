@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from page_reading import HOSTILE, Page, evidence_of, in_browser, plain, report, write_report
 from PIL import Image
 
@@ -227,6 +228,7 @@ def test_what_cannot_be_reported_is_refused(make_run, tmp_path):
         write_report([run], tmp_path / "x", gallery=-1)
     with pytest.raises(UsageError, match="embed_pixels must be between"):
         write_report([run], tmp_path / "x", embed_pixels=1)
+    run = as_earlier_version(run)
     (run.path / "scores.parquet").unlink()
     with pytest.raises(VerismError, match="no scores yet"):
         write_report([run], tmp_path / "x")

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from fakes import ColourFeatures, ColourWords
 from measure_runs import image, score, verdict, write_images
 from page_reading import HOSTILE, Page, facets, in_browser, outcomes, plain, report, write_report
@@ -240,6 +241,7 @@ def test_runs_without_a_page_in_common_are_refused(measured_run, make_run, tmp_p
         write_report([quality, geography], tmp_path / "x")
     with pytest.raises(UsageError, match="runs of quality and paintskills have no page in common"):
         write_report([quality, make_run("p", skills=("object",), limit=1)], tmp_path / "x")
+    quality = as_earlier_version(quality)
     (quality.path / "scores.parquet").unlink()
     with pytest.raises(VerismError, match="no scores yet"):
         write_report([quality], tmp_path / "x")

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verism.errors import UsageError
-from verism.records import ReferenceImage, ReferenceSet, frame
+from verism.errors import DamagedRun, UsageError
+from verism.records import Prompt, ReferenceImage, ReferenceSet, frame
 from verism.references import write_reference
+from verism.store import Run, RunSettings
 from verism.suites.quality.image_sets import is_run, list_images, open_reference
 
 
@@ -18,14 +19,20 @@ def image(path, value=0):
     return path
 
 
+def started(folder):
+    """A run directory with prompts and no images yet."""
+    run = Run.start(folder, RunSettings(suite="s"))
+    run.write_prompts(
+        [
+            Prompt(prompt_id="p", suite="s", text="a dog", facets={"region": "Africa"}, n_images=3),
+            Prompt(prompt_id="q", suite="s", text="a cat", facets={"region": "Europe"}),
+        ]
+    )
+    return run
+
+
 def a_run(folder):
-    """A run directory as the store writes it: two images of its own, one elsewhere, one failed."""
-    prompts = [
-        {"prompt_id": "p", "suite": "s", "text": "a dog", "facets": '{"region": "Africa"}', "spec": "{}",
-         "scene": None, "n_images": 3},
-        {"prompt_id": "q", "suite": "s", "text": "a cat", "facets": '{"region": "Europe"}', "spec": "{}",
-         "scene": None, "n_images": 1},
-    ]  # fmt: skip
+    """A run directory: two images of its own, one elsewhere, one failed."""
     elsewhere = image(folder.parent / "elsewhere" / "x.png", 9)
     images = [
         ("p#0", "p", 0, "ok", "images/p-0.png"),
@@ -37,12 +44,11 @@ def a_run(folder):
         {"image_id": i, "prompt_id": p, "index": n, "state": state, "path": path, "note": ""}
         for i, p, n, state, path in images
     ]
+    run = started(folder)
     image(folder / "images" / "p-0.png", 1)
     image(folder / "images" / "q-0.png", 2)
-    (folder / "manifest.json").write_text("{}")
-    frame("prompts", prompts).write_parquet(folder / "prompts.parquet")
-    frame("images", rows[:2]).write_parquet(folder / "images" / "part-a.parquet")
-    frame("images", rows[1:]).write_parquet(folder / "images" / "part-b.parquet")  # one image in both, as after a kill
+    run.append("images", frame("images", rows[:2]))
+    run.append("images", frame("images", rows[1:]))  # one image in both, as after a kill
     return folder
 
 
@@ -175,13 +181,17 @@ def test_arrays_that_are_no_features(tmp_path):
 
 
 def test_a_run_without_images(tmp_path):
-    run = a_run(tmp_path / "run")
-    for part in (run / "images").glob("part-*"):
-        part.unlink()
+    run = started(tmp_path / "run")
     with pytest.raises(UsageError, match="has made no images yet"):
-        list_images(run)
-    frame("images", [{"image_id": "p#1", "prompt_id": "p", "index": 1, "state": "failed"}]).write_parquet(
-        run / "images" / "part-a.parquet"
-    )
+        list_images(run.path)
+    run.append("images", frame("images", [{"image_id": "p#1", "prompt_id": "p", "index": 1, "state": "failed"}]))
     with pytest.raises(UsageError, match="none of the 1 images of this run can be used"):
-        open_reference(run)
+        open_reference(run.path)
+
+
+def test_a_run_with_a_damaged_table(tmp_path):
+    run = a_run(tmp_path / "run")
+    part = next((run / "images").glob("part-*.parquet"))
+    part.unlink()
+    with pytest.raises(DamagedRun, match=rf"{part.name} is damaged: it is gone"):
+        list_images(run)

@@ -275,6 +275,38 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 
 
 @cli.command()
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.option("--repair", is_flag=True, help="Remove what is damaged, and make again what is gone.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
+    """Is a run directory whole? Every file is checked against its hash. Exit code 1: something is wrong.
+
+    \b
+    verism verify runs/mine
+    verism verify runs/mine --json
+    verism verify runs/mine --repair       # while no other process uses the run
+    """
+    from verism import api
+
+    left: list[str] = []
+    if repair:
+        before = api.verify(run_dir)
+        for finding in before.findings:
+            say(f"{finding.problem} {finding.file}: {finding.what}; {finding.remedy}")
+        options = api.RunOptions(on_failure=say, on_matched=say, on_summary=say)
+        found, left = api.repair(run_dir, run_options=options)
+        for line in left:
+            say(f"not repaired: {line}")
+    else:
+        found = api.verify(run_dir)
+    if as_json:
+        put_json(found.record() | ({"not_repaired": left} if repair else {}))
+    else:
+        click.echo(found.text())
+    sys.exit(0 if found.is_whole and not left else 1)
+
+
+@cli.command()
 @click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")

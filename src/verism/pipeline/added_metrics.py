@@ -132,7 +132,7 @@ def _kept(
     run: Run, presentation: Presentation, before: Presentation | None, specs: Mapping[str, MetricSpec]
 ) -> list[Score]:
     """Scores in the run that neither its suite nor a chosen metric computes: a caller wrote them, and they stay."""
-    if before is None or not (run.path / "scores.parquet").exists():
+    if before is None or not run.is_scored:
         return []  # runs of earlier versions do not say what their suite computed
     of_suite = {spec.name for spec in presentation.metrics} | set(specs)
     added_before = {spec.name for spec in before.metrics} - of_suite
@@ -181,7 +181,8 @@ def _measure(run: Run, metric: Metric) -> None:
                 for image in loaded
                 if image is not None
             ]
-            run.append(TABLE, frame(TABLE, values), metric.name)
+            hashes = {image.image_id: image.sha256 for image in loaded}
+            run.append(TABLE, frame(TABLE, values), metric.name, images=hashes)
             progress.advance(len(rows))
     run.compact(TABLE, metric.name)
 

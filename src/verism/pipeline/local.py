@@ -97,11 +97,12 @@ def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
 
 @dataclass(eq=False)
 class _ReceivedImage:
-    """An image on its way: its table row, and its pixels if it has any to judge."""
+    """An image on its way: its table row, its pixels if it has any to judge, and whether the run wrote its file."""
 
     row: dict[str, Any]
     image: LoadedImage | None
     truth: Mapping[str, pl.DataFrame]
+    written: bool
 
 
 def run_images(
@@ -126,6 +127,9 @@ def run_images(
     """
     import polars as pl
 
+    seen: set[str] = set()
+    run.images_since(seen)  # what is added from here on is added by others, too
+    taken: dict[str, str | None] = {}
     known = run.read("images")
     if retry and known.height:
         again = known.filter(pl.col("state").is_in(["missing", "failed", "refused"]))["image_id"].to_list()
@@ -148,7 +152,8 @@ def run_images(
         Progress("images", len(requests), done=len(requests) - len(pending)) as progress,
     ):
         for batch in ahead(_parts(pending, generator, run, pool)):
-            arrived = [future.result() for future in batch.futures]
+            taken |= run.images_since(seen)
+            arrived = _first(run, [future.result() for future in batch.futures], taken)
             if on_failure is not None:
                 for a in arrived:
                     if a.row["state"] != "ok":
@@ -157,15 +162,31 @@ def run_images(
             for judge, need in judges:
                 ask(run, judge, need, looked_at)
             for table in sorted({name for a in arrived for name in a.truth}):
-                run.append(table, pl.concat([a.truth[table] for a in arrived if table in a.truth]), TRUTH)
+                rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
+                run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             # The images' own rows come last: an image is done once it is in this table.
-            run.append("images", frame("images", [a.row for a in arrived]))
-            progress.advance(len(arrived))
+            part = run.append("images", frame("images", [a.row for a in arrived]))
+            if part is not None:
+                seen.add(part.name)
+            progress.advance(len(batch.futures))
     run.compact("images")
     for judge, need in judges:
         observe_images(run, requests, judge, need)
     for table in {need.table for _, need in judges}:
         run.compact(table, TRUTH)
+
+
+def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str | None]) -> list[_ReceivedImage]:
+    """Images that no other process kept meanwhile: the first one counts, and nobody looks at another.
+
+    Two processes that keep an image in the same moment both write a row; readers choose one of them, and observations
+    name the image they are of.
+    """
+    for a in arrived:
+        image_id, own = a.row["image_id"], a.row.get("sha256")
+        if image_id in taken and own is not None and a.written and taken[image_id] != own:
+            run.image_path(image_id, own).unlink(missing_ok=True)
+    return [a for a in arrived if a.row["image_id"] not in taken]
 
 
 def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> None:
@@ -174,8 +195,8 @@ def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Ne
 
     done = run.keys(need.table, judge.name)
     images = run.read("images").filter(pl.col("state") == "ok")
-    wanted = {r.image_id for r in requests}
-    pending = [r for r in images.iter_rows(named=True) if r["image_id"] in wanted - done]
+    wanted = {r.image_id for r in requests} - done
+    pending = [r for r in images.iter_rows(named=True) if r["image_id"] in wanted]
     if pending:
         with (
             ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
@@ -310,5 +331,10 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
     if pixels is not None:
         row |= {"width": pixels.shape[1], "height": pixels.shape[0]}
         if row["state"] == "ok":
-            image = LoadedImage(image_id=request.image_id, prompt_id=request.prompt.prompt_id, pixels=pixels)
-    return _ReceivedImage(row, image, result.truth)
+            image = LoadedImage(
+                image_id=request.image_id,
+                prompt_id=request.prompt.prompt_id,
+                pixels=pixels,
+                sha256=row["sha256"],
+            )
+    return _ReceivedImage(row, image, result.truth, result.pixels is not None and result.path is None)

@@ -134,7 +134,7 @@ def _read(image: ReferenceImage) -> tuple[dict[str, Any], LoadedImage | None]:
     row |= {"state": read.state, "sha256": read.sha256, "note": read.note or None}
     if read.state != "ok" or read.pixels is None:
         return row, None
-    return row, LoadedImage(image_id=image.image_id, prompt_id="", pixels=read.pixels)
+    return row, LoadedImage(image_id=image.image_id, prompt_id="", pixels=read.pixels, sha256=read.sha256)
 
 
 def _take_in_features(run: Run, reference: ReferenceSet, judge: Judge | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.pipeline.added_metrics import Metric, added_scores
@@ -12,8 +12,8 @@ from verism.pipeline.correction import Adjustment
 from verism.progress import Working
 from verism.records import Estimand, Need, Observed, Score, content_hash, option_of, roles
 from verism.report_kit.evidence import Evidence
-from verism.report_kit.section import store_sections
-from verism.store import TRUTH, Run
+from verism.report_kit.section import section_records
+from verism.store import TRUTH, Run, Scoring
 from verism.suites.base import Suite, complete_scores
 from verism.suites.catalogue import SUITES
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Adjust", "judges_of", "observed_of", "score_run", "true_classes"]
 
+MEASUREMENTS = "observations/measurements/"  # of added metrics, which measure while scores are computed
 
 Adjust = Callable[[Sequence[Estimand], Mapping[str, str]], Sequence[Adjustment]]
 
@@ -33,8 +34,12 @@ def score_run(
     judges: Mapping[str, str] | None = None,
     adjust: Adjust | None = None,
     metrics: Sequence[Metric] = (),
+    adjustment: Mapping[str, Any] | None = None,
 ) -> list[Score]:
-    """Apply a suite's rules to a run's observations and write verdicts and scores.
+    """Apply a suite's rules to a run's observations, and let verdicts and scores take the place of earlier ones.
+
+    Rules, judges, verdicts, scores and what explains them are written as one: whoever is stopped leaves the earlier
+    scoring or this one.
 
     Args:
         run: the run; what its suite says of itself is kept beside the scores.
@@ -44,11 +49,13 @@ def score_run(
         adjust: given the suite's estimands and whose observations count by role, those it can take the judges' error
             out of. Adjusted scores follow those as judged.
         metrics: added to those of installed packages; their scores stay at later scorings.
+        adjustment: what ``adjust`` was made from, as plain JSON, to be kept with the scores.
 
     Raises:
         UsageError: a judge that did not observe was named, or several observed and none was named.
         VerismError: scores that the suite does not declare.
     """
+    inputs = {folder: state for folder, state in run.inputs().items() if not folder.startswith(MEASUREMENTS)}
     observed = observed_of(run, suite, judges)
     with Working("computing scores"):
         verdicts = suite.verdicts(observed)
@@ -70,18 +77,47 @@ def score_run(
         scores += [a.score for a in adjustments]
     added = added_scores(run, suite.presentation(), metrics)
     scores = [*complete_scores(suite, scores), *added.scores]
-    run.write_verdicts(verdicts)
-    run.write_scores(scores)
-    run.write_adjustments([a.record() for a in adjustments])
-    run.write_presentation(added.presentation)
     absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
-    run.note_scoring(remarks=[*left_out, *suite.remarks(observed)])
+    draft = run.with_scoring(
+        verdicts=verdicts,
+        scores=scores,
+        adjustments=[a.record() for a in adjustments],
+        presentation=added.presentation,
+        sections=(),
+        scoring=_noted(run, suite, judges, [*left_out, *suite.remarks(observed)], adjustment or {}),
+        inputs=inputs,
+    )
     if suite.name not in SUITES:  # its page must be there where its package is not
-        sections = suite.sections(Evidence.of([run], [added.presentation], gallery=0))
+        sections = suite.sections(Evidence.of([draft], [added.presentation], gallery=0))
         if sections is not None:
-            store_sections(run, sections)
+            draft = draft.with_scoring(sections=section_records(sections))
+    run.keep_scoring(draft)
     return scores
+
+
+def _noted(
+    run: Run,
+    suite: Suite,
+    judges: Mapping[str, str] | None,
+    remarks: Sequence[str],
+    adjustment: Mapping[str, Any],
+) -> Scoring:
+    """How the scores are made: the rules, whose observations count, and each judge's own threshold."""
+    before = run.manifest.scoring
+    names = dict(before.judges if judges is None else judges)
+    thresholds = {
+        names[rule.calibrated_by]: suite.rule(rule.name)  # calibrated for that judge alone
+        for rule in suite.rules
+        if rule.calibrated_by in names
+    }
+    return run.manifest.with_scoring(
+        judges=names,
+        rules=suite.all_rules(),
+        thresholds={**before.thresholds, **thresholds},
+        remarks=remarks,
+        adjustment=adjustment,
+    ).scoring
 
 
 def _truth_of(run: Run, suite: Suite) -> dict[str, pl.DataFrame]:

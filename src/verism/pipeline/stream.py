@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from verism.errors import VerismError
+from verism.errors import VerismError, repair_command
 from verism.imaging import pixel_count, read_image
 from verism.limits import PENDING_PIXELS
 from verism.prefetch import prefetch
@@ -75,7 +75,7 @@ def ask(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, ta
         return
     rows = judge.observe(images, need)
     check_rows(rows, judge.name, need, [image.image_id for image in images])
-    run.append(table or need.table, rows, judge.name)
+    run.append(table or need.table, rows, judge.name, images={image.image_id: image.sha256 for image in images})
 
 
 def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> None:
@@ -170,9 +170,11 @@ def reload_image(run: Run, row: Mapping[str, Any]) -> LoadedImage:
         why = image.note if image.pixels is None else "its content changed"
         raise VerismError(
             f"image {row['image_id']} ({row['path']}) is not what it was when the run took it in: {why}. "
-            "Restore the file, or start a new run with another --out"
+            f"Restore the file, or, if the run made it, make it again with: {repair_command(run.path)}"
         )
-    return LoadedImage(image_id=row["image_id"], prompt_id=row.get("prompt_id", ""), pixels=image.pixels)
+    return LoadedImage(
+        image_id=row["image_id"], prompt_id=row.get("prompt_id", ""), pixels=image.pixels, sha256=image.sha256
+    )
 
 
 def failure(row: Mapping[str, Any]) -> str:

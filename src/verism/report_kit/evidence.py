@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,17 @@ from verism.report_kit.comparability import Comparability, Reason, SetSizes, set
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
 
-__all__ = ["Evidence", "Key", "Lookup", "Vocabulary", "presented", "run_names", "shares_page", "union"]
+__all__ = [
+    "Evidence",
+    "Key",
+    "Lookup",
+    "Vocabulary",
+    "presented",
+    "run_names",
+    "scoring_remarks",
+    "shares_page",
+    "union",
+]
 
 Key = tuple[str, tuple[tuple[str, FacetValue], ...]]  # metric, and group without what was itself found
 
@@ -52,6 +63,13 @@ def presented(run: Run) -> Presentation:
     name = run.suite_name
     info = SuiteInfo(name=name, title=name, question="", summary="", protocols=dict.fromkeys(protocols, ""))
     return Presentation(info=info, metrics=())
+
+
+def scoring_remarks(run: Run) -> list[str]:
+    """Lines without which the scores of a run could be misread: those of its scoring, and whether it is outdated."""
+    folders = run.outdated()
+    changed = f"the scores are older than {', '.join(folders)}; bring them up to date with: verism score"
+    return [*run.manifest.scoring.remarks, *([f"{changed} {shlex.quote(str(run.path))}"] if folders else [])]
 
 
 def shares_page(presentations: Sequence[Presentation]) -> bool:
@@ -429,7 +447,7 @@ class Evidence:
     @property
     def remarks(self) -> list[tuple[int, str]]:
         """Lines without which scores could be misread, with the number of their run."""
-        return [(n, line) for n, run in enumerate(self.runs) for line in run.manifest.scoring.remarks]
+        return [(n, line) for n, run in enumerate(self.runs) for line in scoring_remarks(run)]
 
     @cached_property
     def meanings(self) -> Mapping[str, str]:

@@ -656,6 +656,8 @@ def image_data(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str
         read = read_image(run.resolve(row["path"]))
     except ValueError:  # no file can have this name
         return None, (1, 1), f"{row['state']}; its file name is not valid here"
+    if read.pixels is not None and row["sha256"] not in (None, read.sha256):
+        return None, (1, 1), f"{row['state']} when the run was made; its file was changed since, and is not shown"
     if read.pixels is None:
         now = f"{row['state']} when the run was made, now {read.state}" if row["state"] == "ok" else row["state"]
         return None, (1, 1), f"{now}: {read.note}" if read.note else now

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
-from verism.errors import UsageError
-from verism.files import write_json
+from verism.errors import DamagedRun
 from verism.store import Run
 
-__all__ = ["Section", "store_sections", "stored_sections", "table_section"]
-
-FILE = "sections.json"
+__all__ = ["Section", "section_records", "store_sections", "stored_sections", "table_section"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +82,16 @@ def store_sections(run: Run, sections: Sequence[Section]) -> None:
         run: the run that they are about.
         sections: in order. Of generic ones only the place is kept.
     """
-    records = [
+    run.write_scoring(sections=section_records(sections))
+
+
+def section_records(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """Sections as plain JSON, as a run keeps them.
+
+    Args:
+        sections: in order. Of generic ones only the place is kept.
+    """
+    return [
         {
             "title": s.title,
             "id": s.id,
@@ -97,7 +102,6 @@ def store_sections(run: Run, sections: Sequence[Section]) -> None:
         }
         for s in sections
     ]
-    write_json(run.path / FILE, records)
 
 
 def stored_sections(run: Run) -> list[Section] | None:
@@ -106,10 +110,10 @@ def stored_sections(run: Run) -> list[Section] | None:
     The page forbids all scripts but its own and all addresses but its own, whatever stands in the file.
 
     Raises:
-        UsageError: the file is damaged.
+        DamagedRun: what it kept is damaged.
     """
-    path = run.path / FILE
-    if not path.exists():
+    records = run.sections()
+    if records is None:
         return None
     try:
         return [
@@ -121,9 +125,7 @@ def stored_sections(run: Run) -> list[Section] | None:
                 by_protocol=bool(record.get("by_protocol", True)),
                 generic=bool(record.get("generic", False)),
             )
-            for record in json.loads(path.read_text(encoding="utf-8"))
+            for record in records
         ]
     except (ValueError, KeyError, TypeError) as err:
-        raise UsageError(
-            f"{path} is damaged: {err!r}; write it anew with: verism score {shlex.quote(str(run.path))}"
-        ) from err
+        raise DamagedRun.of(run.path, run.scoring_file("sections.json"), repr(err)) from err

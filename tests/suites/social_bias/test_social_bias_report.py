@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browsing import CHROMIUM
+from earlier_runs import as_earlier_version
 from measure_runs import image, score, verdict
 from page_reading import (
     HOSTILE,
@@ -224,7 +225,7 @@ def test_a_number_without_the_judges_error_stands_beside_and_never_in_place(run,
 def test_old_runs_without_adjusted_numbers_have_a_page(tmp_path):
     import polars as pl
 
-    run = make_run(tmp_path / "old")
+    run = as_earlier_version(make_run(tmp_path / "old"))
     path = run.path / "scores.parquet"
     pl.read_parquet(path).filter(pl.col("adjusted") == "").drop("adjusted").write_parquet(path)
     answer = text_of(report([Run.open(run.path)], tmp_path / "r.html"), "deviation")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
-from verism.files import IMAGE_SUFFIXES, parse_json
-from verism.parquet import read_parquet
+from verism.files import IMAGE_SUFFIXES
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
+from verism.store import Run
 from verism.suites.prompt_lists import facets_of_row
 from verism.user_images import image_files, read_image_table
 
@@ -115,34 +114,26 @@ def _unique_names(listed: Sequence[ListedImage]) -> list[ListedImage]:
 
 def _of_run(run: Path) -> list[ListedImage]:
     """The images of a run: its own, and those it only points to."""
-    import polars as pl
-
-    remedy = f"check the run with: verism verify {shlex.quote(str(run))}"
-    parts = sorted((run / "images").glob("part-*.parquet"))
-    if not parts:
+    stored = Run.open(run)
+    prompts = {prompt.prompt_id: prompt for prompt in stored.prompts()}
+    rows = stored.read("images")
+    if rows.is_empty():
         raise UsageError(f"{run}: this run has made no images yet; finish it with the same `verism run`")
-    try:
-        table = read_parquet(run / "prompts.parquet", remedy=remedy)
-        prompts = {row["prompt_id"]: row for row in table.iter_rows(named=True)}
-        rows = pl.concat([read_parquet(part, remedy=remedy) for part in parts])
-        rows = rows.unique("image_id", keep="first").sort("image_id")
-        return [_listed(run, row, prompts[row["prompt_id"]]) for row in rows.iter_rows(named=True)]
-    except FileNotFoundError as err:
-        raise UsageError(f"{run} lacks {err.filename}; {remedy}") from err
-    except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as err:
-        raise UsageError(f"{run}: its tables do not fit each other ({type(err).__name__}: {err}); {remedy}") from err
-
-
-def _listed(run: Path, row: Mapping[str, Any], prompt: Mapping[str, Any]) -> ListedImage:
-    usable = row["state"] == "ok" and row["path"] is not None
-    return ListedImage(
-        name=row["image_id"],
-        path=(run / row["path"]).absolute() if usable else None,  # an absolute path stays as it is
-        prompt_id=row["prompt_id"],
-        text=prompt["text"],
-        index=row["index"],
-        facets=parse_json(prompt["facets"]),
-    )
+    listed = []
+    for row in rows.iter_rows(named=True):
+        prompt = prompts[row["prompt_id"]]
+        usable = row["state"] == "ok" and row["path"] is not None
+        listed.append(
+            ListedImage(
+                name=row["image_id"],
+                path=stored.resolve(row["path"]).absolute() if usable else None,
+                prompt_id=row["prompt_id"],
+                text=prompt.text,
+                index=row["index"],
+                facets=prompt.facets,
+            )
+        )
+    return listed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

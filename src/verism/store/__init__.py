@@ -1,0 +1,42 @@
+"""The only reader and writer of run directories.
+
+::
+
+    RUN/
+      manifest.json        what was asked, with which versions; written first, with a hash of its own content
+      prompts.parquet
+      images/              images the run made, named by id and hash; user images stay where they are
+      images/part-*.parquet
+      reference/part-*.parquet   the real images compared with, if any; they stay where they are
+      observations/<table>/<judge>/part-*.parquet
+      ledger/*.json        which files belong to the tables, with the hash of each
+      scoring.json         which scoring counts
+      scorings/<id>/       one scoring: verdicts, scores, adjustments, and what the suite says of itself
+      scores.json          a copy of the scores that count, for scripts
+
+Tables that grow are written in parts under names that are never used twice, each whole or not at all, so a killed run
+loses at most the batch in flight, and several workers may write side by side. Readers check every file against its
+hash and put parts together by id: the order of writing never matters, an image that two workers did counts once, and
+only observations of that very image count.
+"""
+
+from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
+from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
+from verism.store.verification import Finding, Verification, discard, verify
+
+__all__ = [
+    "MANIFEST",
+    "SCHEMA_VERSION",
+    "TRUTH",
+    "Finding",
+    "Run",
+    "RunSettings",
+    "Scoring",
+    "SettingsChanged",
+    "Verification",
+    "discard",
+    "key_of",
+    "score_records",
+    "slug",
+    "verify",
+]

@@ -1,0 +1,216 @@
+"""Which files belong to the tables of a run, with the hash of each.
+
+Every process that writes to a run keeps segments of its own in ``RUN/ledger``, and readers take all of them together.
+So nobody waits for anybody, and nothing is needed of the file system but whole files under names that are never used
+twice, and listing. A file is named in a segment after it is there; until then, and if its writer is killed in between,
+its own name shows that it is of this run and unaltered (``part_name``, ``is_authentic``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verism.errors import DamagedRun
+from verism.files import write_json
+from verism.records import content_hash
+
+__all__ = ["FOLDER", "Ledger", "Listing", "is_authentic", "part_name", "sha256"]
+
+FOLDER = "ledger"
+SEGMENT = 64  # files named in a segment: it is written anew with each, so that its length bounds what that costs
+
+
+def sha256(data: bytes) -> str:
+    """SHA-256 of some bytes, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def part_name(uid: str, folder: str, data: bytes) -> str:
+    """A file name for a part, which no other file has.
+
+    Args:
+        uid: identity of the run.
+        folder: where the part lies in the run, with ``/``.
+        data: content of the part.
+    """
+    return _name(uid, folder, os.urandom(4).hex(), data)
+
+
+def is_authentic(uid: str, folder: str, name: str, data: bytes) -> bool:
+    """Whether a part was written by this run into this folder, and is unaltered, by its name alone.
+
+    Args:
+        uid: identity of the run.
+        folder: where the part lies in the run, with ``/``.
+        name: file name of the part.
+        data: its content.
+    """
+    words = name.split("-")
+    return len(words) == 3 and name == _name(uid, folder, words[1], data)
+
+
+def _name(uid: str, folder: str, nonce: str, data: bytes) -> str:
+    digest = sha256(f"{uid}\n{folder}\n{nonce}\n".encode() + data)[:24]
+    return f"part-{nonce}-{digest}.parquet"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What all segments say together.
+
+    Attributes:
+        hashes: by path in the run, with ``/``: hashes that the file may have. Files that were replaced are left out.
+        replaced: paths of files that others took the place of; nobody reads them any more.
+        sources: by path, those it was put together from without changing a row.
+    """
+
+    hashes: Mapping[str, frozenset[str]]
+    replaced: frozenset[str]
+    sources: Mapping[str, tuple[str, ...]]
+
+    def inside(self, folder: str) -> dict[str, frozenset[str]]:
+        """The files in a folder: hashes by file name.
+
+        Args:
+            folder: path in the run, with ``/``.
+        """
+        start = f"{folder}/"
+        return {
+            path[len(start) :]: hashes
+            for path, hashes in self.hashes.items()
+            if path.startswith(start) and "/" not in path[len(start) :]
+        }
+
+    def states(self) -> dict[str, str]:
+        """A hash of the content of every table by its folder; putting parts together does not change it."""
+        origins: dict[str, set[str]] = {}
+        for path in self.hashes:
+            origins.setdefault(path.rpartition("/")[0] or path, set()).update(self._origins(path))
+        return {folder: sha256("\n".join(sorted(names)).encode()) for folder, names in origins.items()}
+
+    def _origins(self, path: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [path]
+        while waiting:
+            name = waiting.pop()
+            before = self.sources.get(name)
+            if before is None:
+                found.add(f"{name} {' '.join(sorted(self.hashes.get(name, ())))}" if "/" not in name else name)
+            else:
+                waiting += before
+        return found
+
+
+class Ledger:
+    """The ledger of one run, as one process reads and writes it.
+
+    Attributes:
+        root: the run directory.
+        uid: identity of the run, which every segment names.
+    """
+
+    def __init__(self, root: Path, uid: str) -> None:
+        self.root = root
+        self.uid = uid
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._listing: Listing | None = None
+        self._owner = 0  # process that the open segment belongs to: a fork must not write on in it
+        self._path: Path | None = None
+        self._open: dict[str, Any] = {}
+
+    # ----------------------------------------------------------------------------------------------------- writing
+    def add(
+        self,
+        files: Mapping[str, str] | None = None,
+        *,
+        replaced: Iterable[str] = (),
+        sources: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        """Name files, and those that nobody shall read any more.
+
+        Args:
+            files: hashes by path in the run, with ``/``.
+            replaced: paths that are not to be read any more.
+            sources: by path, those it was put together from without changing a row; they are not read any more either.
+        """
+        with self._lock:
+            if self._owner != os.getpid() or self._path is None or len(self._open["files"]) >= SEGMENT:
+                self._owner = os.getpid()
+                self._path = self.root / FOLDER / f"{os.urandom(8).hex()}.json"
+                self._open = {"run": self.uid, "files": {}, "replaced": [], "sources": {}}
+            self._open["files"] |= files or {}
+            self._open["replaced"] += replaced
+            self._open["sources"] |= {path: list(before) for path, before in (sources or {}).items()}
+            # Not synced: its damage shows, and a repair makes it anew from the names of the parts, which are.
+            write_json(self._path, self._open | {"checksum": content_hash(self._open)}, sync=False)
+
+    # ----------------------------------------------------------------------------------------------------- reading
+    def segments(self) -> list[Path]:
+        """Files of the ledger that are there now."""
+        return sorted((self.root / FOLDER).glob("*.json"))
+
+    def listing(self) -> Listing:
+        """What the ledger says now.
+
+        Raises:
+            DamagedRun: a segment is not what was written, or of another run.
+        """
+        with self._lock:
+            read = {}
+            for path in self.segments():
+                try:
+                    status = path.stat()
+                    stamp = (status.st_mtime_ns, status.st_size)
+                    known = self._read.get(path.name)
+                    read[path.name] = known if known is not None and known[0] == stamp else (stamp, self.segment(path))
+                except FileNotFoundError:  # removed by a repair
+                    continue
+            if self._listing is None or any(read[name] is not self._read.get(name) for name in read | self._read):
+                self._listing = _together(segment for _, segment in read.values())
+            self._read = read
+            return self._listing
+
+    def segment(self, path: Path) -> dict[str, Any]:
+        """The content of one segment.
+
+        Args:
+            path: its file.
+
+        Raises:
+            DamagedRun: it is not what was written, or of another run.
+        """
+        try:
+            record: dict[str, Any] = json.loads(path.read_bytes())
+            checksum = record.pop("checksum")
+            whole = checksum == content_hash(record)
+            whose = record["run"]
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+            raise DamagedRun.of(self.root, path, f"it is no record of a ledger: {err!r}") from err
+        if not whole:
+            raise DamagedRun.of(self.root, path, "its content is not what was written")
+        if whose != self.uid:
+            raise DamagedRun.of(self.root, path, "it belongs to another run")
+        return record
+
+
+def _together(segments: Iterable[Mapping[str, Any]]) -> Listing:
+    hashes: dict[str, set[str]] = {}
+    replaced: set[str] = set()
+    sources: dict[str, tuple[str, ...]] = {}
+    for segment in segments:
+        for path, digest in segment["files"].items():
+            hashes.setdefault(path, set()).add(digest)
+        replaced.update(segment["replaced"], *segment["sources"].values())
+        sources |= {path: tuple(before) for path, before in segment["sources"].items()}
+    live = {path: frozenset(digests) for path, digests in hashes.items() if path not in replaced}
+    return Listing(live, frozenset(replaced), sources)

@@ -1,0 +1,965 @@
+"""A run directory: opening, prompts, tables in parts, images, scorings; see ``verism.store``."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from verism.errors import DamagedRun, UsageError, VerismError
+from verism.files import json_bytes, write_json, write_whole
+from verism.manifest import Manifest, RunSettings, Scoring
+from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.renames import metric_name, protocol_name
+from verism.specs import Presentation
+from verism.store import scorings
+from verism.store.ledger import Ledger, is_authentic, part_name, sha256
+from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "key_of", "score_records", "slug"]
+
+T = TypeVar("T")
+TRUTH = "truth"  # the judge who rendered the image
+MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
+READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
+BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
+BOUND_DIGITS = 16  # of the image's SHA-256
+LIST_COLUMNS = ["image_id", "state", "sha256", "note"]  # of lists of images: which row counts, and of which image
+PART = "part"  # column while parts are put together: in which of them a row stands
+LISTS = {"reference_features": "reference", "text_embeddings": None, "ratings": None}  # where images of a table stand
+
+
+class SettingsChanged(UsageError):
+    """A run directory exists, made with other settings; the message names each difference."""
+
+
+class Run:
+    """One run directory. Make one with ``Run.start`` (new or resumed) or ``Run.open`` (finished or not)."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
+        self._ledger: Ledger | None = None
+        self._pinned: StoredScoring | None = None
+
+    def keep(self, item: Any) -> None:
+        """Hold something for as long as the run is used: the folder of a temporary run, say."""
+        self._kept.append(item)
+
+    def __repr__(self) -> str:
+        words = [f"suite {self.suite_name}"]
+        if self.is_scored:
+            words += [f"{name} {value:.4g}" for name, value in self.metrics().items()][:3]
+        else:
+            words.append("not scored yet")
+        return f"<Run {self.path}: {', '.join(words)}>"
+
+    def _repr_html_(self) -> str:
+        """The headline numbers as a table, for notebooks."""
+        if not self.is_scored:
+            return f"<p>{escape(repr(self))}</p>"
+        rows = "".join(f"<tr><td>{escape(k)}</td><td>{v:.4g}</td></tr>" for k, v in self.metrics().items())
+        title = escape(f"{self.path} on {self.suite_name}")
+        return f"<table><caption>{title}</caption><tr><th>metric</th><th>value</th></tr>{rows}</table>"
+
+    # ---------------------------------------------------------------------------------------------------- opening
+    @classmethod
+    def start(
+        cls,
+        path: Path,
+        settings: RunSettings,
+        *,
+        scoring: Scoring | None = None,
+        plugins: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A new run with these settings, or the run that is there if its settings are the same.
+
+        Args:
+            path: the run directory.
+            settings: what decides prompts, images and observations.
+            scoring: how scores are made, if it is known already.
+            plugins: versions by package, of suite, generator and judges that do not come with verism.
+
+        Raises:
+            SettingsChanged: the directory holds a run with other settings.
+            UsageError: the directory holds something else.
+        """
+        if (path / "manifest.json").exists():
+            run = cls.open(path)
+            if differences := run.manifest.settings.differences(settings):
+                listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
+                raise SettingsChanged(
+                    f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
+                )
+            return run
+        # A start that was killed may have left the manifest's temporary file.
+        if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
+            raise UsageError(f"{path} exists and is not a run directory; choose another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        run = cls(path, Manifest.new(settings, plugins=plugins))
+        run._write_manifest()
+        if scoring is not None:
+            run.write_scoring(scoring=scoring)
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str, *, scoring: bool = True) -> Self:
+        """A run directory that exists.
+
+        Args:
+            path: the run directory.
+            scoring: whether the scoring that counts is read; without it a run whose scoring is damaged can be opened.
+
+        Raises:
+            UsageError: it is not one, or of a schema this version does not read.
+            DamagedRun: its manifest or its scoring is not what was written.
+        """
+        path = Path(path)
+        file = path / MANIFEST
+        if not file.is_file():
+            raise UsageError(f"{path} is not a run directory: it has no {MANIFEST}. Make one with: verism run")
+        try:
+            run = cls(path, Manifest.of_record(json.loads(file.read_bytes().decode())))
+        except UsageError as err:
+            raise UsageError(f"{path} has {err}") from err
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:  # ValueError: also no UTF-8
+            raise DamagedRun.of(path, file, str(err) if str(err).startswith("its ") else repr(err)) from err
+        return run._with_current_scoring() if scoring else run
+
+    def _with_current_scoring(self) -> Self:
+        """The run, its manifest with the scoring that counts now."""
+        if self.manifest.uid:
+            made = self._of_scoring(lambda stored: Scoring() if stored is None else stored.scoring)
+            self.manifest = replace(self.manifest, scoring=made)
+        return self
+
+    def _write_manifest(self) -> None:
+        write_json(self.path / MANIFEST, self.manifest.record(scoring=False))
+
+    def note_generator(self, details: Mapping[str, Any]) -> None:
+        """Keep what the generator says of itself beside its name."""
+        self._adopt()
+        self.manifest = self.manifest.with_generator(details)
+        self._write_manifest()
+
+    def note_call(self, call: Mapping[str, Any]) -> None:
+        """Keep a call that makes images or observations, so that what is lost can be made again.
+
+        Args:
+            call: plain JSON.
+        """
+        self._adopt()
+        noted = self.manifest.with_call(call)
+        if noted is not self.manifest:
+            self.manifest = noted
+            self._write_manifest()
+
+    # ----------------------------------------------------------------------------------------------------- ledger
+    @property
+    def ledger(self) -> Ledger | None:
+        """Which files belong to the run; None for a run of an earlier version, whose files nobody can check."""
+        if self._ledger is None and self.manifest.uid:
+            self._ledger = Ledger(self.path, self.manifest.uid)
+        return self._ledger
+
+    def _adopt(self) -> Ledger:
+        """The ledger to write to; a run of an earlier version gets one, with all files that are there now."""
+        if self.ledger is not None:
+            return self.ledger
+        current = type(self).open(self.path)
+        if not current.manifest.uid:  # else another process was quicker
+            manifest = self.manifest.adopted()
+            ledger = Ledger(self.path, manifest.uid)
+            parts = [*self.path.glob("*/part-*.parquet"), *self.path.glob("observations/*/*/part-*.parquet")]
+            prompts = self.path / PROMPTS
+            files = [*sorted(parts), *([prompts] if prompts.exists() else [])]
+            ledger.add({p.relative_to(self.path).as_posix(): sha256(p.read_bytes()) for p in files})
+            before = self._earlier_scoring()
+            if before is not None:
+                write_scoring(before.changed({}), None)
+            current.manifest = manifest
+            current._write_manifest()  # last: from now on it is a run of this version
+            for name in scorings.FILES:
+                if name != scorings.SCORES_JSON:
+                    (self.path / name).unlink(missing_ok=True)
+        self.manifest = current.manifest
+        self._with_current_scoring()
+        self._ledger = Ledger(self.path, self.manifest.uid)
+        return self._ledger
+
+    def checked(self, path: str, hashes: Iterable[str] | None) -> bytes:
+        """The content of a file of the run.
+
+        Args:
+            path: in the run, with ``/``.
+            hashes: those it may have; None for a part that its own name speaks for.
+
+        Raises:
+            DamagedRun: it is another.
+            FileNotFoundError: it is gone.
+        """
+        file = self.path / path
+        data = file.read_bytes()
+        if hashes is None:
+            folder, _, name = path.rpartition("/")
+            if self.ledger is not None and not is_authentic(self.ledger.uid, folder, name, data):
+                raise DamagedRun.of(self.path, file, "it is no file that this run wrote")
+        elif sha256(data) not in hashes:
+            raise DamagedRun.of(self.path, file, "its content is not what was written")
+        return data
+
+    # --------------------------------------------------------------------------------------------------- scorings
+    def _earlier_scoring(self) -> StoredScoring | None:
+        """The scoring of a run of an earlier version, whose files lie beside the others; None without any."""
+        hashes = {name: None for name in scorings.FILES if (self.path / name).exists()}
+        if not hashes and self.manifest.scoring == Scoring():
+            return None
+        return StoredScoring(run=self.path, scoring=self.manifest.scoring, hashes=hashes)
+
+    def stored_scoring(self) -> StoredScoring | None:
+        """The files of the scoring that counts, or of the one this object holds on to; None before the first."""
+        if self._pinned is not None:
+            return self._pinned
+        return current_scoring(self.path) if self.manifest.uid else self._earlier_scoring()
+
+    def _of_scoring(self, read: Callable[[StoredScoring | None], T]) -> T:
+        """What ``read`` makes of the scoring that counts; read anew if others took its place meanwhile."""
+        for attempt in range(READ_ATTEMPTS):
+            try:
+                return read(self.stored_scoring())
+            except GoneScoring:
+                if attempt == READ_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _scoring_content(self, name: str) -> bytes | None:
+        return self._of_scoring(lambda stored: stored.read(name) if stored is not None and name in stored else None)
+
+    def _scoring_json(self, name: str) -> Any:
+        data = self._scoring_content(name)
+        try:
+            return None if data is None else json.loads(data)
+        except (ValueError, RecursionError) as err:
+            raise DamagedRun.of(self.path, self.scoring_file(name), f"it is not JSON: {err}") from err
+
+    def pinned(self) -> Self:
+        """The run with the scoring that counts now: whoever scores it meanwhile does not change what is read.
+
+        Raises:
+            DamagedRun: a file of the scoring is not what was written.
+        """
+        pinned = copy.copy(self)
+        pinned._pinned = self._of_scoring(lambda stored: stored and stored.changed({}))
+        if pinned._pinned is not None:
+            pinned.manifest = replace(self.manifest, scoring=pinned._pinned.scoring)
+        return pinned
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there are scores."""
+        return self._of_scoring(lambda stored: stored is not None and scorings.SCORES in stored)
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether there are verdicts."""
+        return self._of_scoring(lambda stored: stored is not None and scorings.VERDICTS in stored)
+
+    def inputs(self) -> dict[str, str]:
+        """Hashes of the tables as they are now, by folder; empty for runs of earlier versions."""
+        return {} if self.ledger is None else self.ledger.listing().states()
+
+    def outdated(self) -> list[str]:
+        """Tables that changed since the scores were made from them, by folder."""
+        inputs = self._of_scoring(lambda s: s.inputs if s is not None and scorings.SCORES in s else {})
+        now = self.inputs() if inputs else {}
+        return [folder for folder, state in sorted(inputs.items()) if now.get(folder) != state]
+
+    def with_scoring(
+        self,
+        *,
+        verdicts: pl.DataFrame | None = None,
+        scores: Sequence[Score] | None = None,
+        adjustments: Sequence[Mapping[str, Any]] | None = None,
+        presentation: Presentation | None = None,
+        sections: Sequence[Mapping[str, Any]] | None = None,
+        scoring: Scoring | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The run as it would be with another scoring, which is held in memory; ``keep_scoring`` writes it.
+
+        What is not given stays as it is in the scoring that counts.
+
+        Args:
+            verdicts: table ``verdicts``.
+            scores: all numbers.
+            adjustments: how scores were adjusted for judges' errors (``pipeline.correction``); empty for none.
+            presentation: what the run's suite says of itself, for reports and comparisons without it.
+            sections: sections of the suite as plain JSON, for reports where it is not installed; empty for none.
+            scoring: rules, judges and remarks.
+            inputs: the tables it was made from, as ``inputs`` gave them before they were read.
+        """
+        contents: dict[str, bytes | None] = {}
+        if verdicts is not None:
+            contents[scorings.VERDICTS] = _parquet(verdicts.sort("image_id", "protocol", "rule", "detail"))
+        if scores is not None:
+            contents[scorings.SCORES] = _parquet(frame("scores", [_score_row(s) for s in scores]))
+            contents[scorings.SCORES_JSON] = json_bytes(score_records(scores))
+        if adjustments is not None:
+            contents[scorings.ADJUSTMENTS] = json_bytes(list(adjustments)) if adjustments else None
+        if presentation is not None:
+            contents[scorings.PRESENTATION] = json_bytes(presentation.record())
+        if sections is not None:
+            contents[scorings.SECTIONS] = json_bytes(list(sections)) if sections else None
+        before = self.stored_scoring() or StoredScoring(run=self.path, scoring=Scoring())
+        fields: dict[str, Any] = {"scoring": self.manifest.scoring if scoring is None else scoring}
+        if inputs is not None:
+            fields["inputs"] = dict(inputs)
+        draft = copy.copy(self)
+        draft._pinned = before.changed(contents, **fields)
+        draft.manifest = replace(self.manifest, scoring=fields["scoring"])
+        return draft
+
+    def keep_scoring(self, draft: Run) -> None:
+        """Write a scoring: from one moment to the next it counts, as a whole.
+
+        Args:
+            draft: what ``with_scoring`` gave.
+        """
+        assert draft._pinned is not None
+        self._adopt()
+        write_scoring(draft._pinned, self._of_scoring(lambda stored: stored))
+        self.manifest = replace(self.manifest, scoring=draft.manifest.scoring)
+        self._pinned = None
+
+    def write_scoring(self, **parts: Any) -> None:
+        """Write a scoring that differs from the one that counts.
+
+        Args:
+            **parts: arguments of ``with_scoring``.
+        """
+        self._adopt()
+        self.keep_scoring(self.with_scoring(**parts))
+
+    def note_scoring(self, **changes: Any) -> None:
+        """Keep how the scores were made.
+
+        Args:
+            **changes: fields of ``manifest.Scoring``; those not named stay.
+        """
+        self.write_scoring(scoring=self.manifest.with_scoring(**changes).scoring)
+
+    def scoring_file(self, name: str) -> Path:
+        """Where a file of the scoring that counts lies, as ``verdicts.parquet``.
+
+        Args:
+            name: of the file.
+
+        Raises:
+            VerismError: there is no such file.
+        """
+        stored = self.stored_scoring()
+        if stored is None or name not in stored:
+            raise VerismError(f"{self.path} has no {name}")
+        return stored.path(name)
+
+    @property
+    def suite_name(self) -> str:
+        """Name of the suite the run was made with."""
+        return self.manifest.settings.suite
+
+    def presentation(self) -> Presentation | None:
+        """What the run's suite says of itself, as kept at the last scoring; None for runs of earlier versions."""
+        record = self._scoring_json(scorings.PRESENTATION)
+        if record is None:
+            return None
+        try:
+            return Presentation.of_record(record)
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise DamagedRun.of(self.path, self.scoring_file(scorings.PRESENTATION), repr(err)) from err
+
+    def write_presentation(self, presentation: Presentation) -> None:
+        """Keep what the run's suite says of itself, for reports and comparisons without it."""
+        self.write_scoring(presentation=presentation)
+
+    def sections(self) -> list[dict[str, Any]] | None:
+        """The suite's own sections as plain JSON, as kept at the last scoring; None if it kept none."""
+        records: list[dict[str, Any]] | None = self._scoring_json(scorings.SECTIONS)
+        return records
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    # ---------------------------------------------------------------------------------------------------- prompts
+    def write_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """The prompts of the run, once; they are part of what a resumed run must share."""
+        if (self.path / PROMPTS).exists():
+            return
+        data = _parquet(frame("prompts", [_prompt_row(p) for p in prompts]))
+        # Named before it is there: its name says nothing of its content.
+        self._adopt().add({PROMPTS: sha256(data)})
+        write_whole(self.path / PROMPTS, data)
+
+    def prompts(self) -> list[Prompt]:
+        """The prompts, in the suite's order.
+
+        Raises:
+            VerismError: the run has none yet.
+            DamagedRun: they are not those that were written.
+        """
+        path = self.path / PROMPTS
+        if not path.exists():
+            raise VerismError(f"{self.path}: the run was stopped before its prompts were written; run it again")
+        hashes = None if self.ledger is None else self.ledger.listing().hashes.get(PROMPTS, frozenset())
+        data = path.read_bytes() if hashes is None else self.checked(PROMPTS, hashes)
+        return [_prompt_from(row) for row in self._parsed(path, data).iter_rows(named=True)]
+
+    # ------------------------------------------------------------------------------------------------------ parts
+    def _folder(self, table: str, judge: str | None) -> str:
+        """Where the parts of a table lie, in the run."""
+        if table in ("images", "reference"):
+            return table
+        if judge is None:
+            raise ValueError(f"table {table!r} is kept per judge")
+        return f"observations/{table}/{slug(judge)}"
+
+    def append(
+        self,
+        table: str,
+        rows: pl.DataFrame,
+        judge: str | None = None,
+        *,
+        images: Mapping[str, str | None] | None = None,
+    ) -> Path | None:
+        """Add one part, and return it (None for no rows).
+
+        Args:
+            table: name of the table.
+            rows: rows with the table's columns.
+            judge: whose rows they are, for observations.
+            images: SHA-256 of the images that the rows speak of, by id: the rows count for these very images and no
+                other. None, and images that are not named: for whatever image has the id.
+
+        Raises:
+            ValueError: columns other than the table's.
+        """
+        import polars as pl
+
+        if rows.schema != schema(table):
+            raise ValueError(f"table {table!r} has columns {schema(table)}, got {dict(rows.schema)}")
+        if rows.height == 0:
+            return None
+        if images is not None and _listing_of(table) is not None:
+            bound = {image: digest and digest[:BOUND_DIGITS] for image, digest in images.items()}
+            ids = rows[key_of(table)].to_list()
+            rows = rows.with_columns(pl.Series(BOUND, [bound.get(image) for image in ids], dtype=pl.String))
+        return self.path / self._write_part(self._folder(table, judge), rows)
+
+    def _write_part(
+        self, folder: str, rows: pl.DataFrame, *, replaced: Sequence[str] = (), same_rows: bool = False
+    ) -> str:
+        ledger = self._adopt()
+        data = _parquet(rows)
+        path = f"{folder}/{part_name(ledger.uid, folder, data)}"
+        write_whole(self.path / path, data)
+        if same_rows:
+            ledger.add({path: sha256(data)}, sources={path: replaced})
+        else:
+            ledger.add({path: sha256(data)}, replaced=replaced)
+        return path
+
+    def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
+        """A whole table, sorted by its key (image or text); ``images`` or the observations of one judge.
+
+        Of an image that several workers did, one row counts, the same for every reader, and observations count that
+        looked at this image and no other.
+
+        Raises:
+            DamagedRun: a file of the table is gone, altered or foreign.
+        """
+        key = key_of(table)
+        rows = self._distinct(table, self._counted(table, self._rows(table, judge)), [key])
+        # Stable within an image: parts keep the judge's order of boxes.
+        return rows.select(list(schema(table))).sort(key, maintain_order=True)
+
+    def keys(self, table: str, judge: str | None = None) -> set[str]:
+        """The images (or texts) a table has rows of, without reading what it says of them."""
+        key = key_of(table)
+        if _listing_of(table) is None:
+            return set(self._rows(table, judge, [key])[key].to_list())
+        return set(self._counted(table, self._rows(table, judge, [key, BOUND]))[key].to_list())
+
+    def images_since(self, seen: set[str]) -> dict[str, str | None]:
+        """SHA-256 by id of the images in parts that were added since the last call, by any process.
+
+        Args:
+            seen: names of the parts that were seen before, empty at first; those seen now are added.
+        """
+        found: dict[str, str | None] = {}
+        for _ in range(READ_ATTEMPTS):
+            names = self._adopt().listing().inside("images")
+            try:
+                for name in names.keys() - seen:
+                    data = self.checked(f"images/{name}", names[name])
+                    rows = self._parsed(self.path / "images" / name, data, ["image_id", "sha256"])
+                    found |= dict(rows.select("image_id", "sha256").iter_rows())
+                    seen.add(name)
+                return found
+            except FileNotFoundError:  # put together with others meanwhile
+                continue
+        return found
+
+    def _listed_images(self, table: str) -> pl.DataFrame:
+        """Id and hash of each image, and the digits of it that observations name."""
+        import polars as pl
+
+        rows = self._rows(table, None, LIST_COLUMNS)
+        listed = self._distinct(table, rows, ["image_id"]).select("image_id", "sha256")
+        return listed.with_columns(pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND))
+
+    def _distinct(self, table: str, rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+        """Rows without those that two workers wrote: of an image one, of observations those of one part.
+
+        Args:
+            table: name of the table.
+            rows: its rows, with the number of their part.
+            by: columns that say what rows are about.
+        """
+        import polars as pl
+
+        if rows[PART].n_unique() < 2:
+            return rows
+        if not _is_list(table):
+            return rows.filter(pl.col(PART) == pl.col(PART).min().over(by))
+        double = rows.filter(pl.struct(by).is_duplicated())
+        if double.is_empty():
+            return rows
+        # The same row for all readers, whatever the order of parts, and whatever its state.
+        rank = pl.Series("rank", [_rank(row) for row in double.iter_rows(named=True)])
+        kept = double.with_columns(rank).sort("rank", maintain_order=True)
+        kept = kept.unique(by, keep="first", maintain_order=True).select(rows.columns)
+        return pl.concat([rows.filter(~pl.struct(by).is_duplicated()), kept])
+
+    def _counted(self, table: str, rows: pl.DataFrame, *, waiting: bool = False) -> pl.DataFrame:
+        """Observations of the images as they are listed.
+
+        Args:
+            table: of observations; others stay as they are.
+            rows: its rows.
+            waiting: whether those of images that are not listed yet stay.
+        """
+        import polars as pl
+
+        listing = _listing_of(table)
+        if listing is None or rows.is_empty() or rows[BOUND].null_count() == rows.height:
+            return rows
+        listed = self._listed_images(listing).select("image_id", pl.col(BOUND).alias("listed"))
+        joined = rows.join(listed, on="image_id", how="left", maintain_order="left")
+        kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
+        if waiting:
+            kept |= ~pl.col("image_id").is_in(listed["image_id"].implode())
+        return joined.filter(kept.fill_null(value=False)).drop("listed")
+
+    def _rows(self, table: str, judge: str | None, columns: list[str] | None = None) -> pl.DataFrame:
+        """All rows of all parts, with the number of their part, and the image they speak of where a table has any."""
+        import polars as pl
+
+        unbound = pl.lit(None, dtype=pl.String).alias(BOUND)
+        bound = _listing_of(table) is not None
+        parts = self._parts(self._folder(table, judge), columns) or [empty_table(table)]
+        parts = [rows.with_columns(unbound) if bound and BOUND not in rows.columns else rows for rows in parts]
+        numbers = [number for number, rows in enumerate(parts) for _ in range(rows.height)]
+        return pl.concat(parts).with_columns(pl.Series(PART, numbers, dtype=pl.Int32))
+
+    def _parts(self, folder: str, columns: list[str] | None = None, *, most: int | None = None) -> list[pl.DataFrame]:
+        """The parts of a table that count now, all of one moment, in the order of their names.
+
+        Args:
+            folder: where they lie in the run.
+            columns: only these; None for all.
+            most: only so many of the first; None for all.
+
+        Raises:
+            DamagedRun: a part is gone, altered or foreign.
+        """
+        for attempt in range(READ_ATTEMPTS):
+            paths = list(self._part_paths(folder).items())[:most]
+            try:
+                return [self._parsed(self.path / path, self._part(path, hashes), columns) for path, hashes in paths]
+            except FileNotFoundError as err:
+                # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
+                gone = Path(str(err.filename))
+                path = f"{folder}/{gone.name}"
+                if attempt == READ_ATTEMPTS - 1 or (self.ledger is not None and path in self.ledger.listing().hashes):
+                    raise DamagedRun.of(self.path, gone, "it is gone") from None
+        raise AssertionError("unreachable")
+
+    def _part_paths(self, folder: str) -> dict[str, frozenset[str] | None]:
+        """Paths of the parts that count, with the hashes that each may have; None: its name must speak for it."""
+        there = {path.name for path in (self.path / folder).glob("part-*.parquet")}
+        if self.ledger is None:
+            return {f"{folder}/{name}": None for name in sorted(there)}
+        listing = self.ledger.listing()
+        listed = listing.inside(folder)
+        names = listed.keys() | {name for name in there if f"{folder}/{name}" not in listing.replaced}
+        return {f"{folder}/{name}": listed.get(name) for name in sorted(names)}
+
+    def _part(self, path: str, hashes: frozenset[str] | None) -> bytes:
+        try:
+            return self.checked(path, hashes)
+        except FileNotFoundError:
+            raise
+        except OSError as err:
+            raise DamagedRun.of(self.path, self.path / path, f"it cannot be read: {err.strerror or err}") from err
+
+    def _parsed(self, file: Path, data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+        """A table of the run out of the bytes of its file, with those of the columns that it has."""
+        import polars as pl
+
+        try:
+            if columns is not None:
+                present = pl.read_parquet_schema(io.BytesIO(data))
+                columns = [name for name in columns if name in present]
+            return pl.read_parquet(io.BytesIO(data), columns=columns)
+        except Exception as err:  # of many kinds, from files of earlier versions that nobody could check
+            raise DamagedRun.of(self.path, file, f"it is no table: {err}") from err
+
+    def compact(self, table: str, judge: str | None = None) -> None:
+        """Put all parts into one. Killed half-way it leaves both, which read the same.
+
+        Parts that were put together are removed once the ledger says so: who finds one gone looks there again.
+        """
+        folder = self._folder(table, judge)
+        paths = self._part_paths(folder)
+        for path in [path for path, hashes in paths.items() if hashes is None and self.ledger is not None]:
+            # Of a writer that was killed before it could name it, or is about to; gone if others replaced it since.
+            with suppress(FileNotFoundError):
+                self._adopt().add({path: sha256(self.checked(path, None))})
+        if len(paths) > 1:
+            self._replace(table, judge, same_rows=True)
+
+    def forget(self, table: str, keys: Sequence[str], judge: str | None = None) -> None:
+        """Drop the rows of these images (or texts), so that they are done again."""
+        if self._part_paths(self._folder(table, judge)):
+            self._replace(table, judge, without=keys)
+
+    def _replace(self, table: str, judge: str | None, *, without: Sequence[str] = (), same_rows: bool = False) -> None:
+        """Write the rows that count as one part, in place of those that are there."""
+        import polars as pl
+
+        folder = self._folder(table, judge)
+        ledger = self._adopt()
+        for _ in range(READ_ATTEMPTS):
+            before = list(self._part_paths(folder))
+            rows = self._rows(table, judge)
+            # What was added meanwhile stays beside the new part; what was replaced meanwhile must not come back.
+            now = self._part_paths(folder)
+            if all(path in now for path in before):
+                break
+        of_one = [key_of(table)] if _listing_of(table) is None else [key_of(table), BOUND]
+        rows = self._counted(table, self._distinct(table, rows, of_one), waiting=True)
+        rows = rows.filter(~pl.col(key_of(table)).is_in(list(without))).drop(PART)
+        rows = rows.sort(key_of(table), maintain_order=True)
+        if rows.height:
+            self._write_part(folder, rows, replaced=before, same_rows=same_rows)
+        else:
+            ledger.add(replaced=before)
+        for path in before:
+            (self.path / path).unlink(missing_ok=True)
+
+    def judges(self, table: str) -> list[str]:
+        """Names of the judges with observations in a table, without the renderer's ground truth."""
+        names = []
+        for folder in sorted((self.path / "observations" / table).glob("*")):
+            if folder.name != TRUTH:
+                names += [
+                    str(rows["judge"][0])
+                    for rows in self._parts(folder.relative_to(self.path).as_posix(), ["judge"], most=1)
+                ]
+        return names
+
+    def judge(self, role: str) -> str | None:
+        """Whose observations the scores were made from, for a role such as ``detector``; None if nobody's."""
+        return self.manifest.scoring.judges.get(role)
+
+    def has_truth(self, table: str) -> bool:
+        """Whether the renderer's ground truth was kept."""
+        return bool(self._part_paths(self._folder(table, TRUTH)))
+
+    # ----------------------------------------------------------------------------------------------------- images
+    def image_path(self, image_id: str, sha256: str) -> Path:
+        """Where the run keeps an image it made. Its hash is part of the name: no other image ever takes its place.
+
+        Args:
+            image_id: id of the image.
+            sha256: of the file's bytes.
+        """
+        return self.path / "images" / f"{slug(image_id)}-{sha256[:BOUND_DIGITS]}.png"
+
+    def write_image(self, image_id: str, png: bytes) -> str:
+        """Store an image; returns its path relative to the run."""
+        path = self.image_path(image_id, sha256(png))
+        # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
+        write_whole(path, png, sync=False)
+        return path.relative_to(self.path).as_posix()
+
+    def resolve(self, path: str) -> Path:
+        """The file behind the ``path`` column of ``images``."""
+        return Path(path) if Path(path).is_absolute() else self.path / path
+
+    # ------------------------------------------------------------------------------------------- verdicts, scores
+    def write_verdicts(self, verdicts: pl.DataFrame) -> None:
+        """Put other verdicts in place of those that count; see ``write_scoring``."""
+        self.write_scoring(verdicts=verdicts)
+
+    def verdicts(self) -> pl.DataFrame:
+        """Table ``verdicts``.
+
+        Raises:
+            VerismError: the run has none yet.
+            DamagedRun: they are not those that were written.
+        """
+        import polars as pl
+
+        data = self._scoring_content(scorings.VERDICTS)
+        if data is None:
+            raise VerismError(
+                f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
+            )
+        verdicts = self._parsed(self.scoring_file(scorings.VERDICTS), data)
+        return verdicts.with_columns(pl.col("protocol").map_elements(protocol_name, return_dtype=pl.String))
+
+    def write_scores(self, scores: Sequence[Score]) -> None:
+        """Put other scores in place of those that count; see ``write_scoring``."""
+        self.write_scoring(scores=scores)
+
+    def write_adjustments(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Keep how scores were adjusted for judges' errors (``pipeline.correction``); replaces earlier ones."""
+        self.write_scoring(adjustments=records)
+
+    def adjustments(self) -> list[dict[str, Any]]:
+        """How the scores that have ``adjusted`` came about; empty if none has."""
+        records: list[dict[str, Any]] = self._scoring_json(scorings.ADJUSTMENTS) or []
+        names = {"protocol": protocol_name, "metric": metric_name}
+        return [record | {k: name(record[k]) for k, name in names.items() if k in record} for record in records]
+
+    def scores(self) -> list[Score]:
+        """All numbers of the run.
+
+        Raises:
+            VerismError: the run has none yet.
+            DamagedRun: they are not those that were written.
+        """
+        data = self._scoring_content(scorings.SCORES)
+        if data is None:
+            raise VerismError(f"{self.path} has no scores yet; finish it with the same `verism run`, or: verism score")
+        scores = []
+        for row in self._parsed(self.scoring_file(scorings.SCORES), data).iter_rows(named=True):
+            numbers = {k: float("nan") if row[k] is None else row[k] for k in ("value", "ci_low", "ci_high")}
+            names = {"protocol": protocol_name(row["protocol"]), "metric": metric_name(row["metric"])}
+            scores.append(Score(**{**row, **numbers, **names, "group": json.loads(row["group"])}))
+        return scores
+
+    # ------------------------------------------------------------------------------------------------ for notebooks
+    def metrics(self) -> dict[str, float]:
+        """The headline numbers, flat: ``{"mean_accuracy": 0.81, "accuracy/skill=count": 0.7, ...}``.
+
+        They are those the suite declares as headlines, as judged, under its first protocol, over all images and by
+        group, but not of facets with many values. NaN where undefined. Runs scored by earlier versions do not say
+        which numbers those are: then, all of the ``revised`` protocol without a group.
+
+        Raises:
+            VerismError: the run has no scores yet.
+        """
+        presentation = self.presentation()
+        scores = [s for s in self.scores() if not s.adjusted]
+        if presentation is None:
+            return {s.metric: s.value for s in scores if s.protocol == "revised" and not s.group}
+        headlines = {spec.name for spec in presentation.metrics if spec.headline}
+        protocol = next(iter(presentation.info.protocols), "revised")
+        detail = set(presentation.layout.detail)
+        compared = {presentation.layout.facet} if presentation.layout.facet else None
+        chosen = [
+            s
+            for s in scores
+            if s.metric in headlines
+            and s.protocol == protocol
+            and not detail & set(s.group)
+            and (compared is None or set(s.group) <= compared)
+        ]
+        return {_flat_name(s): s.value for s in sorted(chosen, key=lambda s: len(s.group))}
+
+    def frame(self) -> pl.DataFrame:
+        """All scores as a table with a column for each facet; ``.to_pandas()`` for pandas.
+
+        Raises:
+            VerismError: the run has no scores yet.
+        """
+        import polars as pl
+
+        scores = self.scores()
+        facets = list(dict.fromkeys(facet for s in scores for facet in s.group))
+        columns: dict[str, list[Any]] = {
+            "suite": [s.suite for s in scores],
+            "metric": [s.metric for s in scores],
+            "protocol": [s.protocol for s in scores],
+            "adjusted": [s.adjusted for s in scores],
+        }
+        columns |= {facet: [s.group.get(facet) for s in scores] for facet in facets}
+        for name in ("value", "ci_low", "ci_high", "n_used", "n_unusable", "unit", "higher_is_better"):
+            columns[name if name not in facets else f"score_{name}"] = [getattr(s, name) for s in scores]
+        return pl.DataFrame(columns, strict=False)
+
+    def failures(self) -> pl.DataFrame:
+        """Images that are missing, unusable, or judged wrong, with the reason.
+
+        Columns: ``image_id``, ``path`` (absolute, null without a file), ``prompt_id``, ``prompt``, ``state``, ``rule``
+        (empty for images without a usable verdict at all), ``value``, ``reason``, and a column for each facet.
+
+        Raises:
+            VerismError: the run has no verdicts yet.
+        """
+        import polars as pl
+
+        presentation = self.presentation()
+        protocol = "revised" if presentation is None else next(iter(presentation.info.protocols), "revised")
+        rules = [p.rule for p in presentation.pairings if p.right_or_wrong] if presentation is not None else []
+        prompts = {p.prompt_id: p for p in self.prompts()}
+        images = {row["image_id"]: row for row in self.read("images").iter_rows(named=True)}
+        rows: list[dict[str, Any]] = []
+        for image in images.values():
+            if image["state"] != "ok":
+                rows.append({"image_id": image["image_id"], "rule": "", "value": None, "reason": image["note"] or ""})
+        verdicts = self.verdicts().filter(pl.col("protocol") == protocol)
+        for verdict in verdicts.iter_rows(named=True):
+            at_fault = verdict["value"] is None or (verdict["rule"] in rules and verdict["value"] == 0)
+            known = images.get(verdict["image_id"])
+            if at_fault and known is not None and known["state"] == "ok" and (not rules or verdict["rule"] in rules):
+                rows.append({name: verdict[name] for name in ("image_id", "rule", "value", "reason")})
+        facets = list(dict.fromkeys(facet for p in prompts.values() for facet in p.facets))
+        for row in rows:
+            image = images[row["image_id"]]
+            prompt = prompts[image["prompt_id"]]
+            row |= {
+                "path": None if image["path"] is None else str(self.resolve(image["path"]).absolute()),
+                "prompt_id": prompt.prompt_id,
+                "prompt": prompt.text,
+                "state": image["state"],
+            }
+            row |= {facet: prompt.facets.get(facet) for facet in facets if facet not in row}
+        first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
+        names = [*first, *(facet for facet in facets if facet not in first)]
+        return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _parquet(rows: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    rows.write_parquet(buffer, compression="zstd", compression_level=3)
+    return buffer.getvalue()
+
+
+def _score_row(score: Score) -> dict[str, Any]:
+    finite = {k: _finite(getattr(score, k)) for k in ("value", "ci_low", "ci_high")}
+    return {**asdict(score), "group": json.dumps(dict(score.group))} | finite
+
+
+def _is_list(table: str) -> bool:
+    """Whether a table lists images, and says nothing about what they show."""
+    return table in ("images", "reference")
+
+
+def _listing_of(table: str) -> str | None:
+    """The table that lists the images another one speaks of; None if it speaks of none, or lists them itself."""
+    return None if _is_list(table) else LISTS.get(table, "images")
+
+
+def _rank(row: Mapping[str, Any]) -> str:
+    """By which one of two rows about an image is chosen: a hash, so that it favours no state."""
+    return str(row["sha256"] or hashlib.sha256(f"{row['image_id']}/{row['state']}/{row['note']}".encode()).hexdigest())
+
+
+def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
+    """Scores as plain JSON records; undefined numbers are null, because JSON has no NaN."""
+    return [
+        {
+            "suite": s.suite,
+            "metric": s.metric,
+            "protocol": s.protocol,
+            "group": dict(s.group),
+            "value": _finite(s.value),
+            "ci_low": _finite(s.ci_low),
+            "ci_high": _finite(s.ci_high),
+            "n_used": s.n_used,
+            "n_unusable": s.n_unusable,
+            "unit": s.unit,
+            "higher_is_better": s.higher_is_better,
+            "adjusted": s.adjusted,
+        }
+        for s in scores
+    ]
+
+
+def key_of(table: str) -> str:
+    """The column that says whose row it is: an image's id, or a text."""
+    return TABLES[table][0].name
+
+
+def slug(name: str) -> str:
+    """A file name for any id: readable, and unlike any other id's even where characters had to go."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "x"
+    if readable == name:
+        return readable
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _flat_name(score: Score) -> str:
+    """The name of a score in a flat record, as trackers have it: ``accuracy/skill=count``."""
+    return "/".join([score.metric, *(f"{facet}={value}" for facet, value in score.group.items())])
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def _prompt_row(prompt: Prompt) -> dict[str, Any]:
+    return {
+        "prompt_id": prompt.prompt_id,
+        "suite": prompt.suite,
+        "text": prompt.text,
+        "facets": json.dumps(dict(prompt.facets), ensure_ascii=False),
+        "spec": json.dumps(dict(prompt.spec), ensure_ascii=False),
+        "scene": None if prompt.scene is None else json.dumps(asdict(prompt.scene), ensure_ascii=False),
+        "n_images": prompt.n_images,
+    }
+
+
+def _prompt_from(row: Mapping[str, Any]) -> Prompt:
+    scene = None
+    if row["scene"] is not None:
+        raw = json.loads(row["scene"])
+        objects = tuple(
+            SceneObject(**{**o, "rotation": None if o["rotation"] is None else tuple(o["rotation"])})
+            for o in raw["objects"]
+        )
+        scene = Scene(**{**raw, "objects": objects})
+    return Prompt(
+        prompt_id=row["prompt_id"],
+        suite=row["suite"],
+        text=row["text"],
+        facets=json.loads(row["facets"]),
+        spec=json.loads(row["spec"]),
+        n_images=row["n_images"],
+        scene=scene,
+    )

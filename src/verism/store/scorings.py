@@ -1,0 +1,252 @@
+"""A scoring of a run: rules, judges, verdicts, scores and what explains them, as one unit that is there or not.
+
+Its files are written to a folder of their own, ``RUN/scorings/<id>``. It counts from the moment the small file
+``RUN/scoring.json`` names it, which is replaced whole. Whoever reads verdicts and scores reads those of one scoring.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from verism.errors import DamagedRun
+from verism.files import write_json, write_whole
+from verism.manifest import Scoring, scoring_of_record
+from verism.records import content_hash
+from verism.store.ledger import sha256
+
+__all__ = [
+    "FILES",
+    "FOLDER",
+    "POINTER",
+    "GoneScoring",
+    "StoredScoring",
+    "current_scoring",
+    "last_scoring",
+    "write_scoring",
+]
+
+FOLDER = "scorings"
+POINTER = "scoring.json"
+ATTEMPTS = 100  # to copy the scores that count while other processes score
+RECORD = "scoring.json"  # in the folder of a scoring
+SCORES, SCORES_JSON, VERDICTS = "scores.parquet", "scores.json", "verdicts.parquet"
+ADJUSTMENTS, PRESENTATION, SECTIONS = "adjustments.json", "presentation.json", "sections.json"
+FILES = (VERDICTS, SCORES, SCORES_JSON, ADJUSTMENTS, PRESENTATION, SECTIONS)
+
+
+class GoneScoring(DamagedRun):
+    """The folder of a scoring is not there: others may have taken its place meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredScoring:
+    """A scoring that is there, or one that is about to be written.
+
+    Attributes:
+        run: the run directory.
+        scoring: rules, judges and remarks.
+        inputs: hashes of the tables it was made from, by folder.
+        hashes: hashes of its files by name; None where they are not known, in runs of earlier versions.
+        folder: where its files lie; None while it is held in memory alone.
+        contents: its files by name, of a scoring that is not written yet.
+        previous: name of the folder of the scoring that counted before; empty for the first.
+    """
+
+    run: Path
+    scoring: Scoring
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str | None] = field(default_factory=dict)
+    folder: Path | None = None
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    previous: str = ""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.contents or name in self.hashes
+
+    def read(self, name: str) -> bytes:
+        """The content of one of its files, checked against its hash.
+
+        Args:
+            name: one of ``FILES`` that it has.
+
+        Raises:
+            DamagedRun: the file is gone or altered.
+        """
+        if name in self.contents:
+            return self.contents[name]
+        path = self.path(name)
+        try:
+            data = path.read_bytes()
+        except OSError as err:
+            raise _unreadable(self.run, path, err) from err
+        expected = self.hashes[name]
+        if expected is not None and sha256(data) != expected:
+            raise DamagedRun.of(self.run, path, "its content is not what was written")
+        return data
+
+    def path(self, name: str) -> Path:
+        """Where one of its files lies."""
+        return (self.folder or self.run) / name
+
+    def changed(self, contents: Mapping[str, bytes | None], **fields: Any) -> StoredScoring:
+        """The scoring with other files, held in memory.
+
+        Args:
+            contents: files by name; None for one that it shall not have.
+            **fields: other fields of the record.
+        """
+        kept = {name: self.read(name) for name in FILES if name in self and name not in contents}
+        new = {name: data for name, data in contents.items() if data is not None}
+        return replace(self, contents=kept | new, hashes={}, folder=None, **fields)
+
+
+def current_scoring(run: Path) -> StoredScoring | None:
+    """The scoring of a run that counts; None if there is none yet.
+
+    Args:
+        run: the run directory.
+
+    Raises:
+        DamagedRun: what names it, or its record, is gone or altered.
+    """
+    try:
+        pointer = _pointer(run)
+    except FileNotFoundError:
+        # The copy is written after it; without one, the first scoring is being written, or was killed at it.
+        if (run / SCORES_JSON).exists() and any((run / FOLDER).glob(f"*/{RECORD}")):
+            raise GoneScoring.of(run, run / POINTER, "it is gone, and there are scorings") from None
+        return None
+    return read_scoring(run, run / FOLDER / pointer["scoring"], pointer["sha256"])
+
+
+def _pointer(run: Path) -> dict[str, Any]:
+    path = run / POINTER
+    data = path.read_bytes()
+    try:
+        record: dict[str, Any] = json.loads(data)
+        checksum = record.pop("checksum")
+        whole = checksum == content_hash(record) and Path(record["scoring"]).name == record["scoring"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+        raise DamagedRun.of(run, path, f"it does not name a scoring: {err!r}") from err
+    if not whole:
+        raise DamagedRun.of(run, path, "its content is not what was written")
+    return record
+
+
+def last_scoring(run: Path) -> StoredScoring | None:
+    """The scoring that counts, or counted last, as far as anything still tells; None if nothing does.
+
+    Its files may be damaged: of those whose hashes are lost none is named.
+
+    Args:
+        run: the run directory.
+    """
+    folders = sorted((run / FOLDER).glob("*"), reverse=True)
+    made: Scoring | None = None
+    with suppress(DamagedRun, OSError):
+        pointer = _pointer(run)
+        folders = [run / FOLDER / pointer["scoring"]]
+        made = scoring_of_record(pointer["made"])
+    for folder in folders:
+        with suppress(DamagedRun):
+            return read_scoring(run, folder)
+    return None if made is None else StoredScoring(run=run, scoring=made)
+
+
+def read_scoring(run: Path, folder: Path, expected: str | None = None) -> StoredScoring:
+    """One scoring of a run.
+
+    Args:
+        run: the run directory.
+        folder: its folder.
+        expected: hash of its record, if it is known.
+
+    Raises:
+        DamagedRun: its record is gone or altered.
+    """
+    path = folder / RECORD
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise _unreadable(run, path, err) from err
+    try:
+        record = json.loads(data)
+        checksum = record.pop("checksum")
+        if checksum != content_hash(record) or (expected is not None and sha256(data) != expected):
+            raise DamagedRun.of(run, path, "its content is not what was written")
+        return StoredScoring(
+            run=run,
+            scoring=scoring_of_record(record["scoring"]),
+            inputs=dict(record["inputs"]),
+            hashes=dict(record["files"]),
+            folder=folder,
+            previous=str(record["previous"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+        raise DamagedRun.of(run, path, f"it is no record of a scoring: {err!r}") from err
+
+
+def _unreadable(run: Path, path: Path, err: OSError) -> DamagedRun:
+    if not path.parent.exists():
+        return GoneScoring.of(run, path, "its scoring is gone")
+    what = "it is gone" if isinstance(err, FileNotFoundError) else f"it cannot be read: {err.strerror or err}"
+    return DamagedRun.of(run, path, what)
+
+
+def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredScoring:
+    """Write a scoring, and let it count.
+
+    Args:
+        draft: held in memory.
+        before: the scoring that counts now. It stays, for those who are reading it; the one before it is removed.
+
+    Returns:
+        The scoring as it lies on the disk.
+    """
+    run = draft.run
+    previous = before.folder.name if before is not None and before.folder is not None else ""
+    number = int(previous.partition("-")[0]) + 1 if previous.partition("-")[0].isdigit() else 1
+    folder = run / FOLDER / f"{number:04}-{os.urandom(4).hex()}"
+    for name, data in draft.contents.items():
+        write_whole(folder / name, data)
+    record = {
+        "scoring": asdict(draft.scoring),
+        "inputs": dict(draft.inputs),
+        "files": {name: sha256(data) for name, data in draft.contents.items()},
+        "previous": previous,
+    }
+    record = json.loads(json.dumps(record))
+    write_json(folder / RECORD, record | {"checksum": content_hash(record)})
+    digest = sha256((folder / RECORD).read_bytes())
+    pointer = {"scoring": folder.name, "sha256": digest, "made": record["scoring"]}
+    write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
+    publish(run)
+    if before is not None and before.previous:
+        shutil.rmtree(run / FOLDER / before.previous, ignore_errors=True)
+    return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
+
+
+def publish(run: Path) -> None:
+    """Copy the scores that count to where scripts look for them.
+
+    Args:
+        run: the run directory.
+    """
+    copied: Path | None = None
+    for attempt in range(ATTEMPTS):
+        try:
+            stored = current_scoring(run)
+            if stored is None or SCORES_JSON not in stored or stored.folder == copied:
+                return  # what was copied still counts: of several processes that score, the last one sees to it
+            write_whole(run / SCORES_JSON, stored.read(SCORES_JSON))
+            copied = stored.folder
+        except GoneScoring:  # others took its place meanwhile
+            if attempt == ATTEMPTS - 1:
+                raise

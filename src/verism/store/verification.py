@@ -1,0 +1,392 @@
+"""Is a run directory whole? Every file against its hash, and what can be removed so that it is made again."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from verism.errors import DamagedRun, repair_command
+from verism.store import scorings
+from verism.store.ledger import FOLDER as LEDGER
+from verism.store.ledger import is_authentic, sha256
+from verism.store.run import MANIFEST, PROMPTS, TRUTH, Run
+from verism.store.scorings import StoredScoring, current_scoring, last_scoring, write_scoring
+
+__all__ = ["Finding", "Problem", "Verification", "discard", "verify"]
+
+Problem = Literal["missing", "damaged", "foreign", "outdated", "leftover"]
+CHUNK = 1 << 20  # bytes read at once
+READERS = 4  # files hashed at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something in a run directory that is not as it was written.
+
+    Attributes:
+        file: path in the run with ``/``, or the absolute path of an image that lies elsewhere.
+        problem: ``missing``, ``damaged`` (not what was written), ``foreign`` (nothing that this run wrote),
+            ``outdated`` (made from tables that changed since), or ``leftover`` (of a process that was killed or is
+            still writing; nobody reads it, and the run is whole with it).
+        what: the same in words.
+        remedy: what ``--repair`` does, or what to do where it cannot.
+        image_id: the image whose file it is; empty for other files.
+    """
+
+    file: str
+    problem: Problem
+    what: str
+    remedy: str
+    image_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What ``verify`` found.
+
+    Attributes:
+        run: the run directory.
+        ledger: whether the run has a ledger; without one, of runs of earlier versions, only images can be checked.
+        files: files of tables and of the scoring that were checked.
+        images: images that were checked, real ones included.
+        findings: what is not as it was written.
+    """
+
+    run: Path
+    ledger: bool
+    files: int
+    images: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong; leftovers are not."""
+        return all(finding.problem == "leftover" for finding in self.findings)
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "run": str(self.run),
+            "whole": self.is_whole,
+            "ledger": self.ledger,
+            "files": self.files,
+            "images": self.images,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def text(self) -> str:
+        """As lines for a terminal."""
+        state = "whole" if self.is_whole else "damaged"
+        known = "" if self.ledger else "; no ledger, as of earlier versions: tables were not checked"
+        lines = [f"{self.run}: {state}; {self.files:,} files and {self.images:,} images checked{known}"]
+        lines += [f"  {f.problem:<8} {f.file}: {f.what}; {f.remedy}" for f in self.findings]
+        if not self.is_whole and self.ledger:
+            lines.append(f"repair: {repair_command(self.run)}")
+        return "\n".join(lines)
+
+
+def verify(path: Path) -> Verification:
+    """Check every file of a run, images included.
+
+    Args:
+        path: the run directory.
+
+    Raises:
+        UsageError: it is no run directory.
+    """
+    try:
+        run = Run.open(path, scoring=False)
+    except DamagedRun as err:
+        manifest = Finding(
+            file=MANIFEST, problem="damaged", what=_reason(err), remedy="restore it from a copy; nothing else has it"
+        )
+        return Verification(run=path, ledger=True, files=1, images=0, findings=(manifest,))
+    check = _Check(run)
+    check.tables()
+    check.images()
+    check.scoring()
+    return Verification(
+        run=path, ledger=run.ledger is not None, files=check.files, images=check.n_images, findings=tuple(check.found)
+    )
+
+
+def _reason(err: DamagedRun) -> str:
+    return str(err).partition(" is damaged: ")[2].partition(". Check and repair")[0] or str(err)
+
+
+class _Check:
+    """One pass over a run directory."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.files = 1  # the manifest
+        self.n_images = 0
+        self.found: list[Finding] = []
+
+    def note(self, file: str, problem: Problem, what: str, remedy: str, image_id: str = "") -> None:
+        self.found.append(Finding(file=file, problem=problem, what=what, remedy=remedy, image_id=image_id))
+
+    # -------------------------------------------------------------------------------------------------------- tables
+    def tables(self) -> None:
+        """Ledger, prompts, and the parts of all tables."""
+        ledger = self.run.ledger
+        there = _parts(self.run.path)
+        if ledger is None:
+            for path in there:
+                self.parsed(path)
+            return
+        for segment in ledger.segments():
+            self.files += 1
+            try:
+                ledger.segment(segment)
+            except DamagedRun as err:
+                self.note(self.relative(segment), "damaged", _reason(err), "removed; what it named is named anew")
+            except FileNotFoundError:
+                continue
+        if self.found:
+            return  # without a whole ledger nothing more can be said of the tables
+        listing = ledger.listing()
+        for path in sorted({*listing.hashes, *there, PROMPTS}):
+            if path in listing.hashes:
+                self.listed(path, listing.hashes[path])
+            elif path in listing.replaced:
+                self.note(path, "leftover", "others took its place", "removed")
+            elif path != PROMPTS:
+                self.unlisted(path)
+            elif (self.run.path / path).exists():
+                self.note(path, "foreign", "this run did not write it", "removed; prompts are written again")
+            elif there:
+                self.note(path, "missing", "it is gone", "prompts are written again")
+        for file in sorted(self.run.path.rglob(".*.tmp")):
+            self.note(self.relative(file), "leftover", "a process was killed while it wrote", "removed")
+
+    def listed(self, path: str, hashes: frozenset[str]) -> None:
+        self.files += 1
+        again = "made again" if path != PROMPTS else "prompts are written again"
+        try:
+            self.run.checked(path, hashes)
+        except FileNotFoundError:
+            ledger = self.run.ledger
+            if ledger is None or path in ledger.listing().hashes:  # not replaced meanwhile
+                self.note(path, "missing", "it is gone", again)
+        except DamagedRun as err:
+            self.note(path, "damaged", _reason(err), f"removed, and {again}")
+        except OSError as err:
+            self.note(path, "damaged", f"it cannot be read: {err.strerror or err}", f"removed, and {again}")
+
+    def unlisted(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        try:
+            data = (self.run.path / path).read_bytes()
+        except OSError:
+            return
+        assert self.run.ledger is not None
+        if is_authentic(self.run.ledger.uid, folder, name, data):
+            self.note(path, "leftover", "not in the ledger yet: its writer was killed, or is at it", "entered there")
+        else:
+            self.note(path, "foreign", "it is no file that this run wrote", f"set aside as {name}{ASIDE}")
+
+    def parsed(self, path: str) -> None:
+        self.files += 1
+        try:
+            self.run._parsed(self.run.path / path, (self.run.path / path).read_bytes())
+        except DamagedRun as err:
+            self.note(path, "damaged", _reason(err), "restore it from a copy, or remove it and run the same command")
+        except OSError as err:
+            self.note(path, "damaged", f"it cannot be read: {err.strerror or err}", "restore it from a copy")
+
+    def relative(self, path: Path) -> str:
+        return path.relative_to(self.run.path).as_posix()
+
+    # -------------------------------------------------------------------------------------------------------- images
+    def images(self) -> None:
+        """The images of the run and the real ones, as far as the tables can be read."""
+        if any(finding.file.startswith(f"{LEDGER}/") for finding in self.found):
+            return
+        named: set[str] = set()
+        for table in ("images", "reference"):
+            try:
+                rows = self.run.read(table).select("image_id", "path", "sha256").rows()
+            except DamagedRun:
+                return  # noted already
+            rows = [row for row in rows if row[1] is not None and row[2] is not None]
+            named |= {row[1] for row in rows}
+            with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool:
+                states = pool.map(lambda row: _state(self.run.resolve(row[1]), row[2]), rows)
+                for (image_id, path, _), state in zip(rows, states, strict=True):
+                    self.n_images += 1
+                    if state is not None:
+                        problem, what = state
+                        own = not Path(path).is_absolute()
+                        remedy = "removed, and made again" if own else "restore the file, or start a new run"
+                        self.note(path, problem, what, remedy, image_id if table == "images" else "")
+        for file in sorted((self.run.path / "images").glob("*.png")):
+            if f"images/{file.name}" not in named:
+                self.note(f"images/{file.name}", "leftover", "no row names it", "removed")
+
+    # ------------------------------------------------------------------------------------------------------- scoring
+    def scoring(self) -> None:
+        """The scoring that counts, its copy for scripts, and the tables it was made from."""
+        if self.run.ledger is None:
+            return
+        again = "scores are computed again"
+        try:
+            stored = current_scoring(self.run.path)
+        except DamagedRun as err:
+            self.note(str(err).partition(" is damaged: ")[0], "damaged", _reason(err), again)
+            self.found[-1] = replace(self.found[-1], file=_inside(self.run.path, self.found[-1].file))
+            return
+        current = "" if stored is None or stored.folder is None else stored.folder.name
+        if stored is not None:
+            self.files += 2 + len(stored.hashes)
+            for name in stored.hashes:
+                try:
+                    stored.read(name)
+                except DamagedRun as err:
+                    problem: Problem = "damaged" if stored.path(name).exists() else "missing"
+                    self.note(self.relative(stored.path(name)), problem, _reason(err), again)
+            self.copy(stored)
+            if not self.found and (folders := self.run.outdated()):
+                what = f"made from tables that changed since: {', '.join(folders)}"
+                self.note(scorings.POINTER, "outdated", what, again)
+        previous = "" if stored is None else stored.previous
+        for folder in sorted((self.run.path / scorings.FOLDER).glob("*")):
+            if folder.name not in (current, previous):
+                self.note(self.relative(folder), "leftover", "a scoring that does not count", "removed")
+
+    def copy(self, stored: StoredScoring) -> None:
+        """The copy of the scores at the top of the run."""
+        name = scorings.SCORES_JSON
+        if name not in stored.hashes:
+            return
+        file = self.run.path / name
+        if not file.exists():
+            self.note(name, "missing", "it is gone", "copied again")
+        elif sha256(file.read_bytes()) != stored.hashes[name]:
+            self.note(name, "damaged", "it is no copy of the scores that count", "copied again")
+
+
+def _inside(run: Path, file: str) -> str:
+    path = Path(file)
+    return path.relative_to(run).as_posix() if path.is_relative_to(run) else file
+
+
+def _parts(root: Path) -> list[str]:
+    found = [*root.glob("images/part-*.parquet"), *root.glob("reference/part-*.parquet")]
+    found += root.glob("observations/*/*/part-*.parquet")
+    return sorted(path.relative_to(root).as_posix() for path in found)
+
+
+def _state(path: Path, expected: str) -> tuple[Problem, str] | None:
+    """What is wrong with an image; None if it is what it was."""
+    digest = hashlib.sha256()
+    try:
+        if path.exists() and not path.is_file():
+            return "damaged", "it is no regular file"
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except FileNotFoundError:
+        return "missing", "it is gone"
+    except (OSError, ValueError) as err:
+        return "damaged", f"it cannot be read: {getattr(err, 'strerror', None) or err}"
+    return None if digest.hexdigest() == expected else ("damaged", "its content is not what it was")
+
+
+# ---------------------------------------------------------------------------------------------------------- repairing
+ASIDE = ".foreign"
+
+
+def discard(run: Run, found: Verification) -> list[Finding]:
+    """Remove what is damaged, so that what is missing then can be made again; no other process may use the run.
+
+    Args:
+        run: the run, opened without its scoring.
+        found: what ``verify`` found.
+
+    Returns:
+        What cannot be mended here: images that lie elsewhere, and the manifest.
+    """
+    ledger = run.ledger
+    if ledger is None:
+        return [finding for finding in found.findings if finding.problem != "leftover"]
+    left: list[Finding] = []
+    forgotten: list[str] = []
+    in_scoring = False
+    for finding in found.findings:
+        path = run.path / finding.file
+        if finding.image_id or Path(finding.file).is_absolute():
+            if Path(finding.file).is_absolute():
+                left.append(finding)
+            else:
+                forgotten.append(finding.image_id)
+                path.unlink(missing_ok=True)
+        elif finding.file == MANIFEST:
+            left.append(finding)
+        elif finding.file.startswith((scorings.FOLDER, scorings.POINTER)) and finding.problem != "leftover":
+            in_scoring = True
+        elif finding.problem == "leftover":
+            _tidy(run, finding)
+        elif finding.problem == "foreign" and finding.file != PROMPTS:
+            path.replace(path.with_name(path.name + ASIDE))
+        elif finding.file != scorings.SCORES_JSON:
+            path.unlink(missing_ok=True)
+            if not finding.file.startswith(f"{LEDGER}/") and finding.file != PROMPTS:
+                ledger.add(replaced=[finding.file])
+    if forgotten:
+        run.forget("images", forgotten)
+    _without_truth(run, found)
+    if in_scoring:
+        _empty_scoring(run)
+    else:
+        scorings.publish(run.path)
+    return left
+
+
+def _tidy(run: Run, finding: Finding) -> None:
+    path = run.path / finding.file
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    elif "not in the ledger" in finding.what and run.ledger is not None:
+        run.ledger.add({finding.file: sha256(path.read_bytes())})
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _without_truth(run: Run, found: Verification) -> None:
+    """Images whose ground truth was lost are made again, as only their generator knows it."""
+    for table in sorted({f.file.split("/")[1] for f in found.findings if f.file.startswith("observations/")}):
+        lost = [f for f in found.findings if f.file.startswith(f"observations/{table}/{TRUTH}/")]
+        if any(f.problem in ("missing", "damaged") for f in lost):
+            known = run.keys(table, TRUTH)
+            own = [
+                image_id
+                for image_id, path in run.read("images").select("image_id", "path").iter_rows()
+                if image_id not in known and path is not None and not Path(path).is_absolute()
+            ]
+            run.forget("images", own)
+
+
+def _empty_scoring(run: Run) -> None:
+    """A scoring of the same rules and judges without numbers, in place of a damaged one."""
+    stored = last_scoring(run.path)
+    (run.path / scorings.POINTER).unlink(missing_ok=True)
+    if stored is not None:
+        kept = {name: data for name, data in _whole_files(stored) if name == scorings.PRESENTATION}
+        stored = write_scoring(StoredScoring(run=run.path, scoring=stored.scoring, contents=kept), None)
+    for folder in (run.path / scorings.FOLDER).glob("*"):
+        if stored is None or folder != stored.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _whole_files(stored: StoredScoring) -> Iterator[tuple[str, bytes]]:
+    for name in stored.hashes:
+        try:
+            yield name, stored.read(name)
+        except DamagedRun:
+            continue
