@@ -43,6 +43,7 @@ from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_la
 from verism.pipeline.local import make_requests, observe_images, run_images
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
+from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
     Estimand,
     FeatureNeed,
@@ -57,7 +58,7 @@ from verism.records import (
     option_of,
     roles,
 )
-from verism.registry import Context, Spec, make_generator, make_judge
+from verism.registry import Context, ModelPool, Spec, make_generator, make_judge
 from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
@@ -129,6 +130,8 @@ class RunOptions:
         device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
+        shared: images of other runs, taken instead of being generated again; None for none.
+        pool: generators and judges shared with other runs, which load what is named; None: each run loads its own.
         on_failure: called with a line for each image that is not ok.
         on_matched: called with what matched among given images.
         on_summary: called with what the images took: requests, retries, cost; and that nothing was generated.
@@ -145,6 +148,8 @@ class RunOptions:
     device: str | None = None
     base_url: str | None = None
     cache: PathLike | None = None
+    shared: SharedImages | None = None
+    pool: ModelPool | None = None
     on_failure: Tell | None = None
     on_matched: Tell | None = None
     on_summary: Tell | None = None
@@ -266,11 +271,13 @@ def _made(
     context = call.run.context(the_suite, prompts)
     with ExitStack() as at_end:
         # Judges come first: one that does not fit is refused before the first image is generated.
-        filled = _fill(the_suite, call.judges, context)
+        filled = _fill(the_suite, call.judges, context, call.run.pool)
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
-        generator = maker = _generator(model, images, the_suite, context)
-        at_end.callback(_finish, maker, maker is not model, call.run.on_summary)
+        generator = maker = _generator(model, images, the_suite, context, call.run.pool)
+        at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), call.run.on_summary)
+        if call.run.shared is not None and getattr(maker, "text_only", False):
+            generator = SharingGenerator(maker, call.run.shared)
         if call.run.shuffle:
             from verism.generators.shuffled import ShuffledGenerator
 
@@ -404,7 +411,7 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
     return make_suite(suite, **suite_options)
 
 
-def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context) -> list[_Filled]:
+def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool: ModelPool | None) -> list[_Filled]:
     """Who fills which need; needs that may stay open do, if no judge is named for them."""
     needs = suite.needs()
     _refuse_idle(suite, needs, [role for role, judge in named.items() if judge != NOBODY])
@@ -421,18 +428,21 @@ def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context) -> l
                     f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
                 )
             continue
-        filled.append(_filled(judge, need, context))
+        filled.append(_filled(judge, need, context, pool))
     if not filled and TRUTH not in named.values() and not suite.has_labels:
         options = " or ".join(option_of(need.role) for need in needs)
         raise UsageError(f"{suite.name} has no judge to observe the images: give {options}. See: verism list judges")
     return filled
 
 
-def _filled(judge: str | Judge, need: Need, context: Context) -> _Filled:
+def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | None) -> _Filled:
     """A judge for a need; one that says it cannot fill the need is refused here, before any image is made."""
-    made = make_judge(judge, context, need.role) if isinstance(judge, str) else judge
+    made = judge
+    if isinstance(judge, str):
+        made = make_judge(judge, context, need.role) if pool is None else pool.judge(judge, context, need.role)
+    assert not isinstance(made, str)
     getattr(made, "check", lambda _: None)(need)
-    return _Filled(made, need, made_here=isinstance(judge, str))
+    return _Filled(made, need, made_here=isinstance(judge, str) and pool is None)
 
 
 def _usual(role: str) -> str | None:
@@ -473,6 +483,11 @@ def _finish(maker: Any, made_here: bool, on_summary: Tell | None) -> None:
         getattr(maker, "close", lambda: None)()
 
 
+def _is_ours(maker: Generator, model: str | Generator | Paint | None, pool: ModelPool | None) -> bool:
+    """Whether a generator was made for this run alone, so that it is closed with it."""
+    return maker is not model and not (pool is not None and isinstance(model, str))
+
+
 def _calibrated_rules(suite: Suite) -> list[Rule]:
     return [rule for rule in suite.rules if rule.calibrated_by]
 
@@ -509,7 +524,11 @@ def _calibrated(
 
 
 def _generator(
-    model: str | Generator | Paint | None, images: PathLike | None, suite: Suite, context: Context
+    model: str | Generator | Paint | None,
+    images: PathLike | None,
+    suite: Suite,
+    context: Context,
+    pool: ModelPool | None,
 ) -> Generator:
     if images is not None:
         if suite.user_images is not None:
@@ -522,7 +541,7 @@ def _generator(
         return make_generator(Spec("images", str(images), {}), context)
     assert model is not None
     if isinstance(model, str):
-        return make_generator(model, context)
+        return make_generator(model, context) if pool is None else pool.generator(model, context)
     if hasattr(model, "generate"):
         return model  # type: ignore[return-value]
     if callable(model):
@@ -604,15 +623,15 @@ def plan(
         there = run.keys("images")
     pending = [r for r in requests if r.image_id not in there]
     with ExitStack() as at_end:
-        filled = _fill(the_suite, call.judges, context)
+        filled = _fill(the_suite, call.judges, context, call.run.pool)
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, None)
             if run is not None:
                 observed[f.need.role] = run.keys(f.need.table, f.judge.name)
         estimate: Sequence[str] = ()
         if model is not None or images is not None:
-            maker = _generator(model, images, the_suite, context)
-            at_end.callback(_finish, maker, maker is not model, None)
+            maker = _generator(model, images, the_suite, context, call.run.pool)
+            at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), None)
             estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
         the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
         names = {f.need.role: f.judge.name for f in filled}
@@ -1006,7 +1025,7 @@ def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
     context = call.run.context(suite, prompts)
     requests = make_requests(prompts, run.manifest.settings.seed)
     with ExitStack() as at_end:
-        filled = [_filled(judge, needs[role], context) for role, judge in call.judges.items()]
+        filled = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
         run.note_call(_call_record("observe", call))
@@ -1052,7 +1071,7 @@ def make_reference(
     images = the_suite.reference
     if images is None:
         raise UsageError(f"{suite} reads no real images from {reference}")
-    filled = _filled(features, FeatureNeed(), call.run.context(the_suite, ()))
+    filled = _filled(features, FeatureNeed(), call.run.context(the_suite, ()), call.run.pool)
     with ExitStack() as at_end:
         at_end.callback(_finish, filled.judge, filled.made_here, None)
         settings = RunSettings(

@@ -554,6 +554,9 @@ class Generator(Protocol):
     and an image depends on its own request alone. What goes wrong with one image is a state of its result; what
     concerns all of them is raised.
 
+    A class whose attribute ``text_only`` is true reads the prompt's text and the seed of a request and nothing else of
+    it, so that runs that ask for the same text and seed can share the image.
+
     A generator may have more methods, which are used if they are there:
 
     * ``close()``: end processes, connections, temporary files.

@@ -13,11 +13,11 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from verism.errors import UsageError, VerismError
@@ -29,6 +29,7 @@ __all__ = [
     "JUDGES",
     "Context",
     "Kind",
+    "ModelPool",
     "Spec",
     "kinds",
     "make_generator",
@@ -346,25 +347,102 @@ def make_generator(text: str | Spec, context: Context) -> Generator:
     Raises:
         UsageError: unknown kind or option. MissingExtra: a library it needs is not installed.
     """
-    spec = Spec.parse(text) if isinstance(text, str) else text
-    target = _find(spec.kind, None)
-    argument, options = spec.argument, spec.options
-    if spec.kind == "command":  # its own options stand behind those of the command
-        from verism.generators.command import split_options
-
-        argument, options = split_options(argument)
-    generator: Generator = build(target, argument, options, kind=spec.kind, supplied=_supplied(context, None))
+    generator: Generator = _make(None, text, _supplied(context, None))
     return generator
 
 
 def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
     """The judge of a name, for a role (see ``make_generator``)."""
-    if role in BARE and _is_bare(text, role):
-        text = f"{BARE[role]}:{text}"
-    spec = Spec.parse(text)
-    target = _find(spec.kind, role)
-    judge: Judge = build(target, spec.argument, spec.options, kind=spec.kind, supplied=_supplied(context, role))
+    judge: Judge = _make(role, text, _supplied(context, role))
     return judge
+
+
+def _make(role: str | None, text: str | Spec, supplied: Mapping[str | type, Callable[[], Any]]) -> Any:
+    """A judge of a role, or a generator (``role`` None), of what a run supplies."""
+    if isinstance(text, str) and role is not None and role in BARE and _is_bare(text, role):
+        text = f"{BARE[role]}:{text}"
+    spec = Spec.parse(text) if isinstance(text, str) else text
+    target = _find(spec.kind, role)
+    argument, options = spec.argument, spec.options
+    if role is None and spec.kind == "command":  # its own options stand behind those of the command
+        from verism.generators.command import split_options
+
+        argument, options = split_options(argument)
+    return build(target, argument, options, kind=spec.kind, supplied=supplied)
+
+
+class ModelPool:
+    """Generators and judges by name, each loaded once and shared by all runs that it fits.
+
+    Which parts of a run's ``Context`` an object was made from is noted while it is made: a network of the hub does not
+    read the prompts and serves every suite, a results file does and is read anew for other prompts.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str | None, str], list[tuple[dict[str, Any], Any]]] = {}
+
+    def generator(self, text: str, context: Context) -> Generator:
+        """The generator of a name (see ``make_generator``), for a run with this context."""
+        generator: Generator = self._shared(None, text, context)
+        return generator
+
+    def judge(self, text: str, context: Context, role: str) -> Judge:
+        """The judge of a name, for a role, for a run with this context."""
+        judge: Judge = self._shared(role, text, context)
+        return judge
+
+    def _shared(self, role: str | None, text: str, context: Context) -> Any:
+        known = self._made.setdefault((role, text), [])
+        for read, made in known:
+            if all(getattr(context, name) == value for name, value in read.items()):
+                return made
+        noted = _NotedContext(context)
+        made = _make(role, text, noted.supplied(role))
+        known.append((noted.read, made))
+        return made
+
+    def close_generators(self) -> None:
+        """Close the generators; judges stay."""
+        self._close([key for key in self._made if key[0] is None])
+
+    def close(self) -> None:
+        """Close everything that was made here."""
+        self._close(list(self._made))
+
+    def _close(self, keys: Sequence[tuple[str | None, str]]) -> None:
+        for key in keys:
+            for _, made in self._made.pop(key):
+                getattr(made, "close", lambda: None)()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _NotedContext:
+    """A context that notes which of its fields are read; what has the whole of it may read every one."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.read: dict[str, Any] = {}
+
+    def supplied(self, role: str | None) -> dict[str | type, Callable[[], Any]]:
+        """As ``_supplied``, noting."""
+        every = tuple(each.name for each in fields(Context))
+        of_renderer = ("size", "assets", "processes")
+
+        def noting(key: str | type, make: Callable[[], Any]) -> Callable[[], Any]:
+            names = (key,) if key in every else of_renderer if key is Renderer else every if key is Context else ()
+
+            def made() -> Any:
+                self.read |= {str(name): getattr(self.context, str(name)) for name in names}
+                return make()
+
+            return made
+
+        return {key: noting(key, make) for key, make in _supplied(self.context, role).items()}
 
 
 def _is_bare(text: str, role: str) -> bool:

@@ -49,6 +49,7 @@ class BuiltinGenerator:
         UsageError: no such folder, not a model of ours, or a setting out of range.
     """
 
+    text_only = True  # of a request, it reads the prompt's text and the seed
     batch_size = 8  # images made at once; always as many rows, so that an image never depends on its neighbours
 
     def __init__(

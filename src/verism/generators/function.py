@@ -55,6 +55,8 @@ class FunctionGenerator:
         UsageError: not a callable, an empty name, or a ``batch_size`` that is no positive integer.
     """
 
+    text_only = True  # of a request, it reads the prompt's text and the seed
+
     def __init__(
         self, paint: Callable[..., Any], *, name: str, description: Mapping[str, Any] = types.MappingProxyType({})
     ) -> None:

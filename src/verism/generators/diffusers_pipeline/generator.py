@@ -146,6 +146,8 @@ class DiffusersGenerator:
         MissingExtra: ``torch``, ``diffusers`` or ``transformers`` is not installed.
     """
 
+    text_only = True  # of a request, it reads the prompt's text and the seed
+
     def __init__(
         self,
         model: str,

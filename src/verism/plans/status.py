@@ -1,0 +1,197 @@
+"""What has become of each pair of a plan: kept in small files beside the runs, so that a second call goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from verism.errors import UsageError, VerismError
+from verism.files import read_json, write_json
+from verism.plans.plan import Pair, Plan
+from verism.store import Run
+
+__all__ = ["PairStatus", "State", "keep_plan", "keep_status", "plan_status", "read_rows", "run_path", "status_of"]
+
+State = Literal["waiting", "running", "done", "failed", "changed"]
+
+PLAN_FILE = "plan.json"
+FORMAT = "verism-plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairStatus:
+    """What has become of a pair.
+
+    Attributes:
+        pair: name of its run directory.
+        model: name of the model in the plan.
+        suite: name of the suite in the plan.
+        state: ``waiting``: not begun; ``running``: begun, and neither finished nor failed; ``done``; ``failed``: its
+            reason is in ``reason``; ``changed``: done with other settings than the plan has now.
+        images: images the run has.
+        wanted: images it will have; None if that is not known yet.
+        reason: of a failure, one line.
+        seconds: time the last call took.
+        settings_hash: of the settings it was last run with.
+        when: of the last change, ISO 8601 in UTC.
+    """
+
+    pair: str
+    model: str
+    suite: str
+    state: State = "waiting"
+    images: int = 0
+    wanted: int | None = None
+    reason: str = ""
+    seconds: float = 0.0
+    settings_hash: str = ""
+    when: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+def run_path(out: Path, pair: Pair) -> Path:
+    """The run directory of a pair.
+
+    Args:
+        out: the plan's directory.
+        pair: the pair.
+    """
+    return out / "runs" / pair.name
+
+
+def _file(out: Path, pair: Pair) -> Path:
+    return out / "status" / f"{pair.name}.json"
+
+
+def keep_plan(out: Path, plan: Plan) -> None:
+    """Write what the plan asks for beside its runs; boards read the order and the kinds of rows from it.
+
+    Args:
+        out: the plan's directory; made if need be.
+        plan: the plan.
+
+    Raises:
+        UsageError: the directory holds something else.
+    """
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / PLAN_FILE).exists())):
+        raise UsageError(f"{out} exists and is not the directory of a plan; choose another --out")
+    rows = [
+        {"name": row.name, "reference": row.reference, row.source: str(row.value)}
+        if row.source == "scores"
+        else {"name": row.name, "reference": row.reference}
+        for row in plan.rows
+    ]
+    columns = [{"name": column.name, "suite": column.suite.info.name} for column in plan.columns]
+    write_json(out / PLAN_FILE, {"format": FORMAT, "version": 1, **plan.record(), "rows": rows, "columns": columns})
+
+
+def read_rows(out: Path) -> Mapping[str, Any] | None:
+    """What ``keep_plan`` wrote; None for a directory that is not of a plan.
+
+    Args:
+        out: a directory.
+    """
+    file = out / PLAN_FILE
+    if not file.is_file():
+        return None
+    record = read_json(file, "a plan, as `verism plan run` keeps it")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise UsageError(f"{file} was not written by `verism plan run`")
+    return record
+
+
+def keep_status(out: Path, pair: Pair, state: State, *, reason: str = "", seconds: float = 0.0) -> PairStatus:
+    """Write what has become of a pair, and return it.
+
+    Args:
+        out: the plan's directory.
+        pair: the pair.
+        state: its state.
+        reason: of a failure, one line.
+        seconds: time it took.
+    """
+    status = PairStatus(
+        pair=pair.name,
+        model=pair.model,
+        suite=pair.column,
+        state=state,
+        reason=reason,
+        seconds=round(seconds, 1),
+        settings_hash=pair.settings_hash(),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    write_json(_file(out, pair), status.record())
+    return status
+
+
+def status_of(out: Path, pair: Pair) -> PairStatus:
+    """What has become of a pair.
+
+    Args:
+        out: the plan's directory, also one that does not exist yet.
+        pair: the pair.
+    """
+    fresh = PairStatus(pair=pair.name, model=pair.model, suite=pair.column)
+    kept = fresh
+    try:
+        record = json.loads(_file(out, pair).read_text(encoding="utf-8"))
+        kept = PairStatus(**{k: v for k, v in record.items() if k in PairStatus.__dataclass_fields__})
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, TypeError):  # damaged: the run itself says what is done
+        kept = fresh
+    path = run_path(out, pair)
+    if kept.state == "done" and not (path / "manifest.json").exists():
+        return fresh
+    if kept.state == "done" and kept.settings_hash != pair.settings_hash():
+        kept = _with(kept, state="changed", reason="done with other settings than the plan has now")
+    if (path / "manifest.json").exists():
+        try:
+            run = Run.open(path)
+            wanted = sum(p.n_images for p in run.prompts()) if (path / "prompts.parquet").exists() else None
+            kept = _with(kept, images=len(run.keys("images")), wanted=wanted)
+        except VerismError as err:
+            kept = _with(kept, state="failed", reason=str(err))
+    return kept
+
+
+def _with(status: PairStatus, **changes: Any) -> PairStatus:
+    return PairStatus(**{**asdict(status), **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanStatus:
+    """What has become of all pairs.
+
+    Attributes:
+        pairs: in the order of the plan.
+        counts: number of pairs by state.
+    """
+
+    pairs: Sequence[PairStatus]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {"counts": dict(self.counts), "pairs": [pair.record() for pair in self.pairs]}
+
+
+def plan_status(plan: Plan, out: Path | str) -> PlanStatus:
+    """What has become of every pair of a plan.
+
+    Args:
+        plan: the plan.
+        out: its directory, also one that does not exist yet.
+    """
+    pairs = [status_of(Path(out), pair) for pair in plan.pairs]
+    counts: dict[str, int] = {}
+    for pair in pairs:
+        counts[pair.state] = counts.get(pair.state, 0) + 1
+    return PlanStatus(pairs=pairs, counts=counts)
