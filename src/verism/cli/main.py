@@ -23,6 +23,7 @@ from verism.cli.data import data
 from verism.cli.faults import explain
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
+from verism.cli.plan import plan
 from verism.cli.portraits import portraits
 from verism.cli.reproduce import reproduce
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
@@ -424,6 +425,7 @@ cli.add_command(agreement)
 cli.add_command(data)
 cli.add_command(judge)
 cli.add_command(metrics)
+cli.add_command(plan)
 scenes.add_command(people)
 scenes.add_command(portraits)
 cli.add_command(reproduce)

@@ -1,7 +1,7 @@
 """YAML files that know the line of every value, with variables filled in.
 
-``${NAME}`` is a variable of the file (of its mapping ``variables``, or one that the caller sets), ``${env:NAME}`` one of
-the environment, and ``${env:NAME:-text}`` the same with a default; ``$${`` is a literal ``${``. A value that is nothing
+``${NAME}`` is a variable of the file (of its mapping ``variables``, or one that is set by the caller), ``${env:NAME}`` one
+of the environment, ``${env:NAME:-text}`` the same with a default; ``$${`` is a literal ``${``. A value that is nothing
 but one variable takes its type as well: ``limit: ${n}`` with ``n: 24`` is a number.
 """
 

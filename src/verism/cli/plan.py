@@ -1,0 +1,232 @@
+"""``verism plan``: many models on many suites, from one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from verism.errors import UsageError
+from verism.options import json_or_text
+from verism.terminal import Group, put_json, say
+
+if TYPE_CHECKING:
+    from verism.plans import Plan
+    from verism.plans.execution import Check, Outcome
+
+__all__ = ["plan"]
+
+_file = click.argument("file", metavar="PLAN.yaml", type=click.Path(path_type=Path))
+_variables = click.option(
+    "--set", "variables", multiple=True, metavar="NAME=VALUE", help="Another value of a variable; several times."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def _read(file: Path, variables: tuple[str, ...]) -> Plan:
+    from verism.plans import Plan
+
+    given: dict[str, Any] = {}
+    for text in variables:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text}: expected NAME=VALUE")
+        given[name] = json_or_text(value)
+    return Plan.read(file, given)
+
+
+@click.group(cls=Group)
+def plan() -> None:
+    """Many models on many suites, from one file.
+
+    \b
+    verism plan init plan.yaml
+    verism plan check plan.yaml
+    verism plan run plan.yaml --out P
+    verism board P --out board.html
+    """
+
+
+@plan.command()
+@click.argument("file", metavar="PLAN.yaml", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+def init(file: Path, force: bool) -> None:
+    """Write a commented example that runs offline in minutes.
+
+    \b
+    verism plan init plan.yaml
+    verism plan run plan.yaml --out P
+    """
+    from verism.plans.example import write_example
+
+    for path in write_example(file, force=force):
+        say(f"written: {path}")
+    say(f"next: verism plan check {file}")
+
+
+@plan.command()
+@_file
+@_variables
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the plan, to leave out what is done.")
+@_json
+def check(file: Path, variables: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Say what the runs would ask for, and everything that one of them would refuse. Nothing is generated.
+
+    Models and judges are loaded as the runs would load them. Exit code 2 if a pair would be refused.
+
+    \b
+    verism plan check plan.yaml
+    verism plan check plan.yaml --set n=300 --out P --json
+    """
+    from verism.plans.execution import check_plan
+
+    checked = check_plan(_read(file, variables), out, tell=None if as_json else _progress)
+    if as_json:
+        put_json({**checked.record(), "refused": len(checked.refused)})
+    else:
+        _say_check(checked)
+    sys.exit(2 if checked.refused else 0)
+
+
+def _say_check(checked: Check) -> None:
+    width = max(len(f"{p.model} on {p.suite}") for p in checked.pairs)
+    for p in checked.pairs:
+        words = f"{p.images - p.images_done:>7,} images"
+        if p.images_done:
+            words += f" ({p.images_done:,} are there)"
+        for role, n in (p.judgements or {}).items():
+            words += f", {n:,} for the {role}"
+        if p.not_measured:
+            words += f"; not measured: {', '.join(p.not_measured)}"
+        click.echo(f"{f'{p.model} on {p.suite}':<{width}}  {f'REFUSED: {p.refused}' if p.refused else words}")
+        for line in p.estimate:
+            click.echo(f"{'':<{width}}  {line}")
+    click.echo(
+        f"in all: {len(checked.pairs)} runs, {checked.images:,} images, {checked.judgements:,} judgements, "
+        f"about {_size(checked.disk_bytes)} of {_size(checked.free_bytes)} free on the disk"
+    )
+    if checked.disk_bytes > checked.free_bytes:
+        say("warning: the images may not fit on the disk")
+    if checked.refused:
+        say(f"{len(checked.refused)} of {len(checked.pairs)} runs would be refused")
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
+
+
+def _progress(line: str) -> None:
+    say(f"plan: {line}")
+
+
+@plan.command()
+@_file
+@_variables
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the plan's runs.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models at once.")
+@click.option("--executor", type=click.Choice(["local"]), default="local", show_default=True, help="Where runs are made.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this model or suite of the plan; several times.")
+@click.option("--repeat", is_flag=True, help="Score runs that are done again.")
+@_json
+def run(
+    file: Path,
+    variables: tuple[str, ...],
+    out: Path,
+    jobs: int,
+    executor: str,
+    only: tuple[str, ...],
+    repeat: bool,
+    as_json: bool,
+) -> None:
+    """Run every pair of a model and a suite that is not done yet.
+
+    Each model is loaded once, each judge once. A pair that fails does not stop the others; the same command tries it
+    again and resumes what was stopped. Exit code 1 if a pair failed.
+
+    \b
+    verism plan run plan.yaml --out P
+    verism plan run plan.yaml --out P --only sdxl --set n=300
+    """
+    from verism.plans.execution import LocalExecutor, run_plan
+
+    del executor  # there is one; others take its place by the same interface
+    done: list[Outcome] = []
+
+    def note(outcome: Outcome) -> None:
+        done.append(outcome)
+        say(f"plan: {_line(outcome)}")
+
+    the_plan = _read(file, variables)
+    outcomes = run_plan(
+        the_plan,
+        out,
+        executor=LocalExecutor(jobs, tell=_progress if jobs == 1 else None),
+        only=only,
+        repeat=repeat,
+        on_outcome=note,
+    )
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    if as_json:
+        put_json([outcome.record() for outcome in outcomes])
+    say(f"{len(outcomes) - len(failed)} of {len(outcomes)} runs are done; board: verism board {_quoted(out)}")
+    for outcome in failed:
+        say(f"failed: {outcome.model} on {outcome.suite}: {outcome.reason}")
+    sys.exit(1 if failed else 0)
+
+
+def _line(outcome: Outcome) -> str:
+    words = {"done": "done", "failed": "FAILED", "kept": "was done"}[outcome.state]
+    text = f"{outcome.model} on {outcome.suite}: {words}"
+    if outcome.state != "kept":
+        text += f" in {outcome.seconds:,.0f} s"
+    if outcome.failures:
+        text += f", {outcome.failures:,} images without a result"
+    return text + (f": {outcome.reason}" if outcome.reason else "")
+
+
+@plan.command()
+@_file
+@_variables
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the plan's runs.")
+@_json
+def status(file: Path, variables: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """What has become of every pair: waiting, running, done, failed, or done with other settings.
+
+    \b
+    verism plan status plan.yaml --out P
+    """
+    from verism.plans.status import plan_status
+
+    known = plan_status(_read(file, variables), out)
+    if as_json:
+        put_json(known.record())
+        return
+    width = max(len(f"{p.model} on {p.suite}") for p in known.pairs)
+    for p in known.pairs:
+        images = f"{p.images:,}" + (f" of {p.wanted:,}" if p.wanted else "") + " images"
+        click.echo(
+            f"{f'{p.model} on {p.suite}':<{width}}  {p.state:<8} {images}{f': {p.reason}' if p.reason else ''}"
+        )
+    click.echo(", ".join(f"{n} {state}" for state, n in known.counts.items()))
+
+
+@plan.command()
+def schema() -> None:
+    """The JSON schema of plan files, for editors.
+
+    \b
+    verism plan schema > plan.schema.json
+    # first line of the plan, for editors with the YAML language server:
+    # yaml-language-server: $schema=plan.schema.json
+    """
+    from verism.plans.schema import plan_schema
+
+    put_json(plan_schema())
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))
