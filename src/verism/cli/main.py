@@ -18,6 +18,7 @@ from verism._version import __version__
 from verism.characters import visible
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
+from verism.cli.board import board
 from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
 from verism.cli.data import data
 from verism.cli.faults import explain
@@ -421,6 +422,7 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
 
 
 cli.add_command(annotate)
+cli.add_command(board)
 cli.add_command(agreement)
 cli.add_command(data)
 cli.add_command(judge)

@@ -126,7 +126,9 @@ def _progress(line: str) -> None:
 @_variables
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the plan's runs.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models at once.")
-@click.option("--executor", type=click.Choice(["local"]), default="local", show_default=True, help="Where runs are made.")
+@click.option(
+    "--executor", type=click.Choice(["local"]), default="local", show_default=True, help="Where runs are made."
+)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this model or suite of the plan; several times.")
 @click.option("--repeat", is_flag=True, help="Score runs that are done again.")
 @_json
@@ -206,9 +208,7 @@ def status(file: Path, variables: tuple[str, ...], out: Path, as_json: bool) -> 
     width = max(len(f"{p.model} on {p.suite}") for p in known.pairs)
     for p in known.pairs:
         images = f"{p.images:,}" + (f" of {p.wanted:,}" if p.wanted else "") + " images"
-        click.echo(
-            f"{f'{p.model} on {p.suite}':<{width}}  {p.state:<8} {images}{f': {p.reason}' if p.reason else ''}"
-        )
+        click.echo(f"{f'{p.model} on {p.suite}':<{width}}  {p.state:<8} {images}{f': {p.reason}' if p.reason else ''}")
     click.echo(", ".join(f"{n} {state}" for state, n in known.counts.items()))
 
 

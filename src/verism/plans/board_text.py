@@ -1,0 +1,114 @@
+"""A board as a table in Markdown and in LaTeX, for papers and issues."""
+
+from __future__ import annotations
+
+import re
+
+from verism.plans.board import Board, Cell, Column
+from verism.report_kit import words
+
+__all__ = ["latex_board", "markdown_board"]
+
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    c: f"\\{c}" for c in "&%$#_{}"
+}
+
+
+def cell_words(cell: Cell) -> tuple[str, str, str]:
+    """Value, interval and ranks of a cell in words; the state in place of a value that is not there.
+
+    Args:
+        cell: of a board.
+    """
+    if cell.state != "ok" or cell.score is None:
+        return cell.state, "", ""
+    ranks = ""
+    if cell.rank_low is not None:
+        ranks = f"{cell.rank_low}" if cell.rank_low == cell.rank_high else f"{cell.rank_low}–{cell.rank_high}"
+    return words.value(cell.score), words.interval(cell.score), ranks
+
+
+def _head(column: Column) -> str:
+    unit = "%" if column.unit == "share" else column.unit
+    arrow = "higher is better" if column.better == "higher" else "lower is better"
+    return f"{column.suite}: {column.label} ({unit}, {arrow})"
+
+
+def markdown_board(board: Board) -> str:
+    """A table in Markdown: value, 95 % interval, interval of the rank; the best and what is not worse in bold.
+
+    Args:
+        board: the board.
+    """
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([|\\`*_<>])", r"\\\1", text)
+
+    lines = [f"**{escaped(board.title)}**", ""]
+    lines.append("| model | " + " | ".join(escaped(_head(c)) for c in board.columns) + " |")
+    lines.append("|---" * (len(board.columns) + 1) + "|")
+    marks: list[str] = []
+    for row in board.rows:
+        cells = []
+        for column in board.columns:
+            cell = row.cells[column.key]
+            value, interval, ranks = cell_words(cell)
+            text = f"**{value}**" if cell.best else value
+            text += f" {interval}" if interval else ""
+            text += f" rank {ranks}" if ranks else ""
+            for reason in cell.reasons:
+                if reason not in marks:
+                    marks.append(reason)
+                text += f" [{marks.index(reason) + 1}]"
+            cells.append(text)
+        name = f"_{escaped(row.name)}_ (reference)" if row.reference else escaped(row.name)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", _legend(board)]
+    lines += [f"[{n}] {escaped(reason)}." for n, reason in enumerate(marks, start=1)]
+    return "\n".join(lines) + "\n"
+
+
+def latex_board(board: Board) -> str:
+    """The same table in LaTeX, for the package booktabs.
+
+    Args:
+        board: the board.
+    """
+
+    def escaped(text: str) -> str:
+        return "".join(LATEX.get(c, c) for c in text).replace("–", "--").replace("−", "$-$")
+
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        r"\begin{tabular}{l" + "r" * len(board.columns) + "}",
+        r"\toprule",
+        "model & " + " & ".join(escaped(_head(c)) for c in board.columns) + r" \\",
+        r"\midrule",
+    ]
+    references = False
+    for row in board.rows:
+        if row.reference and not references:
+            lines.append(r"\midrule")
+            references = True
+        cells = []
+        for column in board.columns:
+            cell = row.cells[column.key]
+            value, interval, ranks = cell_words(cell)
+            text = rf"\textbf{{{escaped(value)}}}" if cell.best else escaped(value)
+            text += rf" {{\scriptsize {escaped(interval)}}}" if interval else ""
+            text += rf" {{\scriptsize rank {escaped(ranks)}}}" if ranks else ""
+            cells.append(text + (r"$^{*}$" if cell.reasons else ""))
+        lines.append(f"{escaped(row.name)} & " + " & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board)}"]
+    if any(cell.reasons for row in board.rows for cell in row.cells.values()):
+        lines.append("% * not ranked against every other model, as they may not be compared:")
+        lines += [f"% {caution}" for caution in board.cautions]
+    return "\n".join(lines) + "\n"
+
+
+def _legend(board: Board) -> str:
+    del board
+    return (
+        "Value [95 % interval] rank (interval that holds for all models together, Holm-adjusted tests of every pair at "
+        "0.05). Bold: no model is significantly better."
+    )
