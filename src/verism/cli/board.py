@@ -33,8 +33,8 @@ def board(
 ) -> None:
     """One page with models in rows and headline metrics in columns: of a plan, or of all runs below a directory.
 
-    Ranks have intervals that hold for all models together. Several directories become one board if their prompts, judges
-    and protocols agree.
+    Ranks have intervals that hold for all models together. Several directories become one board if their prompts,
+    judges and protocols agree.
 
     \b
     verism board P --out board.html

@@ -42,8 +42,8 @@ class Cell:
     """A number of a model, or why there is none.
 
     Attributes:
-        state: ``ok``; ``undefined``: scored, and the number cannot be known; ``missing``: no such run, or a run that does
-            not measure it; ``failed``: the run failed.
+        state: ``ok``; ``undefined``: scored, and the number cannot be known; ``missing``: no such run, or a run that
+            does not measure it; ``failed``: the run failed.
         score: the number; None without one.
         note: why there is none.
         rank: rank by the value alone; None for references and without a value.
@@ -85,7 +85,7 @@ class Column:
         better: ``higher`` or ``lower``.
         meaning: of the metric.
         judges: names of the judges, by role, that all its runs share; those that differ are in the reasons of cells.
-        p_holm: adjusted p-value of every pair of ranked models, NaN where none was made, by their position in ``ranked``.
+        p_holm: adjusted p-value of every pair of ranked models, by their position in ``ranked``; NaN where none was made.
         wins: 1 where the first model of a pair is significantly better, -1 where it is worse.
         ranked: names of the models that are ranked.
     """
@@ -107,7 +107,8 @@ class Column:
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; tests that were not made are null."""
-        return _plain(asdict(self) | {"group": dict(self.group), "judges": dict(self.judges)})
+        plain: dict[str, Any] = _plain(asdict(self) | {"group": dict(self.group), "judges": dict(self.judges)})
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,7 @@ class Row:
 
     def record(self) -> dict[str, Any]:
         """As plain JSON."""
-        plain = {k: v for k, v in asdict(replace(self, cells={})).items() if k != "cells"}
+        plain: dict[str, Any] = asdict(replace(self, cells={}))
         return plain | {"cells": {key: cell.record() for key, cell in self.cells.items()}}
 
 
@@ -234,10 +235,7 @@ def _of_plan(folder: Path, record: Mapping[str, Any]) -> _Found:
         name = _pair_folder(pair)
         path = folder / "runs" / name
         source = _Source(model=pair["model"], suite=pair["column"], reference=bool(pair["reference"]))
-        if (path / "manifest.json").exists():
-            source = _opened(path, source)
-        else:
-            source = replace(source, note="not run yet")
+        source = _opened(path, source) if (path / "manifest.json").exists() else replace(source, note="not run yet")
         if source.run is None:
             source = _with_reason(source, status_folder / f"{name}.json")
         found.sources.append(source)
@@ -330,8 +328,8 @@ def make_board(
     if len(paths) > 1 and made.cautions and not anyway:
         listed = "\n".join(f"  {line}" for line in made.cautions)
         raise UsageError(
-            f"{' and '.join(map(str, paths))} cannot be one board:\n{listed}\nMake boards of their own, or add --anyway to "
-            "have them beside each other with the reasons"
+            f"{' and '.join(map(str, paths))} cannot be one board:\n{listed}\nMake boards of their own, or add "
+            "--anyway to have them beside each other with the reasons"
         )
     return made
 

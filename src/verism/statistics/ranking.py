@@ -19,7 +19,7 @@ class Ranking:
     Attributes:
         rank: rank by the values alone, 1 for the best, shape (M,); models of equal value share the mean of their ranks;
             NaN for one without a value.
-        low: best rank that a model can have, shape (M,), 1 .. M: one more than the models that are significantly better.
+        low: best rank that a model can have, shape (M,), 1 .. M: one more than the significantly better models.
         high: worst rank that it can have, shape (M,): M less the models that it is significantly better than.
         best: whether no model is significantly better, shape (M,).
         wins: wins[i, j] is 1 where i is significantly better than j, -1 where it is worse, 0 where neither can be told,
@@ -63,8 +63,8 @@ def rank_models(
 
     Raises:
         ValueError: shapes that do not fit, or p-values that are not symmetric.
-    Source: intervals of ranks from simultaneous tests of pairs, Mogstad, Romano, Shaikh & Wilhelm 2024, Rev. Econ. Stud.
-        91:476-518, Sec. 3; Holm 1979, Scand. J. Stat. 6:65-70.
+    Source: intervals of ranks from simultaneous tests of pairs, Mogstad, Romano, Shaikh & Wilhelm 2024, Rev. Econ.
+        Stud. 91:476-518, Sec. 3; Holm 1979, Scand. J. Stat. 6:65-70.
 
     >>> ranking = rank_models([0.9, 0.5, 0.52], [[0, -0.4, -0.38], [0.4, 0, 0.02], [0.38, -0.02, 0]],
     ...                       [[np.nan, 0.001, 0.002], [0.001, np.nan, 0.7], [0.002, 0.7, np.nan]])
