@@ -85,7 +85,7 @@ class Column:
         better: ``higher`` or ``lower``.
         meaning: of the metric.
         judges: names of the judges, by role, that all its runs share; those that differ are in the reasons of cells.
-        p_holm: adjusted p-value of every pair of ranked models, by their position in ``ranked``; NaN where none was made.
+        p_holm: adjusted p-value of every pair of models, by their position in ``ranked``; NaN where none was made.
         wins: 1 where the first model of a pair is significantly better, -1 where it is worse.
         ranked: names of the models that are ranked.
     """

@@ -1,8 +1,8 @@
 """YAML files that know the line of every value, with variables filled in.
 
 ``${NAME}`` is a variable of the file (of its mapping ``variables``, or one that the caller sets); ``${env:NAME}`` is a
-variable of the environment, and ``${env:NAME:-text}`` the same with a default; ``$${`` is a literal ``${``. A value that
-is nothing but one variable takes its type as well: ``limit: ${n}`` with ``n: 24`` is a number.
+variable of the environment, and ``${env:NAME:-text}`` the same with a default; ``$${`` is a literal ``${``. A value
+that is nothing but one variable takes its type as well: ``limit: ${n}`` with ``n: 24`` is a number.
 """
 
 from __future__ import annotations
