@@ -34,7 +34,7 @@ from verism.suites.catalogue import presentation_of
 __all__ = ["Board", "Cell", "Column", "Row", "make_board"]
 
 ALPHA = 0.05
-CellState = Literal["ok", "undefined", "missing", "failed"]
+CellState = Literal["ok", "undefined", "missing", "failed", "excluded"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Cell:
 
     Attributes:
         state: ``ok``; ``undefined``: scored, and the number cannot be known; ``missing``: no such run, or a run that
-            does not measure it; ``failed``: the run failed.
+            does not measure it; ``failed``: the run failed; ``excluded``: the plan does not ask for it.
         score: the number; None without one.
         note: why there is none.
         rank: rank by the value alone; None for references and without a value.
@@ -446,6 +446,8 @@ class _Maker:
     ) -> tuple[Column, dict[str, Cell]]:
         cells = {model: self._cell(model, column) for model, _ in self.found.order}
         ranked = [model for model in self._ranked(column.suite) if cells[model].state == "ok"]
+        if len(ranked) < 2:  # nothing to be ranked against
+            return replace(column, ranked=tuple(ranked)), cells
         m = len(ranked)
         differences, p_values = np.zeros((m, m)), np.full((m, m), np.nan)
         reasons: dict[str, list[str]] = {model: [] for model in ranked}
@@ -460,19 +462,16 @@ class _Maker:
                 continue
             differences[i, j], differences[j, i] = row.difference, -row.difference
             p_values[i, j] = p_values[j, i] = row.p_value
-        if ranked:
-            values = [cells[model].score.value for model in ranked]  # type: ignore[union-attr]
-            ranking = rank_models(
-                values, differences, p_values, higher_is_better=column.better == "higher", alpha=ALPHA
-            )
-            for i, model in enumerate(ranked):
-                cells[model] = _ranked_cell(cells[model], ranking, i, reasons[model])
-            column = replace(
-                column,
-                ranked=tuple(ranked),
-                p_holm=tuple(tuple(row) for row in ranking.p_holm.tolist()),
-                wins=tuple(tuple(row) for row in ranking.wins.tolist()),
-            )
+        values = [cells[model].score.value for model in ranked]  # type: ignore[union-attr]  # their state is ok
+        ranking = rank_models(values, differences, p_values, higher_is_better=column.better == "higher", alpha=ALPHA)
+        for i, model in enumerate(ranked):
+            cells[model] = _ranked_cell(cells[model], ranking, i, reasons[model])
+        column = replace(
+            column,
+            ranked=tuple(ranked),
+            p_holm=tuple(tuple(row) for row in ranking.p_holm.tolist()),
+            wins=tuple(tuple(row) for row in ranking.wins.tolist()),
+        )
         return column, cells
 
     def _cell(self, model: str, column: Column) -> Cell:
@@ -483,7 +482,7 @@ class _Maker:
                     return _given_cell(table, column)
             source = next((s for s in self.found.sources if (s.model, s.suite) == (model, column.suite)), None)
             if source is None:
-                return Cell(state="missing", note="not in the plan")
+                return Cell(state="excluded", note="not in the plan")
             return Cell(state="failed" if source.failed else "missing", note=source.note)
         for score in run.scores():
             if (

@@ -21,7 +21,7 @@ def cell_words(cell: Cell) -> tuple[str, str, str]:
         cell: of a board.
     """
     if cell.state != "ok" or cell.score is None:
-        return cell.state, "", ""
+        return words.UNDEFINED if cell.state == "excluded" else cell.state, "", ""
     ranks = ""
     if cell.rank_low is not None:
         ranks = f"{cell.rank_low}" if cell.rank_low == cell.rank_high else f"{cell.rank_low}–{cell.rank_high}"
