@@ -143,6 +143,8 @@ def _scalar(node: Any) -> Any:
     loader = yaml.SafeLoader("")
     try:
         value = loader.construct_object(node)
+    except ValueError:  # a date such as 2024-02-31
+        value = node.value
     finally:
         loader.dispose()
     # Dates and binary data have no meaning here: what was written is text.

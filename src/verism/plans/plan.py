@@ -329,9 +329,7 @@ class _Reader:
         defaults = self._settings(content.get("defaults") or {}, ("defaults",))
         self._refuse_useless(defaults, columns, "no suite of the plan has an option")
         for row in rows:
-            self._refuse_useless(
-                row.settings, columns, f"no suite of the plan, and no run of {row.name}, has an option"
-            )
+            self._refuse_useless(row.settings, columns, "no suite of the plan has an option")
         title = content.get("title") or ""
         if not isinstance(title, str):
             raise self.document.refuse(("title",), "title is a text")
@@ -392,7 +390,7 @@ class _Reader:
     def _suite_class(self, name: str, path: KeyPath) -> type[Suite]:
         known = suite_entries()
         if canonical_suite_name(name) not in known:
-            raise self._refuse(path, f"unknown suite {name!r}", known)
+            raise self._refuse(path, f"unknown suite {name!r}", known, name)
         return suite_class(name)
 
     def _entries(self, section: str) -> Iterator[tuple[str, Any, KeyPath]]:
@@ -458,8 +456,8 @@ class _Reader:
                     )
                     raise self._refuse(settings.places[kind, name], f"{what} {name!r}", [*known, *_RUN, *roles()])
 
-    def _refuse(self, path: KeyPath, problem: str, known: Any) -> UsageError:
-        return self.document.refuse(path, f"{problem}.{did_you_mean(str(path[-1]), list(known))}")
+    def _refuse(self, path: KeyPath, problem: str, known: Any, name: str = "") -> UsageError:
+        return self.document.refuse(path, f"{problem}.{did_you_mean(name or str(path[-1]), dict.fromkeys(known))}")
 
     def _checked(self, check: Callable[[Any], Any], value: Any, path: KeyPath) -> Any:
         try:
