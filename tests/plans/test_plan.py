@@ -114,7 +114,7 @@ def test_settings_hash_changes_with_anything_that_decides_a_run(tmp_path):
         ("seed: 3,", "sed: 3,", "line 3: no suite of the plan has an option 'sed'. Did you mean seed?"),
         ("vqa: truth}", "vqaa: truth}", "line 3: no role 'vqaa'. Did you mean vqa?"),
         ("size: 64", "size: many", "line 3: size is a whole number"),
-        ("size: 96", "sise: 96", "line 6: no suite of the plan has an option 'sise'. Did you mean size?"),
+        ("size: 96", "sise: 96", "line 6: no suite of the plan has an option 'sise'. Did you mean size"),
         ("skill: [", "skil: [", "line 11: suite paintskills has no option 'skil'. Did you mean skill"),
         ("n_images: 2", "n_images: 0", "line 12: n_images is a whole number, at least 1; got 0"),
         ("spatial_margin: 0.3", "spatial_margin: x", "line 11: spatial_margin is a number"),
