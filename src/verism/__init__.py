@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from verism import metrics, statistics, suites
     from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, repair, report, score, verify
     from verism.pipeline.added_metrics import Metric
+    from verism.plans import Plan
     from verism.suites.base import Suite
 
 __all__ = [
     "Metric",
     "MissingExtra",
+    "Plan",
     "Run",
     "RunOptions",
     "Suite",
@@ -57,6 +59,7 @@ _OF_API = (
 _HOMES = {
     **dict.fromkeys(_OF_API, "verism.api"),
     "Metric": "verism.pipeline.added_metrics",
+    "Plan": "verism.plans",
     "Suite": "verism.suites.base",
 }
 

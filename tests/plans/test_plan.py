@@ -116,7 +116,7 @@ def test_settings_hash_changes_with_anything_that_decides_a_run(tmp_path):
         ("size: 64", "size: many", "line 3: size is a whole number"),
         ("size: 96", "sise: 96", "line 6: no suite of the plan has an option 'sise'. Did you mean size"),
         ("skill: [", "skil: [", "line 11: suite paintskills has no option 'skil'. Did you mean skill"),
-        ("n_images: 2", "n_images: 0", "line 12: n_images is a whole number, at least 1; got 0"),
+        ("n_images: 2", "n_images: 0", "line 12: n_images is a whole number, between 1 and 10000; got 0"),
         ("spatial_margin: 0.3", "spatial_margin: x", "line 11: spatial_margin is a number"),
         ("spatial_margin: 0.3", "spacial_margin: 0.3", "no rule 'spacial_margin'. Did you mean spatial_margin?"),
         (

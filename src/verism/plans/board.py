@@ -8,8 +8,6 @@ beside it. References are shown and not ranked.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 import os
@@ -22,6 +20,7 @@ import numpy as np
 
 from verism import api
 from verism.errors import UsageError, VerismError
+from verism.files import csv_text, read_json
 from verism.files import read_rows as read_table
 from verism.pipeline.comparison import Difference
 from verism.plans.status import read_rows
@@ -169,19 +168,16 @@ class Board:
 
     def csv(self) -> str:
         """A line for each model and metric."""
-        table = io.StringIO(newline="")
-        writer = csv.writer(table, lineterminator="\n")
         names = ("value", "ci_low", "ci_high", "n_used", "n_unusable", "unit")
         ranks = ("rank", "rank_low", "rank_high", "best")
-        writer.writerow(
-            ["model", "reference", "suite", "metric", "group", "protocol", "state", *names, *ranks, "note", "reasons"]
-        )
+        first = ("model", "reference", "suite", "metric", "group", "protocol", "state")
+        lines: list[list[Any]] = []
         for row in self.rows:
             for column in self.columns:
                 cell = row.cells[column.key]
                 plain = {} if cell.score is None else _plain(asdict(cell.score))
                 group = ";".join(f"{k}={v}" for k, v in column.group.items())
-                writer.writerow(
+                lines.append(
                     [
                         *(row.name, row.reference, column.suite, column.metric, group, column.protocol, cell.state),
                         *(plain.get(name) for name in names),
@@ -189,7 +185,7 @@ class Board:
                         *(cell.note, "; ".join(cell.reasons)),
                     ]
                 )
-        return table.getvalue()
+        return csv_text([*first, *names, *ranks, "note", "reasons"], lines)
 
 
 def _plain(value: Any) -> Any:
@@ -249,11 +245,9 @@ def _pair_folder(pair: Mapping[str, Any]) -> str:
 
 
 def _with_reason(source: _Source, file: Path) -> _Source:
-    import json
-
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = read_json(file, "what became of a pair")
+    except UsageError:  # damaged or not there: the run itself says what is done
         return source
     if isinstance(record, dict) and record.get("state") == "failed":
         return replace(source, note=str(record.get("reason", "")), failed=True)

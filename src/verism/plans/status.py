@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -141,11 +140,9 @@ def status_of(out: Path, pair: Pair) -> PairStatus:
     fresh = PairStatus(pair=pair.name, model=pair.model, suite=pair.column)
     kept = fresh
     try:
-        record = json.loads(_file(out, pair).read_text(encoding="utf-8"))
+        record = read_json(_file(out, pair), "what became of a pair")
         kept = PairStatus(**{k: v for k, v in record.items() if k in PairStatus.__dataclass_fields__})
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError):  # damaged: the run itself says what is done
+    except (UsageError, AttributeError, TypeError):  # damaged or not there: the run itself says what is done
         kept = fresh
     path = run_path(out, pair)
     if kept.state == "done" and not (path / "manifest.json").exists():
@@ -155,10 +152,11 @@ def status_of(out: Path, pair: Pair) -> PairStatus:
     if (path / "manifest.json").exists():
         try:
             run = Run.open(path)
-            wanted = sum(p.n_images for p in run.prompts()) if (path / "prompts.parquet").exists() else None
-            kept = _with(kept, images=len(run.keys("images")), wanted=wanted)
-        except VerismError as err:
+            kept = _with(kept, images=len(run.keys("images")), wanted=sum(p.n_images for p in run.prompts()))
+        except UsageError as err:  # damaged
             kept = _with(kept, state="failed", reason=str(err))
+        except VerismError:  # stopped before its prompts were written
+            return kept
     return kept
 
 
