@@ -32,7 +32,7 @@ from verism.annotation.ratings import (
     ratings_of,
     sampling_facets,
 )
-from verism.cards import JudgeCard, Kind, read_card, shipped_cards
+from verism.cards import ImageSample, JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError, VerismError
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
@@ -40,6 +40,7 @@ from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
+from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
 from verism.pipeline.local import make_requests, observe_images, run_images
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
@@ -795,6 +796,7 @@ def score(
     correct: Kind | None = None,
     cards: Sequence[PathLike] = (),
     min_right: float = 0.0,
+    anyway: bool = False,
     metrics: Sequence[Metric] = (),
 ) -> list[Score]:
     """Apply the rules of a run's suite again; no image is made or observed.
@@ -808,12 +810,15 @@ def score(
         correct: take the judges' error out of what can be had without it, beside the scores as judged: ``human`` by
             annotators' answers about images of the run (``verism annotate``) or by a card made from such answers
             elsewhere; ``rendered`` by a card made from rendered images, or the ground truth of this run's generator.
+            Of the cards that come with verism, one of images of this run's generator goes first, whoever labelled them.
         cards: files of judge cards, before those that come with verism.
         min_right: annotators with a smaller share of right answers to checks are left out of ``human``.
+        anyway: adjust also by a card of images that differ from the run's; ``adjusted`` of the scores then says so.
         metrics: added to those of the suite and of installed packages.
 
     Raises:
-        UsageError: a rule or judge that does not exist, or a correction without a source.
+        UsageError: a rule or judge that does not exist, a correction without a source, or by a card of images that
+            differ from the run's.
     """
     run = _opened(run)
     scoring = run.manifest.scoring
@@ -832,9 +837,10 @@ def score(
     adjust = (
         None
         if correct is None
-        else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right)
+        else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right, anyway)
     )
     made = {"correct": correct, "cards": [str(Path(card).absolute()) for card in cards], "min_right": min_right}
+    made["anyway"] = anyway
     return score_run(
         run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
     )
@@ -848,11 +854,14 @@ def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     return {image: cell_of[prompt] for image, prompt in run.read("images").select("image_id", "prompt_id").iter_rows()}
 
 
-def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCard], min_right: float) -> Adjust:
+def _adjuster(
+    run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCard], min_right: float, anyway: bool
+) -> Adjust:
     """How a run's estimands are adjusted.
 
     By annotators' answers about its own images first, by cards where there are none; by cards that were asked for
-    first, then by the ground truth of its own generator, then by cards that come with verism.
+    first, then by the ground truth of its own generator, then by cards that come with verism, those of images of its
+    generator before others.
     """
     if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no scores that could be adjusted for the error of a judge")
@@ -864,8 +873,17 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
             done = [a.judged for a in made]
             return [e for e in estimands if not any(e.score is judged for judged in done)]
 
+        samples: dict[str, ImageSample] = {}
+
+        def match(card: JudgeCard) -> ImageMatch:
+            if card.role not in samples:
+                samples[card.role] = sample_images(run, strata_of(estimands, card.role))
+            return image_match(card, samples[card.role])
+
         def by_cards(which: Sequence[JudgeCard], of: Sequence[Estimand]) -> list[Adjustment]:
-            return adjust_by_cards(of, which, judges, kind=kind, rules=suite.all_rules(), declared=suite.rules)
+            own = run.manifest.settings.generator
+            usable = [c for c in which if c.kind == kind or (kind == "rendered" and c.is_of(own))]
+            return adjust_by_cards(of, usable, judges, rules=suite.all_rules(), declared=suite.rules, match=match)
 
         if kind == "human":
             ratings = ratings_of(run, min_right=min_right)
@@ -883,7 +901,14 @@ def _adjuster(run: store.Run, suite: Suite, kind: Kind, cards: Sequence[JudgeCar
                 made += adjust_by_labels(
                     rest(), lambda rule, key: truth.get((rule, content_hash(dict(key))), {}), kind=kind
                 )
-        made += by_cards([*cards, *shipped_cards()], rest())
+        shipped = sorted(shipped_cards(), key=lambda card: not card.is_of(run.manifest.settings.generator))
+        made += by_cards([*cards, *shipped], rest())
+        unlike = next((a.images.words for a in made if a.images is not None and a.images.state == "unlike"), None)
+        if unlike is not None and not anyway:
+            raise UsageError(
+                f"{run.path}: {unlike}. How the judge errs on these is not known: let annotators look at a part of "
+                f"them (verism annotate {run.path}, then --correct human), give a card of such images, or add --anyway"
+            )
         if not made:
             how = (
                 f"ask annotators first: verism annotate {shlex.quote(str(run.path))}; or give a card of this judge: "
@@ -936,22 +961,24 @@ def judge_card(
     role: str | None = None,
     by: Sequence[str] = (),
     min_right: float = 0.0,
+    note: str = "",
 ) -> JudgeCard:
     """How a judge of a run errs, by annotators' answers about its images or by their ground truth.
 
     Args:
         run: a run or its directory.
         source: ``human``: the majority of annotators' answers (``verism annotate``) is the truth; ``truth``: the ground
-            truth of a generator that renders.
+            truth of a generator that renders; ``model``: as ``human``, where a model and no person gave the answers.
         role: role of the judge, needed if several observed.
         by: facets by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out.
+        note: what else is to be said of the truth; kept in the card.
 
     Raises:
         UsageError: see ``annotation.judge_cards.card_of_run``.
     """
     run = _pinned(run)
-    return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right)
+    return card_of_run(run, stored_suite(run, rules=True), source, role=role, by=by, min_right=min_right, note=note)
 
 
 def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence[PathLike] = ()) -> list[Planned]:

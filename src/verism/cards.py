@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
 from verism.files import read_json, well_formed, write_json
@@ -21,6 +21,7 @@ from verism.renames import protocol_name, rules_of
 
 __all__ = [
     "FORMAT",
+    "ImageSample",
     "JudgeCard",
     "Measured",
     "find_measured",
@@ -33,7 +34,8 @@ __all__ = [
 
 FORMAT = "verism-judge-card"
 VERSION = 1
-Kind = Literal["rendered", "human"]
+Kind = Literal["rendered", "human", "model"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +75,39 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImageSample:
+    """What images of one origin look like, for a two-sample test.
+
+    Attributes:
+        generator: who made them, with revision and settings; empty if not recorded.
+        measured_by: what the features are; only equal ones can be compared.
+        features: for each image what it is judged for, as text, and its features.
+    """
+
+    generator: str
+    measured_by: str
+    features: tuple[tuple[str, tuple[float, ...]], ...]
+
+    def __post_init__(self) -> None:
+        if len({len(vector) for _, vector in self.features}) > 1:
+            raise ValueError("all images of a sample need as many features")
+        if not all(math.isfinite(value) for _, vector in self.features for value in vector):
+            raise ValueError("features of images must be finite")
+
+
+@dataclass(frozen=True, kw_only=True)
 class JudgeCard:
     """A judge and what was measured of it.
 
     Attributes:
         judge: name with revision and settings, as it enters observations.
         role: ``vqa``, ``skin_tone`` ...
-        kind: ``rendered``: the content is known because it was rendered; ``human``: annotators said so.
+        kind: ``rendered``: the content is known because it was rendered; ``human``: annotators said so; ``model``: a
+            model that looked at the images said so.
         ground_truth: what the items are, in words: how many, from where, made by which command.
         measured: the tables.
         made: version of verism, date, seeds and settings that reproduce it.
+        images: what the images it was measured on look like; empty where the card keeps no sample of them.
     """
 
     judge: str
@@ -91,6 +116,12 @@ class JudgeCard:
     ground_truth: str
     measured: tuple[Measured, ...]
     made: Mapping[str, Any] = field(default_factory=dict)
+    images: tuple[ImageSample, ...] = ()
+
+    def is_of(self, generator: str | None) -> bool:
+        """Whether some of its images were made by this generator (name and revision; its settings may differ)."""
+        model = (generator or "").partition("?")[0]
+        return bool(model) and any(sample.generator.partition("?")[0] == model for sample in self.images)
 
 
 def read_card(path: Path) -> JudgeCard:
@@ -199,6 +230,7 @@ def merge_cards(cards: Sequence[JudgeCard]) -> JudgeCard:
         ground_truth="; ".join(dict.fromkeys(card.ground_truth for card in cards)),
         measured=tuple(tables.values()),
         made=made,
+        images=tuple(sample for card in cards for sample in card.images),
     )
 
 
@@ -233,8 +265,8 @@ def _from_record(record: Any, where: str) -> JudgeCard:
     if record.get("version") != VERSION:
         raise UsageError(f"{where}: version {record.get('version')!r} of judge cards is unknown; update verism")
     try:
-        if record["kind"] not in ("rendered", "human"):
-            raise ValueError(f"kind must be rendered or human, not {record['kind']!r}")
+        if record["kind"] not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {record['kind']!r}")
         return JudgeCard(
             judge=str(record["judge"]),
             role=str(record["role"]),
@@ -242,6 +274,7 @@ def _from_record(record: Any, where: str) -> JudgeCard:
             ground_truth=str(record["ground_truth"]),
             measured=tuple(_measured(m) for m in record["measured"]),
             made=_made(record.get("made", {})),
+            images=tuple(_sample(s) for s in record.get("images", ())),
         )
     except (KeyError, TypeError, ValueError) as err:
         raise UsageError(f"{where}: not a complete judge card ({type(err).__name__}: {err})") from None
@@ -254,6 +287,14 @@ def _made(record: Mapping[str, Any]) -> dict[str, Any]:
     if "merged" in made:
         made["merged"] = [_made(part) for part in made["merged"]]
     return made
+
+
+def _sample(record: Mapping[str, Any]) -> ImageSample:
+    return ImageSample(
+        generator=str(record["generator"]),
+        measured_by=str(record["measured_by"]),
+        features=tuple((str(name), tuple(float(v) for v in vector)) for name, vector in record["features"]),
+    )
 
 
 def _measured(record: Mapping[str, Any]) -> Measured:

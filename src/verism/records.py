@@ -445,8 +445,9 @@ class Score:
         group: facet values this number is restricted to; empty for the whole suite.
         unit: unit of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
         higher_is_better: direction, from the metric of the suite; None where neither is better.
-        adjusted: empty for what the judges say; ``rendered`` or ``human`` where their error, measured on images of
-            known content or on people's answers, was taken out and its uncertainty put into the interval.
+        adjusted: empty for what the judges say; ``rendered``, ``human`` or ``model`` where their error, measured on
+            images of known content, or by answers of people or of a model, was taken out and its uncertainty put into
+            the interval. ``-unmatched`` follows where it was measured on images not found to be like these.
     """
 
     suite: str
@@ -740,7 +741,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("n_unusable", "i64", "images that did not, for want of a usable answer"),
         Column("unit", "str", "share, images, ..."),
         Column("higher_is_better", "bool", "direction, or null"),
-        Column("adjusted", "str", "empty, or by what the judge's error was taken out: rendered or human"),
+        Column(
+            "adjusted",
+            "str",
+            "empty, or by what the judge's error was taken out: rendered, human, model; -unmatched: of unlike images",
+        ),
     ),
 }
 

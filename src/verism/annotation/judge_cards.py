@@ -12,8 +12,9 @@ import numpy as np
 from verism._version import __version__
 from verism.annotation.judge_agreement import Predicted, is_number, key_text, label_order, predicted_classes
 from verism.annotation.ratings import given_ratings, human_classes, rated_classes
-from verism.cards import JudgeCard, Measured
+from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError
+from verism.pipeline.image_samples import sample_images, strata_of
 from verism.pipeline.scoring import judges_of, observed_of, true_classes
 from verism.records import Estimand, Observed, RatingTask, content_hash
 from verism.statistics.agreement import krippendorff_alpha
@@ -22,12 +23,20 @@ from verism.suites.base import Suite
 
 __all__ = ["Source", "card_of_run"]
 
-Source = Literal["human", "truth"]
+Source = Literal["human", "truth", "model"]
+KIND_OF: Mapping[Source, Kind] = {"human": "human", "truth": "rendered", "model": "model"}
 Truths = dict[tuple[str, str], Mapping[str, str]]  # true class by image, by rule and key (as JSON)
 
 
 def card_of_run(
-    run: Run, suite: Suite, source: Source, *, role: str | None = None, by: Sequence[str] = (), min_right: float = 0.0
+    run: Run,
+    suite: Suite,
+    source: Source,
+    *,
+    role: str | None = None,
+    by: Sequence[str] = (),
+    min_right: float = 0.0,
+    note: str = "",
 ) -> JudgeCard:
     """How often a run's judge predicts what of images of each true class, rule by rule.
 
@@ -35,10 +44,12 @@ def card_of_run(
         run: scored.
         suite: the suite, with the rules of its scores.
         source: what counts as truth: the majority of annotators (``human``; ties and "cannot tell" are left out), or
-            the ground truth of rendered images (``truth``).
+            the ground truth of rendered images (``truth``). ``model``: as ``human``, where a model and no person gave
+            the answers.
         role: role of the judge, needed if several observed.
         by: facets of prompts by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out, 0 to 1.
+        note: what else is to be said of the truth; kept in the card.
 
     Raises:
         UsageError: a suite without verdicts of classes, no known truth, no such judge, or an unknown facet.
@@ -58,7 +69,9 @@ def card_of_run(
     predictions = predicted_classes(estimands, verdicts)
     keys = {(rule, key) for rule, _, key in predictions}
     known, about = (
-        _truth_of_annotators(run, suite, keys, min_right) if source == "human" else _rendered_truth(run, suite, keys)
+        _rendered_truth(run, suite, keys)
+        if source == "truth"
+        else _truth_of_annotators(run, suite, keys, source, min_right)
     )
     labels = _labels(estimands)
     measured: list[Measured] = []
@@ -84,8 +97,8 @@ def card_of_run(
     return JudgeCard(
         judge=judges[role],
         role=role,
-        kind="human" if source == "human" else "rendered",
-        ground_truth=about,
+        kind=KIND_OF[source],
+        ground_truth=f"{about}; {note}" if note else about,
         measured=tuple(measured),
         made={
             "verism": __version__,
@@ -103,6 +116,7 @@ def card_of_run(
                 if rule.affects == "verdicts" and isinstance(values[rule.name], int | float | str)
             },
         },
+        images=(sample_images(run, {name: s for name, s in strata_of(estimands, role).items() if name in used}),),
     )
 
 
@@ -194,7 +208,9 @@ def _rendered_truth(run: Run, suite: Suite, keys: set[tuple[str, str]]) -> tuple
     return known, about
 
 
-def _truth_of_annotators(run: Run, suite: Suite, keys: set[tuple[str, str]], min_right: float) -> tuple[Truths, str]:
+def _truth_of_annotators(
+    run: Run, suite: Suite, keys: set[tuple[str, str]], source: Source, min_right: float
+) -> tuple[Truths, str]:
     ratings = given_ratings(run, min_right=min_right)
     known: Truths = {
         (rule, key): human_classes(run, suite, rule, json.loads(key), ratings=ratings) for rule, key in keys
@@ -215,9 +231,15 @@ def _truth_of_annotators(run: Run, suite: Suite, keys: set[tuple[str, str]], min
             raters |= {rater for rater, _ in classes}
     about = (
         f"{_images(run, images)} of {suite.name}, made by {run.manifest.settings.generator or 'an unnamed generator'}; "
-        f"the truth is the majority of {len(raters)} annotator{'s' * (len(raters) != 1)} ({'; '.join(asked)})"
+        f"the truth is {_who(len(raters), source)} ({'; '.join(asked)})"
     )
     return known, about
+
+
+def _who(n: int, source: Source) -> str:
+    who = "annotator" if source == "human" else "model"
+    majority = f"the majority of {n} {who}s" if n != 1 else f"the answer of one {who}"
+    return majority if source == "human" else f"{majority}, and of no person"
 
 
 def _agreement(task: RatingTask, classes: Mapping[tuple[str, str], str], known: Mapping[str, str]) -> str:
@@ -233,7 +255,7 @@ def _agreement(task: RatingTask, classes: Mapping[tuple[str, str], str], known: 
     values = {name: float(label) if numeric else label for name, label in classes.items()}
     table = np.array([[values.get((r, i)) for i in items] for r in raters], dtype=object)
     alpha = krippendorff_alpha(table, level=task.level if numeric else "nominal", n_resamples=0).value
-    agree = "nobody's answers can be compared" if math.isnan(alpha) else f"Krippendorff's alpha {alpha:.2f}"
+    agree = "no two to be compared" if math.isnan(alpha) else f"Krippendorff's alpha {alpha:.2f}"
     ties = sum(item not in known for item in items)
     words = f"{task.name}: {len(classes):,} answers about {len(items):,} images, {agree}"
     return words + (f", {ties} {'tie' if ties == 1 else 'ties'} left out" if ties else "")

@@ -33,11 +33,12 @@ def judge() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRun:
-    """What a card of a run is made by: where the truth is from, facets, and which raters count."""
+    """What a card of a run is made by: where the truth is from, facets, which raters count, and a remark."""
 
     source: Source | None
     by: str | None
     min_right: float
+    note: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,8 @@ class _OfImages:
 
 @judge.command("card")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
-@click.option("--from", "source", type=click.Choice(["human", "truth"]), help="Of RUN: what counts as truth.")
+@click.option("--from", "source", type=click.Choice(["human", "truth", "model"]), help="Of RUN: what counts as truth.")
+@click.option("--note", default="", help="Of RUN: what else is to be said of the truth; kept in the card.")
 @click.option("--by", help="Of RUN: facets of prompts by whose values tables are made besides, with commas.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Of RUN: least share of checks right.")
 @click.option("--role", help="What the judge is asked for, as in `verism run`: detector, vqa, skin_tone ...")
@@ -81,18 +83,17 @@ def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **opt
     verism judge card runs/scripted --from truth --out rendered.json
 
     From a RUN: `human` takes the majority of the annotators who rated its images (verism annotate) for the truth,
-    `truth` the ground truth of a generator that renders (verism run ... --model scripted:error=0.4).
+    `truth` the ground truth of a generator that renders (verism run ... --model scripted:error=0.4). `model` is
+    `human` where a model and no person gave the answers: the card and all numbers adjusted by it say so.
 
     Runs judged by exactly this judge may name the card to have its error taken out of their numbers:
     verism score RUN --correct rendered --card card.json
     """
-    of_run = _OfRun(**{name: options.pop(name) for name in ("source", "by", "min_right")})
+    of_run = _OfRun(**{name: options.pop(name) for name in ("source", "by", "min_right", "note")})
     of_images = _OfImages(**options)
     if run_dir is not None:
         if of_run.source is None:
-            raise UsageError(
-                "--from is missing: human (annotators' answers about RUN) or truth (rendered ground truth)"
-            )
+            raise UsageError("--from is missing: human or model (answers about RUN) or truth (rendered ground truth)")
         if any(value is not None for value in options.values()):
             raise UsageError("--judge, --truth, --kind and --device are of images without a run; leave them or RUN out")
         made = _card_of_run(run_dir, role, of_run)
@@ -120,7 +121,7 @@ def _card_of_run(run_dir: Path, role: str | None, options: _OfRun) -> JudgeCard:
 
     facets = [part.strip() for part in (options.by or "").split(",") if part.strip()]
     assert options.source is not None
-    return api.judge_card(run_dir, options.source, role=role, by=facets, min_right=options.min_right)
+    return api.judge_card(run_dir, options.source, role=role, by=facets, min_right=options.min_right, note=options.note)
 
 
 def _card_of_images(role: str | None, options: _OfImages) -> JudgeCard:

@@ -216,6 +216,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 )
 @click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
+@click.option("--anyway", is_flag=True, help="Adjust by a card of images unlike the run's, too; the numbers say so.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
     run_dir: Path,
@@ -226,6 +227,7 @@ def score(
     rules: tuple[str, ...],
     detector: str | None,
     judges: tuple[str, ...],
+    anyway: bool,
     as_json: bool,
 ) -> None:
     """Apply rules and metrics of a run again. No image is made or looked at.
@@ -254,6 +256,7 @@ def score(
         correct=correct,
         cards=cards,
         min_right=min_right,
+        anyway=anyway,
     )
     put_scores(finished, as_json)
 

@@ -18,16 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.cards import JudgeCard, Kind, Measured, find_measured
+from verism.pipeline.image_samples import ImageMatch
 from verism.records import Estimand, EstimandPart, Score
 from verism.specs import Rule
 from verism.statistics.misclassification import FittedShares, fit_shares
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
-__all__ = ["Adjustment", "Classes", "adjust_by_cards", "adjust_by_labels"]
+__all__ = ["UNMATCHED", "Adjustment", "Classes", "adjust_by_cards", "adjust_by_labels"]
 
+UNMATCHED = "-unmatched"  # behind the kind of a card whose images are not found to be like the run's
 Classes = Callable[[str, Mapping[str, Any]], Mapping[str, str]]  # rule and key -> true class by image
 Remarks = Callable[[str, Mapping[str, Any]], Sequence[str]]  # rule and key -> what to mind about the true classes
 Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key -> cell each image was drawn from
+Match = Callable[[JudgeCard], ImageMatch]
 Method = Literal["prediction-powered", "judge card"]
 
 
@@ -45,6 +48,7 @@ class Adjustment:
         labels_only: value, low and high of the labels alone; NaN for cards.
         trust: how far the judge was trusted, 0 to 1; NaN for cards.
         note: what to mind, or why there is no value.
+        images: whether the run's images are like those of the card; None where no card was used, or none was compared.
     """
 
     score: Score
@@ -56,6 +60,7 @@ class Adjustment:
     labels_only: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     trust: float = math.nan
     note: str = ""
+    images: ImageMatch | None = None
 
     def record(self) -> dict[str, Any]:
         """For a JSON file; NaN is null."""
@@ -75,6 +80,8 @@ class Adjustment:
             "n_labels": self.n_labels,
             **{name: _finite(number) for name, number in numbers.items()},
             "note": self.note,
+            "images": None if self.images is None else self.images.state,
+            "images_p_value": None if self.images is None else _finite(self.images.p_value),
         }
 
 
@@ -168,6 +175,7 @@ def adjust_by_cards(
     kind: Kind | None = None,
     rules: Mapping[str, Any] | None = None,
     declared: Sequence[Rule] = (),
+    match: Match | None = None,
 ) -> list[Adjustment]:
     """Estimands through the error tables of their judges' cards; those without a table for every part are left out.
 
@@ -182,6 +190,8 @@ def adjust_by_cards(
         kind: only cards of this kind; None for any.
         rules: those the run was scored by. A card that was made by others (another threshold, say) gives no value.
         declared: these rules as the suite declares them: some concern a single protocol.
+        match: whether the run's images are like those of a card. Numbers that rest on a card whose images are not
+            found alike say so in ``adjusted`` (``rendered-unmatched``), so that no output can show them without it.
     """
     made = []
     fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same images
@@ -209,12 +219,13 @@ def adjust_by_cards(
         bounds = _bounds(estimand)
         low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
         card = tables[0][0]
+        images = _worst([match(used) for used in {id(c): c for c, _ in tables}.values()]) if match else None
         score = replace(
             estimand.score,
             value=value,
             ci_low=math.nan if math.isnan(value) else low,
             ci_high=math.nan if math.isnan(value) else high,
-            adjusted=card.kind,
+            adjusted=card.kind if images is None or images.state == "alike" else card.kind + UNMATCHED,
         )
         made.append(
             Adjustment(
@@ -223,10 +234,16 @@ def adjust_by_cards(
                 method="judge card",
                 source=card.ground_truth,
                 n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
-                note="; ".join(dict.fromkeys(note for *_, note in means if note)),
+                note="; ".join(dict.fromkeys(filter(None, [*(note for *_, note in means), images and images.words]))),
+                images=images,
             )
         )
     return made
+
+
+def _worst(matches: Sequence[ImageMatch]) -> ImageMatch:
+    """Of the matches of several cards behind one number the one that speaks most against it."""
+    return min(matches, key=lambda found: ("unlike", "unknown", "alike").index(found.state))
 
 
 def _other_rules(card: JudgeCard, protocol: str, rules: Mapping[str, Any], declared: Sequence[Rule]) -> str:

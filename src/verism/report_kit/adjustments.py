@@ -25,7 +25,13 @@ __all__ = [
     "kinds_of",
 ]
 
-BY = {"human": "adjusted by human labels", "rendered": "adjusted by rendered images"}
+BY = {
+    "human": "adjusted by human labels",
+    "rendered": "adjusted by rendered images",
+    "model": "adjusted by a model's labels",
+}
+# A card whose images were not found to be like those of the run: every output that shows the number says so.
+BY |= {f"{kind}-unmatched": f"{text}, NOT found to be of images like these" for kind, text in BY.items()}
 
 
 def as_judged(scores: Iterable[Score]) -> list[Score]:
@@ -34,7 +40,7 @@ def as_judged(scores: Iterable[Score]) -> list[Score]:
 
 
 def as_adjusted(scores: Iterable[Score], kind: str) -> list[Score]:
-    """The scores that were adjusted by this kind of truth (``human``, ``rendered``)."""
+    """The scores that were adjusted by this kind of truth (``human``, ``rendered``, ``model``, and ``-unmatched``)."""
     return [s for s in scores if s.adjusted == kind]
 
 

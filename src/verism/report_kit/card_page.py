@@ -21,11 +21,17 @@ from verism.statistics.intervals import wilson
 __all__ = ["CardView", "TableView", "card_line", "card_text", "confusion_map", "view_of", "write_card_page"]
 
 ORDER = ("revised", *(p for p in PROTOCOLS if p != "revised"))
-KINDS = {"rendered": "images of known content", "human": "what people say"}
+KINDS = {
+    "rendered": "images of known content",
+    "human": "what people say",
+    "model": "what a model sees",
+}
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {
     "rendered": "Measured on images whose content is known because they were rendered on purpose. Generated images "
     "look different, and are wrong in other ways: there the judge may err more.",
+    "model": "Measured beside the answers of a model and not of people: what the model misreads counts as the judge's "
+    "error, and what both misread as none.",
     "human": "Measured beside people, who err and disagree, too: part of what counts as the judge's error is theirs.",
 }
 ANY_CARD = (

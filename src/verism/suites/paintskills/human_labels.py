@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from verism.records import Estimand, EstimandPart, Prompt, RatingTask, Score
+from verism.suites.paintskills.skills.spatial import OPPOSITE
 from verism.suites.paintskills.vocabulary import COLORS, RELATIONS
 
 if TYPE_CHECKING:
@@ -70,7 +71,16 @@ def rating_tasks(skills: Collection[str], labels: Sequence[str]) -> list[RatingT
 
 
 def rated_class(task: RatingTask, prompt: Prompt, answer: str) -> str:
-    """Whether what people see is what the prompt asks for: ``right`` or ``wrong``; other tasks' answers as they are."""
+    """Whether what people see is what the prompt asks for: ``right`` or ``wrong``; other tasks' answers as they are.
+
+    Of two objects of one class either may be the one that is asked about, so that the opposite relation is right, too,
+    as it is for the detector.
+
+    Args:
+        task: what was asked.
+        prompt: of the image.
+        answer: one of the task's options.
+    """
     skill = task.key.get("skill")
     if task.rule != "accuracy" or skill is None:
         return answer
@@ -80,6 +90,9 @@ def rated_class(task: RatingTask, prompt: Prompt, answer: str) -> str:
         "color": prompt.spec["color"],
         "spatial": prompt.spec["relation"],
     }[str(skill)]
+    if str(skill) == "spatial" and prompt.spec["labels"][0] == prompt.spec["labels"][1]:
+        # Nobody can tell two of one kind apart: seen from either, the other lies the opposite way.
+        return RIGHT if answer in (wanted, OPPOSITE[wanted]) else WRONG
     return RIGHT if answer == wanted else WRONG
 
 

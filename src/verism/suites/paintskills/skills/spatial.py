@@ -13,7 +13,7 @@ from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Threshold
 from verism.suites.paintskills.skills.object_ import class_named, scene_object
 from verism.suites.paintskills.vocabulary import PHRASES, RELATIONS, Version
 
-__all__ = ["SpatialSkill"]
+__all__ = ["OPPOSITE", "SpatialSkill"]
 
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 
