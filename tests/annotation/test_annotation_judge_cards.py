@@ -92,18 +92,24 @@ def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
     card = tmp_path / "card.json"
     write_card(api.judge_card(judged("known", 0.5, 3), "truth"), card)
     second = judged("second", 0.15, 9)
-    api.score(second, correct="rendered", cards=[card])
+    # The pixels of these images are nothing but their content, of which less is wrong here: they differ from the card's.
+    with pytest.raises(UsageError, match=r"images differ from them .two-sample test.* --anyway"):
+        api.score(second, correct="rendered", cards=[card])
+    assert not any(s.adjusted for s in second.scores())
+    api.score(second, correct="rendered", cards=[card], anyway=True)
     scores = {
         (s.metric, s.adjusted): s for s in second.scores() if s.protocol == "revised" and set(s.group) == {"skill"}
     }
     true = scores["true_accuracy", ""].value
-    judged_value, freed = scores["accuracy", ""], scores["accuracy", "rendered"]
+    judged_value, freed = scores["accuracy", ""], scores["accuracy", "rendered-unmatched"]
     assert judged_value.ci_high < true  # the judge alone is wrong beyond its interval
     assert freed.ci_low <= true <= freed.ci_high
     assert abs(freed.value - true) < abs(judged_value.value - true) / 2
     [how] = [a for a in second.adjustments() if a["metric"] == "accuracy" and a["protocol"] == "revised"]
     assert how["method"] == "judge card"
     assert "150 images" in how["source"]
+    assert (how["images"], how["adjusted"]) == ("unlike", "rendered-unmatched")
+    assert "differ from them" in how["note"]
     # Without a card of one's own, the truth that this renderer told decides.
     api.score(second, correct="rendered")
     assert {a["method"] for a in second.adjustments()} == {"prediction-powered"}

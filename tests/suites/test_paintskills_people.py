@@ -62,6 +62,15 @@ def test_an_answer_is_held_against_the_prompt(asked, right, wrong):
     assert [rated_class(task, asked, answer) for answer in wrong] == [WRONG] * len(wrong)
 
 
+def test_of_two_alike_either_may_be_the_one_that_is_asked_about():
+    [task] = rating_tasks(("spatial",), LABELS)
+    alike = prompt("spatial", labels=("dog", "dog"), relation="above")
+    assert [rated_class(task, alike, answer) for answer in ("above", "below")] == [RIGHT, RIGHT]
+    assert [rated_class(task, alike, answer) for answer in ("left", NONE, "not both are there")] == [WRONG] * 3
+    apart = prompt("spatial", labels=("dog", "bus"), relation="above")
+    assert rated_class(task, apart, "below") == WRONG
+
+
 def test_answers_to_other_questions_stay_as_they_are():
     [task] = rating_tasks(("object",), LABELS)
     assert rated_class(replace(task, rule="human", key={}), prompt("object"), "human") == "human"

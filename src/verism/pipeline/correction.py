@@ -234,7 +234,9 @@ def adjust_by_cards(
                 method="judge card",
                 source=card.ground_truth,
                 n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
-                note="; ".join(dict.fromkeys(filter(None, [*(note for *_, note in means), images and images.words]))),
+                note="; ".join(
+                    dict.fromkeys(filter(None, [*(note for *_, note in means), images.words if images else ""]))
+                ),
                 images=images,
             )
         )
