@@ -92,7 +92,7 @@ def test_a_card_of_one_run_corrects_another_of_other_error(tmp_path, scripted):
     card = tmp_path / "card.json"
     write_card(api.judge_card(judged("known", 0.5, 3), "truth"), card)
     second = judged("second", 0.15, 9)
-    # The pixels of these images are nothing but their content, of which less is wrong here: they differ from the card's.
+    # The pixels of these images are nothing but their content, of which less is wrong here: the images differ.
     with pytest.raises(UsageError, match=r"images differ from them .two-sample test.* --anyway"):
         api.score(second, correct="rendered", cards=[card])
     assert not any(s.adjusted for s in second.scores())

@@ -220,6 +220,7 @@ def adjust_by_cards(
         low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
         card = tables[0][0]
         images = _worst([match(used) for used in {id(c): c for c, _ in tables}.values()]) if match else None
+        notes = [*(note for *_, note in means), images.words if images else ""]
         score = replace(
             estimand.score,
             value=value,
@@ -234,9 +235,7 @@ def adjust_by_cards(
                 method="judge card",
                 source=card.ground_truth,
                 n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
-                note="; ".join(
-                    dict.fromkeys(filter(None, [*(note for *_, note in means), images.words if images else ""]))
-                ),
+                note="; ".join(dict.fromkeys(filter(None, notes))),
                 images=images,
             )
         )
