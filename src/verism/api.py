@@ -874,11 +874,14 @@ def _adjuster(
             return [e for e in estimands if not any(e.score is judged for judged in done)]
 
         samples: dict[str, ImageSample] = {}
+        matches: dict[int, ImageMatch] = {}
 
         def match(card: JudgeCard) -> ImageMatch:
-            if card.role not in samples:
-                samples[card.role] = sample_images(run, strata_of(estimands, card.role))
-            return image_match(card, samples[card.role])
+            if id(card) not in matches:
+                if card.role not in samples:
+                    samples[card.role] = sample_images(run, strata_of(estimands, card.role))
+                matches[id(card)] = image_match(card, samples[card.role])
+            return matches[id(card)]
 
         def by_cards(which: Sequence[JudgeCard], of: Sequence[Estimand]) -> list[Adjustment]:
             own = run.manifest.settings.generator
