@@ -97,13 +97,13 @@ def test_numbers_from_images_unlike_the_runs_are_refused_or_say_so_everywhere(tm
     assert "NOT found to be of images like these" in shown.output
     assert "this run's images differ from them" in shown.output
     as_json = CliRunner().invoke(cli, [*arguments, "--anyway", "--json"])
-    kinds = {row["adjusted"] for row in json.loads(as_json.stdout)["scores"]}
+    kinds = {row["adjusted"] for row in json.loads(as_json.stdout)}
     assert kinds == {"", "rendered-unmatched"}
     assert {s.adjusted for s in values(run.path).values()} == {"rendered-unmatched"}
     for options in (["--markdown"], ["--csv"]):
         text = CliRunner().invoke(cli, ["report", str(run.path), *options]).stdout
         assert "rendered-unmatched" in text or "NOT found to be of images like these" in text, options
-    page = api.report([run.path], out=tmp_path / "page.html").read_text(encoding="utf-8")
+    page = api.report(run.path, out=tmp_path / "page.html").read_text(encoding="utf-8")
     assert "NOT found to be of images like these" in page
     assert "images differ from them" in page
 
