@@ -839,8 +839,12 @@ def score(
         if correct is None
         else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right, anyway)
     )
-    made = {"correct": correct, "cards": [str(Path(card).absolute()) for card in cards], "min_right": min_right}
-    made["anyway"] = anyway
+    made = {
+        "correct": correct,
+        "cards": [str(Path(card).absolute()) for card in cards],
+        "min_right": min_right,
+        "anyway": anyway,
+    }
     return score_run(
         run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
     )
