@@ -47,8 +47,10 @@ class Confusion(NamedTuple):
 
 
 def card_record(card: JudgeCard) -> dict[str, Any]:
-    """A card as JSON, without the scores of single items: what a run keeps of it."""
-    return asdict(replace(card, measured=tuple(replace(m, scores=()) for m in card.measured)))
+    """A card as JSON, without the scores of single items and the sample of its images: what a run keeps of it."""
+    record = asdict(replace(card, measured=tuple(replace(m, scores=()) for m in card.measured)))
+    del record["images"]
+    return record
 
 
 def card_from(given: Any) -> JudgeCard:
