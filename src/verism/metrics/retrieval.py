@@ -386,7 +386,7 @@ def r_precision(
         confidence: confidence level of the interval, which resamples the images of a text together.
     Raises:
         ValueError: shapes that do not fit, unusable text vectors, or (revised) fewer different texts than ``pool``.
-    Source: Xu et al. 2018, arXiv:1711.10485, Sec. 4.1; Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, with ViT-B/32
+    Source: Xu et al. 2018, arXiv:1711.10485, Sec. 4.1; Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.2, with ViT-B/32
         and one caption for each of 30,000 images.
     """
     protocol = cast(Protocol, protocol_name(protocol))
