@@ -43,6 +43,8 @@ def test_stored_captions_have_the_words_of_the_java_tokeniser():
         pytest.param("a (big) [red] {cat}", "a -lrb- big -rrb- -lsb- red -rsb- -lcb- cat -rcb-", id="brackets stay"),
         pytest.param("wow! what?! no!!", "wow what ?! no !!", id="single marks go, runs stay"),
         pytest.param("5 p.m. on Main St. Mr. Jones etc.", "5 p.m. on main st. mr. jones etc.", id="abbreviations"),
+        pytest.param("A sign with the letter T.", "a sign with the letter t", id="a letter ends a sentence"),
+        pytest.param("The T. of J. Smith in the U.S.", "the t. of j. smith in the u.s.", id="initials"),
         pytest.param("No. 5 is no. He is in Mass. in mass.", "no. 5 is no he is in mass. in mass", id="abbreviations?"),
         pytest.param("$5.00 £3 50% 10:30am 10am #1", "$ 5.00 # 3 50 % 10:30 am 10am # 1", id="numbers"),
         pytest.param("1 1/2 cups 555 555-1212", "1\u00a01/2 cups 555\u00a0555-1212", id="no-break spaces"),

@@ -13,6 +13,7 @@ import pytest
 
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds, words_for
 from verism.suites.paintskills.skills import SKILLS, skill
+from verism.suites.paintskills.vocabulary import version
 
 CLASSES = ("bus", "car", "dog")
 
@@ -53,6 +54,7 @@ def seen(*found: dict[str, Any], size: tuple[float, float] = (1.0, 1.0), colors:
         class_scores=np.array([[b["classes"].get(c, 0.0) for c in CLASSES] for b in found]).reshape(-1, len(CLASSES)),
         classes=CLASSES,
         colors=[b["color"] for b in found] if colors else None,
+        head=version("paintskills").head,
     )
 
 
@@ -84,6 +86,23 @@ DOG = Expected(labels=("dog",))
 )
 def test_released_object(found, right):
     assert values("object", "released", DOG, seen(*found)) == {"accuracy": right}
+
+
+# The code's argmax over classes of the maximum over boxes: of equal maxima the class with the lowest id, car 3, dog 18.
+def test_released_ties_of_the_highest_score_go_to_the_first_class_of_the_head():
+    dog_first, car_first = seen(box("dog", 0.9), box("car", 0.9)), seen(box("car", 0.9), box("dog", 0.9))
+    nearly = seen(box("dog", 0.9), box("car", 0.8999999))  # float32 tells them apart
+    assert [values("object", "released", DOG, boxes)["accuracy"] for boxes in (dog_first, car_first, nearly)] == [
+        0,
+        0,
+        1,
+    ]
+    # The colour is still that of the first box.
+    red_car = Expected(labels=("car",), color="red")
+    tied = seen(box("dog", 0.9, color="red"), box("car", 0.9, color="blue"))
+    assert values("color", "released", red_car, tied) == {"accuracy": 1.0, "right_object": 1.0, "right_color": 1.0}
+    # A class nobody asked for has no id here, and comes last.
+    assert values("object", "released", DOG, seen(box(None, 0.9), box("dog", 0.9)))["accuracy"] == 1.0
 
 
 # arXiv v1, Sec. 4.1: p > p_th = 0.8. float32(0.8) is 0.800000012, and yet not above 0.8.

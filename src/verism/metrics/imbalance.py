@@ -134,7 +134,7 @@ def mad(counts: ArrayLike, target: ArrayLike | None = None, *, divisor: Divisor 
         Float for one set of counts, else an array of shape (...). NaN where there are no images.
     Raises:
         ValueError: counts that are negative or not whole, or a target that is no distribution over the classes.
-    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and v3, Sec. 4.3.
+    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.4, and ICCV 2023, Sec. 4.2.4.
 
     >>> round(mad([90, 55]), 4), round(mad([90, 55], divisor="K-1"), 4)
     (0.1207, 0.2414)
@@ -146,7 +146,7 @@ def mad(counts: ArrayLike, target: ArrayLike | None = None, *, divisor: Divisor 
 def std(counts: ArrayLike, target: ArrayLike | None = None) -> Any:
     """Root mean square deviation of shares from a target, ``sqrt(mean_i (p_i - t_i)**2)``. Otherwise as ``mad``.
 
-    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3 (there called standard deviation).
+    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.4 (there called standard deviation).
     """
     c, t = _checked(counts, target)
     return _scalar(np.sqrt(np.mean((_shares(c) - t) ** 2, axis=-1)))

@@ -42,7 +42,7 @@ class TransformersCaptioner:
     Raises:
         UsageError: no such model, no captioner, incomplete weights, or a prompt for a model that reads none.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
-    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.3, and its released captioning code.
+    Source: Cho et al. 2022, arXiv:2202.04053v1, Sec. 4.2, and its released captioning code.
     """
 
     role = CaptionNeed.role

@@ -30,7 +30,7 @@ __all__ = ["TransformersVqa"]
 # How each family was trained to be asked: BLIP-2 (arXiv:2301.12597) and InstructBLIP (arXiv:2305.06500), appendices.
 _PROMPTS = {"blip-2": "Question: {question} Answer:", "instructblip": "Question: {question} Short answer:"}
 # What DALL-Eval asks BLIP-2 with: LAVIS's blip2_t5 and the defaults of its ``generate``, prompt as in the released code
-# (arXiv:2202.04053, Sec. 4.2.4). Temperature 1, as nothing is sampled.
+# (arXiv:2202.04053, Sec. 4.2.3). Temperature 1, as nothing is sampled.
 _RELEASED_PROMPT = "Question: {question} Answer:"
 _RELEASED_BEAMS, _RELEASED_LENGTH = 5, 30
 _RELEASED_GENERATION = {"min_length": 1, "repetition_penalty": 1.0, "length_penalty": 1.0}

@@ -153,6 +153,7 @@ def _compile(letter: str) -> re.Pattern[str]:
 
 _ASCII_TOKEN = _compile("[a-zA-Z]")
 _ANY_TOKEN = _compile(_ANY_LETTER)
+_LAST_LETTER = re.compile(r"(?<!\w)(?<!\w\.)[^\W\d_]\.$")
 _NEGATION = re.compile(r"(?<=[^\W\d_])(?=n['’]t)", re.IGNORECASE)
 
 
@@ -189,7 +190,8 @@ def _abbreviation(token: str, word: str) -> tuple[str, ...]:
 def ptb_words(caption: str) -> list[str]:
     """The words of one caption: Penn Treebank tokens in lower case, without punctuation.
 
-    Captions are read one by one; line breaks in them count as spaces.
+    Captions are read one by one; line breaks in them count as spaces. A full stop after a last word of one letter ends
+    the sentence, as the original has it where the next caption begins with "A", "The" or another such word.
 
     >>> ptb_words("A man's half-eaten sandwich isn't on the table.")
     ['a', 'man', "'s", 'half-eaten', 'sandwich', 'is', "n't", 'on', 'the', 'table']
@@ -200,6 +202,8 @@ def ptb_words(caption: str) -> list[str]:
     if "'" in text or "’" in text or "&" in text:
         text = _NEGATION.sub(" ", text.replace("&apos;", "'").replace("&nbsp;", " "))
     text = " ".join(text.split())
+    if _LAST_LETTER.search(text):  # "the letter T.": the end of a sentence, as before a caption that begins with "A"
+        text = text[:-1]
     words = (_ASCII_TOKEN if text.isascii() else _ANY_TOKEN).findall(text)
     return [word for token in words for word in _words_of(token)]
 

@@ -4,9 +4,9 @@ Fifteen differences of one model are too few to tell judges apart. From the labe
 80 are drawn with a chosen share that shows it, one group for each gender; a judge's difference on them is compared with
 the chosen one, hundreds of times.
 
-Source: Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, Sec. 5.2 and Table 17; the
-procedure ``released`` follows the published code in every step that decides which sets are possible and likely, but not
-its stream of random numbers, so single sets differ from the published ones.
+Source: Zhang et al. 2023, Auditing Gender Presentation Differences in Text-to-Image Models, Sec. 6 and appendix C
+(Table 17); the procedure ``released`` follows the published code in every step that decides which sets are possible and
+likely, but not its stream of random numbers, so single sets differ from the published ones.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ class Boxes:
         class_scores: confidence per class of the suite, shape (Q, K).
         classes: the K class names.
         colors: most probable colour per box, None where it was not judged; None for a detector that judges no colours.
+        head: classes in the order of the published detector's outputs, which decides exact ties.
     """
 
     labels: Sequence[str | None]
@@ -39,6 +40,7 @@ class Boxes:
     class_scores: NDArray[np.float64]
     classes: tuple[str, ...]
     colors: Sequence[str | None] | None
+    head: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -54,6 +56,19 @@ class Boxes:
     def above(self, threshold: float) -> list[int]:
         """Boxes of the suite's classes with a score above the threshold (strictly)."""
         return [i for i in np.flatnonzero(self.confident(threshold)).tolist() if self.labels[i] is not None]
+
+    def most_confident_label(self) -> str | None:
+        """Class of the most confident box; None without a box, or if that is of no class of the suite.
+
+        Of several boxes with exactly the same score it is the class that comes first in ``head``, not that of the first
+        box: the released code takes the maximum over boxes first, and then over classes.
+        """
+        if not len(self):
+            return None
+        scores = self.scores.astype(np.float32)
+        tied = [label for label, score in zip(self.labels, scores, strict=True) if score == scores[0]]
+        place = {label: position for position, label in enumerate(self.head)}
+        return min(tied, key=lambda label: place.get(label or "", len(place)))
 
     def of(self, label: str, threshold: float) -> list[int]:
         """Boxes of one class above the threshold, most confident first."""

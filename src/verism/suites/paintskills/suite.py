@@ -338,7 +338,7 @@ class PaintSkills(Suite):
         colors = detections.filter(pl.col("query") >= 0)["color"]
         judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
         nothing = _no_boxes(self.labels, judges_colors)
-        seen = _boxes_by_image(detections, observed.images, self.labels, judges_colors)
+        seen = _boxes_by_image(detections, observed.images, self.labels, judges_colors, self.version.head)
         rows = VerdictRows()
         for image in observed.images.iter_rows(named=True):
             prompt = observed.prompts[image["prompt_id"]]
@@ -578,7 +578,11 @@ def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:
 
 
 def _boxes_by_image(
-    detections: pl.DataFrame, images: pl.DataFrame, classes: tuple[str, ...], judges_colors: bool
+    detections: pl.DataFrame,
+    images: pl.DataFrame,
+    classes: tuple[str, ...],
+    judges_colors: bool,
+    head: tuple[str, ...],
 ) -> dict[str, Boxes]:
     """Detections as arrays per image, most confident first."""
     import polars as pl
@@ -611,5 +615,6 @@ def _boxes_by_image(
             class_scores=scores,
             classes=classes,
             colors=rows["color"].to_list() if judges_colors else None,
+            head=head,
         )
     return result

@@ -155,6 +155,13 @@ class Version:
     def labels(self) -> tuple[str, ...]:
         return tuple(c.label for c in self.classes)
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Classes in the order of the published detector's outputs: its own ids in v1, COCO's in the ICCV version."""
+        if self.name == "paintskills-v1":
+            return self.labels
+        return tuple(c.label for c in sorted(self.classes, key=lambda c: c.coco_id))
+
 
 VERSIONS: Mapping[str, Version] = {
     "paintskills": Version(

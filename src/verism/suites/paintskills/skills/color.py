@@ -47,7 +47,9 @@ class ColorSkill:
         else:
             limit = at.paper if protocol == "paper" else float("-inf")
             seen = 0 if len(boxes) and boxes.confident(limit)[0] else None
-        label = None if seen is None else boxes.labels[seen]
+        label = None
+        if seen is not None:
+            label = target if protocol == "revised" else boxes.most_confident_label()
         color = None if seen is None or boxes.colors is None else boxes.colors[seen]
         if boxes.colors is None or (seen is not None and color is None):
             what = "none" if seen is None else f"a {label or 'object of another class'}"

@@ -57,11 +57,10 @@ class ObjectSkill:
                 Decision(rule="only_object", value=float(right and set(results) == {target}), reason=reason),
             )
         limit = at.paper if protocol == "paper" else float("-inf")
-        top = 0 if len(boxes) and boxes.confident(limit)[0] else None
-        if top is None:
+        if not len(boxes) or not boxes.confident(limit)[0]:
             what = "nothing" if not len(boxes) else f"nothing above {limit:g}"
             return (Decision(rule="accuracy", value=0.0, reason=f"expected {with_article(target)}, found {what}"),)
-        label = boxes.labels[top]
+        label = boxes.most_confident_label()
         return (
             Decision(
                 rule="accuracy",
