@@ -122,6 +122,7 @@ def imported_by(path: Path) -> Iterator[str]:
 def test_everything_imported_is_declared(folder):
     # Beside the standard library, and what lies in the tests' own folders.
     local = {p.stem for p in (ROOT / folder).rglob("*.py")} | {"verism", "tiny_inception", "tiny_vision_language"}
+    local |= {p.parent.name for p in (ROOT / folder).rglob("__init__.py")}
     providers = metadata.packages_distributions()
     declared = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
     if folder == "benchmarks":  # peers live in an environment of their own
