@@ -339,6 +339,9 @@ READERS: dict[str, Reader] = {
     "files:read_text": Reader(call=plain("files:read_text"), base=b"text", suffixes=(".txt",)),
     "files:read_lines": Reader(call=plain("files:read_lines"), base=b"a\nb\n", suffixes=(".txt",)),
     "files:read_json": Reader(call=plain("files:read_json"), base=COCO, suffixes=(".json",)),
+    "plans.document:read_document_lines": Reader(
+        call=plain("plans.document:read_document_lines", "a plan"), base=COCO, suffixes=DOCUMENT
+    ),
     "files:read_document": Reader(call=plain("files:read_document", "a study"), base=COCO, suffixes=DOCUMENT),
     "files:read_rows": Reader(call=plain("files:read_rows"), base=[ROW]),
     "imaging:read_image": Reader(call=plain("imaging:read_image"), base=image_file("TIFF"), suffixes=(".tif", ".png")),
@@ -450,6 +453,8 @@ LEFT_OUT = {
     "suites.social_bias_v1.prompts:read_user_images": "read_image_table is tried",
     "suites.quality.image_sets:list_images": "open_reference is tried",
     "api:open_run": "run directories: tests/test_store.py",
+    "plans.status:read_rows": "a folder; read_json is tried",
+    "store.scorings:read_scoring": "run directories: tests/test_verification.py",
 }
 
 
