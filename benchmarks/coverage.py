@@ -20,6 +20,7 @@ Slow intervals get a part of the runs, and bootstraps 400 resamples.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import re
 import time
@@ -86,6 +87,7 @@ from verism.statistics.disparity import gap, ratio, worst
 from verism.statistics.intervals import clustered_average
 from verism.statistics.misclassification import adjusted_mad
 from verism.statistics.prediction_powered import LabelledMean
+from verism.statistics.ranking import Ranking, rank_models
 
 RUNS = 2000
 RESAMPLES = 400
@@ -315,6 +317,49 @@ def differences() -> Iterator[Design]:
         apart,
         partial(dict, {"": -0.15}),
     )
+
+
+def ranks() -> Iterator[Design]:
+    """Ranks of models by tests of every pair: of models that do not differ, and of models a step apart."""
+
+    def ranking(rng: Rng, shares: Sequence[float], prompts: int, each: int) -> Ranking:
+        clusters, hard = labels_of(prompts, each), rng.normal(0.0, 0.15, prompts)
+        verdicts = [rng.random(prompts * each) < np.clip(p + hard, 0, 1)[clusters] for p in shares]
+        m = len(shares)
+        difference, p_value = np.zeros((m, m)), np.full((m, m), math.nan)
+        for i, j in itertools.combinations(range(m), 2):
+            pair = paired_difference(verdicts[i], verdicts[j], clusters, seed=rng, n_resamples=RESAMPLES)
+            difference[i, j], difference[j, i] = pair.difference, -pair.difference
+            p_value[i, j] = p_value[j, i] = pair.p_value
+        return rank_models([float(v.mean()) for v in verdicts], difference, p_value)
+
+    def equal(rng: Rng, prompts: int, each: int) -> dict[str, Ends]:
+        # Each of equal models may be called any rank: what all their intervals have in common must hold 1 and M.
+        result = ranking(rng, [0.6] * 8, prompts, each)
+        common = float(result.low.max()), float(result.high.min())
+        return {"first rank, of all equal models": common, "last rank, of all equal models": common}
+
+    def ladder(rng: Rng, prompts: int, each: int) -> dict[str, Ends]:
+        result = ranking(rng, [0.8, 0.7, 0.6, 0.5, 0.4], prompts, each)
+        return {"rank of the third of five": (float(result.low[2]), float(result.high[2]))}
+
+    for prompts, each in ((30, 1), (40, 9)):
+        yield Design(
+            "",
+            "rank_models",
+            f"8 models of share 0.6, {asked(prompts, each)}",
+            partial(equal, prompts=prompts, each=each),
+            partial(dict, {"first rank, of all equal models": 1.0, "last rank, of all equal models": 8.0}),
+            part=0.25,
+        )
+        yield Design(
+            "",
+            "rank_models",
+            f"5 models of shares 0.8 to 0.4, {asked(prompts, each)}",
+            partial(ladder, prompts=prompts, each=each),
+            partial(dict, {"rank of the third of five": 3.0}),
+            part=0.25,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- judge error
@@ -965,6 +1010,7 @@ GROUPS = (
     proportions,
     means_of_skills,
     differences,
+    ranks,
     human_labels,
     cards,
     imbalances,

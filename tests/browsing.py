@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["CHROMIUM", "OPTIONS", "browsing", "serving"]
+__all__ = ["CHROMIUM", "OPTIONS", "browsing", "serving", "serving_app"]
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = (
@@ -32,14 +32,20 @@ def browsing() -> Iterator[Any]:
 @contextmanager
 def serving(store: Any, *, tokens: bool = False) -> Iterator[str]:
     """The page of a study, in a thread; gives its address."""
-    import uvicorn
-
     from verism.annotation.server import create_app
+
+    with serving_app(create_app(store, [], tokens=tokens)) as address:
+        yield address
+
+
+@contextmanager
+def serving_app(app: Any) -> Iterator[str]:
+    """An application, in a thread; gives its address."""
+    import uvicorn
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        app = create_app(store, [], tokens=tokens)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

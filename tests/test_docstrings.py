@@ -18,6 +18,7 @@ PACKAGES = (  # those that are held to it
     "suites",
     "simulator",
     "annotation",
+    "viewer",
     "pipeline",
     "report_kit",
     "services",

@@ -12,7 +12,18 @@ import verism
 from verism.suites.catalogue import SUITES, suite_class
 
 HOUSE = Path(verism.__file__).parent
-GENERAL = ("api.py", "cli", "pipeline", "report_kit", "registry.py", "annotation", "training", "store", "plans")
+GENERAL = (
+    "api.py",
+    "cli",
+    "pipeline",
+    "report_kit",
+    "registry.py",
+    "annotation",
+    "viewer",
+    "training",
+    "store",
+    "plans",
+)
 # Words of a suite that are also words of general code, where they mean something general.
 GENERAL_WORDS = frozenset(
     {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fault_campaigns.commands import Done, forked
@@ -18,6 +18,7 @@ from fault_campaigns.trials import Job, Outcome, Setting, Site, Trial, worst
 NAME = "damage"
 PARTS = 18  # jobs of the full setting
 READERS = ("report", "score", "compare", "page")
+SCORE_READERS = ("report", "score")  # whose output is compared with that of the undamaged run
 
 
 def flipped(data: bytes, bits: int, rng: random.Random) -> bytes:
@@ -68,7 +69,7 @@ def jobs(setting: Setting) -> list[Job]:
 def damage(site: Site, part: int, parts: int, at_most: int | None) -> Iterator[Trial]:
     """Damage files of two runs, one of rendered images with ground truth and one of a user's images."""
     other = _other(site)
-    calm = {name: _read(site, site.templates / name, "report").out for name in ("rendered", "mine")}
+    calm = {name: _calm(site, name) for name in ("rendered", "mine")}
     pairs = [
         (name, file, way)
         for name in calm
@@ -86,17 +87,25 @@ def damage(site: Site, part: int, parts: int, at_most: int | None) -> Iterator[T
         yield Trial(campaign=NAME, name=f"{name}/{file.as_posix()}, {way}", outcome=outcome, detail=detail, files=1)
 
 
-def _readings(site: Site, run: Path, file: Path, calm: str) -> Iterator[tuple[Outcome, str]]:
+def _calm(site: Site, name: str) -> dict[str, str]:
+    """What the readers of scores say of an undamaged run; each on a copy, as ``score`` writes."""
+    run = site.folder / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(site.templates / name, run)
+    return {reader: _read(site, run, reader).out for reader in SCORE_READERS}
+
+
+def _readings(site: Site, run: Path, file: Path, calm: Mapping[str, str]) -> Iterator[tuple[Outcome, str]]:
     """Ask one reader after the other; ``score`` comes late, since it writes."""
     for reader in READERS:
         done = _read(site, run, reader)
         yield judged(done)
-        if done.code == 0 and reader in ("report", "score") and done.out != calm:
-            yield "silent", f"{reader}: other scores: {_change(done.out, calm)}"
+        if done.code == 0 and done.out != calm.get(reader, done.out):
+            yield "silent", f"{reader}: other scores: {_change(done.out, calm[reader])}"
         if done.code != 0 and not _tells(done, run, file):
             yield "silent", f"{reader}: exit code {done.code}, and nothing says where: {done.said[-200:]}"
         if reader == "report":
-            yield from _verified(site, run, calm)
+            yield from _verified(site, run, calm[reader])
 
 
 def _verified(site: Site, run: Path, calm: str) -> Iterator[tuple[Outcome, str]]:
@@ -130,7 +139,7 @@ def _read(site: Site, run: Path, reader: str) -> Done:
         "page": ["report", run, "--out", site.folder / "page.html"],
     }
     done = forked(words[reader], cwd=site.folder)
-    if reader in ("report", "score"):  # names of runs are not part of the scores
+    if reader in SCORE_READERS:  # names of runs are not part of the scores
         return Done(done.code, _scores(done.out), done.err, done.seconds)
     return done
 

@@ -3,32 +3,25 @@
 ``serve`` runs it on this machine. Whoever can reach it over a network needs a link with a token of their own; on the
 loopback address a name will do. Requests that another page could make on a rater's behalf are refused: cookies are
 ``SameSite=Strict``, whatever changes something needs a header that forms cannot send, and the ``Host``, ``Origin`` and
-``Sec-Fetch-Site`` headers must be right (``guard``). No path comes from the browser: images are asked for by numbers
-(``routes``).
+``Sec-Fetch-Site`` headers must be right (``web_server``). No path comes from the browser: images are asked for by
+numbers (``routes``).
 """
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-import sys
-import threading
-import webbrowser
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from verism.annotation.guard import ANYWHERE, Guard, is_address
 from verism.annotation.views import StudyView
 from verism.annotation.votes import VoteStore
-from verism.errors import UsageError, VerismError, require
+from verism.errors import UsageError, require
 from verism.store import Run
+from verism.web_server import LOOPBACK, Guard, is_loopback, serve_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 __all__ = ["LOOPBACK", "create_app", "serve"]
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def serve(
@@ -49,54 +42,17 @@ def serve(
         VerismError: the port is taken or not allowed.
         MissingExtra: fastapi or uvicorn is not installed.
     """
-    if not tokens and not _is_loopback(host):
+    if not tokens and not is_loopback(host):
         raise UsageError(f"{host} lets others in: serve it with tokens, or use --host 127.0.0.1")
     app = create_app(store, runs, tokens=tokens, hosts=[host])
-    uvicorn = require("uvicorn", extra="annotate", purpose="the page for raters")
-    listening = _listen(host, port)
-    shown = socket.gethostname() if host in ANYWHERE else f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}/"
-    print(f"{address} asks for answers until Ctrl-C; each is safe once it is given", file=sys.stderr, flush=True)
-    if tokens:
-        print("raters need a link each: verism annotate RUN --rater NAME", file=sys.stderr, flush=True)
-    if open_browser:
-        # The socket listens already: the browser waits until the server answers.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    config = uvicorn.Config(
+    links = "\nraters need a link each: verism annotate RUN --rater NAME" if tokens else ""
+    serve_app(
         app,
-        log_level="warning",
-        access_log=False,  # the log would hold tokens
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=3,
+        host=host,
+        port=port,
+        announce=lambda address: f"{address} asks for answers until Ctrl-C; each is safe once it is given{links}",
+        open_browser=open_browser,
     )
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        listening.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except socket.gaierror as err:
-        raise UsageError(f"--host {host} is no address of this machine ({err.strerror}); 127.0.0.1 always is") from None
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(128)
-    except OSError as err:
-        listening.close()
-        raise VerismError(
-            f"cannot serve on {host}, port {port} ({err.strerror}); is the page open already? "
-            "Choose another --port, or 0 for any free one"
-        ) from None
-    return listening
 
 
 def create_app(store: VoteStore, runs: Sequence[Run], *, tokens: bool, hosts: Collection[str] | None = None) -> FastAPI:
@@ -121,7 +77,3 @@ def create_app(store: VoteStore, runs: Sequence[Run], *, tokens: bool, hosts: Co
     add_routes(app, Site.of(StudyView(store, runs), tokens=tokens))
     app.add_middleware(Guard, hosts=frozenset(LOOPBACK) | set(hosts or ()))
     return app
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)

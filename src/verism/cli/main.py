@@ -29,6 +29,7 @@ from verism.cli.portraits import portraits
 from verism.cli.reproduce import reproduce
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
+from verism.cli.view import view
 from verism.cli.wardrobe import people
 from verism.errors import UsageError
 from verism.files import csv_text
@@ -435,6 +436,7 @@ scenes.add_command(people)
 scenes.add_command(portraits)
 cli.add_command(reproduce)
 cli.add_command(train)
+cli.add_command(view)
 
 
 # ------------------------------------------------------------------------------------------------------------ listings

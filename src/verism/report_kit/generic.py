@@ -25,6 +25,7 @@ __all__ = [
     "ResultSettings",
     "breakdown_section",
     "figures_part",
+    "first_scores",
     "generic_sections",
     "group_section",
     "judge_section",
@@ -327,7 +328,7 @@ def protocol_section(
     """
     if len(evidence.protocols) < 2:
         return None
-    rows = tables.protocol_rows(evidence, chosen or _first_scores(evidence))
+    rows = tables.protocol_rows(evidence, chosen or first_scores(evidence))
     body = part(evidence, "protocols.html.j2", rows=rows, intro=intro or Markup(""))
     return Section(
         title="What the choice of protocol changes",
@@ -339,8 +340,12 @@ def protocol_section(
     )
 
 
-def _first_scores(evidence: Evidence) -> Callable[[Score], bool]:
-    """Scores of the first table: of columns, those of its cells; else of all images where there are such numbers."""
+def first_scores(evidence: Evidence) -> Callable[[Score], bool]:
+    """Scores of the first table: of columns, those of its cells; else of all images where there are such numbers.
+
+    Args:
+        evidence: what the page is made of.
+    """
     names = evidence.vocabulary
     if _in_columns(evidence):
         layout = evidence.presentations[0].layout

@@ -18,6 +18,7 @@ from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, write_json, write_whole
 from verism.manifest import Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
 from verism.store import scorings
@@ -583,6 +584,37 @@ class Run:
         numbers = [number for number, rows in enumerate(parts) for _ in range(rows.height)]
         return pl.concat(parts).with_columns(pl.Series(PART, numbers, dtype=pl.Int32))
 
+    def scan(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.LazyFrame:
+        """A table without reading all of it, for looking at runs: hashes of its files are not checked (``verify``).
+
+        Args:
+            table: ``prompts``, ``images``, ``reference``, ``verdicts``, or observations.
+            judge: of observations; None for others.
+            keys: images (or texts) whose rows are wanted; None for all.
+        Returns:
+            The query; a table that is not there yet is empty. A table in several parts, of a run at work, is read
+            whole. Files that are damaged raise what polars raises when rows are collected.
+        """
+        import polars as pl
+
+        key = key_of(table)
+        if table in ("prompts", "verdicts"):
+            prompts = self.path / "prompts.parquet"
+            there = prompts.exists() if table == "prompts" else self.has_verdicts
+            parts = [prompts if table == "prompts" else self.scoring_file(scorings.VERDICTS)] if there else []
+        else:
+            parts = [self.path / part for part in self._part_paths(self._folder(table, judge))]
+        if not parts:
+            return empty_table(table).lazy()
+        single = len(parts) == 1
+        rows = pl.scan_parquet(parts, glob=False, hive_partitioning=False) if single else self.read(table, judge).lazy()
+        rows = rows.drop(BOUND, strict=False)
+        if keys is not None:
+            rows = rows.filter(pl.col(key).is_in(list(keys)))
+        if table == "verdicts":
+            rows = rows.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
+        return rows
+
     def _parts(self, folder: str, columns: list[str] | None = None, *, most: int | None = None) -> list[pl.DataFrame]:
         """The parts of a table that count now, all of one moment, in the order of their names.
 
@@ -783,10 +815,20 @@ class Run:
         Raises:
             VerismError: the run has no scores yet.
         """
-        presentation = self.presentation()
+        return {_flat_name(s): s.value for s in self.headlines()}
+
+    def headlines(self, presentation: Presentation | None = None) -> list[Score]:
+        """The scores behind ``metrics``, with their intervals and counts; fewest facets first.
+
+        Args:
+            presentation: of the suite; None: as the run keeps it.
+        Raises:
+            VerismError: the run has no scores yet.
+        """
+        presentation = presentation or self.presentation()
         scores = [s for s in self.scores() if not s.adjusted]
         if presentation is None:
-            return {s.metric: s.value for s in scores if s.protocol == "revised" and not s.group}
+            return [s for s in scores if s.protocol == "revised" and not s.group]
         headlines = {spec.name for spec in presentation.metrics if spec.headline}
         protocol = next(iter(presentation.info.protocols), "revised")
         detail = set(presentation.layout.detail)
@@ -799,7 +841,7 @@ class Run:
             and not detail & set(s.group)
             and (compared is None or set(s.group) <= compared)
         ]
-        return {_flat_name(s): s.value for s in sorted(chosen, key=lambda s: len(s.group))}
+        return sorted(chosen, key=lambda s: len(s.group))
 
     def frame(self) -> pl.DataFrame:
         """All scores as a table with a column for each facet; ``.to_pandas()`` for pandas.

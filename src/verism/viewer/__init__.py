@@ -1,0 +1,1 @@
+"""Runs in the browser, read-only: a list with progress, scores, all images, and two runs side by side."""

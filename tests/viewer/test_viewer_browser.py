@@ -1,0 +1,211 @@
+"""The viewer in a real browser: links, filters, keys, two runs, hostile text, and both widths and schemes."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from browsing import CHROMIUM, browsing, serving_app
+from report_runs import build_run
+
+pytest.importorskip("fastapi")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+HOSTILE = '<img src=x onerror="window.bad=1"><script>window.bad=1</script>{{7*7}}\'"&'
+CHECK = """() => {
+  const found = [];
+  const visible = (e) => e.checkVisibility();
+  const name = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.innerText).join(" ")) ||
+    e.innerText || e.alt || "").trim();
+  for (const e of document.querySelectorAll("button, input, select, a, progress"))
+    if (visible(e) && !name(e)) found.push("no name: " + e.outerHTML);
+  for (const e of document.querySelectorAll("img")) if (!e.hasAttribute("alt")) found.push("no alt: " + e.outerHTML);
+  if ([...document.querySelectorAll("h1")].filter(visible).length !== 1) found.push("not one h1");
+  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  if (new Set(ids).size !== ids.length) found.push("an id twice: " + ids);
+  if (document.documentElement.scrollWidth > innerWidth) found.push("wider than the window");
+  if (/\\[object |undefined|NaN/.test(document.body.innerText)) found.push("words of JavaScript");
+  const light = (c) => c.map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
+  for (const e of document.querySelectorAll("h1, h2, h3, p, label, button, a, th, td, dt, dd, li, span, kbd")) {
+    if (!visible(e) || !e.innerText.trim() || e.disabled || e.closest(":disabled, .skip")) continue;
+    let behind = e;
+    while (behind && numbers(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+    const [a, b] = [getComputedStyle(e).color, getComputedStyle(behind).backgroundColor].map(numbers)
+      .map((c) => light(c.slice(0, 3)) + .05).sort((x, y) => x - y);
+    if (b / a < 4.5) found.push("contrast " + (b / a).toFixed(2) + ": " + e.outerHTML.slice(0, 80));
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    from verism.viewer.server import create_app
+
+    folder = tmp_path_factory.mktemp("runs")
+    build_run(folder / "a" / "strong", skill_level=0.8, limit=60, states={3: "refused"}, truth=True)
+    build_run(folder / "a" / "weak", skill_level=0.3, limit=60)
+    build_run(folder / "hostile", limit=4, text=HOSTILE, generator=HOSTILE)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "manifest.json").write_text("{", encoding="utf-8")
+    page = (
+        "<!doctype html><h1>Board</h1><script>fetch('/api/runs').then(() => document.title = 'read',"
+        "() => document.title = 'refused')</script><a href='board.html'>again</a>"
+    )
+    (folder / "board.html").write_text(page, encoding="utf-8")
+    with serving_app(create_app(folder)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chromium):
+    context = chromium.new_context(viewport={"width": 1280, "height": 850})
+    opened = context.new_page()
+    opened.errors = []
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    yield opened
+    assert opened.errors == []
+    context.close()
+
+
+def until(page, condition):
+    """Wait for a condition; Playwright's own way evaluates text in the page, which the page forbids."""
+    deadline = time.monotonic() + 30
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(25)
+
+
+def show(page, address, link, ready="h1"):
+    page.goto("about:blank")
+    page.goto(f"{address}/#{link}")
+    page.wait_for_selector(ready)
+
+
+def test_list_is_searched_and_filtered_and_the_address_keeps_it(page, address):
+    show(page, address, "/", ".runs .name")
+    assert page.locator(".runs > li").count() == 4
+    assert "is damaged" in page.inner_text(".runs")
+    page.keyboard.press("/")
+    page.keyboard.type("weak")
+    until(page, "document.querySelectorAll('.runs > li').length === 1")
+    assert "q=weak" in page.url
+    page.reload()
+    page.wait_for_selector(".runs .name")
+    assert page.locator(".runs .name").all_inner_texts() == ["a/weak"]
+
+
+def test_from_a_score_to_why_an_image_is_wrong_by_keys_alone(page, address):
+    show(page, address, "/run?run=a%2Fstrong", "table")
+    page.get_by_role("link", name="What is wrong").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".gallery .tile")
+    total = int(re.search(r"of (\d+)", page.inner_text(".pager")).group(1))
+    assert set(page.locator(".gallery .badge").all_inner_texts()) == {"Wrong"}
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("[...document.querySelectorAll('.tile')].indexOf(document.activeElement)") == 1
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#why")
+    assert page.inner_text("#why") == "Why it is wrong"
+    assert "expected" in page.inner_text(".why.wrong")
+    assert f"2 of {total}" in page.inner_text("main")
+    assert page.locator("svg.boxes rect").count() > 0
+    page.keyboard.press("b")
+    assert not page.locator("svg.boxes").first.is_visible()
+    page.keyboard.press("b")
+    page.keyboard.press("ArrowLeft")
+    until(page, "document.body.innerText.includes('1 of ')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".gallery .tile")
+    assert "outcome=wrong" in page.url
+    page.keyboard.press("Escape")
+    page.wait_for_selector("table")
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+
+
+def test_filters_and_pages_are_in_the_address_and_back_works(page, address):
+    show(page, address, "/images?run=a%2Fstrong", "#outcome")
+    assert "1 to 48 of 60" in page.inner_text(".pager")
+    page.keyboard.press("ArrowRight")
+    until(page, "document.body.innerText.includes('49 to 60 of 60')")
+    page.go_back()
+    until(page, "document.body.innerText.includes('1 to 48 of 60')")
+    page.select_option("#outcome", "unusable")
+    until(page, "document.body.innerText.includes('1 to 1 of 1')")
+    assert "refused" in page.inner_text(".gallery")
+    assert "outcome=unusable" in page.url
+    page.fill("#search", "nothing fits this")
+    until(page, "document.body.innerText.includes('No image fits')")
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert "q=nothing" in page.url
+
+
+def test_two_runs_side_by_side_with_the_most_different_first(page, address):
+    show(page, address, "/", ".runs .name")
+    button = page.get_by_role("button", name="Compare two runs")
+    assert button.is_disabled()
+    for name in ("a/strong", "a/weak"):
+        page.get_by_label(f"Choose {name} to compare").check()
+    button.click()
+    page.wait_for_selector(".pair")
+    assert page.locator(".pair").first.locator(".badge").all_inner_texts() in (["Right", "Wrong"], ["Wrong", "Right"])
+    page.select_option("#show", "second")
+    until(page, "location.hash.includes('show=second')")
+    show(page, address, "/compare?a=a%2Fstrong&b=hostile", ".banner.error, .pair")
+
+
+def test_text_of_runs_is_text_and_pages_found_can_read_nothing(page, address):
+    for link, ready in (
+        ("/", ".runs .name"), ("/run?run=hostile", "table"), ("/images?run=hostile&boxes=1", ".gallery .tile"),
+        ("/run?run=%3Cimg%20src%3Dx%20onerror%3D%22window.bad%3D1%22%3E", ".banner.error"),
+    ):  # fmt: skip
+        show(page, address, link, ready)
+        page.wait_for_timeout(50)
+        assert page.evaluate("window.bad") is None
+        assert page.locator("script").count() == 1
+    show(page, address, "/images?run=hostile", ".gallery .tile")
+    assert HOSTILE in page.inner_text(".gallery")
+    page.goto(f"{address}/pages/board.html")
+    until(page, "document.title !== ''")
+    assert page.title() == "refused"
+    page.click("a")
+    page.wait_for_selector("h1")
+    assert page.inner_text("h1") == "Board"
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, scheme, width):
+    context = chromium.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme)
+    page = context.new_page()
+    for link, ready in (
+        ("/", ".runs .name"),
+        ("/run?run=a%2Fstrong", "table"),
+        ("/run?run=broken", ".banner"),
+        ("/images?run=a%2Fstrong&boxes=1", "#outcome"),
+        ("/image?run=a%2Fstrong&outcome=wrong&id=count_val_00452%230", "h1"),
+        ("/compare?a=a%2Fstrong&b=a%2Fweak", ".pair"),
+    ):
+        show(page, address, link, ready)
+        page.wait_for_timeout(300)
+        assert page.evaluate(CHECK) == [], link
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            assert page.evaluate(
+                "(() => { const s = getComputedStyle(document.activeElement);"
+                "return document.activeElement === document.body || parseFloat(s.outlineWidth) > 0 })()"
+            )
+    page.keyboard.press("?")
+    assert page.evaluate(CHECK) == []
+    context.close()
