@@ -287,7 +287,7 @@ def _made(
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
         run = _start(out, the_suite, prompts, generator, names, seed)
         run.note_call(_call_record("evaluate", call, suite=suite, model=model, images=images))
-        requests = make_requests(prompts, seed)
+        requests = make_requests(prompts, seed, the_suite.needs())
         known = run.keys("images")
         _take_in(run, the_suite.reference, filled, call.run.on_failure)
         pairs = [(f.judge, f.need) for f in filled]

@@ -186,12 +186,16 @@ class Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One image asked of a generator."""
+    """One image asked of a generator.
+
+    ``questions`` are those that a judge is asked about the image, so that a renderer can answer them as ground truth.
+    """
 
     image_id: str
     prompt: Prompt
     index: int
     seed: int
+    questions: tuple[Question, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -356,14 +356,13 @@ def _truth(
 
     red, green, blue = (float(c) for c in MONK_RGB[tone - 1])
     answers = []
-    for question in request.prompt.spec.get("questions", ()):
-        text, choices = str(question["text"]), tuple(question.get("choices") or ())
-        reply, value = answer_to(text, choices, woman=woman, tone=tone, worn=worn)
+    for question in request.questions:
+        reply, value = answer_to(question.text, question.choices, woman=woman, tone=tone, worn=worn)
         answers.append(
             {
                 "image_id": request.image_id,
                 "judge": TRUTH,
-                "question": text,
+                "question": question.text,
                 "answer": reply,
                 "value": value,
                 "probability": None if value is None else 1.0,

@@ -24,6 +24,7 @@ from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
+    AnswerNeed,
     EmbeddingNeed,
     Generator,
     Judge,
@@ -61,7 +62,7 @@ def image_seed(seed: int, image_id: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
+def make_requests(prompts: Sequence[Prompt], seed: int, needs: Sequence[Need] = ()) -> list[Request]:
     """Every image a run asks for, in order.
 
     A suite may pair the images of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
@@ -70,18 +71,22 @@ def make_requests(prompts: Sequence[Prompt], seed: int) -> list[Request]:
     Args:
         prompts: the suite's prompts.
         seed: the run's seed.
+        needs: what the suite asks of judges; the questions among it go with the requests.
     Raises:
         UsageError: more images than ``limits.RUN_IMAGES``.
     """
     count = sum(p.n_images for p in prompts)
     if count > RUN_IMAGES.value:
         raise UsageError(f"{len(prompts):,} prompts ask for {count:,} images; {RUN_IMAGES.hint()}")
+    asked = [need.questions for need in needs if isinstance(need, AnswerNeed)]
+    questions = {p.prompt_id: tuple(q for each in asked for q in each.get(p.prompt_id, ())) for p in prompts}
     return [
         Request(
             image_id=make_image_id(p.prompt_id, index),
             prompt=p,
             index=index,
             seed=_seed_of(p, index, seed),
+            questions=questions[p.prompt_id],
         )
         for p in prompts
         for index in range(p.n_images)

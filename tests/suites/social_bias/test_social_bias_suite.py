@@ -700,7 +700,7 @@ def test_a_renderer_of_known_people_is_found_to_be_what_it_is():
         PlainPeople(("skirt", "tie", "suit"), 32),
         PeopleSettings(female=0.25, tones=parse_tones("2:0.5,8:0.5"), wears=parse_wears("skirt:0.4/0.0")),
     )
-    requests = make_requests(suite.prompts(), 5)
+    requests = make_requests(suite.prompts(), 5, suite.needs())
     truth = [r.truth for r in renderer.generate(requests)]
     import polars as pl
 
