@@ -230,6 +230,18 @@ def test_repair_sets_a_foreign_part_aside(copied, made):
     assert same(tables(copied), tables(made))
 
 
+def test_manifest_of_another_run_is_named_and_a_repair_removes_nothing(copied, other, made):
+    shutil.copy(other / "manifest.json", copied / "manifest.json")
+    before = {p.relative_to(copied) for p in copied.rglob("*")}
+    assert findings(copied) == {"manifest.json": "foreign"}
+    done = command("verify", copied, "--repair")
+    assert done.exit_code == 1
+    assert "manifest.json: it is another run's" in done.stdout + done.stderr
+    assert {p.relative_to(copied) for p in copied.rglob("*")} == before
+    shutil.copy(made / "manifest.json", copied / "manifest.json")
+    assert command("verify", copied).exit_code == 0
+
+
 def test_repair_keeps_the_rules_that_the_scores_were_made_with(copied):
     verism.score(copied, threshold=0.9)
     before = tables(copied)

@@ -13,6 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,14 @@ class Ledger:
         """Files of the ledger that are there now."""
         return sorted((self.root / FOLDER).glob("*.json"))
 
+    def owner(self) -> str:
+        """The run that all whole segments name; empty if there are none, or if they name several."""
+        owners: set[str] = set()
+        for path in self.segments():
+            with suppress(DamagedRun, FileNotFoundError):
+                owners.add(str(self._record(path)["run"]))
+        return owners.pop() if len(owners) == 1 else ""
+
     def listing(self) -> Listing:
         """What the ledger says now.
 
@@ -187,19 +196,22 @@ class Ledger:
         Raises:
             DamagedRun: it is not what was written, or of another run.
         """
+        record = self._record(path)
+        if record["run"] != self.uid:
+            raise DamagedRun.of(self.root, path, "it belongs to another run")
+        return record
+
+    def _record(self, path: Path) -> dict[str, Any]:
         try:
             record: dict[str, Any] = json.loads(path.read_bytes())
             checksum = record.pop("checksum")
-            whole = checksum == content_hash(record)
-            whose = record["run"]
+            whole = checksum == content_hash(record) and isinstance(record["run"], str)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise DamagedRun.of(self.root, path, f"it is no record of a ledger: {err!r}") from err
         if not whole:
             raise DamagedRun.of(self.root, path, "its content is not what was written")
-        if whose != self.uid:
-            raise DamagedRun.of(self.root, path, "it belongs to another run")
         return record
 
 

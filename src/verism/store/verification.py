@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -106,6 +107,13 @@ def verify(path: Path) -> Verification:
             file=MANIFEST, problem="damaged", what=_reason(err), remedy="restore it from a copy; nothing else has it"
         )
         return Verification(run=path, ledger=True, files=1, images=0, findings=(manifest,))
+    if run.ledger is not None and (owner := run.ledger.owner()) not in ("", run.manifest.uid) and not _has_parts(run):
+        # Else all that belongs to the directory would be taken for foreign, and a repair would remove it.
+        what = f"it is another run's: the ledger is of run {owner}, and this is of {run.manifest.uid}"
+        manifest = Finding(
+            file=MANIFEST, problem="foreign", what=what, remedy="restore it from a copy; nothing else has it"
+        )
+        return Verification(run=path, ledger=True, files=1, images=0, findings=(manifest,))
     check = _Check(run)
     check.tables()
     check.images()
@@ -113,6 +121,17 @@ def verify(path: Path) -> Verification:
     return Verification(
         run=path, ledger=run.ledger is not None, files=check.files, images=check.n_images, findings=tuple(check.found)
     )
+
+
+def _has_parts(run: Run) -> bool:
+    """Whether a part says by its own name that it belongs to the manifest's run."""
+    assert run.ledger is not None
+    for path in _parts(run.path):
+        folder, _, name = path.rpartition("/")
+        with suppress(OSError):
+            if is_authentic(run.ledger.uid, folder, name, (run.path / path).read_bytes()):
+                return True
+    return False
 
 
 def _reason(err: DamagedRun) -> str:
