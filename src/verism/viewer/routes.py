@@ -209,9 +209,8 @@ def board(site: TheSite, plan: Text) -> Response:
     """The board of a plan as its runs are now; its rows link to the runs."""
     folder = site.library.plan(plan)
     kept = tuple(sorted((p.name, p.stat().st_mtime_ns) for p in (folder / "status").glob("*.json")))
-    runs = tuple(
-        fingerprint(entry.run) for entry in site.library.entries() if entry.run and _lies_in(entry.run, folder)
-    )
+    opened = [entry.run for entry in site.library.entries() if entry.run is not None]
+    runs = tuple(fingerprint(run) for run in opened if run.path.is_relative_to(folder))
     made = site.board(folder, (kept, runs))
     rows = [replace(row, reports=_links(site.library, row.runs)) for row in made.rows]
     return _document(board_page(replace(made, rows=tuple(rows)), link="run").encode("utf-8", "backslashreplace"))
