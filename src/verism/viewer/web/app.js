@@ -296,7 +296,7 @@ function byRule(verdicts) {
   return [...rules].map(([rule, all]) => {
     const values = all.map((v) => v.value).filter((v) => v !== null);
     if (!values.length) return [`${spaced(rule)}: `, el("span.unusable", {}, "no usable answer")];
-    if (all.length === 1) return [`${spaced(rule)}: `, el("b", {}, rounded(values[0])), all[0].reason ? ` ${all[0].reason}` : ""];
+    if (all.length === 1) return [`${spaced(rule)}: `, el("b", {}, rounded(values[0])), all[0].reason ? ` · ${all[0].reason}` : ""];
     if (values.every((v) => v === 0 || v === 1)) return [`${spaced(rule)}: `, el("b", {}, `${number(values.filter((v) => v === 1).length)} of ${number(values.length)}`), " yes"];
     return [`${spaced(rule)}: mean `, el("b", {}, rounded(values.reduce((sum, v) => sum + v, 0) / values.length)), ` of ${number(values.length)}`];
   });
@@ -409,7 +409,8 @@ async function imagePage(query, now) {
 function facts(record) {
   const rows = [["image", record.image_id], ["state", record.state + (record.note ? `: ${record.note}` : "")], ...Object.entries(record.facets).map(([k, v]) => [k, String(v)]),
     ["size", record.width ? `${record.width} × ${record.height}` : ""], ["seed", record.seed === null ? "" : String(record.seed)], ["file", record.path || ""], ["asked for", record.spec && Object.keys(record.spec).length ? JSON.stringify(record.spec) : ""]];
-  return rows.filter(([, v]) => v).map(([k, v]) => [el("dt", {}, k.replaceAll("_", " ")), el("dd", {}, v)]);
+  const shown = (text) => text.length > 300 ? el("details.more", {}, el("summary", {}, `${number(text.length)} characters`), text) : text;
+  return rows.filter(([, v]) => v).map(([k, v]) => [el("dt", {}, spaced(k)), el("dd", {}, shown(v))]);
 }
 // What decides, and what has no usable answer, at length; values that decide nothing as a list, if there are many.
 function told(verdicts) {
@@ -438,7 +439,8 @@ function observed(o, r) {
   const round = (x) => Number(x.toFixed(3));
   if ("question" in r) return [el("b", {}, r.question), " ", r.value || r.answer || r.note || "no answer", r.probability === null ? "" : ` (${round(r.probability)})`, r.answer && r.value && r.answer !== r.value ? el("span.soft", {}, ` “${r.answer}”`) : ""];
   if ("query" in r) return r.query < 0 ? null : `${[r.color, r.label || r.raw_label || "other object"].filter(Boolean).join(" ")} ${r.score === null ? "" : round(r.score)}${o.threshold !== null && r.score !== null && r.score <= o.threshold ? " (below the threshold)" : ""}`;
-  return Object.entries(r).filter(([, v]) => v !== null && v !== "").map(([k, v]) => `${k.replaceAll("_", " ")}: ${typeof v === "number" ? round(v) : v}`).join(" · ");
+  const corner = (k) => /^[xy][01]$/.test(k);  // drawn
+  return Object.entries(r).filter(([k, v]) => v !== null && v !== "" && !corner(k)).map(([k, v]) => `${k.replaceAll("_", " ")}: ${typeof v === "number" ? round(v) : v}`).join(" · ");
 }
 function showBoxes(on) {
   drawBoxes = on;
