@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
-from browsing import CHROMIUM, browsing, serving_app
+from browsing import CHROMIUM, browsing, faults_of, serving_app, until
 from report_runs import build_run
 
 pytest.importorskip("fastapi")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 HOSTILE = '<img src=x onerror="window.bad=1"><script>window.bad=1</script>{{7*7}}\'"&'
-CHECK = """() => {
-  const found = [];
-  const visible = (e) => e.checkVisibility();
-  const name = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.innerText).join(" ")) ||
-    e.innerText || e.alt || "").trim();
-  for (const e of document.querySelectorAll("button, input, select, a, progress"))
-    if (visible(e) && !name(e)) found.push("no name: " + e.outerHTML);
-  for (const e of document.querySelectorAll("img")) if (!e.hasAttribute("alt")) found.push("no alt: " + e.outerHTML);
-  if ([...document.querySelectorAll("h1")].filter(visible).length !== 1) found.push("not one h1");
-  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
-  if (new Set(ids).size !== ids.length) found.push("an id twice: " + ids);
-  if (document.documentElement.scrollWidth > innerWidth) found.push("wider than the window");
-  if (/\\[object |undefined|NaN/.test(document.body.innerText)) found.push("words of JavaScript");
-  const light = (c) => c.map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-  const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
-  for (const e of document.querySelectorAll("h1, h2, h3, p, label, button, a, th, td, dt, dd, li, span, kbd")) {
-    if (!visible(e) || !e.innerText.trim() || e.disabled || e.closest(":disabled, .skip")) continue;
-    let behind = e;
-    while (behind && numbers(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
-    const [a, b] = [getComputedStyle(e).color, getComputedStyle(behind).backgroundColor].map(numbers)
-      .map((c) => light(c.slice(0, 3)) + .05).sort((x, y) => x - y);
-    if (b / a < 4.5) found.push("contrast " + (b / a).toFixed(2) + ": " + e.outerHTML.slice(0, 80));
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +47,6 @@ def page(chromium):
     yield opened
     assert opened.errors == []
     context.close()
-
-
-def until(page, condition):
-    """Wait for a condition; Playwright's own way evaluates text in the page, which the page forbids."""
-    deadline = time.monotonic() + 30
-    while not page.evaluate(condition):
-        assert time.monotonic() < deadline, condition
-        page.wait_for_timeout(25)
 
 
 def show(page, address, link, ready="h1"):
@@ -199,7 +164,7 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
     ):
         show(page, address, link, ready)
         page.wait_for_timeout(300)
-        assert page.evaluate(CHECK) == [], link
+        assert faults_of(page) == [], link
         for _ in range(12):
             page.keyboard.press("Tab")
             assert page.evaluate(
@@ -207,5 +172,5 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
                 "return document.activeElement === document.body || parseFloat(s.outlineWidth) > 0 })()"
             )
     page.keyboard.press("?")
-    assert page.evaluate(CHECK) == []
+    assert faults_of(page) == []
     context.close()

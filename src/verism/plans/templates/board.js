@@ -66,7 +66,10 @@
     select.selectedIndex = Math.min(start, board.columns.length - 1);
     return select;
   };
-  const winColumn = choose("win-column", 0), xColumn = choose("x-column", 0), yColumn = choose("y-column", 1);
+  // At first, numbers that two rows have: there is something to see.
+  const filled = board.columns.map((column, n) => n).filter((n) => board.rows.filter((row) => row.cells[board.columns[n].key].state === "ok").length > 1);
+  const first = filled[0] ?? 0, second = filled[1] ?? filled[0] ?? 1;
+  const winColumn = choose("win-column", first), xColumn = choose("x-column", first), yColumn = choose("y-column", second);
   const drawWins = () => {
     const column = board.columns[winColumn.selectedIndex];
     const grid = make("table");
@@ -193,7 +196,7 @@
     for (const name of off) state.append("hide", name);
     if (!references.checked) state.set("references", "0");
     if (order.by !== "") { state.set("sort", order.by); state.set("down", order.down ? "1" : "0"); }
-    if (winColumn.selectedIndex) state.set("wins", winColumn.selectedIndex);
+    state.set("wins", winColumn.selectedIndex);
     state.set("x", xColumn.selectedIndex); state.set("y", yColumn.selectedIndex);
     try { history.replaceState(null, "", `#${state}`); } catch { /* a page that is shown inside another */ }
   };
