@@ -169,8 +169,11 @@ def test_board_by_any_other_name_is_not_found(folder, key):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "null", "{}", '{"format": "verism-plan"}', '{"format": "verism-plan", "pairs": [7], "rows": 3}',
-                '{"format": "verism-plan", "pairs": {}, "rows": [{"name": []}]}']
+    "content",
+    [
+        "{", "[]", "null", "{}", '{"format": "verism-plan"}', '{"format": "verism-plan", "pairs": [7], "rows": 3}',
+        '{"format": "verism-plan", "pairs": {}, "rows": [{"name": []}]}',
+    ],
 )  # fmt: skip
 def test_damaged_plan_is_told_and_the_rest_stays(folder, content):
     plan = make_plan_folder(folder)
