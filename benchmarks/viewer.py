@@ -10,7 +10,6 @@ verdicts whole with ``Run`` and joining them, as a page without lazy queries wou
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -23,7 +22,7 @@ import polars as pl
 
 from verism.imaging import encode_png
 from verism.manifest import RunSettings, Scoring
-from verism.records import Score, frame
+from verism.records import Prompt, Score, frame
 from verism.specs import COUNT, SHARE, MetricSpec, Pairing, Presentation, SuiteInfo
 from verism.store import Run
 
@@ -46,12 +45,18 @@ def make_run(path: Path, n: int, *, seed: int = 0) -> Run:
     picture = run.write_image("all", encode_png(rng.integers(0, 255, (256, 256, 3), np.uint8)))
     ids = [f"prompt_{number:07d}" for number in range(n)]
     images = [f"{prompt}#0" for prompt in ids]
-    facets = [json.dumps({k: v[number % len(v)] for k, v in FACETS.items()}) for number in range(n)]
-    texts = [f"a picture of {number} things" for number in range(n)]
-    constants = {"suite": "synthetic", "spec": "{}", "scene": None, "n_images": 1}
-    prompts = pl.DataFrame({"prompt_id": ids, "text": texts, "facets": facets})
-    prompts = prompts.with_columns(pl.lit(v).alias(k) for k, v in constants.items())
-    run._write_table(run.path / "prompts.parquet", _shaped("prompts", prompts))
+    run.write_prompts(
+        [
+            Prompt(
+                prompt_id=prompt,
+                suite="synthetic",
+                text=f"a picture of {number} things",
+                facets={name: values[number % len(values)] for name, values in FACETS.items()},
+                spec={},
+            )
+            for number, prompt in enumerate(ids)
+        ]
+    )
     table = pl.DataFrame({"image_id": images, "prompt_id": ids}).with_columns(
         pl.lit(0).alias("index"), pl.lit(1).alias("seed"), pl.lit("ok").alias("state"), pl.lit(picture).alias("path"),
         pl.lit("0" * 64).alias("sha256"), pl.lit(256).alias("width"), pl.lit(256).alias("height"),

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-import time
+import shutil
 
 import pytest
-from browsing import CHROMIUM, browsing, serving_app
+from browsing import CHROMIUM, browsing, faults_of, serving_app, until
 from report_runs import build_run
+
+from verism.store import Run
 
 pytest.importorskip("fastapi")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 HOSTILE = '<img src=x onerror="window.bad=1"><script>window.bad=1</script>{{7*7}}\'"&'
-CHECK = """() => {
-  const found = [];
-  const visible = (e) => e.checkVisibility();
-  const name = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.innerText).join(" ")) ||
-    e.innerText || e.alt || "").trim();
-  for (const e of document.querySelectorAll("button, input, select, a, progress"))
-    if (visible(e) && !name(e)) found.push("no name: " + e.outerHTML);
-  for (const e of document.querySelectorAll("img")) if (!e.hasAttribute("alt")) found.push("no alt: " + e.outerHTML);
-  if ([...document.querySelectorAll("h1")].filter(visible).length !== 1) found.push("not one h1");
-  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
-  if (new Set(ids).size !== ids.length) found.push("an id twice: " + ids);
-  if (document.documentElement.scrollWidth > innerWidth) found.push("wider than the window");
-  if (/\\[object |undefined|NaN/.test(document.body.innerText)) found.push("words of JavaScript");
-  const light = (c) => c.map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-  const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
-  for (const e of document.querySelectorAll("h1, h2, h3, p, label, button, a, th, td, dt, dd, li, span, kbd")) {
-    if (!visible(e) || !e.innerText.trim() || e.disabled || e.closest(":disabled, .skip")) continue;
-    let behind = e;
-    while (behind && numbers(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
-    const [a, b] = [getComputedStyle(e).color, getComputedStyle(behind).backgroundColor].map(numbers)
-      .map((c) => light(c.slice(0, 3)) + .05).sort((x, y) => x - y);
-    if (b / a < 4.5) found.push("contrast " + (b / a).toFixed(2) + ": " + e.outerHTML.slice(0, 80));
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +25,31 @@ def address(tmp_path_factory):
     build_run(folder / "a" / "strong", skill_level=0.8, limit=60, states={3: "refused"}, truth=True)
     build_run(folder / "a" / "weak", skill_level=0.3, limit=60)
     build_run(folder / "hostile", limit=4, text=HOSTILE, generator=HOSTILE)
+    plan = folder / "plan"
+    for model in ("strong", "weak"):
+        shutil.copytree(folder / "a" / model, plan / "runs" / f"{model}-paintskills")
+    pairs = [
+        {"model": m, "suite": "paintskills", "column": "paintskills", "reference": False} for m in ("strong", "weak")
+    ]
+    record = {
+        "format": "verism-plan", "version": 1, "title": HOSTILE, "pairs": pairs,
+        "rows": [{"name": pair["model"], "reference": False} for pair in pairs],
+        "columns": [{"name": "paintskills", "suite": "paintskills"}],
+    }  # fmt: skip
+    (plan / "plan.json").write_text(json.dumps(record), encoding="utf-8")
+    (plan / "status").mkdir()
+    for name, state in (("strong", "done"), ("weak", "failed")):
+        kept = {"pair": f"{name}-paintskills", "model": name, "suite": "paintskills", "state": state, "reason": HOSTILE}
+        (plan / "status" / f"{name}-paintskills.json").write_text(json.dumps(kept), encoding="utf-8")
+    report = folder / "a" / "strong" / "report" / "index.html"
+    report.parent.mkdir()
+    report.write_text("<!doctype html><h1>Report</h1>", encoding="utf-8")
     (folder / "broken").mkdir()
     (folder / "broken" / "manifest.json").write_text("{", encoding="utf-8")
     page = (
         "<!doctype html><h1>Board</h1><script>fetch('/api/runs').then(() => document.title = 'read',"
-        "() => document.title = 'refused')</script><a href='board.html'>again</a>"
+        "() => document.title = 'refused')</script><a id='again' href='board.html'>again</a>"
+        "<a id='report' href='a/strong/report/index.html'>report</a>"
     )
     (folder / "board.html").write_text(page, encoding="utf-8")
     with serving_app(create_app(folder)) as served:
@@ -76,14 +73,6 @@ def page(chromium):
     context.close()
 
 
-def until(page, condition):
-    """Wait for a condition; Playwright's own way evaluates text in the page, which the page forbids."""
-    deadline = time.monotonic() + 30
-    while not page.evaluate(condition):
-        assert time.monotonic() < deadline, condition
-        page.wait_for_timeout(25)
-
-
 def show(page, address, link, ready="h1"):
     page.goto("about:blank")
     page.goto(f"{address}/#{link}")
@@ -92,15 +81,69 @@ def show(page, address, link, ready="h1"):
 
 def test_list_is_searched_and_filtered_and_the_address_keeps_it(page, address):
     show(page, address, "/", ".runs .name")
-    assert page.locator(".runs > li").count() == 4
+    assert page.locator(".runs > li").count() == 6
     assert "is damaged" in page.inner_text(".runs")
     page.keyboard.press("/")
-    page.keyboard.type("weak")
+    page.keyboard.type("a/weak")
     until(page, "document.querySelectorAll('.runs > li').length === 1")
-    assert "q=weak" in page.url
+    assert "q=a%2Fweak" in page.url
     page.reload()
     page.wait_for_selector(".runs .name")
     assert page.locator(".runs .name").all_inner_texts() == ["a/weak"]
+
+
+def test_run_at_work_moves_on_in_the_list_without_a_reload(page, tmp_path):
+    from verism.viewer.server import create_app
+
+    done = build_run(tmp_path / "done", limit=12)
+    run = Run.start(tmp_path / "runs" / "new", done.manifest.settings)
+    run.write_prompts(done.prompts())
+    images = done.read("images")
+    run.append("images", images.head(4))
+    with serving_app(create_app(tmp_path / "runs")) as address:
+        show(page, address, "/", ".runs .name")
+        assert "Generating, running" in page.inner_text(".runs")
+        assert "4 of 12 images" in page.inner_text(".runs")
+        page.keyboard.press("/")
+        run.append("images", images.tail(8))
+        until(page, "document.querySelector('.runs').innerText.includes('12 of 12 images')")
+        assert page.evaluate("document.activeElement.id") == "search"
+        shutil.copytree(done.path, tmp_path / "runs" / "second")
+        until(page, "document.querySelectorAll('.runs > li').length === 2")
+
+
+def test_from_the_list_to_a_board_and_from_its_row_to_the_run(page, address):
+    show(page, address, "/", ".plans .name")
+    assert page.inner_text(".plans .name") == HOSTILE
+    assert "1 of 2 runs done, 1 failed" in page.inner_text(".plans")
+    assert f"weak-paintskills failed: {HOSTILE}" in page.inner_text(".plans")
+    with page.context.expect_page() as opened:
+        page.click(".plans .name")
+    board = opened.value
+    board.wait_for_selector("table.board")
+    assert board.evaluate("window.bad") is None
+    assert HOSTILE in board.inner_text("h1")
+    board.get_by_role("button", name="mean accuracy").click()
+    assert board.locator("th[aria-sort=descending]").count() == 1
+    board.click("tr[data-model=strong] a")
+    board.wait_for_selector("table.scores")
+    assert board.inner_text("h1") == "plan/runs/strong-paintskills"
+
+
+def test_labels_of_boxes_stay_inside_the_image(page, address):
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 850})
+        show(page, address, "/images?run=a%2Fstrong&boxes=1", "svg.boxes text")
+        outside = page.evaluate(
+            """() => [...document.querySelectorAll("svg.boxes")].flatMap((svg) => {
+              const frame = svg.getBoundingClientRect();
+              return [...svg.querySelectorAll("text")].filter((t) => {
+                const b = t.getBoundingClientRect();
+                return b.left < frame.left - 2 || b.right > frame.right + 2 || b.top < frame.top - 3;
+              }).map((t) => t.textContent);
+            })"""
+        )
+        assert outside == []
 
 
 def test_from_a_score_to_why_an_image_is_wrong_by_keys_alone(page, address):
@@ -180,9 +223,11 @@ def test_text_of_runs_is_text_and_pages_found_can_read_nothing(page, address):
     page.goto(f"{address}/pages/board.html")
     until(page, "document.title !== ''")
     assert page.title() == "refused"
-    page.click("a")
+    page.click("#again")
     page.wait_for_selector("h1")
     assert page.inner_text("h1") == "Board"
+    page.click("#report")
+    until(page, "document.querySelector('h1').innerText === 'Report'")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
@@ -199,7 +244,7 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
     ):
         show(page, address, link, ready)
         page.wait_for_timeout(300)
-        assert page.evaluate(CHECK) == [], link
+        assert faults_of(page) == [], link
         for _ in range(12):
             page.keyboard.press("Tab")
             assert page.evaluate(
@@ -207,5 +252,5 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
                 "return document.activeElement === document.body || parseFloat(s.outlineWidth) > 0 })()"
             )
     page.keyboard.press("?")
-    assert page.evaluate(CHECK) == []
+    assert faults_of(page) == []
     context.close()

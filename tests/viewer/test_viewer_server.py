@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -76,6 +77,140 @@ def test_list_shows_runs_with_headlines_as_the_run_has_them_and_pages(folder):
         assert [s["value"] for s in shown["headlines"]] == [pytest.approx(v) for v in run.metrics().values()]
         for score in shown["headlines"]:
             assert score["ci_low"] <= score["value"] <= score["ci_high"]
+
+
+def test_reports_in_runs_are_pages_of_their_run_and_not_of_the_list(folder):
+    for name in ("a/strong/report/index.html", "a/strong/mine.html"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("<h1>Report</h1>", encoding="utf-8")
+    assert get(folder, "/api/runs")["pages"] == []
+    pages = get(folder, "/api/run", run="a/strong")["pages"]
+    assert [page["key"] for page in pages] == ["a/strong/mine.html", "a/strong/report/index.html"]
+    assert get(folder, "/api/run", run="a/weak")["pages"] == []
+    assert client(folder).get("/pages/a/strong/report/index.html").text == "<h1>Report</h1>"
+
+
+def test_groups_of_scores_lead_to_images_by_facets_that_prompts_have():
+    app = client(STORED)
+    seen = set()
+    for name in ("social_bias", "gender_presentation", "paintskills"):
+        record = app.get("/api/run", params={"run": name}).json()
+        rows = [row for p in record["tables"] for row in record["tables"][p] + record["breakdowns"][p]]
+        for facets in {tuple(sorted(row["facets"].items())) for row in rows}:
+            chosen = {"run": name, "size": 1, "facet": [f"{k}={v}" for k, v in facets]}
+            reply = app.get("/api/images", params=chosen)
+            assert reply.status_code == 200, (name, facets, reply.text)
+            assert reply.json()["total"] > 0 or len(facets) > 1
+            seen.add((name, bool(facets)))
+    # Groups of social bias are also of what was perceived, which no prompt asks for.
+    assert {("paintskills", True), ("social_bias", False), ("social_bias", True)} <= seen
+
+
+# -------------------------------------------------------------------------------------------------------------- plans
+def make_plan_folder(folder: Path, **changes) -> Path:
+    """The folder of a plan over both runs, one pair of which failed."""
+    plan = folder / "plan"
+    for model in ("strong", "weak"):
+        shutil.copytree(folder / "a" / model, plan / "runs" / f"{model}-paintskills")
+    names = ("strong", "weak", "gone")
+    pair = {"suite": "paintskills", "column": "paintskills", "reference": False}
+    record = {
+        "format": "verism-plan", "version": 1, "title": "June <b>",
+        "pairs": [{**pair, "model": name} for name in names],
+        "rows": [{"name": name, "reference": False} for name in names],
+        "columns": [{"name": "paintskills", "suite": "paintskills"}],
+    }  # fmt: skip
+    (plan / "plan.json").write_text(json.dumps(record | changes), encoding="utf-8")
+    (plan / "status").mkdir()
+    for name, state, reason in (("strong", "done", ""), ("gone", "failed", "no such <i>model</i>")):
+        status = {
+            "pair": f"{name}-paintskills",
+            "model": name,
+            "suite": "paintskills",
+            "state": state,
+            "reason": reason,
+        }
+        (plan / "status" / f"{name}-paintskills.json").write_text(json.dumps(status), encoding="utf-8")
+    return plan
+
+
+def test_plan_is_listed_with_its_pairs_by_state_and_why_some_failed(folder):
+    make_plan_folder(folder)
+    [plan] = get(folder, "/api/runs")["plans"]
+    assert (plan["key"], plan["title"], plan["pairs"]) == ("plan", "June <b>", 3)
+    assert plan["counts"] == {"done": 1, "waiting": 1, "failed": 1}
+    assert plan["failed"] == [{"pair": "gone-paintskills", "reason": "no such <i>model</i>"}]
+
+
+def test_board_of_a_plan_is_made_of_its_runs_as_they_are_now_and_links_to_them(folder):
+    plan = make_plan_folder(folder)
+    app = client(folder)
+    reply = app.get("/board", params={"plan": "plan"})
+    assert reply.status_code == 200
+    assert "June &lt;b&gt;" in reply.text
+    assert "no such <i>" not in reply.text
+    assert 'href="/#/run?run=plan%2Fruns%2Fstrong-paintskills"' in reply.text
+    assert reply.headers["content-security-policy"].startswith("sandbox")
+    data = re.search(r'<script type="application/json" id="board">(.*?)</script>', reply.text, re.S)
+    shown = {row["name"]: row for row in json.loads(data[1])["rows"]}
+    for model in ("strong", "weak"):
+        values = {s.metric: s.value for s in Run.open(plan / "runs" / f"{model}-paintskills").headlines()}
+        cell = next(c for k, c in shown[model]["cells"].items() if k.endswith(":mean_accuracy"))
+        assert cell["score"]["value"] == pytest.approx(values["mean_accuracy"])
+    shutil.rmtree(plan / "runs" / "weak-paintskills")
+    shutil.copytree(plan / "runs" / "strong-paintskills", plan / "runs" / "weak-paintskills")
+    assert app.get("/board", params={"plan": "plan"}).text != reply.text
+
+
+@pytest.mark.parametrize("key", ["", "..", "/", "a", "a/strong", "plan/runs", "plan/../plan", "../runs/plan"])
+def test_board_by_any_other_name_is_not_found(folder, key):
+    make_plan_folder(folder)
+    assert get(folder, "/board", 404, plan=key)["error"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{", "[]", "null", "{}", '{"format": "verism-plan"}', '{"format": "verism-plan", "pairs": [7], "rows": 3}',
+        '{"format": "verism-plan", "pairs": {}, "rows": [{"name": []}]}',
+    ],
+)  # fmt: skip
+def test_damaged_plan_is_told_and_the_rest_stays(folder, content):
+    plan = make_plan_folder(folder)
+    (plan / "plan.json").write_text(content, encoding="utf-8")
+    record = get(folder, "/api/runs")
+    assert len(record["runs"]) == 4
+    assert len(record["plans"]) == 1
+    reply = client(folder).get("/board", params={"plan": "plan"})
+    assert reply.status_code in (400, 409, 422)
+    assert reply.json()["error"]
+
+
+def test_plan_reads_nothing_outside_the_folder_by_links_and_no_device(folder, tmp_path):
+    outside = shutil.copytree(folder / "a" / "strong", tmp_path / "outside")
+    plan = make_plan_folder(folder, rows=[{"name": "people", "reference": True, "scores": "/dev/zero"}])
+    assert "is not a file" in get(folder, "/board", 400, plan="plan")["error"]
+    shutil.rmtree(plan / "runs" / "weak-paintskills")
+    (plan / "runs" / "weak-paintskills").symlink_to(outside, target_is_directory=True)
+    assert "leads out of the folder" in get(folder, "/board", 400, plan="plan")["error"]
+    assert "plan/runs/weak-paintskills" not in {run["key"] for run in get(folder, "/api/runs")["runs"]}
+
+
+def test_links_that_lead_out_of_the_folder_are_not_followed(folder, tmp_path):
+    outside = shutil.copytree(folder / "a" / "strong", tmp_path / "outside")
+    (outside / "report").mkdir()
+    (outside / "report" / "index.html").write_text("secret", encoding="utf-8")
+    (folder / "linked").symlink_to(outside, target_is_directory=True)
+    half = shutil.copytree(folder / "a" / "weak", folder / "half")
+    (half / "manifest.json").unlink()
+    (half / "manifest.json").symlink_to(outside / "manifest.json")
+    (folder / "a" / "strong" / "report").symlink_to(outside / "report", target_is_directory=True)
+    (folder / "board.html").symlink_to(outside / "report" / "index.html")
+    record = get(folder, "/api/runs")
+    assert {run["key"] for run in record["runs"]} == {"a/strong", "a/weak"}
+    assert record["pages"] == get(folder, "/api/run", run="a/strong")["pages"] == []
+    for name in ("board.html", "linked/report/index.html", "a/strong/report/index.html"):
+        assert client(folder).get(f"/pages/{name}").status_code == 404
 
 
 def test_folder_that_is_a_run_itself_is_listed(folder):
@@ -337,12 +472,23 @@ def test_thumbnail_is_small_plain_and_kept_by_content(folder):
 
 
 @pytest.mark.parametrize(
-    "named", ["../secret.png", "images/../../../secret.png", "/dev/zero", "FIFO", "FOLDER", "a\x00b", "note.txt"]
+    "named",
+    [
+        "../secret.png",
+        "images/../../../secret.png",
+        "/dev/zero",
+        "FIFO",
+        "FOLDER",
+        "a\x00b",
+        "note.txt",
+        "images/link.png",
+    ],
 )
 def test_thumbnail_of_what_a_run_may_not_name_is_not_found(folder, named):
     Image.fromarray(np.full((8, 8, 3), 9, np.uint8)).save(folder / "a" / "secret.png")
     run = Run.open(folder / "a" / "strong")
     (run.path / "note.txt").write_text("no image", encoding="utf-8")
+    (run.path / "images" / "link.png").symlink_to(folder / "a" / "secret.png")
     special = {"FIFO": folder / "fifo", "FOLDER": folder / "a"}
     os.mkfifo(folder / "fifo")
     images = run.read("images")
@@ -419,7 +565,8 @@ def test_pages_are_those_found_below_the_folder(folder, name):
 def test_pages_and_reports_are_shut_off_from_everything_else(folder):
     (folder / "board.html").write_text("<script>fetch('/api/runs')</script>", encoding="utf-8")
     app = client(folder, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"})
-    for path in ("/pages/board.html", "/report?run=a/strong"):
+    make_plan_folder(folder)
+    for path in ("/pages/board.html", "/report?run=a/strong", "/board?plan=plan"):
         reply = app.get(path)
         assert reply.status_code == 200
         policy = reply.headers.get_list("content-security-policy")

@@ -19,11 +19,12 @@ from verism.report_kit.page import json_in_script
 __all__ = ["board_page"]
 
 
-def board_page(board: Board) -> str:
+def board_page(board: Board, *, link: str = "report") -> str:
     """The page as text; the same bytes for the same board.
 
     Args:
         board: the board.
+        link: what the links of its rows lead to, in a word.
     """
     kit = resources.files("verism.report_kit") / "templates"
     own = resources.files("verism.plans") / "templates"
@@ -41,6 +42,7 @@ def board_page(board: Board) -> str:
         .get_template("board.html.j2")
         .render(
             board=board,
+            link=link,
             groups=groups,
             suites=list(dict.fromkeys(column.suite for column in board.columns)),
             views={

@@ -11,9 +11,20 @@ from typing import Any, Literal
 from verism.errors import UsageError, VerismError
 from verism.files import read_json, write_json
 from verism.plans.plan import Pair, Plan
-from verism.store import Run
+from verism.store import Run, slug
 
-__all__ = ["PairStatus", "State", "keep_plan", "keep_status", "plan_status", "read_rows", "run_path", "status_of"]
+__all__ = [
+    "PLAN_FILE",
+    "PairStatus",
+    "State",
+    "keep_plan",
+    "keep_status",
+    "kept_statuses",
+    "plan_status",
+    "read_rows",
+    "run_path",
+    "status_of",
+]
 
 State = Literal["waiting", "running", "done", "failed", "changed"]
 
@@ -138,12 +149,7 @@ def status_of(out: Path, pair: Pair) -> PairStatus:
         pair: the pair.
     """
     fresh = PairStatus(pair=pair.name, model=pair.model, suite=pair.column)
-    kept = fresh
-    try:
-        record = read_json(_file(out, pair), "what became of a pair")
-        kept = PairStatus(**{k: v for k, v in record.items() if k in PairStatus.__dataclass_fields__})
-    except (UsageError, AttributeError, TypeError):  # damaged or not there: the run itself says what is done
-        kept = fresh
+    kept = _kept(out, fresh)
     path = run_path(out, pair)
     if kept.state == "done" and not (path / "manifest.json").exists():
         return fresh
@@ -158,6 +164,26 @@ def status_of(out: Path, pair: Pair) -> PairStatus:
         except VerismError:  # stopped before its prompts were written
             return kept
     return kept
+
+
+def kept_statuses(out: Path, record: Mapping[str, Any]) -> list[PairStatus]:
+    """What is kept of every pair, as the plan's directory names them. No run is opened, so images are not counted.
+
+    Args:
+        out: the plan's directory.
+        record: what ``read_rows`` gives.
+    """
+    names = [(str(pair["model"]), str(pair["column"])) for pair in record["pairs"]]
+    fresh = [PairStatus(pair=slug(f"{model}-{suite}"), model=model, suite=suite) for model, suite in names]
+    return [_kept(out, status) for status in fresh]
+
+
+def _kept(out: Path, fresh: PairStatus) -> PairStatus:
+    try:
+        record = read_json(out / "status" / f"{fresh.pair}.json", "what became of a pair")
+        return PairStatus(**{k: v for k, v in record.items() if k in PairStatus.__dataclass_fields__})
+    except (UsageError, AttributeError, TypeError):  # damaged or not there: the run itself says what is done
+        return fresh
 
 
 def _with(status: PairStatus, **changes: Any) -> PairStatus:

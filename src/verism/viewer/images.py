@@ -173,6 +173,24 @@ class ImageTable:
             wide = pl.DataFrame({"facets": distinct, **columns})
             return prompts.join(wide, on="facets", how="left", maintain_order="left")
 
+    @cached_property
+    def _facet_values(self) -> frozenset[tuple[str, str]]:
+        columns = [column for column in self.prompts.columns if column.startswith("facet:")]
+        return frozenset(
+            (column.removeprefix("facet:"), value)
+            for column in columns
+            for value in self.prompts[column].drop_nulls().unique()
+        )
+
+    def has_facet(self, name: str, value: str) -> bool:
+        """Whether a prompt has this facet: groups of scores may be of something else, such as a class perceived.
+
+        Args:
+            name: name of the facet.
+            value: its value as text.
+        """
+        return (name, value) in self._facet_values
+
     def _verdicts(self) -> pl.LazyFrame:
         import polars as pl
 

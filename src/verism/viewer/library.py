@@ -1,7 +1,7 @@
-"""What lies below a folder: runs in any state, and pages. Nothing is ever written, and nothing outside is looked at.
+"""What lies below a folder: runs in any state, plans, and pages. Nothing is ever written, and nothing outside is read.
 
-Runs and pages are called by their path below the folder. A name that comes from a browser is looked up among those
-that were found, and never joined to a path.
+Runs, plans and pages are called by their path below the folder. A name that comes from a browser is looked up among
+those that were found, and never joined to a path.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError, VerismError
+from verism.plans.status import PLAN_FILE, kept_statuses, read_rows
 from verism.records import NEEDS, STATES, TABLES, Score, roles
 from verism.report_kit import words
 from verism.report_kit.evidence import Vocabulary
@@ -40,6 +41,7 @@ MAX_RUNS = 5000
 ACTIVE_S = 90.0  # seconds since a run last wrote, within which it counts as being worked on
 RESCAN_S = 1.0  # seconds: polling pages of several people look through the folders once
 LARGEST_PAGE = 64 * 2**20  # bytes of a page
+REPORT = "report/index.html"  # of a run, as `verism report` writes it; boards link to it
 
 
 class NotFoundError(VerismError):
@@ -117,7 +119,7 @@ class Entry:
 
 @dataclass
 class Library:
-    """Runs and pages below a folder.
+    """Runs, plans and pages below a folder.
 
     Attributes:
         root: the folder.
@@ -128,7 +130,9 @@ class Library:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _scanned: float = field(default=-1e9, repr=False)
     _runs: dict[str, Path] = field(default_factory=dict, repr=False)
+    _plans: dict[str, Path] = field(default_factory=dict, repr=False)
     _pages: dict[str, Path] = field(default_factory=dict, repr=False)
+    _runs_of_pages: dict[str, str] = field(default_factory=dict, repr=False)
     _entries: dict[str, tuple[Any, Entry]] = field(default_factory=dict, repr=False)
     truncated: bool = field(default=False, repr=False)
 
@@ -164,11 +168,38 @@ class Library:
             raise DamagedRunError(entry.record["error"])
         return entry.run
 
-    def pages(self) -> list[dict[str, Any]]:
-        """Pages (``.html``) below the folder: name, and the run they lie in if they lie in one."""
+    def plans(self) -> list[dict[str, Any]]:
+        """Plans below the folder: title, pairs by state, and the reasons of those that failed. No run is opened."""
         with self._lock:
             self._scan()
-            return [{"key": key} for key in sorted(self._pages)]
+            found = sorted(self._plans.items())
+        return [_plan_record(key, path) for key, path in found]
+
+    def plan(self, key: str) -> Path:
+        """The directory of a plan.
+
+        Args:
+            key: its path below the folder.
+        Raises:
+            NotFoundError: none of this name was found.
+        """
+        return self._found(self._plans, key, "plan")
+
+    def key_of(self, path: Path) -> str | None:
+        """The name of a run by its directory; None for one that was not found.
+
+        Args:
+            path: directory of a run.
+        """
+        with self._lock:
+            self._scan()
+            return next((key for key, known in self._runs.items() if known == path.resolve()), None)
+
+    def pages(self) -> list[dict[str, Any]]:
+        """Pages (``.html``) below the folder: name, and the run they lie in, or an empty text."""
+        with self._lock:
+            self._scan()
+            return [{"key": key, "run": self._runs_of_pages.get(key, "")} for key in sorted(self._pages)]
 
     def page(self, key: str) -> bytes:
         """The content of a page.
@@ -201,27 +232,36 @@ class Library:
         if time.monotonic() - self._scanned < RESCAN_S:
             return
         runs: dict[str, Path] = {}
+        plans: dict[str, Path] = {}
         pages: dict[str, Path] = {}
+        runs_of_pages: dict[str, str] = {}
         root = self.root.resolve()
         for folder, names, files in os.walk(root, followlinks=False):
             here = Path(folder)
             depth = len(here.relative_to(root).parts)
             key = here.relative_to(root).as_posix()
-            if "manifest.json" in files:
-                runs["." if key == "." else key] = here
-                names.clear()  # what lies in a run is the run's
+            if "manifest.json" in files and _is_own_file(here, "manifest.json"):
+                runs[key] = here
+                files = [*files, REPORT] if _is_own_file(here, REPORT) else files
+                names.clear()  # what else lies in a run is the run's
+            elif PLAN_FILE in files:
+                plans[key] = here
             names[:] = sorted(n for n in names if not n.startswith(".")) if depth < MAX_DEPTH else []
             for name in sorted(files):
                 path = here / name
                 if name.lower().endswith((".html", ".htm")) and not name.startswith(".") and not path.is_symlink():
-                    pages[path.relative_to(root).as_posix()] = path
+                    page = path.relative_to(root).as_posix()
+                    pages[page] = path
+                    if key in runs:
+                        runs_of_pages[page] = key
             if len(runs) >= MAX_RUNS:
                 break
         self.truncated = len(runs) >= MAX_RUNS
         # In place: lookups hold on to these.
-        for known, found in ((self._runs, runs), (self._pages, pages)):
+        for known, found in ((self._runs, runs), (self._plans, plans), (self._pages, pages)):
             known.clear()
             known.update(found)
+        self._runs_of_pages = runs_of_pages
         self._scanned = time.monotonic()
 
     # --------------------------------------------------------------------------------------------------------- a run
@@ -278,6 +318,36 @@ class Library:
         except (VerismError, UsageError) as err:
             return record | {"state": "damaged", "error": str(err)}
         return record
+
+
+def _is_own_file(folder: Path, name: str) -> bool:
+    """Whether a folder has a file of this name, and no link leads out of the folder on the way to it."""
+    path = folder / name
+    return path.is_file() and path.resolve() == folder.resolve() / name
+
+
+def _plan_record(key: str, folder: Path) -> dict[str, Any]:
+    name = folder.name if key == "." else key
+    empty: dict[str, Any] = {
+        "key": key,
+        "name": name,
+        "title": name,
+        "pairs": 0,
+        "counts": {},
+        "failed": [],
+        "error": "",
+    }
+    try:
+        kept = read_rows(folder) or {}
+        statuses = kept_statuses(folder, kept)
+    except (VerismError, KeyError, TypeError) as err:
+        return empty | {"error": f"the plan of {name} cannot be read: {_line(err)}"}
+    counts: dict[str, int] = {}
+    for status in statuses:
+        counts[str(status.state)] = counts.get(str(status.state), 0) + 1
+    failed = [{"pair": s.pair, "reason": str(s.reason)} for s in statuses if s.state == "failed"]
+    title = str(kept.get("title") or name)
+    return empty | {"title": title, "pairs": len(statuses), "counts": counts, "failed": failed}
 
 
 def presentation_for(run: Run) -> Presentation:

@@ -4,19 +4,21 @@
 they come from, ``/api/filters`` what images can be chosen by, ``/api/images`` a page of them, ``/api/image`` all of
 one, ``/thumbnail`` its pixels, made small. ``/api/compare`` pairs the images of two runs (``a``, ``b``), and
 ``/api/cautions`` says why their numbers may not be comparable. ``/pages/NAME`` is a page that was found, ``/report``
-the report of a run, made when it is asked for; both are shut off from everything else.
+the report of a run and ``/board`` that of a plan, made when they are asked for; all three are shut off from everything
+else.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,6 +26,9 @@ from fastapi.responses import JSONResponse, Response
 
 from verism.errors import UsageError, VerismError
 from verism.imaging import thumbnail
+from verism.plans.board import Board, make_board
+from verism.plans.board_page import board_page
+from verism.plans.status import read_rows
 from verism.report_kit import tables
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.generic import first_scores
@@ -44,7 +49,7 @@ STATIC = {
     "style.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-PAGES = ("/pages/", "/report")  # opened as documents, also from pages that may not read anything here
+PAGES = ("/pages/", "/report", "/board")  # opened as documents, also from pages that may not read anything here
 SIDES = (240, 480, 1440)  # pixels of the longer side that an image is made small to
 MAX_PAGE = 200  # images
 MAX_TEXT = 500  # characters of a name or a text
@@ -69,6 +74,7 @@ class Site:
         self.library = library
         self.cache = Cache()
         self.provenance = lru_cache(maxsize=16)(_provenance)
+        self.board = lru_cache(maxsize=4)(_board)
         self._thumbnails: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def images(self, key: str) -> ImageTable:
@@ -161,10 +167,12 @@ def static(name: str) -> Response:
 # ---------------------------------------------------------------------------------------------------------------- runs
 @router.get("/api/runs")
 def runs(site: TheSite) -> Response:
-    """All runs and pages below the folder."""
-    entries = [entry.record for entry in site.library.entries()]
-    record = {"folder": str(site.library.root), "runs": entries, "pages": site.library.pages()}
-    return JSONResponse(without_nan(record | {"truncated": site.library.truncated}))
+    """All runs, plans and pages below the folder."""
+    library = site.library
+    entries = [entry.record for entry in library.entries()]
+    pages = [page for page in library.pages() if not page["run"]]
+    record = {"folder": str(library.root), "runs": entries, "plans": library.plans(), "pages": pages}
+    return JSONResponse(without_nan(record | {"truncated": library.truncated}))
 
 
 @router.get("/api/run")
@@ -172,9 +180,10 @@ def run(site: TheSite, run: Text) -> Response:
     """A run: how far it is, its scores and what they do not say."""
     entry = site.library.entry(run)
     record = dict(entry.record)
+    record["pages"] = [page for page in site.library.pages() if page["run"] == entry.key]
     if entry.run is not None and record["state"] != "damaged":
         with reading(entry.run):
-            record |= _scores(entry.run)
+            record |= _scores(entry.run, site.images(run))
     return JSONResponse(without_nan(record))
 
 
@@ -193,6 +202,18 @@ def report(site: TheSite, run: Text) -> Response:
         evidence = Evidence.of([opened], [presentation_for(opened)])
         page = render(evidence, sections_of(evidence, [None]))
     return _document(page.encode("utf-8", "backslashreplace"))
+
+
+@router.get("/board")
+def board(site: TheSite, plan: Text) -> Response:
+    """The board of a plan as its runs are now; its rows link to the runs."""
+    folder = site.library.plan(plan)
+    kept = tuple(sorted((p.name, p.stat().st_mtime_ns) for p in (folder / "status").glob("*.json")))
+    opened = [entry.run for entry in site.library.entries() if entry.run is not None]
+    runs = tuple(fingerprint(run) for run in opened if run.path.is_relative_to(folder))
+    made = site.board(folder, (kept, runs))
+    rows = [replace(row, reports=_links(site.library, row.runs)) for row in made.rows]
+    return _document(board_page(replace(made, rows=tuple(rows)), link="run").encode("utf-8", "backslashreplace"))
 
 
 @router.get("/pages/{name:path}")
@@ -302,13 +323,46 @@ def compare_cautions(site: TheSite, a: Text, b: Text) -> Response:
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
+def _links(library: Library, runs: Mapping[str, str]) -> dict[str, str]:
+    """By suite, the address of the run in the viewer."""
+    keys = {suite: library.key_of(Path(path)) for suite, path in runs.items()}
+    return {suite: f"/#/run?{urlencode({'run': key})}" for suite, key in keys.items() if key is not None}
+
+
+def _board(folder: Path, versions: Any) -> Board:
+    """The board of a plan.
+
+    Args:
+        folder: the plan's directory.
+        versions: what changes whenever a run of the plan does, for the cache.
+    """
+    del versions
+    for path in (folder / "runs").glob("*"):
+        if not path.resolve().is_relative_to(folder):
+            raise UsageError(f"{path} leads out of the folder that is shown")
+    try:
+        for row in (read_rows(folder) or {}).get("rows", ()):
+            if "scores" in row and not Path(row["scores"]).is_file():  # what is none may never end
+                raise UsageError(f"the table of scores {row['scores']} is not a file")
+        return make_board([folder])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
+        if isinstance(err, VerismError):
+            raise
+        raise DamagedRunError(f"the board of {folder} cannot be made: {type(err).__name__}: {err}") from err
+
+
 def _document(content: bytes) -> Response:
     headers = {"content-security-policy": SANDBOX, "cross-origin-opener-policy": "same-origin"}
     return Response(content, media_type="text/html; charset=utf-8", headers=headers)
 
 
-def _scores(run: Run) -> dict[str, Any]:
-    """Scores by protocol as tables write them, what the suite asks, its limits, and remarks."""
+def _scores(run: Run, images: ImageTable) -> dict[str, Any]:
+    """Scores by protocol as tables write them, what the suite asks, its limits, and remarks.
+
+    Args:
+        run: the run.
+        images: its images; a group of scores leads to them by those facets that the prompts have.
+    """
     if not run.is_scored:
         return {
             "protocols": [],
@@ -328,7 +382,7 @@ def _scores(run: Run) -> dict[str, Any]:
             {
                 "metric": r.metric,
                 "group": r.group,
-                "facets": {k: str(v) for k, v in r.key[1]},
+                "facets": {k: str(v) for k, v in r.key[1] if images.has_facet(k, str(v))},
                 "better": r.better,
                 "unit": r.unit,
                 **asdict(r.cells[0]),

@@ -24,6 +24,8 @@
     const shown = new Set(suites.filter((box) => box.checked).map((box) => box.value));
     for (const cell of table.querySelectorAll("[data-suite]")) cell.hidden = !shown.has(cell.dataset.suite);
     for (const head of table.querySelectorAll("[data-group]")) head.hidden = !shown.has(head.dataset.group);
+    const n = rows.filter((row) => !row.hidden).length;
+    at("shown").textContent = n < rows.length ? `${n} of ${rows.length} rows` : "";
     keep();
   };
 
@@ -64,7 +66,10 @@
     select.selectedIndex = Math.min(start, board.columns.length - 1);
     return select;
   };
-  const winColumn = choose("win-column", 0), xColumn = choose("x-column", 0), yColumn = choose("y-column", 1);
+  // At first, numbers that two rows have: there is something to see.
+  const filled = board.columns.map((column, n) => n).filter((n) => board.rows.filter((row) => row.cells[board.columns[n].key].state === "ok").length > 1);
+  const first = filled[0] ?? 0, second = filled[1] ?? filled[0] ?? 1;
+  const winColumn = choose("win-column", first), xColumn = choose("x-column", first), yColumn = choose("y-column", second);
   const drawWins = () => {
     const column = board.columns[winColumn.selectedIndex];
     const grid = make("table");
@@ -94,6 +99,31 @@
     if (text !== undefined) element.textContent = text;
     return element;
   };
+  // Round numbers inside a span, some five of them.
+  const ticks = (low, high) => {
+    const raw = (high - low) / 5, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw);
+    const found = [];
+    for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
+    return found;
+  };
+  // A name beside its point: the first place that is inside, and free of points and of other names.
+  const beside = (figure, text, point, taken, inside) => {
+    figure.append(text);
+    const wide = text.getComputedTextLength(), high = 15;
+    const places = [0, 16, -16, 32, -32, 48, -48].flatMap((down) => [[9, down - 8], [-9 - wide, down - 8], [9, down + 16], [-9 - wide, down + 16]]);
+    const boxes = places.map(([dx, dy]) => ({ x: point.x + dx, y: point.y + dy - 12, w: wide, h: high }));
+    const fits = (box) => box.x >= inside.left && box.x + box.w <= inside.right && box.y >= inside.top && box.y + box.h <= inside.bottom;
+    const meets = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+    const box = boxes.find((b) => fits(b) && !taken.some((t) => meets(b, t))) || boxes.find(fits) || boxes[0];
+    text.setAttribute("x", box.x);
+    text.setAttribute("y", box.y + 12);
+    taken.push(box);
+    if (boxes.indexOf(box) < 4) return;
+    // Too far to be told by its place: a line leads to the point.
+    const end = { x: Math.max(box.x, Math.min(point.x, box.x + box.w)), y: box.y > point.y ? box.y : box.y + box.h };
+    figure.insertBefore(svg("line", { x1: point.x, y1: point.y, x2: end.x, y2: end.y, class: "leader" }), text);
+  };
   const drawPareto = () => {
     const columns = [board.columns[xColumn.selectedIndex], board.columns[yColumn.selectedIndex]];
     const points = board.rows
@@ -101,7 +131,9 @@
       .filter((p) => p.scores.every(Boolean));
     const plot = at("pareto-plot");
     if (points.length === 0) { plot.replaceChildren(make("p", "No model has both numbers.")); keep(); return; }
-    const width = 640, height = 420, left = 62, right = 24, top = 18, bottom = 52;
+    // As wide as there is room, so that letters keep their size on a small screen.
+    const width = Math.max(280, Math.min(736, Math.floor(plot.clientWidth) || 640)), height = Math.max(320, Math.round(width * 0.62));
+    const left = 78, right = 20, top = 16, bottom = 66;
     const scale = columns.map((column, k) => {
       const ends = points.flatMap((p) => [p.scores[k].value, p.scores[k].ci_low, p.scores[k].ci_high].filter((v) => v !== null));
       const low = Math.min(...ends), high = Math.max(...ends), pad = (high - low || 1) * 0.06;
@@ -109,7 +141,7 @@
     });
     const x = (v) => left + (v - scale[0][0]) / (scale[0][1] - scale[0][0]) * (width - left - right);
     const y = (v) => height - bottom - (v - scale[1][0]) / (scale[1][1] - scale[1][0]) * (height - top - bottom);
-    const words = (v, k) => columns[k].unit === "share" ? (100 * v).toFixed(1) : Number(v.toPrecision(3)).toString();
+    const words = (v, k) => Number(((columns[k].unit === "share" ? 100 : 1) * v).toPrecision(3)).toString();
     const sign = columns.map((c) => c.better === "higher" ? 1 : -1);
     const beats = (a, b) => {
       const gain = sign.map((s, k) => s * (a.scores[k].value - b.scores[k].value));
@@ -117,26 +149,40 @@
     };
     const ranked = points.filter((p) => p.ranked);
     const front = ranked.filter((p) => !ranked.some((q) => beats(q, p)));
-    const label = columns.map((c) => `${c.suite}: ${c.label} (${c.unit === "share" ? "%" : c.unit}, ${c.better} is better)`);
-    const figure = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label[1]} against ${label[0]}. On the Pareto front: ${front.map((p) => p.name).join(", ")}` });
-    for (let n = 0; n <= 4; n++) {
-      const u = scale[0][0] + (scale[0][1] - scale[0][0]) * n / 4, v = scale[1][0] + (scale[1][1] - scale[1][0]) * n / 4;
+    const label = columns.map((c) => [`${c.suite}: ${c.label}`, `${c.unit === "share" ? "%" : c.unit}, ${c.better} is better`]);
+    const figure = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label[1].join(", ")}, against ${label[0].join(", ")}. On the Pareto front: ${front.map((p) => p.name).join(", ")}` });
+    plot.replaceChildren(figure);
+    for (const u of ticks(...scale[0])) {
       figure.append(svg("line", { x1: x(u), x2: x(u), y1: top, y2: height - bottom, class: "grid" }), svg("text", { x: x(u), y: height - bottom + 18, "text-anchor": "middle", class: "soft" }, words(u, 0)));
+    }
+    for (const v of ticks(...scale[1])) {
       figure.append(svg("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", class: "soft" }, words(v, 1)));
     }
-    figure.append(svg("text", { x: (left + width - right) / 2, y: height - 10, "text-anchor": "middle" }, label[0]));
-    figure.append(svg("text", { x: -(top + height - bottom) / 2, y: 14, transform: "rotate(-90)", "text-anchor": "middle" }, label[1]));
+    // The selects above hold the whole name of a metric that is too long for its axis.
+    const fitted = (text, room) => {
+      for (let n = text.textContent.length; n > 4 && text.getComputedTextLength() > room; n--) text.textContent = `${text.textContent.slice(0, n - 2).trimEnd()}…`;
+    };
+    label[0].forEach((words, n) => {
+      const text = svg("text", { x: (left + width - right) / 2, y: height - 26 + 17 * n, "text-anchor": "middle", class: n ? "soft" : "" }, words);
+      figure.append(text);
+      fitted(text, width - left - right);
+    });
+    label[1].forEach((words, n) => {
+      const text = svg("text", { x: -(top + height - bottom) / 2, y: 14 + 17 * n, transform: "rotate(-90)", "text-anchor": "middle", class: n ? "soft" : "" }, words);
+      figure.append(text);
+      fitted(text, height - top - bottom + 20);
+    });
     const line = [...front].sort((a, b) => a.scores[0].value - b.scores[0].value).map((p) => `${x(p.scores[0].value)},${y(p.scores[1].value)}`);
     figure.append(svg("polyline", { points: line.join(" "), class: "frontline" }));
+    const spots = points.map((p) => ({ x: x(p.scores[0].value), y: y(p.scores[1].value) }));
+    const taken = spots.map((s) => ({ x: s.x - 6, y: s.y - 6, w: 12, h: 12 }));
     for (const p of points) {
       const [a, b] = p.scores;
       if (a.ci_low !== null) figure.append(svg("line", { x1: x(a.ci_low), x2: x(a.ci_high), y1: y(b.value), y2: y(b.value), class: "bars" }));
       if (b.ci_low !== null) figure.append(svg("line", { x1: x(a.value), x2: x(a.value), y1: y(b.ci_low), y2: y(b.ci_high), class: "bars" }));
       figure.append(svg("circle", { cx: x(a.value), cy: y(b.value), r: 5, class: front.includes(p) ? "front" : "" }));
-      const near = x(a.value) > width - 150;
-      figure.append(svg("text", { x: x(a.value) + (near ? -9 : 9), y: y(b.value) - 8, "text-anchor": near ? "end" : "start" }, p.ranked ? p.name : `${p.name} (reference)`));
     }
-    plot.replaceChildren(figure);
+    points.forEach((p, n) => beside(figure, svg("text", { class: "name" }, p.ranked ? p.name : `${p.name} (reference)`), spots[n], taken, { left, right: width - 2, top: 0, bottom: height - bottom }));
     keep();
   };
 
@@ -150,7 +196,7 @@
     for (const name of off) state.append("hide", name);
     if (!references.checked) state.set("references", "0");
     if (order.by !== "") { state.set("sort", order.by); state.set("down", order.down ? "1" : "0"); }
-    if (winColumn.selectedIndex) state.set("wins", winColumn.selectedIndex);
+    state.set("wins", winColumn.selectedIndex);
     state.set("x", xColumn.selectedIndex); state.set("y", yColumn.selectedIndex);
     try { history.replaceState(null, "", `#${state}`); } catch { /* a page that is shown inside another */ }
   };
@@ -176,6 +222,8 @@
   winColumn.addEventListener("change", drawWins);
   xColumn.addEventListener("change", drawPareto);
   yColumn.addEventListener("change", drawPareto);
+  let drawn = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== drawn) { drawn = innerWidth; drawPareto(); } });
   at("controls").hidden = false;
   for (const section of document.querySelectorAll(".drawn")) section.hidden = false;
   restore();

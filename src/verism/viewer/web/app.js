@@ -78,7 +78,8 @@ async function listPage(query, now) {
   const compare = el("button", { type: "button", disabled: true, onclick: () => { const [a, b] = [...picked]; go("/compare", { a, b }); } }, "Compare two runs");
   const filters = el("div.filters");
   const heading = el("h1", {}, "Runs");
-  const pages = el("div");
+  const plans = el("div"), pages = el("div");
+  let offered = "";
   const set = (key, value) => {
     const [, current] = state();
     if (value) current.set(key, value); else current.delete(key);
@@ -88,6 +89,10 @@ async function listPage(query, now) {
   typed(search, (value) => set("q", value));
   function distinct(field) { return [...new Set(record.runs.map((r) => r[field]).filter(Boolean))].sort(); }
   function chooser() {
+    // Choices follow the runs that appear, but never change under somebody's hands.
+    const now = JSON.stringify(["suite", "model", "state"].map(distinct));
+    if (now === offered || filters.contains(document.activeElement)) return;
+    offered = now;
     const [, q] = state();
     filters.replaceChildren(
       el("label.wide", {}, "Search", search),
@@ -105,29 +110,42 @@ async function listPage(query, now) {
       (record.truncated ? "; there are more, which are not listed" : "");
     const focused = document.activeElement && document.activeElement.dataset.key;
     list.replaceChildren(...shown.map(runLine));
-    if (focused) { const e = list.querySelector(`[data-key="${CSS.escape(focused)}"]`); if (e) e.focus(); }
+    plans.replaceChildren(...(record.plans.length ? [el("h2", {}, "Boards"), el("ul.plans", {}, record.plans.map(planLine))] : []));
     if (!shown.length) list.append(el("li.note", {}, record.runs.length ? "No run fits." : "There is no run below this folder yet. Make one with: verism run"));
     pages.replaceChildren(...(record.pages.length ? [el("h2", {}, "Pages"), el("ul", {}, record.pages.map((p) =>
-      el("li", {}, el("a", { href: "/pages/" + p.key.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" }, p.key))))] : []));
+      el("li", {}, pageLink(p))))] : []));
+    if (focused) { const e = main.querySelector(`[data-key="${CSS.escape(focused)}"]`); if (e) e.focus(); }
   }
   function runLine(r) {
     const box = el("input", { type: "checkbox", "aria-label": `Choose ${r.name} to compare`, "data-key": "pick " + r.key, checked: picked.has(r.key), disabled: r.state === "damaged",
       onchange: () => { if (box.checked) picked.add(r.key); else picked.delete(r.key); compare.disabled = picked.size !== 2; } });
     return el("li", {}, box,
       el("div", {}, el("a.name", { href: link("/run", { run: r.key }), "data-key": r.key }, r.name),
-        el("div.small.soft", {}, [r.suite_title, r.model].filter(Boolean).join(" · ")),
+        el("div.small.soft.made", { title: r.model }, [r.suite_title, r.model].filter(Boolean).join(" · ")),
         el("div.small.soft", {}, r.created.slice(0, 16).replace("T", " "))),
       el("div.scores", {}, stateOf(r), headlines(r.headlines.slice(0, 6))));
   }
   chooser();
-  if (!put(now, "Runs", heading, filters, count, list, pages)) return;
+  if (!put(now, "Runs", heading, plans, filters, count, list, pages)) return;
   draw();
   poll = setInterval(async () => {
     try {
       const fresh = await get("/api/runs");
-      if (now === turn && JSON.stringify(fresh) !== JSON.stringify(record)) { record = fresh; draw(); }
+      if (now === turn && JSON.stringify(fresh) !== JSON.stringify(record)) { record = fresh; chooser(); draw(); }
     } catch { /* the server was stopped; what is shown stays */ }
   }, POLL_MS);
+}
+function pageLink(page) {
+  return el("a", { href: "/pages/" + page.key.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener", "data-key": "page " + page.key }, page.key);
+}
+function planLine(p) {
+  if (p.error) return el("li", {}, el("span.name", {}, p.title), el("p.small.state.damaged", {}, p.error));
+  const done = p.counts.done || 0;
+  const others = Object.entries(p.counts).filter(([name, n]) => name !== "done" && n).map(([name, n]) => `${number(n)} ${name}`);
+  return el("li", {}, done ? el("a.name", { href: address("/board", { plan: p.key }), target: "_blank", rel: "noopener", "data-key": "plan " + p.key }, p.title) : el("span.name", {}, p.title),
+    el("span.small.soft", {}, ` ${p.key === "." ? "" : p.key + ": "}${number(done)} of ${plural(p.pairs, "run")} done${others.length ? `, ${others.join(", ")}` : ""} `),
+    done < p.pairs ? el("progress", { max: p.pairs || 1, value: done, "aria-label": `Runs of ${p.title}` }) : "",
+    p.failed.map((f) => el("p.small", {}, el("span.state.damaged", {}, `${f.pair} failed: `), f.reason)));
 }
 function headlines(scores) {
   return el("div.numbers", {}, scores.map((s) => el("span", {}, el("span.what", {}, s.title + (s.group_name === "all" ? "" : ", " + s.group_name) + " "),
@@ -161,8 +179,8 @@ async function runPage(query, now) {
   body.push(el("div.actions", {},
     el("a.button.main", { href: link("/images", { run: key }) }, `Images (${number(record.progress.done)})`),
     record.right_or_wrong ? el("a.button", { href: link("/images", { run: key, outcome: "wrong", protocol }) }, "What is wrong") : "",
-    protocols.length ? el("a.button", { href: address("/report", { run: key }), target: "_blank", rel: "noopener" }, "Full report") : "",
-    ), cautions);
+    protocols.length ? el("a.button", { href: address("/report", { run: key }), target: "_blank", rel: "noopener" }, "Full report") : ""),
+    record.pages.length ? el("p.small", {}, "Saved pages: ", record.pages.map((p, n) => [n ? ", " : "", pageLink(p)])) : "", cautions);
   if (record.remarks && record.remarks.length) body.push(el("div.banner", {}, record.remarks.map((line) => el("p", {}, line))));
   if (protocols.length) {
     const meaning = record.protocols.find((p) => p.name === protocol).meaning;
@@ -197,14 +215,15 @@ async function runPage(query, now) {
 }
 function scrolling(name, table) { return el("div.scroll", { role: "region", "aria-label": name, tabindex: "0" }, table); }
 function scoreTable(rows, key, protocol) {
-  return scrolling("Scores", el("table", {},
-    el("thead", {}, el("tr", {}, ["Metric", "Group", "Value", "95 % interval", "Answers", "Adjusted for judge error"].map((t) => el("th", { scope: "col" }, t)))),
+  const adjusted = rows.some((r) => r.adjusted.length);
+  return scrolling("Scores", el("table.scores", {},
+    el("thead", {}, el("tr", {}, ["Metric", "Group", "Value", "95 % interval", "Answers", adjusted ? "Adjusted for judge error" : null].filter(Boolean).map((t) => el("th", { scope: "col" }, t)))),
     el("tbody", {}, rows.map((r) => {
       const facets = Object.entries(r.facets).map(([k, v]) => `${k}=${v}`);
       return el("tr", {}, el("th", { scope: "row" }, r.metric, r.better ? el("span.soft.small", {}, r.better === "higher" ? " ↑" : " ↓", el("span.away", {}, ` ${r.better} is better`)) : ""),
         el("td", {}, facets.length ? el("a", { href: link("/images", { run: key, protocol, facet: facets }) }, r.group) : r.group),
         el("td.number", {}, el("b", {}, r.value), r.unit && r.value !== "–" ? ` ${r.unit}` : ""), el("td.number.interval", {}, r.interval), el("td.number.soft", {}, r.counts),
-        el("td.number", {}, r.adjusted.map(([kind, value, interval]) => el("div", {}, `${kind}: `, el("b", {}, value), " ", el("span.interval", {}, interval)))));
+        adjusted && el("td.number", {}, r.adjusted.map(([kind, value, interval]) => el("div", {}, `${kind}: `, el("b", {}, value), " ", el("span.interval", {}, interval)))));
     }))));
 }
 
@@ -248,22 +267,39 @@ function overlay(image, observed, large) {
       svg.append(rect);
     }
     const text = document.createElementNS(NS, "text");
-    text.setAttribute("x", Math.min(x + size * .25, Math.max(0, image.width - size * 5)));
-    text.setAttribute("y", y + size * 1.05);
+    text.textContent = b.name + (!large || b.score === null || b.score === undefined ? "" : ` ${b.score.toFixed(2)}`);
+    // Above the box where there is room, and never past an edge: a letter is at most some 0.6 of its size wide.
+    const wide = Math.min(image.width, text.textContent.length * size * .6);
+    text.setAttribute("x", Math.max(0, Math.min(x, image.width - wide)));
+    text.setAttribute("y", y > size * 1.3 ? y - size * .3 : y + size * 1.05);
     text.setAttribute("font-size", size);
-    text.textContent = b.name + (b.score === null || b.score === undefined ? "" : ` ${b.score.toFixed(2)}`);
+    if (text.textContent.length * size * .6 > image.width) { text.setAttribute("textLength", image.width); text.setAttribute("lengthAdjust", "spacingAndGlyphs"); }
     svg.append(text);
   }
   svg.toggleAttribute("hidden", !drawBoxes);
   return svg;
 }
-function tile(run, image, href, boxes) {
+function tile(run, image, href, boxes, { side = 240, prompt = true } = {}) {
   const first = image.verdicts[0];
-  const shown = first && !image.outcome ? `${first.rule.replaceAll("_", " ")}: ${first.value === null ? "no usable answer" : Number(first.value.toFixed(3))}` : "";
-  return el("a.tile", { href, "data-id": image.image_id }, picture(run, image, 240, boxes ? image.boxes : [], true),
+  const shown = image.state === "ok" && !image.outcome ? byRule(image.verdicts) : [];
+  return el("a.tile", { href, "data-id": image.image_id }, picture(run, image, side, boxes ? image.boxes : [], true),
     el("div.words", {}, image.state !== "ok" ? el("div.badge.unusable", {}, image.state) : image.outcome ? el("div.badge." + image.outcome, {}, WORDS[image.outcome]) : "",
-      shown && image.state === "ok" ? el("div.badge", {}, shown) : "",
-      el("div.asked", {}, image.prompt || image.image_id), first && first.reason ? el("div.reason", {}, first.reason) : ""));
+      prompt ? el("div.asked", {}, image.prompt || image.image_id) : "",
+      shown.length ? el("ul.rules", {}, shown.slice(0, 4).map((line) => el("li", {}, line))) : first && first.reason ? el("div.reason", {}, first.reason) : ""));
+}
+const spaced = (name) => name.replaceAll("_", " ");
+const rounded = (value) => String(Number(value.toPrecision(4)));
+function byRule(verdicts) {
+  // One line for a rule: its only value with the reason, or how many of its values are one, or their mean.
+  const rules = new Map();
+  for (const v of verdicts) rules.set(v.rule, [...(rules.get(v.rule) || []), v]);
+  return [...rules].map(([rule, all]) => {
+    const values = all.map((v) => v.value).filter((v) => v !== null);
+    if (!values.length) return [`${spaced(rule)}: `, el("span.unusable", {}, "no usable answer")];
+    if (all.length === 1) return [`${spaced(rule)}: `, el("b", {}, rounded(values[0])), all[0].reason ? ` · ${all[0].reason}` : ""];
+    if (values.every((v) => v === 0 || v === 1)) return [`${spaced(rule)}: `, el("b", {}, `${number(values.filter((v) => v === 1).length)} of ${number(values.length)}`), " yes"];
+    return [`${spaced(rule)}: mean `, el("b", {}, rounded(values.reduce((sum, v) => sum + v, 0) / values.length)), ` of ${number(values.length)}`];
+  });
 }
 async function imagesPage(query, now) {
   const values = asked(query), key = values.run, offset = Math.max(0, Number(query.get("offset")) || 0);
@@ -362,8 +398,8 @@ async function imagePage(query, now) {
     record.file === "gone" ? el("div.banner.error", { role: "alert" }, el("p", {}, "The file is gone, or is not one that the run may name.")) : "",
     el("div.one", {}, frame,
       el("div", {}, el("h2", { id: "why" }, heading), record.state !== "ok" ? el("p", {}, `The image is ${record.state}${record.note ? ": " + record.note : ""}.`) : "",
-        sorted.length ? sorted.map(verdict) : el("p.note", {}, "There is no verdict about this image yet."),
-        others.length ? el("details.more", {}, el("summary", {}, `Other protocols (${others.join(", ")})`), others.map((p) => [el("h3", {}, p), record.by_protocol[p].map(verdict)])) : "",
+        sorted.length ? told(sorted) : el("p.note", {}, "There is no verdict about this image yet."),
+        others.length ? el("details.more", {}, el("summary", {}, `Other protocols (${others.join(", ")})`), others.map((p) => [el("h3", {}, p), told(record.by_protocol[p])])) : "",
         el("h2", {}, "What was observed"), record.observed.length ? record.observed.map(observation) : el("p.note", {}, "No judge's observations of this image are kept as text or boxes."),
         el("h2", {}, "The image"), el("dl.facts", {}, facts(record)))),
     record.siblings.length > 1 ? el("div", {}, el("h2", {}, "Other images of this prompt"), el("p", {}, record.siblings.filter((s) => s !== id).map((s) => [el("a", { href: link("/image", { run: key, id: s }) }, s), " "]))) : "",
@@ -373,25 +409,38 @@ async function imagePage(query, now) {
 function facts(record) {
   const rows = [["image", record.image_id], ["state", record.state + (record.note ? `: ${record.note}` : "")], ...Object.entries(record.facets).map(([k, v]) => [k, String(v)]),
     ["size", record.width ? `${record.width} × ${record.height}` : ""], ["seed", record.seed === null ? "" : String(record.seed)], ["file", record.path || ""], ["asked for", record.spec && Object.keys(record.spec).length ? JSON.stringify(record.spec) : ""]];
-  return rows.filter(([, v]) => v).map(([k, v]) => [el("dt", {}, k.replaceAll("_", " ")), el("dd", {}, v)]);
+  const shown = (text) => text.length > 300 ? el("details.more", {}, el("summary", {}, `${number(text.length)} characters`), text) : text;
+  return rows.filter(([, v]) => v).map(([k, v]) => [el("dt", {}, spaced(k)), el("dd", {}, shown(v))]);
+}
+// What decides, and what has no usable answer, at length; values that decide nothing as a list, if there are many.
+function told(verdicts) {
+  const deciding = verdicts.filter((v) => v.decides);
+  const rest = verdicts.filter((v) => !v.decides);
+  return [deciding.map(verdict), rest.length > 4 ? el("ul.values", {}, rest.map((v) => el("li", {}, el("span.verdict." + v.says, {}, wordOf(v)), ` ${spaced(v.rule)}`, v.reason ? el("span", {}, ` · ${v.reason}`) : "", details(v).length ? el("span.small.soft", {}, ` · ${details(v).join(" · ")}`) : ""))) : rest.map(verdict)];
+}
+const wordOf = (v) => ({ right: "right", wrong: "wrong", unusable: "no usable answer", value: v.value === null ? "" : rounded(v.value) })[v.says];
+function details(v) {
+  if (!v.detail || typeof v.detail !== "object") return v.detail ? [String(v.detail)] : [];
+  const shown = (d) => typeof d === "object" ? JSON.stringify(d) : typeof d === "number" ? rounded(d) : String(d);
+  return Object.entries(v.detail).filter(([, d]) => d !== null).map(([k, d]) => `${spaced(k)}: ${shown(d)}`);
 }
 function verdict(v) {
-  const words = { right: "right", wrong: "wrong", unusable: "no usable answer", value: v.value === null ? "" : String(Number(v.value.toFixed(4))) }[v.says];
-  const detail = v.detail && typeof v.detail === "object" ? Object.entries(v.detail).map(([k, d]) => `${k.replaceAll("_", " ")}: ${typeof d === "object" ? JSON.stringify(d) : d}`) : v.detail ? [String(v.detail)] : [];
-  return el("div.why." + (v.decides || v.says === "unusable" ? v.says : "plain"), {}, el("p", {}, el("span.verdict", {}, words), ` · ${v.rule.replaceAll("_", " ")}`), v.reason ? el("p", {}, v.reason) : "", detail.length ? el("p.small.soft", {}, detail.join(" · ")) : "");
+  const detail = details(v);
+  return el("div.why." + (v.decides || v.says === "unusable" ? v.says : "plain"), {}, el("p", {}, el("span.verdict", {}, wordOf(v)), ` · ${spaced(v.rule)}`), v.reason ? el("p", {}, v.reason) : "", detail.length ? el("p.small.soft", {}, detail.join(" · ")) : "");
 }
 function observation(o) {
   const title = o.table.replaceAll("_", " ");
   const lines = o.rows.map((r) => observed(o, r)).filter(Boolean);
   return el("div", {}, el("h3", {}, `${title} by ${o.judge}`), o.threshold !== null && o.boxes.length ? el("p.small.soft", {}, `Boxes above confidence ${Number(o.threshold.toFixed(3))} are drawn.`) : "",
-    lines.length ? el("ul.seen", {}, lines.slice(0, 40).map((l) => el("li", {}, l))) : el("p.note", {}, "It looked, and found nothing."),
+    lines.length ? el("ul.seen", {}, lines.slice(0, 40).map((l) => el("li", {}, l))) : el("p.note", {}, "Nothing was found."),
     lines.length > 40 || o.more ? el("p.small.soft", {}, `and ${number(Math.max(0, lines.length - 40) + o.more)} more`) : "");
 }
 function observed(o, r) {
   const round = (x) => Number(x.toFixed(3));
   if ("question" in r) return [el("b", {}, r.question), " ", r.value || r.answer || r.note || "no answer", r.probability === null ? "" : ` (${round(r.probability)})`, r.answer && r.value && r.answer !== r.value ? el("span.soft", {}, ` “${r.answer}”`) : ""];
   if ("query" in r) return r.query < 0 ? null : `${[r.color, r.label || r.raw_label || "other object"].filter(Boolean).join(" ")} ${r.score === null ? "" : round(r.score)}${o.threshold !== null && r.score !== null && r.score <= o.threshold ? " (below the threshold)" : ""}`;
-  return Object.entries(r).filter(([, v]) => v !== null && v !== "").map(([k, v]) => `${k.replaceAll("_", " ")}: ${typeof v === "number" ? round(v) : v}`).join(" · ");
+  const corner = (k) => /^[xy][01]$/.test(k);  // drawn
+  return Object.entries(r).filter(([k, v]) => v !== null && v !== "" && !corner(k)).map(([k, v]) => `${k.replaceAll("_", " ")}: ${typeof v === "number" ? round(v) : v}`).join(" · ");
 }
 function showBoxes(on) {
   drawBoxes = on;
@@ -417,7 +466,7 @@ async function comparePage(query, now) {
     el("span", {}, record.total ? `${number(offset + 1)} to ${number(last)} of ${number(record.total)}` : "No pair fits"), el("button", { type: "button", disabled: !right, onclick: () => right() }, "Next →"));
   const cautions = el("div");
   const side = (run, image, value) => image ? el("div", {}, el("p.small", {}, el("b", {}, run), value === null ? "" : record.right_or_wrong ? "" : ` · ${Number(value.toFixed(4))}`),
-    tile(run, { ...image, outcome: image.outcome === "undecided" ? "" : record.right_or_wrong ? image.outcome : "", verdicts: image.verdicts.filter((v) => v.rule === record.rule) }, link("/image", { run, id: image.image_id, protocol: record.protocol }), true)) : el("p.note", {}, "no image");
+    tile(run, { ...image, outcome: image.outcome === "undecided" ? "" : record.right_or_wrong ? image.outcome : "", verdicts: image.verdicts.filter((v) => v.rule === record.rule) }, link("/image", { run, id: image.image_id, protocol: record.protocol }), true, { side: 480, prompt: false })) : el("p.note", {}, "no image");
   const shown = put(now, `${values.a} and ${values.b}`, el("h1", {}, values.a, el("span.soft", {}, " and "), values.b), cautions,
     el("p.lead", {}, `${plural(c.pairs, "pair")}: ${number(c.first)} where ${better[0]}, ${number(c.second)} where ${better[1]}, ${number(c.equal)} equal, ${number(c.unusable)} where one or both have no usable answer` +
       (c.only_first || c.only_second ? `; ${number(c.only_first)} images only in the first run, ${number(c.only_second)} only in the second` : "") + "."),
