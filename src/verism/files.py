@@ -49,6 +49,7 @@ __all__ = [
     "whole_file",
     "write_csv",
     "write_json",
+    "write_new",
     "write_whole",
 ]
 
@@ -133,6 +134,44 @@ def write_whole(path: Path, data: bytes | str, *, sync: bool = True) -> None:
         return
     with whole_file(path, sync=sync) as temporary:
         temporary.write_bytes(content)
+
+
+def write_new(path: Path, data: bytes) -> bool:
+    """Write a file whole, unless it is there: of several processes that try at once, one succeeds.
+
+    Args:
+        path: the file; its folder is made if need be.
+        data: content.
+    Returns:
+        Whether it was written.
+    Raises:
+        UsageError, VerismError: as ``whole_file``.
+    """
+    try:
+        if isinstance(path, RemotePath):
+            path.write_bytes(data, create=True)
+            return True
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            except OSError as err:
+                if err.errno not in (errno.EPERM, errno.ENOTSUP, errno.EACCES) or path.exists():
+                    raise
+                temporary.replace(path)  # a file system without hard links: two at once are not told apart
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except FileExistsError:
+        return False
+    except OSError as err:
+        raise _cannot_write(path, err) from err
+    return True
 
 
 def write_json(path: Path, value: Any, *, sort_keys: bool = False, sync: bool = True) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
-from verism.files import json_bytes, write_json, write_whole
+from verism.files import json_bytes, write_json, write_new, write_whole
 from verism.locations import is_remote, location
 from verism.manifest import Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
@@ -111,7 +111,8 @@ class Run:
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path, Manifest.new(settings, plugins=plugins))
-        run._write_manifest()
+        if not write_new(path / MANIFEST, json_bytes(run.manifest.record(scoring=False))):
+            return cls.start(path, settings, scoring=scoring, plugins=plugins)  # another process began it just now
         if scoring is not None:
             run.write_scoring(scoring=scoring)
         return run
