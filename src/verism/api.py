@@ -36,6 +36,7 @@ from verism.cards import ImageSample, JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError, VerismError
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
+from verism.locations import location
 from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
@@ -162,12 +163,12 @@ class RunOptions:
             classes=suite.classes,
             colors=suite.colors,
             size=self.size,
-            assets=None if self.assets is None else Path(self.assets),
+            assets=None if self.assets is None else location(self.assets),
             processes=self.processes,
             threads=self.threads,
             device=self.device,
             base_url=self.base_url,
-            cache=None if self.cache is None else Path(self.cache),
+            cache=None if self.cache is None else location(self.cache),
             on_matched=self.on_matched,
         )
 
@@ -370,7 +371,7 @@ def _start(
         reference="" if suite.reference is None else suite.reference.identity()[:16],
     )
     if out is not None:
-        run = Run.start(Path(out), settings, plugins=plugin_of(suite))
+        run = Run.start(location(out), settings, plugins=plugin_of(suite))
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-")
         run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite))
@@ -408,7 +409,7 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
         return suite
     suite_options = dict(options)
     if images is not None and any(option.name == "images" for option in suite_class(suite).options):
-        suite_options["images"] = Path(images)
+        suite_options["images"] = location(images)
     return make_suite(suite, **suite_options)
 
 
@@ -535,7 +536,7 @@ def _generator(
         if suite.user_images is not None:
             from verism.generators.folder import FolderGenerator, match_user_images
 
-            matching = match_user_images(Path(images), context.prompts, suite.user_images)
+            matching = match_user_images(location(images), context.prompts, suite.user_images)
             if context.on_matched is not None:
                 context.on_matched(matching.table())
             return FolderGenerator(matching)
@@ -619,7 +620,7 @@ def plan(
     requests = make_requests(prompts, _seed(the_suite, call))
     there: set[str] = set()
     observed: dict[str, set[str]] = {}
-    run = Run.open(Path(out)) if out is not None and (Path(out) / "manifest.json").exists() else None
+    run = Run.open(location(out)) if out is not None and (location(out) / MANIFEST).exists() else None
     if run is not None:
         there = run.keys("images")
     pending = [r for r in requests if r.image_id not in there]
@@ -668,7 +669,7 @@ def open_run(path: PathLike) -> Run:
     Raises:
         UsageError: it is not one.
     """
-    return Run.open(Path(path))
+    return Run.open(location(path))
 
 
 def verify(run: store.Run | PathLike) -> Verification:
@@ -680,7 +681,7 @@ def verify(run: store.Run | PathLike) -> Verification:
     Raises:
         UsageError: it is no run directory.
     """
-    return store.verify(run.path if isinstance(run, store.Run) else Path(run))
+    return store.verify(run.path if isinstance(run, store.Run) else location(run))
 
 
 def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) -> tuple[Verification, list[str]]:
@@ -698,7 +699,7 @@ def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) 
     Raises:
         UsageError: it is no run directory.
     """
-    path = (run.path if isinstance(run, store.Run) else Path(run)).absolute()
+    path = (run.path if isinstance(run, store.Run) else location(run)).absolute()
     found = store.verify(path)
     findings = list(found.findings)
     if any(finding.file == MANIFEST for finding in findings):
@@ -837,11 +838,11 @@ def score(
     adjust = (
         None
         if correct is None
-        else _adjuster(run, suite, correct, [read_card(Path(card)) for card in cards], min_right, anyway)
+        else _adjuster(run, suite, correct, [read_card(location(card)) for card in cards], min_right, anyway)
     )
     made = {
         "correct": correct,
-        "cards": [str(Path(card).absolute()) for card in cards],
+        "cards": [str(location(card).absolute()) for card in cards],
         "min_right": min_right,
         "anyway": anyway,
     }
@@ -1004,7 +1005,7 @@ def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence
     if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no scores that annotators' answers could correct")
     judges = judges_of(run)
-    known = [read_card(Path(card)) for card in cards]
+    known = [read_card(location(card)) for card in cards]
     return planned_labels(
         run,
         suite,
@@ -1113,7 +1114,7 @@ def make_reference(
             reference=images.identity()[:16],
             judges={filled.need.role: filled.judge.name},
         )
-        run = Run.start(Path(work), settings)
+        run = Run.start(location(work), settings)
         for line in take_in_reference(run, images, filled.judge):
             if call.run.on_failure is not None:
                 call.run.on_failure(line)
@@ -1126,7 +1127,7 @@ def make_reference(
         "source": images.source,
         "pictures": len(finished.images),
     }
-    write_reference(Path(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
+    write_reference(location(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
     return finished
 
 
@@ -1211,10 +1212,10 @@ def report(
         UsageError: no runs, or runs of different suites.
     """
     opened = [_pinned(run) for run in runs]
-    known = [read_card(Path(card)) for card in cards]
+    known = [read_card(location(card)) for card in cards]
     return write_report(
         opened,
-        Path(out),
+        location(out),
         suites=[_installed(run) for run in opened],
         presentations=[presentation_of(run) for run in opened],
         gallery=gallery,

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from verism.errors import UsageError, VerismError
 from verism.limits import CELL_CHARACTERS, NESTING, TEXT_BYTES, YAML_BYTES, YAML_VALUES, Limit
+from verism.locations import RemotePath
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -47,6 +49,7 @@ __all__ = [
     "whole_file",
     "write_csv",
     "write_json",
+    "write_new",
     "write_whole",
 ]
 
@@ -65,7 +68,8 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     """A temporary file to fill, which takes the place of ``path`` at the end, or is removed after an error.
 
     Readers see the old file or the new one. Processes and threads that write the same file at once do not meet: the
-    temporary files have names of their own. A killed process leaves one behind, hidden and ending in ``.tmp``.
+    temporary files have names of their own. A killed process leaves one behind, hidden and ending in ``.tmp``. Object
+    storage gets the file at the end, by one request.
 
     Args:
         path: the file to write; its folder is made if need be.
@@ -77,6 +81,12 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         UsageError: the file must not be written there.
         VerismError: writing failed otherwise, for example as the disk is full.
     """
+    if isinstance(path, RemotePath):
+        with tempfile.TemporaryDirectory(prefix="verism-") as folder:
+            filled = Path(folder) / path.name
+            yield filled
+            _upload(path, filled.read_bytes())
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +108,13 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
             temporary.unlink()
 
 
+def _upload(path: RemotePath, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as err:
+        raise _cannot_write(path, err) from err
+
+
 def _cannot_write(path: Path, err: OSError) -> VerismError:
     kind = UsageError if err.errno in USAGE_ERRNOS else VerismError
     return kind(f"{path} cannot be written: {err.strerror or err}")
@@ -112,8 +129,49 @@ def write_whole(path: Path, data: bytes | str, *, sync: bool = True) -> None:
         sync: as for ``whole_file``.
     """
     content = data.encode() if isinstance(data, str) else data
+    if isinstance(path, RemotePath):  # which has nothing but whole files
+        _upload(path, content)
+        return
     with whole_file(path, sync=sync) as temporary:
         temporary.write_bytes(content)
+
+
+def write_new(path: Path, data: bytes) -> bool:
+    """Write a file whole, unless it is there: of several processes that try at once, one succeeds.
+
+    Args:
+        path: the file; its folder is made if need be.
+        data: content.
+    Returns:
+        Whether it was written.
+    Raises:
+        UsageError, VerismError: as ``whole_file``.
+    """
+    try:
+        if isinstance(path, RemotePath):
+            path.write_bytes(data, create=True)
+            return True
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            except OSError as err:
+                if err.errno not in (errno.EPERM, errno.ENOTSUP, errno.EACCES) or path.exists():
+                    raise
+                temporary.replace(path)  # a file system without hard links: two at once are not told apart
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except FileExistsError:
+        return False
+    except OSError as err:
+        raise _cannot_write(path, err) from err
+    return True
 
 
 def write_json(path: Path, value: Any, *, sort_keys: bool = False, sync: bool = True) -> None:
@@ -232,6 +290,9 @@ def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
         OSError: as of ``open``; or it is not a regular file, or larger than the limit.
         ValueError: a path that no file system can hold.
     """
+    if isinstance(path, RemotePath):
+        yield path.open_bounded(limit.value, limit.hint())
+        return
     # Not blocking: opening a pipe that nobody writes to would wait for ever. Regular files do not know the flag.
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(number, "rb") as file:
@@ -255,7 +316,8 @@ def read_regular(path: Path, limit: Limit) -> bytes:
         OSError, ValueError: as ``open_regular``.
     """
     with open_regular(path, limit) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END) if isinstance(file, io.BytesIO) else os.fstat(file.fileno()).st_size
+        file.seek(0)
         content = file.read(size + 1)
         while len(content) > size:  # it grows, or its size is not told, as of files in /proc
             if len(content) > limit.value:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from verism.errors import UsageError
@@ -311,7 +311,7 @@ def _plain(value: Any) -> Any:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Path):
+    if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not JSON serializable")
 

@@ -41,10 +41,11 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from verism.errors import UsageError, VerismError
+from verism.locations import location
 from verism.records import Prompt
 
 __all__ = [
@@ -215,7 +216,7 @@ def _bool(text: str) -> bool:
 def _path(text: str) -> Path:
     if not text:
         raise ValueError(text)
-    return Path(text).expanduser()
+    return location(text).expanduser()
 
 
 def json_or_text(text: str) -> Any:
@@ -301,7 +302,7 @@ def _written(value: Any) -> str:
         return "+".join(map(_written, value))
     if value is None:
         return "none"
-    return str(value) if isinstance(value, str | int | Path) else ""
+    return str(value) if isinstance(value, str | int | PurePath) else ""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -411,7 +412,7 @@ def _option(
     name: str, annotation: Any, default: Any, spelling: Spelling, sentences: Mapping[str, str]
 ) -> Option | None:
     if annotation is _EMPTY:  # untyped: as the default is
-        annotation = type(default) if isinstance(default, bool | int | float | str | Path) else str
+        annotation = type(default) if isinstance(default, bool | int | float | str | PurePath) else str
     kind = _kind_of(annotation, default)
     if spelling.parse is not None:
         kind = _Kind(spelling.parse, "a text of its form", ())

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from verism.arrays import read_arrays
 from verism.errors import UsageError
 from verism.files import parse_json, whole_file
+from verism.locations import is_file, location
 from verism.records import ReferenceImage, ReferenceSet, content_hash
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _image(row: Mapping[str, Any]) -> ReferenceImage:
     path = row["path"]
     return ReferenceImage(
         image_id=str(row["image_id"]),
-        path=path if path is not None and os.path.isfile(path) else None,
+        path=path if path is not None and is_file(location(path)) else None,
         sha256=row["sha256"],
         facets=dict(row["facets"]),
     )

@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from verism.errors import UsageError
+from verism.locations import location
 from verism.renames import metric_name, protocol_name, rule_name, rule_value
 
 __all__ = [
@@ -492,12 +493,12 @@ def check_value(
         if not isinstance(value, Mapping):
             raise UsageError(f"{name} is a mapping; got {value!r}")
         return value
-    if not isinstance(value, str | Path):
+    if not isinstance(value, str | PurePath):
         raise UsageError(f"{name} is {'a path' if kind is Path else 'text'}; got {value!r}")
     if choices and str(value) not in choices:
         near = did_you_mean(str(value), choices)
         raise UsageError(f"{name} is one of {', '.join(choices)}; got {str(value)!r}.{near}")
-    return Path(value) if kind is Path else str(value)
+    return location(value) if kind is Path else str(value)
 
 
 def _check_number(name: str, kind: ValueType, value: Any, low: float | None, high: float | None) -> int | float:

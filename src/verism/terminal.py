@@ -13,6 +13,7 @@ import click
 
 from verism.characters import visible
 from verism.limits import MAX_SEED, THREADS
+from verism.locations import location
 from verism.renames import protocol_name
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "Failures",
     "Group",
     "LazyCommand",
+    "PathType",
     "ProtocolChoice",
     "Services",
     "put_json",
@@ -36,8 +38,17 @@ __all__ = [
 ]
 
 FAILURES_SHOWN = 10
+
 SEED = click.IntRange(0, MAX_SEED)
 WORKERS = click.IntRange(1, THREADS.value)  # threads or processes
+
+
+class PathType(click.Path):
+    """Type of an option or argument that is a file or folder: local, or the URL of one in object storage."""
+
+    def coerce_path_result(self, value: Any) -> Any:
+        """The path."""
+        return location(value)
 
 
 class Services(Protocol):

@@ -15,6 +15,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, read_rows
 from verism.limits import PROMPT_IMAGES
+from verism.locations import beside
 
 __all__ = [
     "PATH_COLUMNS",
@@ -157,7 +158,7 @@ def read_image_table(source: Path, prompts: str) -> list[ImageRow]:
         listed.append(
             ImageRow(
                 where=row.where,
-                path=(source.parent / written).absolute(),  # an absolute path stays as it is
+                path=beside(source.parent, written).absolute(),
                 path_column=column,
                 index=int(index) if index else None,
                 values=row,

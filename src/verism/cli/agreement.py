@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from verism.terminal import SEED, put_json, without_nan
+from verism.terminal import SEED, PathType, put_json, without_nan
 
 __all__ = ["agreement"]
 
@@ -19,7 +19,7 @@ _SIDE_TABLES = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b",
 
 
 @click.command()
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=PathType())
 @click.option("--by", help="Facets of prompts by which judges are looked at group by group, with commas.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Behind each interval.")

@@ -6,13 +6,13 @@ import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from verism.errors import UsageError
-from verism.terminal import SEED, put_json, say
+from verism.terminal import SEED, PathType, put_json, say
 
 if TYPE_CHECKING:
     from verism.annotation.votes import VoteStore
@@ -68,13 +68,13 @@ class _Call:
 
 
 @click.command()
-@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("run_dirs", nargs=-1, required=True, type=PathType())
 @click.option("--task", "names", multiple=True, help="What is asked; several times. Without: the tasks are listed.")
-@click.option("--tasks", "own", type=click.Path(path_type=Path), help="Tasks of your own (.yaml, .json).")
+@click.option("--tasks", "own", type=PathType(), help="Tasks of your own (.yaml, .json).")
 @click.option("--per-cell", type=click.IntRange(1), help="Items per cell.  [default: all]")
 @click.option("--by", help="Facets of prompts that make the cells, with commas.")
 @click.option("--overlap", type=click.IntRange(1), default=1, show_default=True, help="Raters per item.")
-@click.option("--gold", type=click.Path(path_type=Path), help="Items with known answers: item, task, answer, check.")
+@click.option("--gold", type=PathType(), help="Items with known answers: item, task, answer, check.")
 @click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
 @click.option("--pass-mark", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Of a qualification.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the lots that are drawn.")
@@ -85,14 +85,14 @@ class _Call:
 @click.option("--rater", "raters", multiple=True, help="Add a rater by name, and print their link; several times.")
 @click.option("--plan", "plan_", is_flag=True, help="Only say how many answers are needed for --half-width.")
 @click.option("--half-width", type=float, default=0.05, show_default=True, help="Half of the interval that is wanted.")
-@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="Judge cards for --plan.")
+@click.option("--card", "cards", multiple=True, type=PathType(), help="Judge cards for --plan.")
 @click.option("--status", is_flag=True, help="Only say how far the study is.")
 @click.option("--draw", is_flag=True, help="Draw the items and make the study, without opening the page.")
 @click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
-@click.option("--to", type=click.Path(path_type=Path), help="Folder of the export.")
+@click.option("--to", type=PathType(), help="Folder of the export.")
 @click.option("--image-url", help="Export: where images will be found; {name} stands for the file.")
 @click.option("--items-per-hit", type=click.IntRange(1), default=10, show_default=True, help="Of a mturk export.")
-@click.option("--import", "import_", type=click.Path(path_type=Path), help="Answers from elsewhere.")
+@click.option("--import", "import_", type=PathType(), help="Answers from elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
 def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Let annotators rate the images of a run, in a page in the browser or on a crowd platform.
@@ -238,7 +238,7 @@ def _study(
 
 
 def _kept(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: str(value) if isinstance(value, Path) else value for key, value in settings.items()}
+    return {key: str(value) if isinstance(value, PurePath) else value for key, value in settings.items()}
 
 
 def _refuse_other(store: VoteStore, names: tuple[str, ...], own_values: Path | None, settings: dict[str, Any]) -> None:

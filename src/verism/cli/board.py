@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from verism.errors import UsageError
-from verism.terminal import put_json, say
+from verism.terminal import PathType, put_json, say
 
 __all__ = ["board"]
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: DIR/board.html]")
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=PathType())
+@click.option("--out", type=PathType(), help="HTML file.  [default: DIR/board.html]")
 @click.option("--title", default="", help="Heading.  [default: the plan's]")
 @click.option("--json", "as_json", is_flag=True, help="Print the board as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV: a line for each model and metric.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from verism.report_kit.evidence import scoring_remarks
 from verism.report_kit.tables import json_report, terminal_table
 from verism.store import Run
 from verism.suites.catalogue import presentation_of
-from verism.terminal import WORKERS, put_json, say, terminal_encoding
+from verism.terminal import WORKERS, PathType, put_json, say, terminal_encoding
 
 __all__ = ["GroupedCommand", "given", "in_section", "judge_options", "parse_rules", "put_scores", "with_options"]
 
@@ -81,9 +80,7 @@ def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
     shared = [
         click.Option(["--threads"], type=WORKERS, help="CPU threads of the judges."),
         click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
-        click.Option(
-            ["--cache"], type=click.Path(path_type=Path), help="Folder of image vectors, shared between runs."
-        ),
+        click.Option(["--cache"], type=PathType(), help="Folder of image vectors, shared between runs."),
     ]
     return in_section("Judges", [*roles, *shared])
 

@@ -13,7 +13,7 @@ from verism.cli.common import given, in_section
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
 from verism.suites.base import Suite
-from verism.terminal import WORKERS, Failures
+from verism.terminal import WORKERS, Failures, PathType
 
 __all__ = ["data"]
 
@@ -43,7 +43,7 @@ class _ReferenceCommands(SuiteCommands):
 
 def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
     """Options of ``verism data reference`` that all suites share."""
-    path = click.Path(path_type=Path)
+    path = PathType()
     judge = [
         click.Option(
             ["--features"], required=True, help="Who gives the features: inception:FILE ... See: verism list judges"
@@ -82,7 +82,7 @@ data.add_command(
         examples="""verism data reference geography GEODE --features inception:inception.pth --out geode.npz
 verism data reference quality real_images --features builtin --out real.npz
 verism run geography --reference geode.npz --features inception:inception.pth --images mine.csv --out runs/mine""",
-        arguments=[click.Argument(["source"], type=click.Path(path_type=Path))],
+        arguments=[click.Argument(["source"], type=PathType())],
         argument_of="reference",
     )
 )

@@ -16,6 +16,10 @@ from verism.files import USAGE_ERRNOS
 __all__ = ["explain"]
 
 AGAIN = "what was finished is kept, and the same command goes on from there"
+REMOTE = (
+    "check the network, and the endpoint, region and credentials that the environment names (AWS_..., GOOGLE_..., "
+    f"AZURE_...); {AGAIN}"
+)
 _ADVICE = {
     errno.ENOSPC: f"the disk is full: make room; {AGAIN}",
     errno.EDQUOT: f"your quota of the disk is used up: make room; {AGAIN}",
@@ -66,7 +70,7 @@ def explain(err: BaseException) -> VerismError | None:
         )
     if isinstance(err, OSError) and err.errno is not None:
         place = next((os.fsdecode(name) for name in (err.filename2, err.filename) if isinstance(name, str | bytes)), "")
-        advice = _ADVICE.get(err.errno)
+        advice = REMOTE if "://" in place and err.errno in (errno.EIO, errno.EACCES) else _ADVICE.get(err.errno)
         said = f"{err.strerror or text}{f'. {_sentence(advice)}' if advice else ''}"
         return (UsageError if err.errno in USAGE_ERRNOS else VerismError)(f"{ascii_path(place)}{said}")
     if module in ("polars", "pyo3_runtime"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism.errors import UsageError
-from verism.terminal import Group, put_json, say, without_nan
+from verism.terminal import Group, PathType, put_json, say, without_nan
 
 if TYPE_CHECKING:
     from verism.annotation.judge_cards import Source
@@ -52,7 +52,7 @@ class _OfImages:
 
 
 @judge.command("card")
-@click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("run_dir", metavar="[RUN]", required=False, type=PathType())
 @click.option("--from", "source", type=click.Choice(["human", "truth", "model"]), help="Of RUN: what counts as truth.")
 @click.option("--note", default="", help="Of RUN: what else is to be said of the truth; kept in the card.")
 @click.option("--by", help="Of RUN: facets of prompts by whose values tables are made besides, with commas.")
@@ -61,7 +61,7 @@ class _OfImages:
 @click.option("--judge", "name", help="The judge, as in `verism run`: cascade, onnx:FILE ...")
 @click.option(
     "--truth",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="Folder of `verism scenes portraits`, or a CSV file with the column path and one for the class.",
 )
 @click.option(
@@ -69,7 +69,7 @@ class _OfImages:
     type=click.Choice(["rendered", "human"]),
     help="How the truth of --truth is known: rendered so, or said by annotators.  [default: rendered]",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The card, a .json file.")
+@click.option("--out", required=True, type=PathType(dir_okay=False), help="The card, a .json file.")
 @click.option("--device", help="Where a judge with a network runs: cpu, cuda ...")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **options: Any) -> None:
@@ -148,8 +148,8 @@ def _card_of_images(role: str | None, options: _OfImages) -> JudgeCard:
 
 
 @judge.command("show")
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="A page about it in this file.")
+@click.argument("cards", nargs=-1, required=True, type=PathType())
+@click.option("--html", "page", type=PathType(dir_okay=False), help="A page about it in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Rates of every table, as JSON.")
 def show(cards: tuple[Path, ...], page: Path | None, as_json: bool) -> None:
     """What CARDS say: how often the judge errs, by class and group, what it was measured on, and what limits it.
@@ -185,8 +185,8 @@ def _read(path: Path) -> JudgeCard:
 
 
 @judge.command("merge")
-@click.argument("cards", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The card, a .json file.")
+@click.argument("cards", nargs=-1, required=True, type=PathType())
+@click.option("--out", required=True, type=PathType(dir_okay=False), help="The card, a .json file.")
 def merge(cards: tuple[Path, ...], out: Path) -> None:
     """Several CARDS of one judge as one: their counts add up.
 

@@ -36,7 +36,7 @@ from verism.files import csv_text
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
-from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say, terminal_encoding
+from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
     from verism.api import Plan
@@ -67,7 +67,7 @@ def cli(context: click.Context) -> None:
 # ---------------------------------------------------------------------------------------------------- run and prompts
 def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
     """Options of ``verism run`` that all suites share."""
-    path = click.Path(path_type=Path)
+    path = PathType()
     thresholds = [
         click.Option(
             ["--threshold"],
@@ -205,7 +205,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 
 
 @cli.command()
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=PathType())
 @click.option("--threshold", type=float, help="Another confidence limit for the revised rules.")
 @click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
 @click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
@@ -215,7 +215,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
     type=click.Choice(["human", "rendered"]),
     help="Take the judges' error out: by people's answers, or a card.",
 )
-@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
+@click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--anyway", is_flag=True, help="Adjust by a card of images unlike the run's, too; the numbers say so.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -263,7 +263,7 @@ def score(
 
 
 @cli.command()
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=PathType())
 @with_options(judge_options())
 @click.option("--json", "as_json", is_flag=True)
 def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
@@ -281,7 +281,7 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
 
 
 @cli.command()
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=PathType())
 @click.option("--repair", is_flag=True, help="Remove what is damaged, and make again what is gone.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
@@ -313,14 +313,14 @@ def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="HTML file.  [default: RUN/report/index.html]")
+@click.argument("run_dirs", nargs=-1, required=True, type=PathType())
+@click.option("--out", type=PathType(), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
 @click.option("--raw", is_flag=True, help=RAW_HELP)
 @click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
 @click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
-@click.option("--card", "cards", multiple=True, type=click.Path(path_type=Path), help="A judge card; several times.")
+@click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
 def report(
     run_dirs: tuple[Path, ...],
     out: Path | None,
@@ -358,8 +358,8 @@ def report(
 
 
 @cli.command()
-@click.argument("run_a", type=click.Path(path_type=Path))
-@click.argument("run_b", type=click.Path(path_type=Path))
+@click.argument("run_a", type=PathType())
+@click.argument("run_b", type=PathType())
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
 @click.option("--protocol", help="Only this one.  [default: the first of the suite, revised]")
 @click.option("--all-protocols", is_flag=True, help="Compare under every protocol of the suite.")
@@ -400,13 +400,11 @@ def scenes() -> None:
 
 
 @scenes.command("sheet")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="PNG file; environments go to NAME-environments.png."
-)
+@click.option("--out", required=True, type=PathType(), help="PNG file; environments go to NAME-environments.png.")
 @click.option("--only", multiple=True, help="Only this class; may be given several times.")
 @click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Pixels of one tile.")
 @click.option("--seed", type=SEED, default=0, show_default=True)
-@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
+@click.option("--assets", type=PathType(), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
     """Contact sheets: every class in several views, states and paints, and every environment.
 

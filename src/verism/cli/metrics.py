@@ -22,7 +22,7 @@ from verism.cli._metric_files import (
     usage,
 )
 from verism.errors import UsageError, VerismError
-from verism.terminal import SEED, Group, ProtocolChoice, put_result, say
+from verism.terminal import SEED, Group, PathType, ProtocolChoice, put_result, say
 
 if TYPE_CHECKING:
     from verism.judges.skin_tone.colour import SkinColour
@@ -53,9 +53,9 @@ def metrics() -> None:
 def _files(*names: str, what: str) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         for name in reversed(names):
-            command = click.option(
-                f"--{name}", required=True, type=click.Path(path_type=Path), help=what.format(name.split("-")[0])
-            )(command)
+            command = click.option(f"--{name}", required=True, type=PathType(), help=what.format(name.split("-")[0]))(
+                command
+            )
         return command
 
     return decorate
@@ -65,7 +65,7 @@ _sides = _files("real", "generated", what="Features of {} images, shape (images,
 _embeddings = _files("image-embeddings", "text-embeddings", what="Vectors of {}s, shape (N, D), not normalised.")
 _prompts = click.option(
     "--prompts",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="Text file, line i the prompt of generated image i, or .csv with a column `prompt`: intervals keep images of "
     "one prompt together.",
 )
@@ -205,8 +205,8 @@ def metrics_kid(
 
 
 @metrics.command("inception-score")
-@click.option("--logits", type=click.Path(path_type=Path), help="Of a classifier, shape (images, classes).")
-@click.option("--probabilities", type=click.Path(path_type=Path), help="Instead: rows of sum 1.")
+@click.option("--logits", type=PathType(), help="Of a classifier, shape (images, classes).")
+@click.option("--probabilities", type=PathType(), help="Instead: rows of sum 1.")
 @click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Consecutive parts.")
 @_prompts
 @_as_json
@@ -240,8 +240,8 @@ def metrics_inception_score(
 
 # ------------------------------------------------------------------------------------------------------------ captions
 @metrics.command("captions")
-@click.option("--references", required=True, type=click.Path(path_type=Path), help="COCO captions file.")
-@click.option("--candidates", required=True, type=click.Path(path_type=Path), help="COCO results file.")
+@click.option("--references", required=True, type=PathType(), help="COCO captions file.")
+@click.option("--candidates", required=True, type=PathType(), help="COCO results file.")
 @click.option(
     "--with", "extra", multiple=True, type=click.Choice(["meteor", "spice"]), help="Java programs; may be given twice."
 )
@@ -283,7 +283,7 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 # ---------------------------------------------------------------------------------------------------------- embeddings
 @metrics.command("r-precision")
 @_embeddings
-@click.option("--positive", type=click.Path(path_type=Path), help="Row of each image's text.  [default: the same row]")
+@click.option("--positive", type=PathType(), help="Row of each image's text.  [default: the same row]")
 @click.option(
     "--protocol", type=ProtocolChoice(["released", "revised"]), default="revised", show_default=True, help="See docs."
 )
@@ -356,7 +356,7 @@ def metrics_clipscore(
 @click.option(
     "--frequencies",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="CSV with columns model, setting, gender, attribute, frequency (a number, or a fraction such as 11/80).",
 )
 @_as_json
@@ -387,7 +387,7 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     "images",
     required=True,
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="An image, or a flat patch of colour; may be given again.",
 )
 @click.option("--box", metavar="X0,Y0,X1,Y1", help="Only this region, pixels, ends excluded. By default all of it.")
@@ -511,7 +511,7 @@ def _box(text: str) -> tuple[int, int, int, int]:
 @click.option("--counts", metavar="N,N,...", help="Images of each class of one prompt (or of all together): 7,2.")
 @click.option(
     "--counts-file",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="CSV: a line of class names, then a row of counts per prompt; a column named prompt may name them.",
 )
 @click.option("--target", metavar="T,T,...", help="Share of each class, of sum 1.  [default: all equal]")

@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.options import json_or_text
-from verism.terminal import Group, put_json, say
+from verism.terminal import Group, PathType, put_json, say
 
 if TYPE_CHECKING:
     from verism.plans import Plan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
-_file = click.argument("file", metavar="PLAN.yaml", type=click.Path(path_type=Path))
+_file = click.argument("file", metavar="PLAN.yaml", type=PathType())
 _variables = click.option(
     "--set", "variables", multiple=True, metavar="NAME=VALUE", help="Another value of a variable; several times."
 )
@@ -50,7 +50,7 @@ def plan() -> None:
 
 
 @plan.command()
-@click.argument("file", metavar="PLAN.yaml", type=click.Path(path_type=Path))
+@click.argument("file", metavar="PLAN.yaml", type=PathType())
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def init(file: Path, force: bool) -> None:
     """Write a commented example that runs offline in minutes.
@@ -69,7 +69,7 @@ def init(file: Path, force: bool) -> None:
 @plan.command()
 @_file
 @_variables
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the plan, to leave out what is done.")
+@click.option("--out", type=PathType(), help="Directory of the plan, to leave out what is done.")
 @_json
 def check(file: Path, variables: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Say what the runs would ask for, and everything that one of them would refuse. Nothing is generated.
@@ -124,7 +124,7 @@ def _progress(line: str) -> None:
 @plan.command()
 @_file
 @_variables
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the plan's runs.")
+@click.option("--out", type=PathType(), required=True, help="Directory of the plan's runs.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models at once.")
 @click.option(
     "--executor", type=click.Choice(["local"]), default="local", show_default=True, help="Where runs are made."
@@ -191,7 +191,7 @@ def _line(outcome: Outcome) -> str:
 @plan.command()
 @_file
 @_variables
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the plan's runs.")
+@click.option("--out", type=PathType(), required=True, help="Directory of the plan's runs.")
 @_json
 def status(file: Path, variables: tuple[str, ...], out: Path, as_json: bool) -> None:
     """What has become of every pair: waiting, running, done, failed, or done with other settings.

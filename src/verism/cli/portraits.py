@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from verism.terminal import SEED, put_json, say
+from verism.terminal import SEED, PathType, put_json, say
 
 __all__ = ["portraits"]
 
@@ -15,7 +15,7 @@ __all__ = ["portraits"]
 @click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Images; tones go round.")
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
+@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> None:
     """Portraits of people with the ten Monk tones in varied light, with exact truth.

@@ -17,7 +17,7 @@ from verism.manifest import canonical_suite_name
 from verism.specs import Option, Rule, did_you_mean
 from verism.suites.base import Suite
 from verism.suites.catalogue import commands, plugin_commands, suite_class, suite_entries
-from verism.terminal import Group, LazyCommand
+from verism.terminal import Group, LazyCommand, PathType
 
 __all__ = ["SuiteCommands", "SuiteGroup", "suite_options"]
 
@@ -191,7 +191,7 @@ def _type_of(spec: Option | Rule) -> click.ParamType[Any]:
     if spec.choices and not spec.commas:
         return click.Choice(list(spec.choices))
     if isinstance(spec, Rule) and spec.file:
-        return click.Path(path_type=Path)
+        return PathType()
     if spec.type is int and not spec.commas:
         low, high = (None if end is None else int(end) for end in (spec.low, spec.high))
         return click.IntRange(low, high)
@@ -199,4 +199,4 @@ def _type_of(spec: Option | Rule) -> click.ParamType[Any]:
         return click.FloatRange(spec.low, spec.high)
     if spec.type is bool:
         return click.BOOL
-    return click.Path(path_type=Path) if spec.type is Path else click.STRING
+    return PathType() if spec.type is Path else click.STRING

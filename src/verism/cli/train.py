@@ -12,7 +12,7 @@ import click
 
 from verism.cli.common import put_scores
 from verism.errors import UsageError
-from verism.terminal import Failures, Group, put_json, say, without_nan
+from verism.terminal import Failures, Group, PathType, put_json, say, without_nan
 from verism.training.settings import (
     TRAIN_SUITE,
     DetectorConfig,
@@ -134,10 +134,8 @@ def train() -> None:
 
 @train.command("detector")
 @click.option("--suite", "suites", multiple=True, help="Suites whose classes to learn.  [default: both PaintSkills]")
-@click.option(
-    "--scenes", "scene_dirs", multiple=True, required=True, type=click.Path(path_type=Path), help="Rendered scenes."
-)
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint, log, detector.onnx.")
+@click.option("--scenes", "scene_dirs", multiple=True, required=True, type=PathType(), help="Rendered scenes.")
+@click.option("--out", required=True, type=PathType(), help="Checkpoint, log, detector.onnx.")
 @_setting_options({"detector": DetectorConfig})
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
@@ -180,7 +178,7 @@ def train_detector(
     "--scenes",
     "scene_dirs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="Rendered train scenes (for builtin with --masks).  [default: render some into OUT/scenes]",
 )
 @click.option(
@@ -191,10 +189,10 @@ def train_detector(
     show_default=True,
     help="Without --scenes: how many to render.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoints, log, model, evaluation.")
+@click.option("--out", required=True, type=PathType(), help="Checkpoints, log, model, evaluation.")
 @_setting_options({"scenes": SceneChoice})
 @_setting_options(_BASES, without=("width",))
-@click.option("--cache", type=click.Path(path_type=Path), help="Where images taken apart are kept (builtin).")
+@click.option("--cache", type=PathType(), help="Where images taken apart are kept (builtin).")
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")
 @click.option(

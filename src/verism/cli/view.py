@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from verism.terminal import PathType
+
 __all__ = ["view"]
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathType())
 @click.option("--port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="0: any free one.")
 @click.option("--no-open", is_flag=True, help="Do not open the page in this machine's browser.")
 def view(folder: Path, port: int, no_open: bool) -> None:

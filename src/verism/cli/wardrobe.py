@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from verism.terminal import SEED, put_json, say
+from verism.terminal import SEED, PathType, put_json, say
 
 __all__ = ["people"]
 
@@ -16,7 +16,7 @@ __all__ = ["people"]
 @click.option("--attribute", "attributes", multiple=True, help="Only this attribute; several times.  [default: all]")
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder, new or empty.")
+@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def people(count: int, attributes: tuple[str, ...], seed: int, size: int, out: Path, as_json: bool) -> None:
     """Images of people in known clothes, with exact labels.

@@ -8,13 +8,13 @@ images of all skills are searched. A manifest is CSV (with a header) or JSON lin
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
+from verism.locations import location
 from verism.records import Prompt, Request, Result, UserImage
 from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
 
@@ -86,13 +86,13 @@ def match_images(source: Path, prompts: Sequence[Prompt]) -> Matching:
     else:
         raise UsageError(f"--images {source}: no such folder or manifest")
     missing = tuple(sorted(wanted - set(files)))
-    absent = tuple(path for path in files.values() if not os.path.exists(path))
+    absent = tuple(path for path in files.values() if not path.exists())
     return Matching(source, files, missing, tuple(ignored), absent, tuple(reasons))
 
 
 def match_user_images(source: Path, prompts: Sequence[Prompt], user_images: Sequence[UserImage]) -> Matching:
     """The matching a suite made itself, from a list that says what each image shows."""
-    files = {(b.prompt_id, b.index): Path(b.path) for b in user_images}
+    files = {(b.prompt_id, b.index): location(b.path) for b in user_images}
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
     ignored = tuple(path for key, path in files.items() if key not in wanted)
     return Matching(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
+from verism.locations import location
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
@@ -302,7 +302,7 @@ def _pixels(result: Result) -> int:
     """Pixels of a generator's answer, decoded."""
     if result.pixels is not None:
         return int(np.shape(result.pixels)[0] * np.shape(result.pixels)[1])
-    return 0 if result.path is None else pixel_count(Path(result.path))
+    return 0 if result.path is None else pixel_count(location(result.path))
 
 
 def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
@@ -316,7 +316,7 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
     }
     pixels = None
     if result.path is not None:
-        decoded = read_image(Path(result.path))
+        decoded = read_image(location(result.path))
         pixels = decoded.pixels
         note = "; ".join(n for n in (result.note, decoded.note) if n)
         state = decoded.state if result.state == "ok" else result.state

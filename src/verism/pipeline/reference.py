@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.imaging import pixel_count, read_image
+from verism.locations import location
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
@@ -116,7 +116,7 @@ def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:
 
 
 def _pixels(image: ReferenceImage) -> int:
-    return 0 if image.path is None else pixel_count(Path(image.path))
+    return 0 if image.path is None else pixel_count(location(image.path))
 
 
 def _read(image: ReferenceImage) -> tuple[dict[str, Any], LoadedImage | None]:
@@ -130,7 +130,7 @@ def _read(image: ReferenceImage) -> tuple[dict[str, Any], LoadedImage | None]:
     }
     if image.path is None:
         return row, None
-    read = read_image(Path(image.path))
+    read = read_image(location(image.path))
     row |= {"state": read.state, "sha256": read.sha256, "note": read.note or None}
     if read.state != "ok" or read.pixels is None:
         return row, None

@@ -22,6 +22,7 @@ from verism import api
 from verism.errors import UsageError, VerismError
 from verism.files import csv_text, read_json
 from verism.files import read_rows as read_table
+from verism.locations import location
 from verism.pipeline.comparison import Difference
 from verism.plans.status import read_rows
 from verism.records import Score
@@ -225,7 +226,7 @@ def _of_plan(folder: Path, record: Mapping[str, Any]) -> _Found:
     for row in record["rows"]:
         found.order.append((row["name"], bool(row["reference"])))
         if "scores" in row:
-            found.given.append((row["name"], True, [dict(r) for r in read_table(Path(row["scores"]), "scores")]))
+            found.given.append((row["name"], True, [dict(r) for r in read_table(location(row["scores"]), "scores")]))
     status_folder = folder / "status"
     for pair in record["pairs"]:
         name = _pair_folder(pair)
@@ -306,7 +307,7 @@ def make_board(
     Raises:
         UsageError: no run, or several directories whose runs may not be compared; the message says what disagrees.
     """
-    paths = [Path(folder) for folder in folders]
+    paths = [location(folder) for folder in folders]
     found: list[_Found] = []
     for path in paths:
         if not path.is_dir():
@@ -316,7 +317,7 @@ def make_board(
     merged = _merged(found, [path.name for path in paths])
     if not any(source.run is not None for source in merged.sources):
         raise UsageError(f"{' and '.join(map(str, paths))}: no scored run; see: verism plan run, verism run")
-    made = _Maker(merged, relative_to=None if relative_to is None else Path(relative_to)).board(
+    made = _Maker(merged, relative_to=None if relative_to is None else location(relative_to)).board(
         title or merged.title or paths[0].resolve().name
     )
     if len(paths) > 1 and made.cautions and not anyway:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol
 
 from verism import api
 from verism.errors import UsageError, VerismError
+from verism.locations import location
 from verism.pipeline.sharing import SharedImages
 from verism.plans.plan import Pair, Plan
 from verism.plans.status import keep_plan, keep_status, run_path, status_of
@@ -123,7 +124,7 @@ class LocalExecutor:
 
 def _travels(pair: Pair) -> bool:
     judges = (*pair.judges.values(), *pair.usual_judges.values())
-    return pair.instance is None and isinstance(pair.value, str | Path) and all(isinstance(j, str) for j in judges)
+    return pair.instance is None and isinstance(pair.value, str | PurePath) and all(isinstance(j, str) for j in judges)
 
 
 _POOL: list[ModelPool] = []  # of a worker process, for all its tasks
@@ -219,7 +220,7 @@ def run_plan(
     Raises:
         UsageError: the directory holds something else, or ``only`` names nothing of the plan.
     """
-    out = Path(out)
+    out = location(out)
     names = {*(pair.model for pair in plan.pairs), *(pair.column for pair in plan.pairs)}
     if unknown := sorted(set(only) - names):
         raise UsageError(f"{unknown[0]!r} is neither a model nor a suite of the plan: {', '.join(sorted(names))}")
@@ -309,7 +310,7 @@ def check_plan(plan: Plan, out: Path | str | None = None, *, tell: Tell | None =
         out: its directory, to leave out what is done; None: nothing is.
         tell: called with lines about progress.
     """
-    folder = None if out is None else Path(out)
+    folder = None if out is None else location(out)
     pairs = []
     pixels = 0
     with ModelPool() as pool:

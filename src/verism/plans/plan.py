@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Self
 
 from verism.api import RunOptions
 from verism.errors import UsageError
+from verism.locations import location
 from verism.manifest import canonical_suite_name
 from verism.plans.document import Document, KeyPath, read_document_lines
 from verism.records import Judge, content_hash, roles
@@ -204,7 +205,7 @@ class Pair:
         options = dict(self.options)
         cls = suite_class(self.suite)
         if self.source == "images" and any(option.name == "images" for option in cls.options):
-            options["images"] = Path(self.value)
+            options["images"] = location(self.value)
         return cls.make(options)
 
     def arguments(self, suite: Suite) -> dict[str, Any]:
@@ -252,7 +253,7 @@ class Plan:
         Raises:
             UsageError: no such file, or something in it that no run would take; the message names the line.
         """
-        return cls._of(read_document_lines(Path(path), "a plan", variables))
+        return cls._of(read_document_lines(location(path), "a plan", variables))
 
     @classmethod
     def make(
@@ -353,7 +354,7 @@ class _Reader:
                 source, value = chosen[0], settings.pop(chosen[0])
             else:
                 source = "model"
-            if source != "model" and not isinstance(value, str | Path):
+            if source != "model" and not isinstance(value, str | PurePath):
                 raise self.document.refuse((*path, source), f"{source} is a path")
             if value is None or isinstance(value, bool | int | float | list):
                 raise self.document.refuse(path, f"{name!r}: model is a name such as builtin or diffusers:ID")
@@ -597,12 +598,12 @@ def _rules(suite: type[Suite]) -> dict[str, Any]:
 
 
 def _named(value: Any) -> str:
-    if isinstance(value, str | Path):
+    if isinstance(value, str | PurePath):
         return str(value)
     return str(getattr(value, "name", None) or getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _jsonable(value: Any) -> Any:
-    if isinstance(value, Path):
+    if isinstance(value, PurePath):
         return str(value)
     return [_jsonable(v) for v in value] if isinstance(value, list | tuple) else value

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from verism.errors import UsageError, VerismError
 from verism.files import read_json, write_json
+from verism.locations import location
 from verism.plans.plan import Pair, Plan
 from verism.store import Run, slug
 
@@ -214,7 +215,7 @@ def plan_status(plan: Plan, out: Path | str) -> PlanStatus:
         plan: the plan.
         out: its directory, also one that does not exist yet.
     """
-    pairs = [status_of(Path(out), pair) for pair in plan.pairs]
+    pairs = [status_of(location(out), pair) for pair in plan.pairs]
     counts: dict[str, int] = {}
     for pair in pairs:
         counts[pair.state] = counts.get(pair.state, 0) + 1

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
-from verism.files import json_bytes, write_json, write_whole
+from verism.files import json_bytes, write_json, write_new, write_whole
+from verism.locations import is_remote, location
 from verism.manifest import Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
 from verism.renames import FORMER as FORMER_PROTOCOL
@@ -110,7 +111,8 @@ class Run:
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path, Manifest.new(settings, plugins=plugins))
-        run._write_manifest()
+        if not write_new(path / MANIFEST, json_bytes(run.manifest.record(scoring=False))):
+            return cls.start(path, settings, scoring=scoring, plugins=plugins)  # another process began it just now
         if scoring is not None:
             run.write_scoring(scoring=scoring)
         return run
@@ -127,7 +129,7 @@ class Run:
             UsageError: it is not one, or of a schema this version does not read.
             DamagedRun: its manifest or its scoring is not what was written.
         """
-        path = Path(path)
+        path = location(path)
         file = path / MANIFEST
         if not file.is_file():
             raise UsageError(f"{path} is not a run directory: it has no {MANIFEST}. Make one with: verism run")
@@ -606,8 +608,11 @@ class Run:
             parts = [self.path / part for part in self._part_paths(self._folder(table, judge))]
         if not parts:
             return empty_table(table).lazy()
-        single = len(parts) == 1
-        rows = pl.scan_parquet(parts, glob=False, hive_partitioning=False) if single else self.read(table, judge).lazy()
+        if len(parts) > 1:
+            rows = self.read(table, judge).lazy()
+        else:
+            source = io.BytesIO(parts[0].read_bytes()) if is_remote(parts[0]) else parts[0]
+            rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
         rows = rows.drop(BOUND, strict=False)
         if keys is not None:
             rows = rows.filter(pl.col(key).is_in(list(keys)))
@@ -632,7 +637,7 @@ class Run:
                 return [self._parsed(self.path / path, self._part(path, hashes), columns) for path, hashes in paths]
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
-                gone = Path(str(err.filename))
+                gone = location(str(err.filename))
                 path = f"{folder}/{gone.name}"
                 if attempt == READ_ATTEMPTS - 1 or (self.ledger is not None and path in self.ledger.listing().hashes):
                     raise DamagedRun.of(self.path, gone, "it is gone") from None
@@ -749,7 +754,8 @@ class Run:
 
     def resolve(self, path: str) -> Path:
         """The file behind the ``path`` column of ``images``."""
-        return Path(path) if Path(path).is_absolute() else self.path / path
+        place = location(path)
+        return place if place.is_absolute() else self.path / path
 
     # ------------------------------------------------------------------------------------------- verdicts, scores
     def write_verdicts(self, verdicts: pl.DataFrame) -> None:

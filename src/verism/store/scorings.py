@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +16,7 @@ from typing import Any
 
 from verism.errors import DamagedRun
 from verism.files import write_json, write_whole
+from verism.locations import remove_tree
 from verism.manifest import Scoring, scoring_of_record
 from verism.records import content_hash
 from verism.store.ledger import sha256
@@ -229,7 +229,7 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
     publish(run)
     if before is not None and before.previous:
-        shutil.rmtree(run / FOLDER / before.previous, ignore_errors=True)
+        remove_tree(run / FOLDER / before.previous)
     return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
 
 

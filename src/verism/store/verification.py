@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import DamagedRun, repair_command
+from verism.locations import location, remove_tree
 from verism.store import scorings
 from verism.store.ledger import FOLDER as LEDGER
 from verism.store.ledger import is_authentic, sha256
@@ -241,7 +241,7 @@ class _Check:
                     self.n_images += 1
                     if state is not None:
                         problem, what = state
-                        own = not Path(path).is_absolute()
+                        own = not location(path).is_absolute()
                         remedy = "removed, and made again" if own else "restore the file, or start a new run"
                         self.note(path, problem, what, remedy, image_id if table == "images" else "")
         for file in sorted((self.run.path / "images").glob("*.png")):
@@ -291,7 +291,7 @@ class _Check:
 
 
 def _inside(run: Path, file: str) -> str:
-    path = Path(file)
+    path = location(file)
     return path.relative_to(run).as_posix() if path.is_relative_to(run) else file
 
 
@@ -339,8 +339,8 @@ def discard(run: Run, found: Verification) -> list[Finding]:
     in_scoring = False
     for finding in found.findings:
         path = run.path / finding.file
-        if finding.image_id or Path(finding.file).is_absolute():
-            if Path(finding.file).is_absolute():
+        if finding.image_id or location(finding.file).is_absolute():
+            if location(finding.file).is_absolute():
                 left.append(finding)
             else:
                 forgotten.append(finding.image_id)
@@ -370,7 +370,7 @@ def discard(run: Run, found: Verification) -> list[Finding]:
 def _tidy(run: Run, finding: Finding) -> None:
     path = run.path / finding.file
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     elif "not in the ledger" in finding.what and run.ledger is not None:
         run.ledger.add({finding.file: sha256(path.read_bytes())})
     else:
@@ -386,7 +386,7 @@ def _without_truth(run: Run, found: Verification) -> None:
             own = [
                 image_id
                 for image_id, path in run.read("images").select("image_id", "path").iter_rows()
-                if image_id not in known and path is not None and not Path(path).is_absolute()
+                if image_id not in known and path is not None and not location(path).is_absolute()
             ]
             run.forget("images", own)
 
@@ -400,7 +400,7 @@ def _empty_scoring(run: Run) -> None:
         stored = write_scoring(StoredScoring(run=run.path, scoring=stored.scoring, contents=kept), None)
     for folder in (run.path / scorings.FOLDER).glob("*"):
         if stored is None or folder != stored.folder:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _whole_files(stored: StoredScoring) -> Iterator[tuple[str, bytes]]:

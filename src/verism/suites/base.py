@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -521,6 +521,6 @@ def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verd
 
 def _plain(value: Any) -> Any:
     """An option's value as JSON keeps it."""
-    if isinstance(value, Path):
+    if isinstance(value, PurePath):
         return str(value)
     return json.loads(json.dumps(value, default=str))

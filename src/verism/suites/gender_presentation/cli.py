@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import read_lines
-from verism.terminal import SEED, Group, ProtocolChoice, Services, put_result, say
+from verism.terminal import SEED, Group, PathType, ProtocolChoice, Services, put_result, say
 
 if TYPE_CHECKING:
     from verism.metrics.presentation.judge_agreement import Protocol
@@ -22,12 +22,12 @@ __all__ = ["gep"]
 PROTOCOLS = ("revised", "released")
 ESTIMATORS = ("C", "CC", "CLS", "VQA")
 
-_runs = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+_runs = click.argument("runs", nargs=-1, required=True, type=PathType())
 _labels = click.option(
     "--labels",
     "label_files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PathType(),
     help="Labels of people: a table, votes, or an array; once for all runs or once per run.  [default: the run's own]",
 )
 _protocol = click.option("--protocol", type=ProtocolChoice(PROTOCOLS), default="revised", show_default=True)
@@ -51,9 +51,9 @@ def gep() -> None:
 
 # -------------------------------------------------------------------------------------------------------------- labels
 @gep.command("labels")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Table of labels to write (.csv).")
-@click.option("--study", type=click.Path(path_type=Path), help="Attributes, groups, contexts.  [default: released]")
+@click.argument("files", nargs=-1, required=True, type=PathType())
+@click.option("--out", type=PathType(), help="Table of labels to write (.csv).")
+@click.option("--study", type=PathType(), help="Attributes, groups, contexts.  [default: released]")
 @click.option("--model", help="Only images of this model, by the name in their URLs (cogview2, dalle, stable).")
 @click.option("--votes", "votes_each", type=click.IntRange(1), help="Every image must have so many.  [batches: 3]")
 @_seed
@@ -205,10 +205,10 @@ def _pairs(study: Study) -> list[tuple[str, str]]:
 
 # -------------------------------------------------------------------------------------------------------------- ablate
 @gep.command("ablate")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PathType())
 @_labels
-@click.option("--captions", type=click.Path(path_type=Path), help="Sentences as negatives, one per line; with --clip.")
-@click.option("--contexts", type=click.Path(path_type=Path), help="Other contexts, one per line; with --clip.")
+@click.option("--captions", type=PathType(), help="Sentences as negatives, one per line; with --clip.")
+@click.option("--contexts", type=PathType(), help="Other contexts, one per line; with --clip.")
 @click.option("--reference-text", "references", multiple=True, help="Another reference of CC; several; with --clip.")
 @click.option("--clip", help="The model the run was judged with: gives vectors of new texts.")
 @click.option("--device", help="cpu, cuda, cuda:1 ... for --clip.")

@@ -21,7 +21,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.arrays import read_array
@@ -563,7 +563,7 @@ def explicit_labels(
 def _array(source: Path | np.ndarray) -> tuple[np.ndarray, str]:
     import numpy as np
 
-    if isinstance(source, Path):
+    if isinstance(source, PurePath):
         array, where = read_array(source, "labels, an array of numbers (.npy)"), str(source)
     else:
         array, where = source, "the array of labels"

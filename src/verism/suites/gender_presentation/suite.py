@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import (
     AnswerNeed,
     EmbeddingNeed,
@@ -245,8 +246,8 @@ class GenderPresentation(Suite):
         """
         if rule.name != "labels":
             return rule.check(value)
-        if isinstance(value, str | Path):
-            value = self._labels_of(Path(value))
+        if isinstance(value, str | PurePath):
+            value = self._labels_of(location(value))
         elif not _are_labels(value):
             raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
         return {prompt: dict(members) for prompt, members in value.items()}
@@ -360,7 +361,7 @@ class GenderPresentation(Suite):
         Raises:
             UsageError: something does not exist or does not fit.
         """
-        chosen = standard_study("released") if study is None else read_study(Path(study))
+        chosen = standard_study("released") if study is None else read_study(location(study))
         asked = _settings(settings, chosen)
         user_images: tuple[UserImage, ...] | None = None
         if images is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from verism.errors import UsageError
-from verism.terminal import put_json
+from verism.terminal import PathType, put_json
 
 __all__ = ["check"]
 
@@ -17,11 +17,11 @@ WORLD_OF = {"geode": "geode", "dollarstreet": "dollarstreet"}  # layout named on
 
 @click.command()
 @click.argument("what")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=PathType())
 @click.option("--object", "objects", multiple=True, help="Only this object; several times.")
 @click.option("--region", "regions", multiple=True, help="Only this region; several times.")
 @click.option("--per-cell", type=click.IntRange(1), help="Images per object and region.  [default: 180 for GeoDE]")
-@click.option("--world", type=click.Path(path_type=Path), help="Your own regions and objects (.yaml, .json).")
+@click.option("--world", type=PathType(), help="Your own regions and objects (.yaml, .json).")
 @click.option("--tree-tag", help="Only rows with this value in the column tree_tag (EvalGIM: no).")
 @click.option("-k", type=click.IntRange(1), default=3, show_default=True, help="Neighbours; a cell needs k + 2 images.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")

@@ -6,7 +6,6 @@ Nothing is opened but lists: whether a file exists is looked up, what it shows i
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, read_rows
+from verism.locations import beside, is_file, location
 from verism.records import FacetValue, ReferenceImage, ReferenceSet
 from verism.references import SUFFIX, read_reference
 from verism.suites.geography.worlds import World
@@ -176,7 +176,7 @@ def _keep_files(
 
 def _file(candidates: Sequence[Path]) -> dict[str, Any]:
     """``path`` and ``exists`` of the first candidate that is there, or of the first."""
-    there = next((c for c in candidates if os.path.isfile(c)), None)  # False, too, for names that are too long
+    there = next((c for c in candidates if is_file(c)), None)
     path = there or next(iter(candidates), None)
     return {"path": str(path.absolute()) if path is not None else None, "exists": there is not None}
 
@@ -200,12 +200,12 @@ def _read_table(path: Path, tree_tag: str | None, need_files: bool) -> RealData:
                 raise UsageError(f"{row.where}: no {what}; a column is named {' or '.join(columns[:3])}")
         if _skip(row, labels, tree_tag, dropped, path):
             continue
-        file = Path(written)
+        file = location(written)
         images.append(
             (
                 RealImage(
                     name=file.as_posix() if not file.is_absolute() else file.name,
-                    **_file([file if file.is_absolute() else path.parent / file]),
+                    **_file([beside(path.parent, written)]),
                     object=labels[0],
                     region=region,
                     row=number,
@@ -267,7 +267,7 @@ def _labels(row: Mapping[str, Any]) -> list[str]:
 # ---- GeoDE
 def _geode_index(folder: Path) -> Path | None:
     for candidate in (folder / INDEX, *sorted(folder.glob(f"*/{INDEX}"))):
-        if os.path.isfile(candidate):
+        if is_file(candidate):
             return candidate
     return None
 

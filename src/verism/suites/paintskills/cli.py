@@ -13,7 +13,7 @@ import click
 from verism.errors import UsageError
 from verism.files import write_csv
 from verism.manifest import canonical_suite_name
-from verism.terminal import SEED, WORKERS, Failures, Services, put_json, say
+from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say
 
 __all__ = ["demo", "render"]
 
@@ -27,9 +27,9 @@ DEMO_ERROR = 0.3  # of the scripted generator: enough wrong images to see the ju
 @click.option("--limit", type=click.IntRange(1), help="Scenes in all, spread evenly over skills and factors.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of scenes and sampling.")
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or to be completed.")
-@click.option("--assets", type=click.Path(path_type=Path), help="Folder with your own 3D models and environments.")
-@click.option("--scenes", type=click.Path(path_type=Path), help="Scenes of your own, in the published layout.")
+@click.option("--out", required=True, type=PathType(), help="Folder, new or to be completed.")
+@click.option("--assets", type=PathType(), help="Folder with your own 3D models and environments.")
+@click.option("--scenes", type=PathType(), help="Scenes of your own, in the published layout.")
 @click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
 @click.option("--masks", is_flag=True, help="Also write instance masks, as the built-in generator learns from.")
 @click.option("--processes", type=WORKERS, help="Renderers at once.  [default: one per core]")
@@ -85,7 +85,7 @@ def render(
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo_run"), show_default=True)
+@click.option("--out", type=PathType(), default=Path("demo_run"), show_default=True)
 @click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Prompts.")
 @click.option("--seed", type=SEED, default=11, show_default=True)
 @click.pass_obj

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from verism.arrays import Arrays, open_arrays
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
+from verism.locations import location
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
 from verism.store import Run
@@ -88,7 +89,7 @@ def _of_list(source: Path) -> list[ListedImage]:
     listed: list[ListedImage] = []
     where: dict[Path, str] = {}
     for row in read_image_table(source, "perhaps prompt, prompt_id and facets"):
-        value = Path(row.value(row.path_column))
+        value = location(row.value(row.path_column))
         if where.setdefault(row.path, row.where) != row.where:
             raise UsageError(f"{row.where}: {value} is listed already ({where[row.path]}); a set holds an image once")
         listed.append(

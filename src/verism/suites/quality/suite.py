@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, vectors_of
 from verism.statistics.intervals import Interval
 from verism.suites.base import LIMIT, N_IMAGES, SEED, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
@@ -348,7 +349,7 @@ class Quality(Suite):
             return None
         from verism.metrics.frechet import read_statistics
 
-        path = Path(self.source["reference_path"])
+        path = location(self.source["reference_path"])
         if not path.is_file():
             raise UsageError(f"{path}: the statistics this run compares with are gone; put the file back to score it")
         if file_hash(path) != self.source["reference_sha256"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from verism.cards import JudgeCard, Measured, find_measured, read_card
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import PROTOCOLS, Observed
 from verism.suites.social_bias.studies import Axis, Study
 
@@ -61,8 +62,8 @@ def card_from(given: Any) -> JudgeCard:
     """
     if isinstance(given, JudgeCard):
         return given
-    if isinstance(given, str | Path):
-        return read_card(Path(given))
+    if isinstance(given, str | PurePath):
+        return read_card(location(given))
     try:
         measured = tuple(
             Measured(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import (
     AnswerNeed,
     Estimand,
@@ -335,7 +336,7 @@ class SocialBias(Suite):
         Raises:
             UsageError: something does not exist or does not fit.
         """
-        chosen = standard_study() if study is None else read_study(Path(study))
+        chosen = standard_study() if study is None else read_study(location(study))
         name = cls.info.name
         user_images: tuple[UserImage, ...] | None = None
         left_out: tuple[str, ...] = ()

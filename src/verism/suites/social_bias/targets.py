@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from verism.errors import UsageError
 from verism.files import read_rows
+from verism.locations import location
 from verism.suites.social_bias.studies import Axis, Study
 
 __all__ = ["EVERYWHERE", "Targets", "checked_targets", "read_targets"]
@@ -126,4 +127,4 @@ def target_of_rule(value: Any, study: Study) -> dict[str, dict[str, list[float]]
     """
     if not value:
         return None
-    return read_targets(Path(value), study) if isinstance(value, str | Path) else checked_targets(value, study)
+    return read_targets(location(value), study) if isinstance(value, str | PurePath) else checked_targets(value, study)

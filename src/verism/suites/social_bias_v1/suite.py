@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import (
     EmbeddingNeed,
     Need,
@@ -220,8 +221,8 @@ class SocialBiasV1(Suite):
             UsageError: a file that cannot be read, or a value that does not fit.
         """
         if rule.name == "labels":
-            if isinstance(value, str | Path):
-                value = read_labels(Path(value), self.axes, self.prompt_list)
+            if isinstance(value, str | PurePath):
+                value = read_labels(location(value), self.axes, self.prompt_list)
             elif not are_labels(value):
                 raise UsageError(f"{self.name}: the rule labels is a file; got {value!r}")
             return {unit: {axis: dict(members) for axis, members in by.items()} for unit, by in value.items()}
@@ -339,12 +340,12 @@ class SocialBiasV1(Suite):
         Raises:
             UsageError: something does not exist or does not fit.
         """
-        words = released_words() if prompts is None else read_words(Path(prompts))
-        chosen = choose_wording(Path(images or ""), words, wording) if images or wording else words.wordings[0]
+        words = released_words() if prompts is None else read_words(location(prompts))
+        chosen = choose_wording(location(images or ""), words, wording) if images or wording else words.wordings[0]
         listed = list(words.words)
         result = None
         if images is not None:
-            result = read_user_images(Path(images), words, chosen)
+            result = read_user_images(location(images), words, chosen)
             there = {prompt_id for prompt_id, _ in result}
             listed = [word for word in listed if word.prompt_id in there]
             if n_images is None:
