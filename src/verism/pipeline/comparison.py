@@ -33,6 +33,7 @@ __all__ = [
     "main_protocol",
     "pair_images",
     "same_outcome",
+    "shared_scores",
 ]
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
@@ -125,6 +126,44 @@ def compare_scores(
     Raises:
         UsageError: the runs have no score in common.
     """
+    pairs = shared_scores(a, b, metrics, by=by, detail=detail, protocol=protocol)
+    if not pairs and optional:
+        return []
+    if not pairs:
+        raise UsageError(
+            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
+        )
+    same = same_outcome(a, b)
+    results = [_independent(*pair) for pair in pairs]
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for index, row in enumerate(results):
+        if row.group and not math.isnan(row.p_value):
+            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(index)
+    for places in families.values():
+        for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
+            results[index] = replace(results[index], p_holm=p)
+    return [_without_interval(row) for row in results] if same else results
+
+
+def shared_scores(
+    a: Run,
+    b: Run,
+    metrics: Collection[str] | None = None,
+    *,
+    by: str | None = None,
+    detail: Sequence[str] = (),
+    protocol: str | None = None,
+) -> list[tuple[Score, Score]]:
+    """Scores that both runs have, with an interval, in the order of their protocols.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        metrics: only these; None for all.
+        by: only scores of groups made of this facet; None: those of all groups but the ones of ``detail``.
+        detail: facets with too many values to be compared unasked.
+        protocol: only this one; None for all.
+    """
     columns = []
     for run in (a, b):
         scores = [
@@ -136,23 +175,8 @@ def compare_scores(
         # What was adjusted for the judge's error is only held against what was adjusted in the same way.
         columns.append({(s.protocol, s.metric, tuple(s.group.items()), s.adjusted): s for s in kept})
     shared = [key for key in columns[0] if key in columns[1] and not math.isnan(columns[0][key].ci_low)]
-    if not shared and optional:
-        return []
-    if not shared:
-        raise UsageError(
-            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
-        )
-    same = same_outcome(a, b)
     shared.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
-    results = [_independent(columns[0][key], columns[1][key]) for key in shared]
-    families: dict[tuple[str, str, str], list[int]] = {}
-    for index, row in enumerate(results):
-        if row.group and not math.isnan(row.p_value):
-            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(index)
-    for places in families.values():
-        for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
-            results[index] = replace(results[index], p_holm=p)
-    return [_without_interval(row) for row in results] if same else results
+    return [(columns[0][key], columns[1][key]) for key in shared]
 
 
 def _independent(a: Score, b: Score) -> Difference:

@@ -82,7 +82,9 @@ def power_of_drop(
         threshold = skewed_quantile(1 - tail, n_prompts, -math.sqrt(6 / n_prompts)) * error
         return NormalDist().cdf((drop - margin - threshold) / error)
     if spread.discordance < drop:
-        raise ValueError(f"a drop of {drop:g} needs as many images to differ; the discordance is {spread.discordance:g}")
+        raise ValueError(
+            f"a drop of {drop:g} needs as many images to differ; the discordance is {spread.discordance:g}"
+        )
     error = math.sqrt((spread.discordance - drop**2) * within / n)
     step, effective, quantile = 0.0, float(n), NormalDist().inv_cdf(tail)
     if k > 1:
