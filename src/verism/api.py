@@ -1227,8 +1227,8 @@ def gate(
     Args:
         base: the baseline: a run or its directory.
         new: the new run.
-        max_drop: the largest drop that is allowed: percentage points of shares, else in the metric's unit; or by name of
-            a metric, where an empty name stands for all others.
+        max_drop: the largest drop that is allowed: percentage points of shares, else in the metric's unit; or by name
+            of a metric, where an empty name stands for all others.
         metrics: names of metrics; empty: the headline metrics of the suite.
         by: facet to group by, in place of the suite's own.
         protocol: only this one; None for the first of the suite that both runs were scored under.

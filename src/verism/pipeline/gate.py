@@ -56,8 +56,8 @@ class GateRow:
         p_value: p-value of "the drop is at most ``max_drop``", 0 to 1.
         p_holm: the same after Holm's correction over all rows.
         p_within: p-value of "the drop is at least ``max_drop``".
-        verdict: ``exceeds``: the drop is larger than allowed, beyond luck (Holm); ``within``: it is shown to be smaller;
-            ``undecided``: neither; ``untested``: no test could be made.
+        verdict: ``exceeds``: the drop is larger than allowed, beyond luck (Holm); ``within``: it is shown to be
+            smaller; ``undecided``: neither; ``untested``: no test could be made.
         method: ``paired``: image by image, clustered by prompt; ``intervals``: from the intervals of both scores, taken
             for independent; ``identical``: both runs hold the same images and verdicts.
         n_pairs: images judged in both runs; 0 without pairs.
@@ -116,8 +116,8 @@ class Gate:
         suite: their suite.
         protocol: protocol of the numbers.
         alpha: level.
-        require: ``no-failure``: it passes unless a drop is larger than allowed, beyond luck; ``shown``: it passes if every
-            drop is shown to be smaller than allowed.
+        require: ``no-failure``: it passes unless a drop is larger than allowed, beyond luck; ``shown``: it passes if
+            every drop is shown to be smaller than allowed.
         rows: the numbers.
         untested: headline metrics that could not be tested.
     """
@@ -173,8 +173,8 @@ def gate_runs(
         base: the baseline.
         new: the new run.
         presentation: presentation of the suite of ``base``.
-        max_drop: the largest drop that is allowed: percentage points of shares, else in the metric's unit; or by metric,
-            where an empty name stands for all others.
+        max_drop: the largest drop that is allowed: percentage points of shares, else in the metric's unit; or by
+            metric, where an empty name stands for all others.
         other: presentation of the suite of ``new``; None for the same.
         metrics: names of metrics; empty: the headline metrics of the suite.
         by: facet to group by, in place of the suite's own.
@@ -620,7 +620,7 @@ def plan_gate(
         )
     if not plans:
         raise UsageError(
-            f"{base.path}: no metric that is paired image by image has values that differ; give numbers in place of runs: "
-            "--share, --discordance, --correlation"
+            f"{base.path}: no metric that is paired image by image has values that differ; give numbers in place "
+            "of runs: --share, --discordance, --correlation"
         )
     return plans

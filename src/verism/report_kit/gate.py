@@ -240,8 +240,8 @@ def gate_plan_table(records: Sequence[Mapping[str, Any]]) -> str:
     basis = {record["basis"] for record in records}
     if "run" in basis:
         lines.append(
-            "From one run: another run of the same model is taken to differ as images of one prompt do, or, with one image "
-            "a prompt, as if drawn anew, which is more than real pairs of runs do. A pilot of two runs tells better."
+            "From one run: another run of the same model is taken to differ as images of one prompt do, or, with one "
+            "image a prompt, as if drawn anew, which is more than real pairs of runs do. A pilot of two runs is better."
         )
     return "\n".join(lines)
 

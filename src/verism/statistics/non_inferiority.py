@@ -78,11 +78,11 @@ def non_inferiority(
 
     Each p-value is the larger one of two, because each of the two alone raises false alarms where the other does not.
 
-    *Signs.* If the differences of a cluster are symmetric about the margin, the total of what is beyond the margin could
-    as well have had the other sign. The p-value is the share of sign patterns whose sum is at least the observed one:
-    exact for 0/1 values and any margin that is a multiple of 1/n for an n up to 1000 (with one unit per cluster and margin 0
-    it is the exact one-sided McNemar test), or for at most 12 clusters; otherwise from ``n_resamples`` random patterns
-    and the observed one.
+    *Signs.* If the differences of a cluster are symmetric about the margin, the total of what is beyond the margin
+    could as well have had the other sign. The p-value is the share of sign patterns whose sum is at least the observed
+    one: exact for unweighted 0/1 values and a margin that is a fraction with a denominator of at most 1000 (with one
+    unit per cluster and margin 0 it is the exact one-sided McNemar test), or for at most 12 clusters; otherwise from
+    ``n_resamples`` random patterns and the observed one.
 
     *Size.* If all values are 0 or 1: the score statistic of the difference of paired proportions, its variance that of
     the most likely proportions whose difference is the margin, at the effective number of units (``n`` over the design
@@ -102,12 +102,13 @@ def non_inferiority(
         alpha: level of each one-sided end, in (0, 0.5).
         n_resamples: random sign patterns, >= 1.
     Returns:
-        The result. It does not depend on the order of rows or the names of clusters. Where differences other than of 0/1
-        values are all equal, the ends are NaN and the p-values those of the signs; of a single cluster nothing is shown.
+        The result. It does not depend on the order of rows or the names of clusters. Where differences other than of
+        0/1 values are all equal, the ends are NaN and the p-values those of the signs; of a single cluster nothing is
+        shown.
     Raises:
         ValueError: NaN, arrays of unequal length, or a margin or alpha out of range.
-    Source: Tango 1998, Stat. Med. 17:891-908 (score statistic); Rao & Scott 1992, Biometrics 48:577-585 (clusters); Hall
-        1992, J. R. Stat. Soc. B 54:221-228 (skewness); Hartigan 1969, J. Am. Stat. Assoc. 64:1303-1317 (signs,
+    Source: Tango 1998, Stat. Med. 17:891-908 (score statistic); Rao & Scott 1992, Biometrics 48:577-585 (clusters);
+        Hall 1992, J. R. Stat. Soc. B 54:221-228 (skewness); Hartigan 1969, J. Am. Stat. Assoc. 64:1303-1317 (signs,
         inverted); Blackwelder 1982, Control. Clin. Trials 3:345-353 (non-inferiority).
     """
     check_resamples(n_resamples)
@@ -343,7 +344,7 @@ class _Side:
         skewness = float(np.mean(residuals**3)) / squares**1.5
         if n_clusters > 2:
             skewness *= math.sqrt(n_clusters * (n_clusters - 1)) / (n_clusters - 2)
-        return min(skewness - math.sqrt(6 / n_clusters), 0.0)
+        return float(min(skewness - math.sqrt(6 / n_clusters), 0.0))
 
 
 def _subset_means(totals: ClusterTotals, rng: np.random.Generator, n_resamples: int) -> Floats:

@@ -217,7 +217,8 @@ def spread_of_pairs(base: ArrayLike, new: ArrayLike, clusters: ArrayLike) -> Spr
         The spread; None where no two values differ.
     Raises:
         ValueError: NaN, or arrays of unequal length.
-    Source: the intraclass correlation is that of the one-way analysis of variance (Donner 1986, Int. Stat. Rev. 54:67-82).
+    Source: the intraclass correlation is that of the one-way analysis of variance (Donner 1986, Int. Stat. Rev.
+        54:67-82).
     """
     first, second = finite(base, "base"), finite(new, "new")
     if first.shape != second.shape:
@@ -236,8 +237,8 @@ def spread_of_run(values: ArrayLike, clusters: ArrayLike) -> Spread | None:
     """What the differences of a run and another of the same model would vary, from the run alone.
 
     Where prompts have several images, two images of one prompt differ as often as the images of two such runs. With one
-    image per prompt the two runs are taken for independent, which needs more prompts than any real pair of runs does. The
-    differences of one prompt are taken to be as much alike as its values are: an assumption on the safe side.
+    image per prompt the two runs are taken for independent, which needs more prompts than any real pair of runs does.
+    The differences of one prompt are taken to be as much alike as its values are: an assumption on the safe side.
 
     Args:
         values: values of the run, shape (N,).
