@@ -136,12 +136,11 @@ def measured(rng: Rng, prompts: int, each: int, shape: str) -> Pair:
 
 
 def rare_gains(rng: Rng, prompts: int, each: int) -> Pair:
-    """Every prompt loses 7 points, but one in ten gains 43: the mean drop is 2."""
+    """Nine in ten prompts fall from 99 to 92 %, one in ten rises from 2 to 45 %: the mean drop is 2 points."""
     clusters = labels_of(prompts, each)
     gain = (rng.random(prompts) < 0.1)[clusters]
-    u, v = rng.random(len(clusters)), rng.random(len(clusters))
-    base = u < 0.5
-    new = np.where(gain, base | (v < 0.86), base & (v >= 0.14))
+    base = rng.random(len(clusters)) < np.where(gain, 0.02, 0.99)
+    new = rng.random(len(clusters)) < np.where(gain, 0.45, 0.92)
     return base.astype(float), new.astype(float), clusters
 
 
@@ -205,7 +204,7 @@ def boundaries() -> Iterator[Boundary]:
     )
     for prompts in (12, 30, 100):
         yield Boundary(
-            f"{prompts} prompts of 9, one in ten gains 43 points and the others lose 7",
+            f"{prompts} prompts of 9, of which one in ten gains 43 points and the others lose 7",
             0.02,
             lambda rng, prompts=prompts: [rare_gains(rng, prompts, 9)],
             adverse=prompts < 100,

@@ -76,7 +76,7 @@ def non_inferiority(
 ) -> NonInferiority:
     """Paired, one-sided test of a drop against a margin, clustered by prompt; and the test of the opposite.
 
-    Each p-value is the larger one of two, because each of the two alone raises false alarms where the other does not.
+    Each p-value is the largest of several, because each alone raises false alarms where another does not.
 
     *Signs.* If the differences of a cluster are symmetric about the margin, the total of what is beyond the margin
     could as well have had the other sign. The p-value is the share of sign patterns whose sum is at least the observed
@@ -87,9 +87,10 @@ def non_inferiority(
     *Size.* If all values are 0 or 1: the score statistic of the difference of paired proportions, its variance that of
     the most likely proportions whose difference is the margin, at the effective number of units (``n`` over the design
     effect of ``effective_size``), held against the normal distribution, or where units are clustered or weighted,
-    Student's t with K - 1 degrees of freedom. Otherwise: the mean over its linearised standard error between clusters,
-    transformed for skewness. As few clusters hide a skewness, the one that raises false alarms is taken to be one
-    standard error, ``sqrt(6 / K)``, larger than it looks, and the transformation never makes a p-value smaller.
+    Student's t with K - 1 degrees of freedom. Of other values, and of several units per cluster besides: the mean over
+    its linearised standard error between clusters, transformed for skewness. As few clusters hide a skewness, the one
+    that raises false alarms is taken to be one standard error, ``sqrt(6 / K)``, larger than it looks, and the
+    transformation never makes a p-value smaller.
 
     Args:
         base: values of the baseline, shape (N,).
@@ -241,12 +242,15 @@ class _Side:
 
     def end(self, alpha: float) -> float:
         """The largest mean that both tests exclude at a level, which is the lower end of an interval."""
+        by_error = self.mean - skewed_quantile(alpha, len(self.totals.sums), self._skewness) * self._error
         if self.shares is not None:
-            size = self._end_by_score(alpha)
+            ends = [self._end_by_score(alpha)]
+            if not self._single and not math.isnan(by_error):
+                ends.append(by_error)
         else:
-            size = self.mean - skewed_quantile(alpha, len(self.totals.sums), self._skewness) * self._error
+            ends = [by_error]
         # NaN stays NaN: where nothing is known of the size, nothing is of the end.
-        return size if math.isnan(size) else min(size, self._end_by_signs(alpha), self.mean)
+        return math.nan if math.isnan(ends[0]) else min(*ends, self._end_by_signs(alpha), self.mean)
 
     # ------------------------------------------------------------------------------------------------------------ signs
     @cached_property
@@ -291,7 +295,15 @@ class _Side:
         if self.shares is not None:
             gain, loss = self.shares
             z = (self.mean - theta) * math.sqrt(self._effective / max(null_variance(gain, loss, theta), 1e-300))
-            return NormalDist().cdf(-z) if self._single else student_probability(max(n_clusters - 1, 1), -z)
+            if self._single:
+                return NormalDist().cdf(-z)
+            by_error = self._by_error(theta)
+            by_score = student_probability(max(n_clusters - 1, 1), -z)
+            return by_score if math.isnan(by_error) else max(by_score, by_error)
+        return self._by_error(theta)
+
+    def _by_error(self, theta: float) -> float:
+        n_clusters = len(self.totals.sums)
         if not self._error > 0:  # NaN, too
             return math.nan
         t = (self.mean - theta) / self._error

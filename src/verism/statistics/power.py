@@ -86,16 +86,18 @@ def power_of_drop(
             f"a drop of {drop:g} needs as many images to differ; the discordance is {spread.discordance:g}"
         )
     error = math.sqrt((spread.discordance - drop**2) * within / n)
-    step, effective, quantile = 0.0, float(n), NormalDist().inv_cdf(tail)
+    step, by_error, effective, quantile = 0.0, 0.0, float(n), NormalDist().inv_cdf(tail)
     if k > 1:
         effective = _effective(drop, spread.discordance, error, n_prompts, k)
         quantile = student_quantile(n_prompts - 1, tail)
+        by_error = skewed_quantile(1 - tail, n_prompts, -math.sqrt(6 / n_prompts)) * error
     elif margin == 0.0:
         step = 1.0 / n  # half of the step between two totals of as many discordant images
     gain = (spread.discordance - drop) / 2
     null = math.sqrt(null_variance(gain + drop, gain, margin) / effective)
     by_signs = NormalDist().inv_cdf(tail) * math.hypot(error, (drop - margin) / math.sqrt(n_prompts))
-    return NormalDist().cdf((drop - margin - step - max(quantile * null, by_signs)) / error) if error > 0 else 1.0
+    threshold = max(quantile * null, by_signs, by_error)
+    return NormalDist().cdf((drop - margin - step - threshold) / error) if error > 0 else 1.0
 
 
 def _effective(drop: float, discordance: float, error: float, n_prompts: int, k: int) -> float:
