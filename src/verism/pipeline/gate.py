@@ -443,12 +443,12 @@ class GatePlan:
         drop: the true drop to be seen, in ``unit``.
         max_drop: the drop that is allowed, in ``unit``.
         unit: unit of the values.
-        discordance: share of images whose verdicts differ between two runs; None for other values.
+        discordance: share of images whose verdicts differ between two runs; None for other values, and where none do.
         deviation: standard deviation of the differences, for values other than 0/1; else None.
-        correlation: correlation of the differences of two images of one prompt.
+        correlation: correlation of the differences of two images of one prompt; NaN where nothing differs.
         basis: ``pair``: from two runs; ``run``: from one; ``given``: from numbers.
         images_per_prompt: images of each prompt.
-        prompts: prompts needed, by power in per cent; None where more than ten million would be.
+        prompts: prompts needed, by power in per cent; None where more than ten million would be, or nothing differs.
         n_prompts: prompts of the runs given; 0 for none.
         seen: the smallest drop that these prompts see, in ``unit``, by power in per cent.
     """
@@ -470,6 +470,7 @@ class GatePlan:
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
         plain = asdict(self)
+        plain["correlation"] = None if math.isnan(self.correlation) else self.correlation
         if self.seen is not None:
             plain["seen"] = {k: v if math.isfinite(v) else None for k, v in self.seen.items()}
         return plain
@@ -599,10 +600,26 @@ def plan_gate(
         assert row.pairs is not None
         p = row.pairs
         spread = spread_of_pairs(p.a, p.b, p.prompts) if new is not None else spread_of_run(p.a, p.prompts)
-        if spread is None:
-            continue
         n_prompts = len(np.unique(p.prompts))
         images = max(1, round(len(p.a) / n_prompts))
+        if spread is None:
+            plans.append(
+                GatePlan(
+                    metric=row.metric,
+                    group=dict(row.group),
+                    drop=drop / 100 if row.unit == SHARE.unit else drop,
+                    max_drop=limits.of_metric(row.spec, row.unit),
+                    unit=row.unit,
+                    discordance=None,
+                    deviation=None,
+                    correlation=math.nan,
+                    basis="pair" if new is not None else "run",
+                    images_per_prompt=images,
+                    prompts={f"{100 * p:g}": None for p in power},
+                    n_prompts=n_prompts,
+                )
+            )
+            continue
         plans += plan_spread(
             spread,
             drop=drop / 100 if row.unit == SHARE.unit else drop,
@@ -618,7 +635,7 @@ def plan_gate(
             group=row.group,
             basis="pair" if new is not None else "run",
         )
-    if not plans:
+    if all(plan.discordance is None and plan.deviation is None for plan in plans):
         raise UsageError(
             f"{base.path}: no metric that is paired image by image has values that differ; give numbers in place "
             "of runs: --share, --discordance, --correlation"

@@ -209,14 +209,13 @@ def gate_plan_table(records: Sequence[Mapping[str, Any]]) -> str:
     ]
     cells = []
     for record in records:
-        differ = record["discordance"] if record["discordance"] is not None else record["deviation"]
         seen = record["seen"] or {}
         cells.append(
             [
                 *([record["metric"], _group(record)] if runs else []),
                 f"{record['images_per_prompt']}",
-                f"{100 * differ:.1f} %" if record["discordance"] is not None else f"sd {differ:.3g}",
-                f"{record['correlation']:.2f}",
+                _differ(record),
+                "-" if record["correlation"] is None else f"{record['correlation']:.2f}",
                 *(f"{n:,}" if n is not None else "-" for n in record["prompts"].values()),
                 *([_change(seen.get(power), record["unit"]) for power in powers] if runs else []),
             ]
@@ -244,6 +243,12 @@ def gate_plan_table(records: Sequence[Mapping[str, Any]]) -> str:
             "image a prompt, as if drawn anew, which is more than real pairs of runs do. A pilot of two runs is better."
         )
     return "\n".join(lines)
+
+
+def _differ(record: Mapping[str, Any]) -> str:
+    if record["discordance"] is not None:
+        return f"{100 * record['discordance']:.1f} %"
+    return "nothing" if record["deviation"] is None else f"sd {record['deviation']:.3g}"
 
 
 def _drop(record: Mapping[str, Any], name: str) -> str:
