@@ -147,15 +147,15 @@ def gate_junit(record: Mapping[str, Any]) -> str:
         case = _case(record["suite"], f"{row['metric']}{f' [{group}]' if group else ''}")
         text = _sentence(row)
         if row["verdict"] == "untested" and record["require"] != "shown":
-            ElementTree.SubElement(case, "skipped", message=visible(text))
+            ElementTree.SubElement(case, "skipped", message=_text(text))
         elif row["verdict"] not in good:
-            ElementTree.SubElement(case, "failure", type=row["verdict"], message=visible(text)).text = visible(text)
+            ElementTree.SubElement(case, "failure", type=row["verdict"], message=_text(text)).text = _text(text)
         else:
-            ElementTree.SubElement(case, "system-out").text = visible(text)
+            ElementTree.SubElement(case, "system-out").text = _text(text)
         cases.append(case)
     for each in record["untested"]:
         case = _case(record["suite"], each["metric"])
-        ElementTree.SubElement(case, "skipped", message=visible(each["why"]))
+        ElementTree.SubElement(case, "skipped", message=_text(each["why"]))
         cases.append(case)
     return _report(cases, gate_table(record))
 
@@ -167,12 +167,17 @@ def refusal_junit(message: str) -> str:
         message: why not.
     """
     case = _case("verism", "runs are comparable")
-    ElementTree.SubElement(case, "error", type="refused", message=visible(message)).text = visible(message)
+    ElementTree.SubElement(case, "error", type="refused", message=_text(message)).text = _text(message)
     return _report([case], message)
 
 
+def _text(words: str) -> str:
+    """Words that XML has characters for: two that are none in Unicode are left out."""
+    return visible(words).replace("\ufffe", "").replace("\uffff", "")
+
+
 def _case(suite: str, name: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", classname=visible(f"gate.{suite}"), name=visible(name), time="0")
+    return ElementTree.Element("testcase", classname=_text(f"gate.{suite}"), name=_text(name), time="0")
 
 
 def _report(cases: Sequence[ElementTree.Element], text: str) -> str:
@@ -186,7 +191,7 @@ def _report(cases: Sequence[ElementTree.Element], text: str) -> str:
     root = ElementTree.Element("testsuites", attributes)
     suite = ElementTree.SubElement(root, "testsuite", attributes)
     suite.extend(cases)
-    ElementTree.SubElement(suite, "system-out").text = visible(text)
+    ElementTree.SubElement(suite, "system-out").text = _text(text)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

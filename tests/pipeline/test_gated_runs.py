@@ -18,6 +18,17 @@ from verism.records import Prompt, Score, frame
 from verism.report_kit.gate import gate_junit, gate_plan_table, gate_table, refusal_junit
 from verism.store import Run
 
+SKILLS = ("object", "count", "spatial")
+
+
+def score(
+    metric: str, value: float, low: float, high: float, *, suite: str = "quality", unit: str = "distance"
+) -> Score:
+    return Score(
+        suite=suite, metric=metric, protocol="revised", value=value, ci_low=low, ci_high=high, n_used=100,
+        n_unusable=0, unit=unit,
+    )  # fmt: skip
+
 
 def make(path, verdicts: dict[str, list[float | None]], *, suite="paintskills", rule="accuracy", scores=()) -> Run:
     """A run whose n-th prompt of a skill was right (1), wrong (0) or without an answer (None)."""
@@ -34,18 +45,9 @@ def make(path, verdicts: dict[str, list[float | None]], *, suite="paintskills", 
         for i, (_, value) in asked.items()
     ]
     run.write_verdicts(frame("verdicts", rows))
-    run.write_scores(list(scores))
+    mean = score("mean_accuracy", 0.9, 0.8, 1.0, suite=suite, unit="share")  # defined for all skills together
+    run.write_scores([mean] if set(verdicts) == set(SKILLS) else list(scores))
     return run
-
-
-def score(metric: str, value: float, low: float, high: float, **more) -> Score:
-    return Score(
-        suite="quality", metric=metric, protocol="revised", value=value, ci_low=low, ci_high=high, n_used=100,
-        n_unusable=0, unit="distance", **more,
-    )  # fmt: skip
-
-
-SKILLS = ("object", "count", "spatial")
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def test_headline_metrics_that_cannot_be_tested_are_listed(tmp_path):
     assert [row.metric for row in gate.rows] == ["precision"]
     why = {each.metric: each.why for each in gate.untested}
     assert "limit of its own" in why["fid"]
-    assert "is not in both runs" in why["recall"]
+    assert "is not in both runs" in why["coverage"]
     assert "not tested: " + why["fid"] in gate_table(gate.record())
 
 
@@ -186,10 +188,9 @@ def test_wrong_questions_are_refused(pair, changes, message):
         api.gate(*pair, **{"max_drop": 2, **changes})
 
 
-def test_metrics_without_a_direction_are_refused(tmp_path):
-    runs = [make(tmp_path / name, {"x": [1.0] * 8}, suite="social_bias", rule="x") for name in ("base", "new")]
-    with pytest.raises(UsageError, match="class_share has no direction"):
-        api.gate(*runs, max_drop=2, metrics=["class_share"])
+def test_metrics_without_a_direction_are_refused(pair):
+    with pytest.raises(UsageError, match="count_found has no direction"):
+        api.gate(*pair, max_drop=2, metrics=["count_found"])
 
 
 def test_runs_that_are_not_comparable_are_refused_with_the_reasons(tmp_path, pair):
@@ -234,7 +235,7 @@ def test_junit_of_untested_and_refused(tmp_path):
     base = make(tmp_path / "base", {"object": [1] * 5, "count": [1]})
     new = make(tmp_path / "new", {"object": [1] * 5, "count": [None]})
     root = ElementTree.fromstring(gate_junit(api.gate(base, new, max_drop=2, metrics=["accuracy"]).record()))
-    assert (root.get("tests"), root.get("skipped"), root.get("failures")) == ("2", "1", "0")
+    assert (root.get("tests"), root.get("skipped"), root.get("failures")) == ("3", "2", "0")
     refused = ElementTree.fromstring(refusal_junit("not comparable:\n  <seed> & \x1b[31m other"))
     assert (refused.get("errors"), refused.get("tests")) == ("1", "1")
     assert "<seed> &" in refused.find("testsuite/testcase/error").text
