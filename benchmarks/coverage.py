@@ -67,10 +67,12 @@ from verism.statistics import (
     cohen_kappa,
     confusion,
     fleiss_kappa,
+    independent_non_inferiority,
     kendall_tau_b,
     krippendorff_alpha,
     mcc,
     mean_of_independent,
+    non_inferiority,
     paired_difference,
     pearson,
     percent_agreement,
@@ -316,6 +318,55 @@ def differences() -> Iterator[Design]:
         "40 prompts of 4 and 80 of 2, shares 0.9 and 0.75",
         apart,
         partial(dict, {"": -0.15}),
+    )
+
+
+def drops() -> Iterator[Design]:
+    """Drops of a gate, each end one-sided at 97.5 %."""
+
+    def verdicts(rng: Rng, prompts: int, each: int, other: Floats) -> dict[str, Ends]:
+        kind, clusters = rng.choice(3, prompts, p=MIX), labels_of(prompts, each)
+        base, new = (rng.random(prompts * each) < chance[kind][clusters] for chance in (KINDS, other))
+        found = non_inferiority(base, new, clusters, margin=0.02, seed=0, alpha=0.025, n_resamples=RESAMPLES)
+        return {"": ends(found)}
+
+    for prompts, each, other in ((40, 1, KINDS), (100, 4, np.array([0.93, 0.55, 0.05])), (12, 9, KINDS)):
+        goal = float((KINDS - other) @ MIX)
+        yield Design(
+            "drop of a paired run",
+            "non_inferiority",
+            f"verdicts, {asked(prompts, each)}, three kinds, drop {goal:.2g}",
+            partial(verdicts, prompts=prompts, each=each, other=other),
+            partial(dict, {"": goal}),
+        )
+
+    def measured(rng: Rng, prompts: int) -> dict[str, Ends]:
+        clusters = labels_of(prompts, 4)
+        base = rng.gamma(2.0, 1.0, prompts)[clusters] + rng.gamma(1.0, 1.0, prompts * 4)
+        new = base + rng.exponential(0.5, prompts)[clusters] - rng.exponential(0.2, prompts * 4)
+        found = non_inferiority(base, new, clusters, margin=0.1, seed=0, alpha=0.025, n_resamples=RESAMPLES)
+        return {"": ends(found)}
+
+    for prompts in (12, 100):
+        yield Design(
+            "drop of a paired run",
+            "non_inferiority",
+            f"skewed values, {prompts} prompts of 4, drop -0.3",
+            partial(measured, prompts=prompts),
+            partial(dict, {"": -0.3}),
+        )
+
+    def apart(rng: Rng) -> dict[str, Ends]:
+        base = clustered_proportion(repeats(rng, 40, 4, 0.9, 0.5).ravel(), labels_of(40, 4))
+        new = clustered_proportion(repeats(rng, 80, 2, 0.75, 0.5).ravel(), labels_of(80, 2))
+        return {"": ends(independent_non_inferiority(base, new, margin=0.02, alpha=0.025))}
+
+    yield Design(
+        "drop of another run",
+        "independent_non_inferiority",
+        "40 prompts of 4 and 80 of 2, shares 0.9 and 0.75, drop 0.15",
+        apart,
+        partial(dict, {"": 0.15}),
     )
 
 
@@ -1010,6 +1061,7 @@ GROUPS = (
     proportions,
     means_of_skills,
     differences,
+    drops,
     ranks,
     human_labels,
     cards,

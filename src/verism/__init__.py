@@ -14,7 +14,20 @@ from verism.errors import MissingExtra, UsageError, VerismError
 
 if TYPE_CHECKING:
     from verism import metrics, statistics, suites
-    from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, repair, report, score, verify
+    from verism.api import (
+        Run,
+        RunOptions,
+        compare,
+        evaluate,
+        gate,
+        observe,
+        open_run,
+        plan,
+        repair,
+        report,
+        score,
+        verify,
+    )
     from verism.pipeline.added_metrics import Metric
     from verism.plans import Plan
     from verism.suites.base import Suite
@@ -31,6 +44,7 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "gate",
     "metrics",
     "observe",
     "open_run",
@@ -48,6 +62,7 @@ _OF_API = (
     "RunOptions",
     "compare",
     "evaluate",
+    "gate",
     "observe",
     "open_run",
     "plan",

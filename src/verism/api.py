@@ -41,6 +41,8 @@ from verism.manifest import RunSettings
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
+from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
+from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
 from verism.pipeline.local import make_requests, observe_images, run_images
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
@@ -64,6 +66,7 @@ from verism.registry import Context, ModelPool, Spec, make_generator, make_judge
 from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
+from verism.statistics.power import Spread
 from verism.store import MANIFEST, TRUTH, Verification, discard
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import make_suite, plugin_of, presentation_of, stored_suite, suite_class
@@ -74,11 +77,13 @@ __all__ = [
     "agreement",
     "compare",
     "evaluate",
+    "gate",
     "judge_card",
     "make_reference",
     "observe",
     "open_run",
     "plan",
+    "plan_gate",
     "plan_labels",
     "repair",
     "report",
@@ -1160,18 +1165,10 @@ def compare(
     Raises:
         UsageError: runs of different suites, with nothing in common, or not comparable.
     """
-    a, b = _pinned(a), _pinned(b)
-    if a.suite_name != b.suite_name:
-        raise UsageError(
-            f"{a.path} is a run of {a.suite_name} and {b.path} of {b.suite_name}: they measure different things"
-        )
+    a, b = _pair_of_one_suite(a, b)
     presentation = presentation_of(a)
     known = presentation.info.protocols
-    if protocol is not None and protocol not in known:
-        protocol = protocol_name(protocol)
-    if protocol is not None and protocol not in known:
-        listed = ", ".join(known)
-        raise UsageError(f"no protocol {protocol!r}; there are {listed}.{did_you_mean(protocol, known)}")
+    protocol = _known_protocol(protocol, known)
     if protocol is not None and all_protocols:
         raise UsageError(f"ask for the protocol {protocol} or for all of them, not for both")
     rows = compare_runs(
@@ -1187,6 +1184,164 @@ def compare(
     )
     order = {name: n for n, name in enumerate(known)}
     return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))
+
+
+def _pair_of_one_suite(a: store.Run | PathLike, b: store.Run | PathLike) -> tuple[store.Run, store.Run]:
+    first, second = _pinned(a), _pinned(b)
+    if first.suite_name != second.suite_name:
+        raise UsageError(
+            f"{first.path} is a run of {first.suite_name} and {second.path} of {second.suite_name}: they measure "
+            "different things"
+        )
+    return first, second
+
+
+def _known_protocol(protocol: str | None, known: Mapping[str, str]) -> str | None:
+    """The name of a protocol today."""
+    if protocol is not None and protocol not in known:
+        protocol = protocol_name(protocol)
+    if protocol is not None and protocol not in known:
+        listed = ", ".join(known)
+        raise UsageError(f"no protocol {protocol!r}; there are {listed}.{did_you_mean(protocol, known)}")
+    return protocol
+
+
+def gate(
+    base: store.Run | PathLike,
+    new: store.Run | PathLike,
+    *,
+    max_drop: MaxDrop,
+    metrics: Sequence[str] = (),
+    by: str | None = None,
+    protocol: str | None = None,
+    alpha: float = 0.05,
+    require: Require = "no-failure",
+    anyway: bool = False,
+    seed: int = 0,
+) -> Gate:
+    """Is a run worse than a baseline by more than is allowed, beyond luck?
+
+    The rows are those of ``compare``. Each drop is tested one-sided against its limit: paired image by image where the
+    suite decides so, otherwise from the intervals of both scores; Holm's correction runs over all rows
+    (``statistics.non_inferiority``).
+
+    Args:
+        base: the baseline: a run or its directory.
+        new: the new run.
+        max_drop: the largest drop that is allowed: percentage points of shares, else in the metric's unit; or by name
+            of a metric, where an empty name stands for all others.
+        metrics: names of metrics; empty: the headline metrics of the suite.
+        by: facet to group by, in place of the suite's own.
+        protocol: only this one; None for the first of the suite that both runs were scored under.
+        alpha: chance that a run without any such drop fails, in (0, 0.5).
+        require: ``no-failure``: it passes unless a drop is too large; ``shown``: only if every drop is shown not to be.
+        anyway: whether numbers that should not be compared are tested all the same.
+        seed: seed of random sign patterns, where they are needed.
+
+    Returns:
+        The rows, their verdicts, and whether the new run passed.
+
+    Raises:
+        UsageError: runs of different suites, not comparable, nothing to test, a metric that cannot be tested.
+    """
+    base, new = _pair_of_one_suite(base, new)
+    presentation = presentation_of(base)
+    return gate_runs(
+        base,
+        new,
+        presentation,
+        max_drop=max_drop,
+        other=presentation_of(new),
+        metrics=metrics,
+        by=by,
+        protocol=_known_protocol(protocol, presentation.info.protocols),
+        alpha=alpha,
+        require=require,
+        anyway=anyway,
+        seed=seed,
+    )
+
+
+def plan_gate(
+    base: store.Run | PathLike | None = None,
+    new: store.Run | PathLike | None = None,
+    *,
+    drop: float | None = None,
+    max_drop: MaxDrop = 0.0,
+    metrics: Sequence[str] = (),
+    by: str | None = None,
+    protocol: str | None = None,
+    share: float | None = None,
+    discordance: float | None = None,
+    correlation: float | None = None,
+    images_per_prompt: Sequence[int] = (),
+    power: Sequence[float] = (0.8, 0.9),
+    alpha: float = 0.05,
+) -> list[GatePlan]:
+    """How many prompts ``gate`` needs to see a drop.
+
+    Args:
+        base: a pilot run or its directory; None: the numbers below are used.
+        new: a second pilot run over the same prompts; None: what differs between runs is estimated from ``base`` alone.
+        drop: the true drop to be seen: percentage points of shares, else in the metric's unit.
+        max_drop: the drop that is allowed; see ``gate``.
+        metrics: names of metrics; empty: the headline metrics of the suite.
+        by: facet to group by, in place of the suite's own.
+        protocol: only this one; None for the first of the suite.
+        share: without runs: share of right images of the baseline, 0 to 1.
+        discordance: without runs: share of images whose verdicts differ; None: as of two independent sets of images.
+        correlation: without runs: correlation of the differences of two images of a prompt, 0 to 1; None for 0.
+        images_per_prompt: images per prompt to plan for; None of them: as the run has, or 1.
+        power: chances of seeing it, each in (0, 1).
+        alpha: level of the gate.
+
+    Returns:
+        A plan for each row and number of images per prompt.
+
+    Raises:
+        UsageError: no drop, numbers beside runs, neither of both, a drop that is never seen.
+    """
+    if drop is None:
+        raise UsageError("--drop is missing: how large a drop shall be seen? For example --drop 2, in points")
+    numbers = {"share": share, "discordance": discordance, "correlation": correlation}
+    if base is not None:
+        if given := [name for name, value in numbers.items() if value is not None]:
+            raise UsageError(f"{given[0]} is taken from the runs; leave it out, or leave out the runs")
+        first, second = (_pinned(base), None) if new is None else _pair_of_one_suite(base, new)
+        presentation = presentation_of(first)
+        return planned_gate(
+            first,
+            second,
+            presentation,
+            drop=drop,
+            max_drop=max_drop,
+            metrics=metrics,
+            by=by,
+            protocol=_known_protocol(protocol, presentation.info.protocols),
+            images_per_prompt=images_per_prompt,
+            power=power,
+            alpha=alpha,
+        )
+    if metrics or by is not None or protocol is not None:
+        raise UsageError("metrics, facets and protocols are those of a run: name one, or leave them out")
+    limits = dict(max_drop) if isinstance(max_drop, Mapping) else {"": max_drop}
+    if named := [name for name in limits if name]:
+        raise UsageError(f"{named[0]} is a metric of a run: name one, or give a single number")
+    if discordance is None:
+        if share is None:
+            raise UsageError("name a pilot run, or give --discordance, or --share of right images in the baseline")
+        if share < drop / 100:
+            raise UsageError(f"a share of {share:g} cannot drop by {drop:g} points")
+        lower = share - drop / 100
+        discordance = share * (1 - lower) + lower * (1 - share)
+    return plan_spread(
+        Spread(discordance=discordance, correlation=correlation or 0.0),
+        drop=drop / 100,
+        max_drop=limits[""] / 100,
+        images_per_prompt=images_per_prompt or (1,),
+        power=power,
+        alpha=alpha,
+    )
 
 
 def report(

@@ -22,6 +22,7 @@ from verism.cli.board import board
 from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
 from verism.cli.data import data
 from verism.cli.faults import explain
+from verism.cli.gate import gate
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.plan import plan
@@ -427,6 +428,7 @@ cli.add_command(annotate)
 cli.add_command(board)
 cli.add_command(agreement)
 cli.add_command(data)
+cli.add_command(gate)
 cli.add_command(judge)
 cli.add_command(metrics)
 cli.add_command(plan)

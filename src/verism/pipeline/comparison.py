@@ -22,8 +22,19 @@ from verism.store import Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Difference", "compare_images", "compare_runs", "compare_scores", "same_outcome"]
-
+__all__ = [
+    "MEAN_OVER",
+    "Difference",
+    "PairedValues",
+    "compare_images",
+    "compare_runs",
+    "compare_scores",
+    "defined_means",
+    "main_protocol",
+    "pair_images",
+    "same_outcome",
+    "shared_scores",
+]
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
@@ -115,6 +126,44 @@ def compare_scores(
     Raises:
         UsageError: the runs have no score in common.
     """
+    pairs = shared_scores(a, b, metrics, by=by, detail=detail, protocol=protocol)
+    if not pairs and optional:
+        return []
+    if not pairs:
+        raise UsageError(
+            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
+        )
+    same = same_outcome(a, b)
+    results = [_independent(*pair) for pair in pairs]
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for index, row in enumerate(results):
+        if row.group and not math.isnan(row.p_value):
+            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(index)
+    for places in families.values():
+        for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
+            results[index] = replace(results[index], p_holm=p)
+    return [_without_interval(row) for row in results] if same else results
+
+
+def shared_scores(
+    a: Run,
+    b: Run,
+    metrics: Collection[str] | None = None,
+    *,
+    by: str | None = None,
+    detail: Sequence[str] = (),
+    protocol: str | None = None,
+) -> list[tuple[Score, Score]]:
+    """Scores that both runs have, with an interval, in the order of their protocols.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        metrics: only these; None for all.
+        by: only scores of groups made of this facet; None: those of all groups but the ones of ``detail``.
+        detail: facets with too many values to be compared unasked.
+        protocol: only this one; None for all.
+    """
     columns = []
     for run in (a, b):
         scores = [
@@ -126,23 +175,8 @@ def compare_scores(
         # What was adjusted for the judge's error is only held against what was adjusted in the same way.
         columns.append({(s.protocol, s.metric, tuple(s.group.items()), s.adjusted): s for s in kept})
     shared = [key for key in columns[0] if key in columns[1] and not math.isnan(columns[0][key].ci_low)]
-    if not shared and optional:
-        return []
-    if not shared:
-        raise UsageError(
-            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
-        )
-    same = same_outcome(a, b)
     shared.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
-    results = [_independent(columns[0][key], columns[1][key]) for key in shared]
-    families: dict[tuple[str, str, str], list[int]] = {}
-    for index, row in enumerate(results):
-        if row.group and not math.isnan(row.p_value):
-            families.setdefault((row.protocol, row.metric, row.adjusted), []).append(index)
-    for places in families.values():
-        for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
-            results[index] = replace(results[index], p_holm=p)
-    return [_without_interval(row) for row in results] if same else results
+    return [(columns[0][key], columns[1][key]) for key in shared]
 
 
 def _independent(a: Score, b: Score) -> Difference:
@@ -207,11 +241,11 @@ def compare_runs(
     if all_protocols:
         protocol = None
     elif protocol is None:
-        protocol = _main_protocol(a, b, presentation)
+        protocol = main_protocol(a, b, presentation)
     paired: list[Difference] = []
     if presentation.pairings:
         paired = compare_images(
-            a, b, presentation.pairings, by=by, protocol=protocol, seed=seed, defined=_defined_means(a, b)
+            a, b, presentation.pairings, by=by, protocol=protocol, seed=seed, defined=defined_means(a, b)
         )
     compared = {spec.name for spec in presentation.metrics if spec.compare == "independent"}
     if not paired:  # no verdicts to pair: what would be paired is compared as the rest is
@@ -237,13 +271,13 @@ def compare_runs(
     return rows
 
 
-def _main_protocol(a: Run, b: Run, presentation: Presentation) -> str | None:
+def main_protocol(a: Run, b: Run, presentation: Presentation) -> str | None:
     """The protocol to compare models with: the first of the suite that both runs have; None if they share none."""
     known = [set(run.verdicts()["protocol"].to_list()) | {s.protocol for s in run.scores()} for run in (a, b)]
     return next((name for name in presentation.info.protocols if name in known[0] & known[1]), None)
 
 
-def _defined_means(a: Run, b: Run) -> set[tuple[str, str]]:
+def defined_means(a: Run, b: Run) -> set[tuple[str, str]]:
     """Metric and protocol of the numbers over all images that the scores of both runs define."""
     defined = [
         {(s.metric, s.protocol) for s in run.scores() if not s.group and not s.adjusted and not math.isnan(s.value)}
@@ -298,16 +332,91 @@ def compare_images(
     asked, shared = _common_prompts(a, b)
     if by is not None and all(p.facets.get(by) is None for p in asked.values()):
         raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
-    same = same_outcome(a, b)
-    verdicts = a.verdicts(), b.verdicts()
+    families = pair_images(a, b, pairings, by=by, protocol=protocol, defined=defined)
     rows: list[Difference] = []
+    for family in families:
+        of_family = [_difference(values, seed) for values in family]
+        groups = [n for n, values in enumerate(family) if not values.overall]
+        for n, p in zip(groups, holm([of_family[n].p_value for n in groups]).tolist(), strict=True):
+            of_family[n] = replace(of_family[n], p_holm=p)
+        rows += of_family
+    return [_without_interval(row) for row in rows] if same_outcome(a, b) else rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedValues:
+    """The values behind one row of a paired comparison.
+
+    Attributes:
+        metric: name of the metric, or of a mean over groups.
+        protocol: name of the protocol.
+        group: facet values that the row is restricted to.
+        unit: unit of the values.
+        overall: whether it is the row over all groups, and not one of them.
+        a: values of the baseline, shape (N,).
+        b: values of the other run for the same images, shape (N,).
+        prompts: id of the prompt of each pair, shape (N,).
+        weights: weight of each pair in a mean over groups, of mean 1, shape (N,); None for equal ones.
+        only_a: images that only the baseline has a usable answer for.
+        only_b: images that only the other run has a usable answer for.
+        neither: images that neither has a usable answer for.
+        defined: False for a mean over groups of which one has no pair.
+    """
+
+    metric: str
+    protocol: str
+    group: Mapping[str, FacetValue]
+    unit: str
+    overall: bool
+    a: np.ndarray
+    b: np.ndarray
+    prompts: np.ndarray
+    weights: np.ndarray | None
+    only_a: int
+    only_b: int
+    neither: int
+    defined: bool = True
+
+    @property
+    def n_unpaired(self) -> int:
+        """Images that only one run, or neither, has a usable answer for."""
+        return self.only_a + self.only_b + self.neither
+
+
+def pair_images(
+    a: Run,
+    b: Run,
+    pairings: Sequence[Pairing],
+    *,
+    by: str | None = None,
+    protocol: str | None = None,
+    defined: Collection[tuple[str, str]] | None = None,
+) -> list[list[PairedValues]]:
+    """Pairs of values behind the rows of ``compare_images``: a list for every pairing, protocol and split.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+        pairings: what is compared; those without verdicts in these runs are left out.
+        by: facet of the prompts to group by, in place of that of the pairing.
+        protocol: only this one; None for all.
+        defined: see ``compare_images``.
+
+    Raises:
+        UsageError: no prompt in common, prompts of one id that differ in text, or a facet that no prompt has.
+    """
+    asked, shared = _common_prompts(a, b)
+    if by is not None and all(p.facets.get(by) is None for p in asked.values()):
+        raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
+    verdicts = a.verdicts(), b.verdicts()
+    families: list[list[PairedValues]] = []
     result = {name for table in verdicts for name in table["protocol"].unique().to_list()}
     for name in sorted(result, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
         for pairing in pairings:
             joined = _joined(verdicts, pairing, name)
             if joined.height:
-                rows += _of_pairing(pairing, name, joined, asked, by, seed, defined)
-    return [_without_interval(row) for row in rows] if same else rows
+                families += _of_pairing(pairing, name, joined, asked, by, defined)
+    return families
 
 
 def _common_prompts(a: Run, b: Run) -> tuple[dict[str, Prompt], list[str]]:
@@ -363,10 +472,9 @@ def _of_pairing(
     joined: pl.DataFrame,
     asked: Mapping[str, Prompt],
     by: str | None,
-    seed: int,
     defined: Collection[tuple[str, str]] | None,
-) -> list[Difference]:
-    """Rows of every value of the split facets and keys: overall, and by the levels of the facet."""
+) -> list[list[PairedValues]]:
+    """A list for every value of the split facets and keys: overall, and by the levels of the facet."""
     import polars as pl
 
     facet = by or pairing.facet
@@ -376,7 +484,7 @@ def _of_pairing(
     columns = [joined[key].to_list() for key in keys]
     cells = [(*part, *key) for part, key in zip(parts, zip(*columns) if keys else [()] * len(parts))]
     levels = [p.facets.get(facet) if facet else None for p in prompts]
-    rows: list[Difference] = []
+    families: list[list[PairedValues]] = []
     for cell in dict.fromkeys(cells):
         group = dict(pairing.group) | {
             name: value for name, value in zip((*pairing.split, *pairing.key), cell, strict=True) if value is not None
@@ -384,8 +492,8 @@ def _of_pairing(
         inside = [c == cell for c in cells]
         table = joined.filter(pl.Series(inside, dtype=pl.Boolean))
         of_level = [level for level, chosen in zip(levels, inside) if chosen]
-        rows += _of_cell(pairing, protocol, group, table, facet, of_level, seed, defined)
-    return rows
+        families.append(_of_cell(pairing, protocol, group, table, facet, of_level, defined))
+    return families
 
 
 def _of_cell(
@@ -395,32 +503,23 @@ def _of_cell(
     table: pl.DataFrame,
     facet: str,
     of_row: Sequence[FacetValue],
-    seed: int,
     defined: Collection[tuple[str, str]] | None,
-) -> list[Difference]:
+) -> list[PairedValues]:
     import polars as pl
 
-    def difference(
-        metric: str, of: Mapping[str, FacetValue], rows: pl.DataFrame, weights: np.ndarray[Any, Any] | None = None
-    ) -> Difference:
-        return _difference(metric, pairing.scale.unit, protocol, of, rows, weights, seed)
+    def values(metric: str, rows: pl.DataFrame, weights: np.ndarray | None = None) -> PairedValues:
+        return _paired(metric, pairing.scale.unit, protocol, group, rows, weights)
 
     if not facet:
-        return [difference(pairing.metric, group, table)]
+        return [values(pairing.metric, table)]
     known = sorted({level for level in of_row if level is not None}, key=lambda v: (isinstance(v, str), v))
-    groups = [
-        difference(
-            pairing.metric,
-            {**group, facet: level},
-            table.filter(pl.Series([value == level for value in of_row], dtype=pl.Boolean)),
-        )
-        for level in known
-    ]
-    adjusted = holm([g.p_value for g in groups]).tolist()
-    groups = [replace(g, p_holm=p) for g, p in zip(groups, adjusted, strict=True)]
+    groups = []
+    for level in known:
+        of_level = table.filter(pl.Series([value == level for value in of_row], dtype=pl.Boolean))
+        groups.append(replace(values(pairing.metric, of_level), group={**group, facet: level}, overall=False))
     if not pairing.mean:
         chosen = [level is not None for level in of_row]
-        return [difference(pairing.metric, group, table.filter(pl.Series(chosen, dtype=pl.Boolean))), *groups]
+        return [values(pairing.metric, table.filter(pl.Series(chosen, dtype=pl.Boolean))), *groups]
     name, levels = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
     complete = {str(level) for level in levels} >= set(pairing.groups)
     if facet != pairing.facet or not (complete if defined is None else (name, protocol) in defined):
@@ -433,8 +532,7 @@ def _of_cell(
     # Each image weighs so that every group counts the same: the plain mean over groups.
     sizes = dict(usable.group_by("level").len().iter_rows())
     weights = np.array([usable.height / (len(sizes) * sizes[level]) for level in usable["level"].to_list()])
-    mean = difference(name, group, inside, weights)
-    return [mean if len(sizes) == len(levels) else _undefined(mean), *groups]
+    return [replace(values(name, inside, weights), defined=len(sizes) == len(levels)), *groups]
 
 
 def _undefined(row: Difference) -> Difference:
@@ -449,24 +547,41 @@ def _usable(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("value").is_not_null() & pl.col("value_right").is_not_null())
 
 
-def _difference(
+def _paired(
     metric: str,
     unit: str,
     protocol: str,
     group: Mapping[str, FacetValue],
     rows: pl.DataFrame,
-    weights: np.ndarray[Any, Any] | None,
-    seed: int,
-) -> Difference:
+    weights: np.ndarray | None,
+) -> PairedValues:
     usable = _usable(rows)
-    a, b = usable["value"].to_numpy(), usable["value_right"].to_numpy()
-    if weights is not None:
-        a, b = a * weights, b * weights
-    estimate = paired_difference(a, b, usable["prompt_id"].to_numpy(), seed=seed)
-    return Difference(
+    only_a, only_b = (rows[name].count() - usable.height for name in ("value", "value_right"))
+    return PairedValues(
         metric=metric,
         protocol=protocol,
         group=dict(group),
+        unit=unit,
+        overall=True,
+        a=usable["value"].to_numpy(),
+        b=usable["value_right"].to_numpy(),
+        prompts=usable["prompt_id"].to_numpy(),
+        weights=weights,
+        only_a=only_a,
+        only_b=only_b,
+        neither=rows.height - usable.height - only_a - only_b,
+    )
+
+
+def _difference(values: PairedValues, seed: int) -> Difference:
+    a, b = values.a, values.b
+    if values.weights is not None:
+        a, b = a * values.weights, b * values.weights
+    estimate = paired_difference(a, b, values.prompts, seed=seed)
+    row = Difference(
+        metric=values.metric,
+        protocol=values.protocol,
+        group=dict(values.group),
         value_a=float(a.mean()) if len(a) else math.nan,
         value_b=float(b.mean()) if len(b) else math.nan,
         difference=estimate.difference,
@@ -476,9 +591,10 @@ def _difference(
         p_holm=estimate.p_value,
         n_pairs=estimate.n_pairs,
         n_prompts=estimate.n_clusters,
-        n_unpaired=rows.height - len(a),
-        unit=unit,
+        n_unpaired=values.n_unpaired,
+        unit=values.unit,
     )
+    return row if values.defined else _undefined(row)
 
 
 def _without_interval(row: Difference) -> Difference:

@@ -30,7 +30,16 @@ from verism.statistics.intervals import (
 )
 from verism.statistics.judge_error import AdjustedRate, Confusion, confusion, rogan_gladen
 from verism.statistics.misclassification import AdjustedShares, AdjustedValue, adjusted_mean, adjusted_shares
+from verism.statistics.non_inferiority import NonInferiority, independent_non_inferiority, non_inferiority
 from verism.statistics.paired import PairedDifference, holm, paired_difference
+from verism.statistics.power import (
+    Spread,
+    drop_seen,
+    power_of_drop,
+    prompts_needed,
+    spread_of_pairs,
+    spread_of_run,
+)
 from verism.statistics.prediction_powered import AdjustedNumber, LabelledMean, labels_needed, ppi_mean, ppi_sum
 
 __all__ = [
@@ -43,7 +52,9 @@ __all__ = [
     "Interval",
     "LabelledMean",
     "Majority",
+    "NonInferiority",
     "PairedDifference",
+    "Spread",
     "adjusted_mean",
     "adjusted_shares",
     "auc",
@@ -53,21 +64,28 @@ __all__ = [
     "clustered_proportion",
     "cohen_kappa",
     "confusion",
+    "drop_seen",
     "fleiss_kappa",
     "holm",
+    "independent_non_inferiority",
     "kendall_tau_b",
     "krippendorff_alpha",
     "labels_needed",
     "majority",
     "mcc",
     "mean_of_independent",
+    "non_inferiority",
     "paired_difference",
     "pearson",
     "percent_agreement",
     "phi",
+    "power_of_drop",
     "ppi_mean",
     "ppi_sum",
+    "prompts_needed",
     "rogan_gladen",
     "spearman",
+    "spread_of_pairs",
+    "spread_of_run",
     "wilson",
 ]

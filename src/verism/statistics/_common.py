@@ -140,11 +140,27 @@ def effective_size(
         Survey Methodology 24:193-201 (degrees of freedom).
     """
     n_clusters, n = len(totals.sizes), totals.n_units
-    # Size of the cluster the average unit lies in: the design effect if clusters agree completely.
-    size = float(np.sum(totals.sizes**2)) / n
-    smallest = n / size
+    smallest = n / (float(np.sum(totals.sizes**2)) / n)
     if n_clusters == 1 or smallest == n:
         return smallest
+    effect = design_effect(totals, sum_of_squares, lowest=lowest, highest=highest)
+    tail = (1 + confidence) / 2
+    freedom = (student_quantile(n - 1, tail) / student_quantile(n_clusters - 1, tail)) ** 2
+    return min(max(n / effect * freedom, smallest), n)
+
+
+def design_effect(totals: ClusterTotals, sum_of_squares: float, *, lowest: float, highest: float) -> float:
+    """Variance of the mean between clusters over that of as many independent units, an imaginary cluster added.
+
+    Args:
+        totals: at least one cluster.
+        sum_of_squares: of the values of all units.
+        lowest: smallest value a unit can have.
+        highest: largest value a unit can have, > lowest.
+    """
+    n_clusters, n = len(totals.sizes), totals.n_units
+    # Size of the cluster the average unit lies in: the design effect if clusters agree completely.
+    size = float(np.sum(totals.sizes**2)) / n
     # Half a cluster of each, as Jeffreys' prior adds half a unit of each.
     padded_clusters, padded_n, half = n_clusters + 1, n + size, 0.5 * size
     mean = (float(totals.sums.sum()) + half * (lowest + highest)) / padded_n
@@ -152,10 +168,7 @@ def effective_size(
     squares += half * size * ((lowest - mean) ** 2 + (highest - mean) ** 2)
     between = padded_clusters / (padded_clusters - 1) * squares / padded_n**2
     unit_variance = (sum_of_squares + half * (lowest**2 + highest**2)) / padded_n - mean**2
-    design_effect = between / (unit_variance / (padded_n - 1))
-    tail = (1 + confidence) / 2
-    freedom = (student_quantile(n - 1, tail) / student_quantile(n_clusters - 1, tail)) ** 2
-    return min(max(n / design_effect * freedom, smallest), n)
+    return between / (unit_variance / (padded_n - 1))
 
 
 def student_quantile(df: float, probability: float) -> float:
@@ -163,3 +176,10 @@ def student_quantile(df: float, probability: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
+
+
+def student_probability(df: float, value: float) -> float:
+    """Probability of at most a value under Student's t distribution."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, value))

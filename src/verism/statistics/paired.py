@@ -107,7 +107,7 @@ def paired_difference(
     difference = float(totals.sums.sum() / n_pairs)
     rng = np.random.default_rng(seed)
     p_value = _sign_flip_p_value(totals.sums, rng, n_resamples)
-    if _binary(first) and _binary(second):
+    if is_binary(first) and is_binary(second):
         low, high = _binary_ends(totals, int(np.count_nonzero(first != second)), confidence)
     else:
         low, high = _ends(totals, confidence)
@@ -131,7 +131,7 @@ def _ends_beside_zero(
     # Totals minus d times their sizes change sign patterns of the sum beyond it as often as subsets have means below d.
     n_clusters = len(sums)
     if n_clusters <= MAX_ENUMERATED:
-        chosen = (np.arange(2**n_clusters)[:, None] >> np.arange(n_clusters) & 1).astype(np.float64)
+        chosen = all_subsets(n_clusters)
     else:
         chosen = rng.integers(0, 2, size=(n_resamples, n_clusters)).astype(np.float64)
     sizes = chosen @ sizes_of
@@ -145,7 +145,13 @@ def _ends_beside_zero(
     return (end, high) if difference > 0 else (low, -end)
 
 
-def _binary(values: Floats) -> bool:
+def all_subsets(n_clusters: int) -> Floats:
+    """Every subset of the clusters as a row of 0 and 1, shape (2**K, K), the empty one first."""
+    return (np.arange(2**n_clusters)[:, None] >> np.arange(n_clusters) & 1).astype(np.float64)
+
+
+def is_binary(values: Floats) -> bool:
+    """Whether all values are 0 or 1."""
     return bool(np.all((values == 0.0) | (values == 1.0)))
 
 
@@ -179,7 +185,7 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     # Sums of the same numbers in another order differ by rounding, and a tie must count as a tie.
     observed = abs(float(cluster_sums.sum())) - 1e-9 * n_units
     if np.all(sizes == np.rint(sizes)) and len(sizes) * n_units <= MAX_CONVOLUTION:
-        share = _distribution_of_subset_sums(sizes.astype(np.int64))
+        share = distribution_of_subset_sums(sizes.astype(np.int64))
         sums = 2.0 * np.arange(len(share)) - n_units
         return min(1.0, float(share[np.abs(sums) >= observed].sum()))
     if len(sizes) <= MAX_ENUMERATED:
@@ -193,7 +199,7 @@ def _sign_flip_p_value(cluster_sums: Floats, rng: np.random.Generator, n_resampl
     return (extreme + 1) / (n_resamples + 1)
 
 
-def _distribution_of_subset_sums(sizes: np.ndarray) -> Floats:
+def distribution_of_subset_sums(sizes: np.ndarray) -> Floats:
     """Probability of each sum 0 .. sum(sizes) when every size is taken or not with equal chance."""
     share = np.zeros(int(sizes.sum()) + 1)
     share[0] = 1.0
