@@ -14,12 +14,27 @@ from verism.errors import MissingExtra, UsageError, VerismError
 
 if TYPE_CHECKING:
     from verism import metrics, statistics, suites
-    from verism.api import Run, RunOptions, compare, evaluate, observe, open_run, plan, repair, report, score, verify
+    from verism.api import (
+        Run,
+        RunOptions,
+        compare,
+        evaluate,
+        export,
+        observe,
+        open_run,
+        plan,
+        repair,
+        report,
+        score,
+        verify,
+    )
+    from verism.checkpoint_evaluation import CheckpointEvaluator
     from verism.pipeline.added_metrics import Metric
     from verism.plans import Plan
     from verism.suites.base import Suite
 
 __all__ = [
+    "CheckpointEvaluator",
     "Metric",
     "MissingExtra",
     "Plan",
@@ -31,6 +46,7 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "export",
     "metrics",
     "observe",
     "open_run",
@@ -48,6 +64,7 @@ _OF_API = (
     "RunOptions",
     "compare",
     "evaluate",
+    "export",
     "observe",
     "open_run",
     "plan",
@@ -58,6 +75,7 @@ _OF_API = (
 )
 _HOMES = {
     **dict.fromkeys(_OF_API, "verism.api"),
+    "CheckpointEvaluator": "verism.checkpoint_evaluation",
     "Metric": "verism.pipeline.added_metrics",
     "Plan": "verism.plans",
     "Suite": "verism.suites.base",

@@ -34,6 +34,7 @@ from verism.annotation.ratings import (
 )
 from verism.cards import ImageSample, JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError, VerismError
+from verism.exports import Format, export_run
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
 from verism.manifest import RunSettings
@@ -75,6 +76,7 @@ __all__ = [
     "agreement",
     "compare",
     "evaluate",
+    "export",
     "judge_card",
     "make_reference",
     "observe",
@@ -1224,6 +1226,27 @@ def compare(
     )
     order = {name: n for n, name in enumerate(known)}
     return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))
+
+
+def export(
+    run: store.Run | PathLike, out: PathLike, *, to: Format, force: bool = False, raw: bool = False
+) -> dict[str, int]:
+    """Write a run as a dataset for Hugging Face, as COCO, or as tables; see ``verism.exports.export_run``.
+
+    Args:
+        run: a run or its directory.
+        out: a folder, new or empty.
+        to: ``huggingface``, ``coco``, ``csv`` or ``parquet``.
+        force: whether an earlier export in the folder is replaced.
+        raw: whether texts of CSV stay as they are.
+
+    Returns:
+        What was written: numbers by name.
+
+    Raises:
+        UsageError: a folder that must not be written. DamagedRun: an image is not what it was.
+    """
+    return export_run(_opened(run), Path(out), to=to, force=force, raw=raw)
 
 
 def report(

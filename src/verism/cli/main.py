@@ -30,6 +30,7 @@ from verism.cli.common import (
     with_options,
 )
 from verism.cli.data import data
+from verism.cli.export import export
 from verism.cli.faults import explain
 from verism.cli.judge import judge
 from verism.cli.metrics import metrics
@@ -457,6 +458,7 @@ cli.add_command(annotate)
 cli.add_command(board)
 cli.add_command(agreement)
 cli.add_command(data)
+cli.add_command(export)
 cli.add_command(judge)
 cli.add_command(metrics)
 cli.add_command(plan)
