@@ -101,7 +101,7 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
                 yield {"id": n, **kept, "area": area, "iscrowd": 0, "segmentation": []}
 
         categories = [{"id": n, "name": name, "supercategory": run.suite_name} for name, n in category.items()]
-        head = {"info": info, "licenses": [], "categories": categories}
+        head: dict[str, Any] = {"info": info, "licenses": [], "categories": categories}
         _write(folder / "annotations" / "instances.json", head, {"images": images(), "annotations": instances()})
         for judge in judges:
             if judge != TRUTH:
