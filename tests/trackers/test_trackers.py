@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -11,16 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from report_runs import build_run
 
 import verism
 from verism.api import score
 from verism.errors import MissingExtra, UsageError
-from verism.records import Score
+from verism.records import Score, frame
 from verism.registry import make_tracker
 from verism.store import Run
-from verism.trackers import Evaluation, tell_scores
+from verism.trackers import Evaluation, Tracker, tell_scores
 from verism.trackers.evaluation import redact
 from verism.trackers.mlflow_tracker import mlflow_name
 
@@ -353,3 +355,32 @@ def test_tell_scores_counts_failures(scored):
             raise RuntimeError(evaluation.suite)
 
     assert tell_scores([Failing(), lambda _: None], Evaluation(run=scored), lambda _: None) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------------- docs
+def test_python_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    text = (Path(__file__).parents[2] / "docs" / "trackers.md").read_text(encoding="utf-8")
+    hook, own = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+    class Blind:
+        name = "blind"
+
+        def observe(self, images: Any, need: object) -> object:  # noqa: ARG002
+            return frame("detections", [{"image_id": i.image_id, "judge": self.name, "query": -1} for i in images])
+
+    def paint(prompt: str, seed: int) -> Any:
+        return np.random.default_rng([len(prompt), seed]).integers(0, 255, (32, 32, 3), dtype=np.uint8)
+
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"paint": paint, "detector": Blind(), "Path": Path, "json": json}
+    exec(compile(hook, "trackers.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("2000 {'mean_accuracy': ")
+    events = EventAccumulator(str(tmp_path / "logs" / "2000")).Reload()
+    assert [e.step for e in events.Scalars("paintskills/mean_accuracy")] == [2000]
+    exec(compile(own, "trackers.md", "exec"), names)
+    tracker = names["JsonLines"](tmp_path / "scores.jsonl")
+    assert isinstance(tracker, Tracker)
+    tracker.log(Evaluation(run=names["run"], step=3))
+    assert json.loads((tmp_path / "scores.jsonl").read_text())["step"] == 3
