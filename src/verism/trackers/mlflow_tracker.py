@@ -45,7 +45,7 @@ def mlflow_name(name: str) -> str:
 
 
 class MLflow:
-    """MLflow: a server, a database, or a folder (mlflow:runs_log). View a folder with `mlflow ui`.
+    """MLflow: a server, a database, or a folder.
 
     Evaluations of one name are one run of MLflow. Scores are metrics, settings are params; report, scores and sample
     images are artifacts.
