@@ -23,6 +23,8 @@ PACKAGES = (  # those that are held to it
     "report_kit",
     "services",
     "training",
+    "trackers",
+    "exports",
 )
 MODULES = "modules"  # stands for the single modules beside the packages, held to it too
 

@@ -23,6 +23,9 @@ GENERAL = (
     "training",
     "store",
     "plans",
+    "trackers",
+    "exports",
+    "checkpoint_evaluation.py",
 )
 # Words of a suite that are also words of general code, where they mean something general.
 GENERAL_WORDS = frozenset(

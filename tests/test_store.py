@@ -359,3 +359,15 @@ def test_nothing_in_a_run_is_a_pickle(run, prompts):
     assert kinds == {".json", ".parquet"}
     for path in run.path.rglob("*.parquet"):
         assert path.read_bytes()[:4] == b"PAR1"
+
+
+def test_pinned_run_scans_the_verdicts_it_holds_on_to(tmp_path):
+    run = Run.start(tmp_path / "run", RunSettings(suite="mine"))
+    rows = [{"image_id": "p#0", "prompt_id": "p", "protocol": "revised", "rule": "right", "value": 1.0}]
+    assert run.pinned().scan("verdicts").collect().is_empty()
+    run.write_verdicts(frame("verdicts", rows))
+    pinned = run.pinned()
+    run.write_verdicts(frame("verdicts", [{**rows[0], "value": 0.0}]))
+    assert pinned.scan("verdicts").collect()["value"].to_list() == [1.0]
+    assert run.scan("verdicts").collect()["value"].to_list() == [0.0]
+    assert pinned.scan("verdicts", keys=["q#0"]).collect().is_empty()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RunOptions,
         compare,
         evaluate,
+        export,
         gate,
         observe,
         open_run,
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
         score,
         verify,
     )
+    from verism.checkpoint_evaluation import CheckpointEvaluator
     from verism.pipeline.added_metrics import Metric
     from verism.plans import Plan
     from verism.suites.base import Suite
 
 __all__ = [
+    "CheckpointEvaluator",
     "Metric",
     "MissingExtra",
     "Plan",
@@ -44,6 +47,7 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "export",
     "gate",
     "metrics",
     "observe",
@@ -63,6 +67,7 @@ _OF_API = (
     "compare",
     "evaluate",
     "gate",
+    "export",
     "observe",
     "open_run",
     "plan",
@@ -73,6 +78,7 @@ _OF_API = (
 )
 _HOMES = {
     **dict.fromkeys(_OF_API, "verism.api"),
+    "CheckpointEvaluator": "verism.checkpoint_evaluation",
     "Metric": "verism.pipeline.added_metrics",
     "Plan": "verism.plans",
     "Suite": "verism.suites.base",

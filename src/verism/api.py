@@ -34,6 +34,7 @@ from verism.annotation.ratings import (
 )
 from verism.cards import ImageSample, JudgeCard, Kind, read_card, shipped_cards
 from verism.errors import UsageError, VerismError
+from verism.exports import Format, export_run
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
 from verism.locations import location
@@ -69,7 +70,9 @@ from verism.specs import did_you_mean
 from verism.statistics.power import Spread
 from verism.store import MANIFEST, TRUTH, Verification, discard
 from verism.suites.base import Rule, Suite
-from verism.suites.catalogue import make_suite, plugin_of, presentation_of, stored_suite, suite_class
+from verism.suites.catalogue import installed_suite, make_suite, plugin_of, presentation_of, stored_suite, suite_class
+from verism.trackers.evaluation import Evaluation
+from verism.trackers.hooks import OnScores, hooks_of, tell_scores
 
 __all__ = [
     "Run",
@@ -77,6 +80,7 @@ __all__ = [
     "agreement",
     "compare",
     "evaluate",
+    "export",
     "gate",
     "judge_card",
     "make_reference",
@@ -142,6 +146,11 @@ class RunOptions:
         on_failure: called with a line for each image that is not ok.
         on_matched: called with what matched among given images.
         on_summary: called with what the images took: requests, retries, cost; and that nothing was generated.
+        on_scores: a function that is called with a ``trackers.Evaluation`` once the scores are written, or a tracker
+            (``verism.registry.make_tracker``), or several of them. A tracker that fails is told of in a line.
+        step: optimizer steps the model was trained for; functions and trackers are told.
+        checkpoint: name of the model's checkpoint; likewise.
+        tracked_as: what the model is called by trackers; empty: by the name of the run directory.
     """
 
     threshold: float | None = None
@@ -160,6 +169,10 @@ class RunOptions:
     on_failure: Tell | None = None
     on_matched: Tell | None = None
     on_summary: Tell | None = None
+    on_scores: OnScores | Sequence[OnScores] | None = None
+    step: int | None = None
+    checkpoint: str = ""
+    tracked_as: str = ""
 
     def context(self, suite: Suite, prompts: Sequence[Prompt]) -> Context:
         """What generators and judges may need to know."""
@@ -251,7 +264,22 @@ def evaluate(
     run, the_suite, filled, names = _made(suite, model, images, out, rules, call)
     the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
     score_run(run, the_suite, judges=names, metrics=call.run.metrics)
+    _tell_scores(run, call.run)
     return run
+
+
+def _tell_scores(run: store.Run, options: RunOptions) -> None:
+    """Tell functions and trackers of the scores that count now."""
+    hooks = hooks_of(options.on_scores)
+    if hooks:
+        evaluation = Evaluation(
+            run=run.pinned(), name=options.tracked_as, step=options.step, checkpoint=options.checkpoint
+        )
+        tell_scores(hooks, evaluation, options.on_summary or _say)
+
+
+def _say(line: str) -> None:
+    print(f"verism: {line}", file=sys.stderr)
 
 
 def _made(
@@ -403,7 +431,7 @@ def _say_nothing_generated(run: Run, generator: str, tell: Tell | None) -> None:
     if tell is not None:
         tell(line)
     else:
-        print(f"verism: {line}", file=sys.stderr)
+        _say(line)
 
 
 def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, Any]) -> Suite:
@@ -804,6 +832,10 @@ def score(
     min_right: float = 0.0,
     anyway: bool = False,
     metrics: Sequence[Metric] = (),
+    on_scores: OnScores | Sequence[OnScores] | None = None,
+    step: int | None = None,
+    checkpoint: str = "",
+    on_summary: Tell | None = None,
 ) -> list[Score]:
     """Apply the rules of a run's suite again; no image is made or observed.
 
@@ -821,6 +853,10 @@ def score(
         min_right: annotators with a smaller share of right answers to checks are left out of ``human``.
         anyway: adjust also by a card of images that differ from the run's; ``adjusted`` of the scores then says so.
         metrics: added to those of the suite and of installed packages.
+        on_scores: a function or tracker, or several, told of the scores; see ``RunOptions``.
+        step: optimizer steps the model was trained for; functions and trackers are told.
+        checkpoint: name of the model's checkpoint; likewise.
+        on_summary: called with a line for each tracker that failed; None: standard error.
 
     Raises:
         UsageError: a rule or judge that does not exist, a correction without a source, or by a card of images that
@@ -851,9 +887,11 @@ def score(
         "min_right": min_right,
         "anyway": anyway,
     }
-    return score_run(
+    scores = score_run(
         run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
     )
+    _tell_scores(run, RunOptions(on_scores=on_scores, step=step, checkpoint=checkpoint, on_summary=on_summary))
+    return scores
 
 
 def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -1049,7 +1087,9 @@ def observe(
     names = {role: name for role, name in judges_of(run).items() if role in [need.role for need in suite.needs()]}
     names |= {f.need.role: f.judge.name for f in filled}
     suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
-    return score_run(run, suite, judges=names, metrics=call.run.metrics)
+    scores = score_run(run, suite, judges=names, metrics=call.run.metrics)
+    _tell_scores(run, call.run)
+    return scores
 
 
 def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
@@ -1344,6 +1384,27 @@ def plan_gate(
     )
 
 
+def export(
+    run: store.Run | PathLike, out: PathLike, *, to: Format, force: bool = False, raw: bool = False
+) -> dict[str, int]:
+    """Write a run as a dataset for Hugging Face, as COCO, or as tables; see ``verism.exports.export_run``.
+
+    Args:
+        run: a run or its directory.
+        out: a folder, new or empty.
+        to: ``huggingface``, ``coco``, ``csv`` or ``parquet``.
+        force: whether an earlier export in the folder is replaced.
+        raw: whether texts of CSV stay as they are.
+
+    Returns:
+        What was written: numbers by name.
+
+    Raises:
+        UsageError: a folder that must not be written. DamagedRun: an image is not what it was.
+    """
+    return export_run(_opened(run), location(out), to=to, force=force, raw=raw)
+
+
 def report(
     *runs: store.Run | PathLike,
     out: PathLike,
@@ -1371,18 +1432,9 @@ def report(
     return write_report(
         opened,
         location(out),
-        suites=[_installed(run) for run in opened],
+        suites=[installed_suite(run) for run in opened],
         presentations=[presentation_of(run) for run in opened],
         gallery=gallery,
         embed_pixels=embed_pixels,
         cards=known,
     )
-
-
-def _installed(run: store.Run) -> Suite | None:
-    """The suite of a run with the rules of its scores; None where it is not installed."""
-    try:
-        suite_class(run.suite_name)
-    except UsageError:
-        return None
-    return stored_suite(run, rules=True)

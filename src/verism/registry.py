@@ -1,9 +1,10 @@
 """Every name the command line knows, in one place; nothing is imported before it is asked for.
 
 A name is ``kind:argument?key=value&key=value``. Behind a kind stands a class (or a function) whose typed signature says
-what it takes: see ``verism.options``. Other packages add kinds by entry points in the groups ``verism.generators`` and
-``verism.judges``, whose classes follow the very same conventions. A judge serves in a role (``records.roles()``): what
-kind of question it can answer about an image; its class says so by an attribute ``role``, or ``roles`` for several.
+what it takes: see ``verism.options``. Other packages add kinds by entry points in the groups ``verism.generators``,
+``verism.judges`` and ``verism.trackers``, whose classes follow the very same conventions. A judge serves in a role
+(``records.roles()``): what kind of question it can answer about an image; its class says so by an attribute ``role``,
+or ``roles`` for several.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from urllib.parse import parse_qsl
 from verism.errors import UsageError, VerismError
 from verism.options import Context, Signature, build, read_signature
 from verism.records import Generator, Judge, Renderer, option_of, roles
+from verism.trackers.hooks import Tracker
 
 __all__ = [
     "GENERATORS",
     "JUDGES",
+    "TRACKER",
+    "TRACKERS",
     "Context",
     "Kind",
     "ModelPool",
@@ -34,6 +38,7 @@ __all__ = [
     "kinds",
     "make_generator",
     "make_judge",
+    "make_tracker",
 ]
 
 # Name of a kind: the class or function that makes it, and what it is.
@@ -163,6 +168,18 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "picture": ("verism.judges.skin_tone.kinds:image", "no faces, the whole image: picture:colour=rule"),
     },
 }
+TRACKERS: Mapping[str, tuple[str, str]] = {
+    "mlflow": (
+        "verism.trackers.mlflow_tracker:MLflow",
+        "MLflow: mlflow:FOLDER, mlflow:http://HOST:5000?experiment=NAME",
+    ),
+    "wandb": (
+        "verism.trackers.wandb_tracker:WeightsAndBiases",
+        "Weights & Biases: wandb:PROJECT?entity=TEAM, wandb:PROJECT?mode=offline&dir=FOLDER",
+    ),
+    "tensorboard": ("verism.trackers.tensorboard_tracker:TensorBoard", "TensorBoard: tensorboard:FOLDER"),
+}
+TRACKER = "tracker"  # what trackers are asked for by, where judges are by a role and generators by None
 # Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
 BARE: Mapping[str, str] = {"clip": "clip", "captioner": "transformers", "vqa": "transformers"}
 
@@ -210,26 +227,33 @@ class Kind:
     load: Callable[[], Callable[..., Any]]
 
     def signature(self, role: str | None) -> Signature:
-        """What can be written for it; ``role`` is that of a judge, None for a generator."""
+        """What can be written for it; ``role`` is that of a judge, None for a generator, ``TRACKER`` for a tracker."""
         return read_signature(self.load(), tuple(_supplied(Context(), role)))
 
 
+def _table(role: str | None) -> Mapping[str, tuple[str, str]]:
+    """The kinds that come with verism."""
+    if role is None:
+        return GENERATORS
+    return TRACKERS if role == TRACKER else JUDGES.get(role, {})
+
+
 def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[Kind]:
-    """The kinds of generators, or of judges of a role: verism's own, then those of installed packages.
+    """The kinds of generators, of judges of a role, or of trackers: verism's own, then those of installed packages.
 
     Args:
-        role: one of ``roles()``, or None for generators.
+        role: one of ``roles()``, ``TRACKER``, or None for generators.
         broken: given, plug-ins that cannot be used are told in it; otherwise they raise.
 
     Raises:
         VerismError: a plug-in cannot be loaded, or is a judge that declares no role.
     """
-    table = GENERATORS if role is None else JUDGES.get(role, {})
+    table = _table(role)
     results = [Kind(name, text, "", functools.partial(_import, target)) for name, (target, text) in table.items()]
     for entry in _entries(role):
         try:
             target = _load(entry)
-            if role is not None and role not in _roles(target, entry):
+            if not _serves(target, entry, role):
                 continue
             if entry.name not in table:
                 text = (inspect.getdoc(target) or "").strip().partition("\n")[0]
@@ -244,7 +268,13 @@ def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[K
 
 
 def _entries(role: str | None) -> Iterator[metadata.EntryPoint]:
-    yield from metadata.entry_points(group="verism.generators" if role is None else "verism.judges")
+    group = {None: "verism.generators", TRACKER: "verism.trackers"}.get(role, "verism.judges")
+    yield from metadata.entry_points(group=group)
+
+
+def _serves(target: Callable[..., Any], entry: metadata.EntryPoint, role: str | None) -> bool:
+    """Whether a plug-in is what is asked for: of its group, a judge also by the roles it declares."""
+    return role in (None, TRACKER) or role in _roles(target, entry)
 
 
 def _package(entry: metadata.EntryPoint) -> str:
@@ -300,18 +330,18 @@ def _find(kind: str, role: str | None) -> Callable[..., Any]:
     Raises:
         UsageError: no such kind, one for another role, or one that two packages bring.
     """
-    table = GENERATORS if role is None else JUDGES.get(role, {})
+    table = _table(role)
     if kind in table:
         return _import(table[kind][0])
     entries = [entry for entry in _entries(role) if entry.name == kind]
-    fitting = [e for e in entries if role is None or role in _roles(_load(e), e)]
+    fitting = [e for e in entries if _serves(_load(e), e, role)]
     if len(fitting) == 1:
         return _load(fitting[0])
     if fitting:
         raise UsageError(f"{kind!r} is brought by {' and by '.join(sorted(map(_package, fitting)))}; uninstall one")
     what = "model" if role is None else role
     for other, known in JUDGES.items():
-        if role is not None and kind in known:
+        if role not in (None, TRACKER) and kind in known:
             raise UsageError(f"{kind!r} is no {what}: it serves as {option_of(other)}.{_there_are(kind, role)}")
     if entries:
         serves = " and ".join(option_of(r) for e in entries for r in _roles(_load(e), e))
@@ -328,6 +358,8 @@ def _there_are(kind: str, role: str | None) -> str:
 
 def _supplied(context: Context, role: str | None) -> dict[str | type, Callable[[], Any]]:
     """What a run gives to its generator (``role`` None) or to a judge, by the name or the type of a parameter."""
+    if role == TRACKER:  # which knows what it is told of a run, and nothing else
+        return {}
     supplied: dict[str | type, Callable[[], Any]] = {
         each.name: functools.partial(getattr, context, each.name) for each in fields(Context)
     }
@@ -355,6 +387,21 @@ def make_judge(text: str, context: Context, role: str = "detector") -> Judge:
     """The judge of a name, for a role (see ``make_generator``)."""
     judge: Judge = _make(role, text, _supplied(context, role))
     return judge
+
+
+def make_tracker(text: str) -> Tracker:
+    """The tracker of a name: ``mlflow:FOLDER?experiment=NAME``, ``tensorboard:FOLDER`` ...
+
+    Args:
+        text: the name, as ``--track`` takes it.
+
+    Raises:
+        UsageError: unknown kind or option. MissingExtra: a library it needs is not installed.
+    """
+    tracker = _make(TRACKER, text, {})
+    if not isinstance(tracker, Tracker):
+        raise VerismError(f"the tracker {text.partition(':')[0]!r} has no name or no method log(evaluation)")
+    return tracker
 
 
 def _make(role: str | None, text: str | Spec, supplied: Mapping[str | type, Callable[[], Any]]) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,7 +19,20 @@ from verism.store import Run
 from verism.suites.catalogue import presentation_of
 from verism.terminal import WORKERS, PathType, put_json, say, terminal_encoding
 
-__all__ = ["GroupedCommand", "given", "in_section", "judge_options", "parse_rules", "put_scores", "with_options"]
+if TYPE_CHECKING:
+    from verism.trackers import Tracker
+
+__all__ = [
+    "GroupedCommand",
+    "given",
+    "in_section",
+    "judge_options",
+    "opened_trackers",
+    "parse_rules",
+    "put_scores",
+    "tracking_options",
+    "with_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,6 +97,49 @@ def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
         click.Option(["--cache"], type=PathType(), help="Folder of image vectors, shared between runs."),
     ]
     return in_section("Judges", [*roles, *shared])
+
+
+def tracking_options() -> list[click.Parameter]:
+    """Options of commands that end in scores and log them."""
+    return in_section(
+        "Tracking",
+        [
+            click.Option(
+                ["--track"],
+                multiple=True,
+                metavar="TRACKER",
+                help="Log the scores: mlflow:FOLDER_OR_URI, wandb:PROJECT, tensorboard:FOLDER; several times. See: "
+                "verism list trackers",
+            ),
+            click.Option(["--step"], type=click.IntRange(0), help="Optimizer steps of the model, for trackers."),
+            click.Option(["--checkpoint"], help="Name of the model's checkpoint, for trackers."),
+        ],
+    )
+
+
+@contextmanager
+def opened_trackers(names: Sequence[str]) -> Iterator[list[Tracker]]:
+    """Trackers of these names, closed at the end.
+
+    Args:
+        names: as ``--track`` takes them.
+
+    Raises:
+        UsageError: a name that no tracker has, or an option it does not take.
+    """
+    if not names:
+        yield []
+        return
+    from verism.registry import make_tracker
+    from verism.trackers import close_trackers
+
+    trackers: list[Tracker] = []
+    try:
+        for name in names:
+            trackers.append(make_tracker(name))
+        yield trackers
+    finally:
+        close_trackers(trackers, say)
 
 
 def with_options(parameters: Iterable[click.Parameter]) -> Callable[[F], F]:

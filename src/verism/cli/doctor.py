@@ -31,6 +31,10 @@ MODULES = (
     ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
     ("cv2", "opencv-python-headless", "faces", "finding faces by cascades"),
     ("onnx", "onnx", "train", "exporting a trained detector or generator"),
+    ("mlflow", "mlflow-skinny", "trackers", "logging to MLflow"),
+    ("sqlalchemy", "sqlalchemy", "trackers", "the same, its database in a folder"),
+    ("wandb", "wandb", "trackers", "logging to Weights & Biases"),
+    ("tensorboard", "tensorboard", "trackers", "logging to TensorBoard"),
 )
 
 
@@ -65,15 +69,15 @@ def _plugins() -> list[Finding]:
     from verism.errors import UsageError, VerismError
     from verism.pipeline.added_metrics import installed_metrics
     from verism.records import option_of, roles
-    from verism.registry import kinds
+    from verism.registry import TRACKER, kinds
     from verism.suites.catalogue import suite_class, suite_entries
 
     findings: list[Finding] = []
     broken: list[str] = []
-    for role in (None, *roles()):
+    for role in (None, TRACKER, *roles()):
         for kind in kinds(role, broken=broken):
             if kind.package:
-                what = "--model" if role is None else option_of(role)
+                what = {None: "--model", TRACKER: "--track"}.get(role) or option_of(str(role))
                 try:
                     kind.signature(role)
                     findings.append(Finding(kind.name, True, False, f"{what}, of {kind.package}"))

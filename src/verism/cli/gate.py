@@ -10,7 +10,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import write_whole
-from verism.terminal import SEED, put_json
+from verism.terminal import SEED, PathType, put_json
 
 __all__ = ["gate"]
 
@@ -18,8 +18,8 @@ PLANNING = ("drop", "power", "share", "discordance", "correlation", "images_per_
 
 
 @click.command()
-@click.argument("base", required=False, type=click.Path(path_type=Path))
-@click.argument("new", required=False, type=click.Path(path_type=Path))
+@click.argument("base", required=False, type=PathType())
+@click.argument("new", required=False, type=PathType())
 @click.option(
     "--max-drop",
     "max_drops",
@@ -41,7 +41,7 @@ PLANNING = ("drop", "power", "share", "discordance", "correlation", "images_per_
 )
 @click.option("--anyway", is_flag=True, help="Test what is not comparable; reasons stand beside the numbers.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of random sign patterns, where needed.")
-@click.option("--junit", type=click.Path(path_type=Path), help="Also write a JUnit report to this file.")
+@click.option("--junit", type=PathType(), help="Also write a JUnit report to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--plan", "plan_", is_flag=True, help="Say how many prompts are needed, from a pilot or from numbers.")
 @click.option("--drop", type=click.FloatRange(0, min_open=True), help="--plan: the true drop that is to be seen.")

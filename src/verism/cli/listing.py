@@ -10,7 +10,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.options import SETTINGS, Option
 from verism.records import option_of, roles
-from verism.registry import Kind, kinds
+from verism.registry import TRACKER, Kind, kinds
 from verism.suites.catalogue import suite_class, suite_entries
 
 __all__ = ["listing", "option_listing", "option_text"]
@@ -31,6 +31,8 @@ def listing(what: str) -> list[tuple[str, str]]:
         ]
     if what == "models":
         return [(kind.name, _described(kind)) for kind in kinds(broken=[])]
+    if what == "trackers":
+        return [(kind.name, _described(kind)) for kind in kinds(TRACKER, broken=[])]
     if what == "judges":
         return [
             (f"{option_of(role)} {kind.name}", _described(kind)) for role in roles() for kind in kinds(role, broken=[])
@@ -53,7 +55,7 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
     """What can be written for a kind: one record for each role it serves in.
 
     Args:
-        what: ``models`` or ``judges``.
+        what: ``models``, ``judges`` or ``trackers``.
         name: of the kind.
 
     Returns:
@@ -63,9 +65,10 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
     Raises:
         UsageError: there is no such kind, or nothing to say about this kind of thing.
     """
-    if what not in ("models", "judges"):
-        raise UsageError(f"verism list {what} takes no name; models and judges have options")
-    of_roles: tuple[str | None, ...] = (None,) if what == "models" else roles()
+    if what not in ("models", "judges", "trackers"):
+        raise UsageError(f"verism list {what} takes no name; models, judges and trackers have options")
+    by_kind: Mapping[str, tuple[str | None, ...]] = {"models": (None,), "trackers": (TRACKER,)}
+    of_roles = by_kind.get(what, roles())
     every = [(role, kind) for role in of_roles for kind in kinds(role, broken=[])]
     records = []
     for role, kind in every:
@@ -73,7 +76,7 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
             signature = kind.signature(role)
             records.append(
                 {
-                    "name": name if role is None else f"{option_of(role)} {name}",
+                    "name": " ".join([*_option_before(role), name]),
                     "description": kind.text,
                     "package": kind.package or "verism",
                     "argument": signature.argument and _record(signature.argument, role),
@@ -84,6 +87,11 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
     if not records:
         raise UsageError(f"no {what[:-1]} {name!r}; there are: {', '.join(dict.fromkeys(k.name for _, k in every))}")
     return records
+
+
+def _option_before(role: str | None) -> list[str]:
+    """The option that a name stands behind; none for models, whose two options take it."""
+    return [] if role is None else ["--track"] if role == TRACKER else [option_of(role)]
 
 
 def _record(option: Option, role: str | None) -> dict[str, Any]:

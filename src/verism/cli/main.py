@@ -19,8 +19,18 @@ from verism.characters import visible
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.board import board
-from verism.cli.common import given, in_section, judge_options, parse_rules, put_scores, with_options
+from verism.cli.common import (
+    given,
+    in_section,
+    judge_options,
+    opened_trackers,
+    parse_rules,
+    put_scores,
+    tracking_options,
+    with_options,
+)
 from verism.cli.data import data
+from verism.cli.export import export
 from verism.cli.faults import explain
 from verism.cli.gate import gate
 from verism.cli.judge import judge
@@ -101,6 +111,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         *in_section(f"Rules of {suite.info.name}", thresholds),
         *judge_options(suite.judge_roles),
         *in_section("Run", making),
+        *tracking_options(),
         *in_section("Output", output),
     ]
 
@@ -110,6 +121,9 @@ def _run(
     out: Path | None,
     processes: int | None,
     rules: tuple[str, ...],
+    track: tuple[str, ...],
+    step: int | None,
+    checkpoint: str | None,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -120,12 +134,16 @@ def _run(
 
     asked = {"rules": parse_rules(rules), "processes": processes or os.cpu_count() or 1, **given(options)}
     if dry_run:
-        _dry_run(api.plan(suite, out=out, **asked), as_json)
+        with opened_trackers(track):  # refused now if it would be refused then
+            _dry_run(api.plan(suite, out=out, **asked), as_json)
         return
     if out is None:
         raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
     failures = Failures()
-    finished = api.evaluate(suite, out=out, on_failure=failures, on_matched=say, on_summary=say, **asked)
+    with opened_trackers(track) as trackers:
+        asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
+        asked |= {"on_scores": trackers, "step": step, "checkpoint": checkpoint or ""}
+        finished = api.evaluate(suite, out=out, **asked)
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
@@ -162,6 +180,7 @@ verism run paintskills --model builtin --limit 24 --seed 5 --out runs/builtin
 verism run paintskills --model "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5?steps=50" --out runs/sd15
 verism run paintskills --model openai:gpt-image-1 --limit 60 --dry-run
 verism run geography --reference geode.csv --images mine.csv --features inception:inception.pth --out runs/geo
+verism run paintskills --model diffusers:ckpt/2000 --out runs/2000 --track mlflow:tracking --step 2000
 verism run quality --images my_images --reference real_images --features builtin --out runs/quality
 verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
 verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias""",
@@ -219,6 +238,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 @click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--anyway", is_flag=True, help="Adjust by a card of images unlike the run's, too; the numbers say so.")
+@with_options(tracking_options())
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
     run_dir: Path,
@@ -230,6 +250,9 @@ def score(
     detector: str | None,
     judges: tuple[str, ...],
     anyway: bool,
+    track: tuple[str, ...],
+    step: int | None,
+    checkpoint: str | None,
     as_json: bool,
 ) -> None:
     """Apply rules and metrics of a run again. No image is made or looked at.
@@ -240,6 +263,7 @@ def score(
     verism score runs/geography --rule k=5
     verism score runs/mine --correct human
     verism score runs/mine --correct rendered --card detector.json
+    verism score runs/mine --track "mlflow:http://localhost:5000?experiment=sd15" --step 2000
     """
     from verism import api
 
@@ -250,16 +274,21 @@ def score(
             raise UsageError(f"--judge {pair}: expected ROLE=NAME")
         named[role] = name
     finished = api.open_run(run_dir)
-    api.score(
-        finished,
-        threshold=threshold,
-        judges=named,
-        rules=parse_rules(rules),
-        correct=correct,
-        cards=cards,
-        min_right=min_right,
-        anyway=anyway,
-    )
+    with opened_trackers(track) as trackers:
+        api.score(
+            finished,
+            threshold=threshold,
+            judges=named,
+            rules=parse_rules(rules),
+            correct=correct,
+            cards=cards,
+            min_right=min_right,
+            anyway=anyway,
+            on_scores=trackers,
+            step=step,
+            checkpoint=checkpoint or "",
+            on_summary=say,
+        )
     put_scores(finished, as_json)
 
 
@@ -429,6 +458,7 @@ cli.add_command(board)
 cli.add_command(agreement)
 cli.add_command(data)
 cli.add_command(gate)
+cli.add_command(export)
 cli.add_command(judge)
 cli.add_command(metrics)
 cli.add_command(plan)
@@ -441,11 +471,13 @@ cli.add_command(view)
 
 # ------------------------------------------------------------------------------------------------------------ listings
 @cli.command("list")
-@click.argument("what", type=click.Choice(["suites", "models", "judges", "protocols", "environments", "classes"]))
+@click.argument(
+    "what", type=click.Choice(["suites", "models", "judges", "trackers", "protocols", "environments", "classes"])
+)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True)
 def list_command(what: str, name: str | None, as_json: bool) -> None:
-    """What there is to choose from; with the NAME of a model or judge, what can be written behind it.
+    """What there is to choose from; with the NAME of a model, judge or tracker, what can be written behind it.
 
     \b
     verism list judges

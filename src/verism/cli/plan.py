@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from verism.cli.common import opened_trackers, tracking_options, with_options
 from verism.errors import UsageError
 from verism.options import json_or_text
 from verism.terminal import Group, PathType, put_json, say
@@ -131,6 +132,7 @@ def _progress(line: str) -> None:
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this model or suite of the plan; several times.")
 @click.option("--repeat", is_flag=True, help="Score runs that are done again.")
+@with_options(tracking_options())
 @_json
 def run(
     file: Path,
@@ -140,6 +142,9 @@ def run(
     executor: str,
     only: tuple[str, ...],
     repeat: bool,
+    track: tuple[str, ...],
+    step: int | None,
+    checkpoint: str | None,
     as_json: bool,
 ) -> None:
     """Run every pair of a model and a suite that is not done yet.
@@ -150,6 +155,7 @@ def run(
     \b
     verism plan run plan.yaml --out P
     verism plan run plan.yaml --out P --only sdxl --set n=300
+    verism plan run plan.yaml --out P --track "wandb:my-project?mode=offline"     # a run of wandb for each model
     """
     from verism.plans.execution import LocalExecutor, run_plan
 
@@ -159,8 +165,12 @@ def run(
     def note(outcome: Outcome) -> None:
         done.append(outcome)
         say(f"plan: {_line(outcome)}")
+        for line in outcome.remarks:
+            say(f"plan: {line}")
 
     the_plan = _read(file, variables)
+    with opened_trackers(track):  # refused now, not after the first model
+        pass
     outcomes = run_plan(
         the_plan,
         out,
@@ -168,6 +178,9 @@ def run(
         only=only,
         repeat=repeat,
         on_outcome=note,
+        track=track,
+        step=step,
+        checkpoint=checkpoint or "",
     )
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if as_json:

@@ -21,10 +21,23 @@ from verism.locations import location
 from verism.pipeline.sharing import SharedImages
 from verism.plans.plan import Pair, Plan
 from verism.plans.status import keep_plan, keep_status, run_path, status_of
-from verism.registry import ModelPool
+from verism.registry import ModelPool, make_tracker
 from verism.store import Run
+from verism.trackers import Evaluation, OnScores, close_trackers, tell_scores
+from verism.trackers.hooks import hooks_of
 
-__all__ = ["Check", "Executor", "LocalExecutor", "Outcome", "PairCheck", "Task", "check_plan", "run_plan", "run_task"]
+__all__ = [
+    "Check",
+    "Executor",
+    "LocalExecutor",
+    "Outcome",
+    "PairCheck",
+    "Task",
+    "Tracking",
+    "check_plan",
+    "run_plan",
+    "run_task",
+]
 
 BYTES_PER_PIXEL = 2.0
 """Of images and their rows on the disk, generously: PNG files of photographs take 1.5 to 2 bytes a pixel."""
@@ -45,6 +58,7 @@ class Outcome:
         reason: of a failure, one line.
         seconds: time it took.
         failures: images without a usable result.
+        remarks: lines about trackers that did not log it.
     """
 
     pair: str
@@ -55,10 +69,28 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     failures: int = 0
+    remarks: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """As plain JSON."""
-        return {**asdict(self), "path": str(self.path)}
+        return {**asdict(self), "path": str(self.path), "remarks": list(self.remarks)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracking:
+    """Who is told of the scores of a plan's runs.
+
+    Attributes:
+        track: names of trackers; each model has one of its own, and one run of it for all its suites.
+        on_scores: functions and trackers, which stay in this process.
+        step: optimizer steps the models were trained for; None if unknown.
+        checkpoint: name of the checkpoint.
+    """
+
+    track: tuple[str, ...] = ()
+    on_scores: tuple[OnScores, ...] = ()
+    step: int | None = None
+    checkpoint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +102,14 @@ class Task:
         pairs: its runs, in the order of the plan.
         out: the plan's directory.
         repeat: whether pairs that are done are scored again.
+        tracking: who is told of their scores.
     """
 
     model: str
     pairs: tuple[Pair, ...]
     out: Path
     repeat: bool = False
+    tracking: Tracking = Tracking()
 
 
 class Executor(Protocol):
@@ -116,6 +150,8 @@ class LocalExecutor:
                 f"{objects[0].model} on {objects[0].column} has objects of Python, which other processes cannot have; "
                 "name the model and the judges, or use one job"
             )
+        if any(task.tracking.on_scores for task in tasks):
+            raise UsageError("on_scores stays in this process: use one job, or name trackers by track")
         with ProcessPoolExecutor(min(self.jobs, len(tasks)), mp_context=get_context("spawn")) as workers:
             waiting = [workers.submit(_in_process, task) for task in tasks]
             for finished in as_completed(waiting):
@@ -155,11 +191,18 @@ def run_task(task: Task, pool: ModelPool, *, tell: Tell | None = None) -> Iterat
                 shared.add(Run.open(path))
             except VerismError:  # damaged: its own turn will tell
                 continue
-    for pair in task.pairs:
-        yield _run_pair(task, pair, pool, shared, tell)
+    opened = [make_tracker(name) for name in task.tracking.track]
+    hooks = (*opened, *task.tracking.on_scores)
+    try:
+        for pair in task.pairs:
+            yield _run_pair(task, pair, pool, shared, hooks, tell)
+    finally:
+        close_trackers(opened, tell or (lambda _: None))
 
 
-def _run_pair(task: Task, pair: Pair, pool: ModelPool, shared: SharedImages, tell: Tell | None) -> Outcome:
+def _run_pair(
+    task: Task, pair: Pair, pool: ModelPool, shared: SharedImages, hooks: Sequence[OnScores], tell: Tell | None
+) -> Outcome:
     path = run_path(task.out, pair)
 
     def outcome(state: Literal["done", "failed", "kept"], **more: Any) -> Outcome:
@@ -188,7 +231,12 @@ def _run_pair(task: Task, pair: Pair, pool: ModelPool, shared: SharedImages, tel
         shared.add(run)
     seconds = time.monotonic() - began
     keep_status(task.out, pair, "done", seconds=seconds)
-    return outcome("done", seconds=seconds, failures=len(failures))
+    remarks: list[str] = []
+    if hooks:
+        step, checkpoint = task.tracking.step, task.tracking.checkpoint
+        evaluation = Evaluation(run=run.pinned(), name=pair.model, step=step, checkpoint=checkpoint)
+        tell_scores(hooks, evaluation, remarks.append)
+    return outcome("done", seconds=seconds, failures=len(failures), remarks=tuple(remarks))
 
 
 def run_plan(
@@ -201,6 +249,10 @@ def run_plan(
     repeat: bool = False,
     tell: Tell | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
+    track: Sequence[str] = (),
+    on_scores: OnScores | Sequence[OnScores] | None = None,
+    step: int | None = None,
+    checkpoint: str = "",
 ) -> list[Outcome]:
     """Run every pair of a plan that is not done yet.
 
@@ -213,6 +265,11 @@ def run_plan(
         repeat: whether pairs that are done are scored again.
         tell: called with lines about progress.
         on_outcome: called with every outcome as it comes.
+        track: names of trackers (``mlflow:FOLDER`` ...) that log the runs done by this call; a model has one run of the
+            tracker for all its suites. One that fails is told of in the outcome's remarks.
+        on_scores: a function or tracker, or several, told of every run done by this call (only with one job).
+        step: optimizer steps the models were trained for; functions and trackers are told.
+        checkpoint: name of the checkpoint; likewise.
 
     Returns:
         The outcomes in the order of the plan; pairs left out by ``only`` are not among them.
@@ -235,7 +292,10 @@ def run_plan(
     by_model: dict[str, list[Pair]] = {}
     for pair in chosen:
         by_model.setdefault(pair.model, []).append(pair)
-    tasks = [Task(model=m, pairs=tuple(pairs), out=out, repeat=repeat) for m, pairs in by_model.items()]
+    tracking = Tracking(track=tuple(track), on_scores=hooks_of(on_scores), step=step, checkpoint=checkpoint)
+    tasks = [
+        Task(model=m, pairs=tuple(pairs), out=out, repeat=repeat, tracking=tracking) for m, pairs in by_model.items()
+    ]
     outcomes: dict[str, Outcome] = {}
     for outcome in (executor or LocalExecutor(jobs, tell=tell)).run(tasks):
         outcomes[outcome.pair] = outcome

@@ -600,7 +600,11 @@ class Run:
         import polars as pl
 
         key = key_of(table)
-        if table in ("prompts", "verdicts"):
+        parts: list[Any]
+        if table == "verdicts" and self._pinned is not None:  # which is held in memory
+            held = self._scoring_content(scorings.VERDICTS)
+            parts = [] if held is None else [io.BytesIO(held)]
+        elif table in ("prompts", "verdicts"):
             prompts = self.path / "prompts.parquet"
             there = prompts.exists() if table == "prompts" else self.has_verdicts
             parts = [prompts if table == "prompts" else self.scoring_file(scorings.VERDICTS)] if there else []

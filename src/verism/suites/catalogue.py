@@ -25,6 +25,7 @@ __all__ = [
     "SUITES",
     "Entry",
     "commands",
+    "installed_suite",
     "make_suite",
     "plugin_commands",
     "plugin_of",
@@ -168,6 +169,19 @@ def stored_suite(run: Run, *, rules: bool = False) -> Suite:
     settings = run.manifest.settings
     suite = suite_class(settings.suite).reopen(settings.suite_settings, run.prompts())
     return suite.with_rules(**run.manifest.scoring.rules) if rules else suite
+
+
+def installed_suite(run: Run) -> Suite | None:
+    """The suite of a run with the rules of its scores; None where it is not installed.
+
+    Args:
+        run: the run.
+    """
+    try:
+        suite_class(run.suite_name)
+    except UsageError:
+        return None
+    return stored_suite(run, rules=True)
 
 
 def presentation_of(run: Run) -> Presentation:
