@@ -80,11 +80,9 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     # Clients of earlier tests know other servers.
     monkeypatch.setattr(locations, "_stores", {})
     try:
-        import boto3
-
-        with urlopen(Request(f"{server.endpoint}/moto-api/reset", method="POST")):
-            pass
-        boto3.client("s3", endpoint_url=server.endpoint).create_bucket(Bucket=BUCKET)
+        for method, path in (("POST", "moto-api/reset"), ("PUT", BUCKET)):
+            with urlopen(Request(f"{server.endpoint}/{path}", method=method)):
+                pass
         server.requests.clear()
         yield server
     finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -228,6 +230,34 @@ def test_repair_sets_a_foreign_part_aside(copied, made):
     assert command("verify", copied, "--repair").exit_code == 0
     assert foreign.with_name("part-0123.parquet.foreign").read_bytes() == b"PAR1"
     assert same(tables(copied), tables(made))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 7, 9, 12, 16, 20, 25])
+def test_repair_killed_at_any_change_of_a_file_is_finished_by_the_next(number, copied, made, monkeypatch):
+    flip(file_of(copied, "observations/detections/builtin-*/part-*.parquet"))
+    flip(file_of(copied, "scorings/*/verdicts.parquet"))
+    changes = iter(range(10**6))
+
+    def dying(change: Callable[..., None]) -> Callable[..., None]:
+        def changing(*args: object, **options: object) -> None:
+            if next(changes) >= number:
+                raise Killed
+            change(*args, **options)
+
+        return changing
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", dying(os.replace))
+        patch.setattr(os, "unlink", dying(os.unlink))
+        with suppress(Killed):
+            verism.repair(copied)
+    seen = findings(copied)
+    assert seen
+    assert number == 0 or seen.get("repair.json") == "outdated" or set(seen.values()) == {"leftover"}
+    done = command("verify", copied, "--repair")
+    assert done.exit_code == 0, done.stderr
+    assert same(tables(copied), tables(made))
+    assert not findings(copied)
 
 
 def test_manifest_of_another_run_is_named_and_a_repair_removes_nothing(copied, other, made):

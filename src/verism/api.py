@@ -68,7 +68,7 @@ from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
 from verism.statistics.power import Spread
-from verism.store import MANIFEST, TRUTH, Verification, discard
+from verism.store import MANIFEST, REPAIR, TRUTH, Verification, begin_repair, discard
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import installed_suite, make_suite, plugin_of, presentation_of, stored_suite, suite_class
 from verism.trackers.evaluation import Evaluation
@@ -737,22 +737,24 @@ def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) 
     findings = list(found.findings)
     if any(finding.file == MANIFEST for finding in findings):
         return found, []
+    todo = begin_repair(path, found)
     discard(Run.open(path, scoring=False), found)
     if any(finding.file.startswith("ledger/") for finding in findings):  # only without it more can be said
         found = store.verify(path)
         findings += found.findings
+        todo = begin_repair(path, found)
         discard(Run.open(path, scoring=False), found)
     left: list[str] = []
     opened = Run.open(path)
-    if opened.ledger is not None and any(finding.problem != "leftover" for finding in findings):
-        was_scored = opened.stored_scoring() is not None
-        if any(not finding.file.startswith("scor") for finding in findings):  # more than scores
+    if opened.ledger is not None:
+        if todo.data:
             left = _repeat_calls(opened, run_options or RunOptions())
             opened = Run.open(path)
-        if was_scored:
+        if todo.scores:
             left += _score_again(opened)
-        elif any(finding.file.startswith("scor") for finding in findings):
+        elif any(f.file.startswith("scor") and f.problem != "leftover" for f in findings):
             left.append(f"the rules of its scores are lost; score it anew: verism score {_quoted(opened)}")
+    (path / REPAIR).unlink(missing_ok=True)
     return store.verify(path), left
 
 

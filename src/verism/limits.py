@@ -144,13 +144,16 @@ PROGRAM_BYTES = Limit(
 )
 PROMPT_IMAGES = Limit(name="prompt_images", default=10_000, unit="images", meaning="images of a prompt", fixed=True)
 RUN_IMAGES = Limit(name="run_images", default=10**7, unit="images", meaning="images of a run")
+CLASSES = Limit(
+    name="classes", default=1000, unit="classes", meaning="classes whose counts are compared with a target", fixed=True
+)
 THREADS = Limit(name="threads", default=1024, unit="threads", meaning="threads and processes", fixed=True)
 
 LIMITS = (
     *(TEXT_BYTES, YAML_BYTES, YAML_VALUES, NESTING, CELL_CHARACTERS),
     *(ARRAY_BYTES, ARRAY_RATIO, TABLE_BYTES, TABLE_RATIO),
     *(IMAGE_BYTES, IMAGE_PIXELS, FULL_PIXELS, PENDING_PIXELS, IMAGE_FRAMES, SERVICE_PIXELS),
-    *(PROGRAM_BYTES, PROMPT_IMAGES, RUN_IMAGES, THREADS),
+    *(PROGRAM_BYTES, PROMPT_IMAGES, RUN_IMAGES, CLASSES, THREADS),
 )
 
 

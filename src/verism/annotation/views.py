@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.annotation.votes import Rater, ServedItem, VoteStore
+from verism.characters import visible
 from verism.errors import UsageError
 from verism.imaging import encode_png, read_image
 from verism.metrics.colour import MONK_RGB
@@ -124,6 +125,7 @@ class StudyView:
     def _item(self, rater: Rater, shown: ServedItem) -> dict[str, Any]:
         item = shown.item
         task = self.store.task(item.task)
+        prompt = self._prompts.get(item.images[0])
         previous = shown.previous
         if task.kind == "pair" and previous is not None:
             previous = self._of_pair(task, shown.swapped)[previous]
@@ -133,7 +135,7 @@ class StudyView:
             "qualifying": item.check == "qualification",
             "kind": task.kind,
             "unit": task.unit,
-            "question": filled(task.question, self._prompts.get(item.images[0])),
+            "question": [(visible(text), given) for text, given in filled(task.question, prompt)],
             "help": task.help,
             "options": self._options(task),
             "pictures": len(item.images),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import click
 from verism.cli.common import given, in_section
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
+from verism.locations import is_remote, remove_tree
 from verism.suites.base import Suite
 from verism.terminal import WORKERS, Failures, PathType
 
@@ -66,7 +67,12 @@ def _reference(suite: str, source: Path, features: str, out: Path, **options: An
     made = api.make_reference(
         suite, source, features=features, out=out, work=work, on_failure=failures, **given(options)
     )
-    shutil.rmtree(work)
+    if is_remote(work):
+        remove_tree(work)
+    else:  # renamed first: what a killed removal leaves must not be taken for a run
+        gone = work.with_name(f".{work.name}.{os.urandom(4).hex()}.tmp")
+        work.replace(gone)
+        remove_tree(gone)
     assert made.features is not None
     click.echo(f"{out}: {len(made.images):,} images, {made.features.shape[1]:,} features each, by {made.judge}")
     sys.exit(failures.report())

@@ -22,6 +22,7 @@ from verism.cli._metric_files import (
     usage,
 )
 from verism.errors import UsageError, VerismError
+from verism.limits import CLASSES
 from verism.terminal import SEED, Group, PathType, ProtocolChoice, put_result, say
 
 if TYPE_CHECKING:
@@ -541,6 +542,8 @@ def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None
     else:
         assert counts_file is not None
         classes, table = read_counts(counts_file, "--counts-file")
+    if len(table[0]) > CLASSES.value:
+        raise UsageError(f"{len(table[0]):,} classes; {CLASSES.hint()}")
     shares = None if target is None else _comma_separated(target, "--target")
     divisors: tuple[Divisor, ...] = ("K", "K-1")
     with usage():

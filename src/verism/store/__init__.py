@@ -13,6 +13,7 @@
       scoring.json         which scoring counts
       scorings/<id>/       one scoring: verdicts, scores, adjustments, and what the suite says of itself
       scores.json          a copy of the scores that count, for scripts
+      repair.json          what is left to do of a repair; gone at its end
 
 Tables that grow are written in parts under names that are never used twice, each whole or not at all, so a killed run
 loses at most the batch in flight, and several workers may write side by side. Readers check every file against its
@@ -22,18 +23,21 @@ only observations of that very image count.
 
 from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
 from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
-from verism.store.verification import Finding, Verification, discard, verify
+from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
 __all__ = [
     "MANIFEST",
+    "REPAIR",
     "SCHEMA_VERSION",
     "TRUTH",
     "Finding",
+    "Repair",
     "Run",
     "RunSettings",
     "Scoring",
     "SettingsChanged",
     "Verification",
+    "begin_repair",
     "discard",
     "key_of",
     "score_records",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verism.errors import DamagedRun, repair_command
+from verism.files import write_json
 from verism.locations import location, remove_tree
 from verism.store import scorings
 from verism.store.ledger import FOLDER as LEDGER
@@ -18,7 +20,7 @@ from verism.store.ledger import is_authentic, sha256
 from verism.store.run import MANIFEST, PROMPTS, TRUTH, Run
 from verism.store.scorings import StoredScoring, current_scoring, last_scoring, write_scoring
 
-__all__ = ["Finding", "Problem", "Verification", "discard", "verify"]
+__all__ = ["REPAIR", "Finding", "Problem", "Repair", "Verification", "begin_repair", "discard", "verify"]
 
 Problem = Literal["missing", "damaged", "foreign", "outdated", "leftover"]
 CHUNK = 1 << 20  # bytes read at once
@@ -118,6 +120,8 @@ def verify(path: Path) -> Verification:
     check.tables()
     check.images()
     check.scoring()
+    if (path / REPAIR).exists():
+        check.note(REPAIR, "outdated", "a repair was stopped before its end", "the repair goes on")
     return Verification(
         run=path, ledger=run.ledger is not None, files=check.files, images=check.n_images, findings=tuple(check.found)
     )
@@ -318,6 +322,45 @@ def _state(path: Path, expected: str) -> tuple[Problem, str] | None:
 
 
 # ---------------------------------------------------------------------------------------------------------- repairing
+REPAIR = "repair.json"  # in the run, while a repair is under way
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """What a repair has to do once what is damaged is gone.
+
+    Attributes:
+        data: whether images or observations have to be made again.
+        scores: whether the run was scored, and has to be again.
+    """
+
+    data: bool
+    scores: bool
+
+
+def begin_repair(run: Path, found: Verification) -> Repair:
+    """What has to be done, written down: a repair that is killed after this is known, and can be finished.
+
+    Args:
+        run: the run directory.
+        found: what ``verify`` found.
+    """
+    wrong = [f.file for f in found.findings if f.problem != "leftover" and f.file != REPAIR]
+    data = any(not file.startswith((scorings.FOLDER, scorings.POINTER, scorings.SCORES_JSON)) for file in wrong)
+    scores = bool(wrong) and last_scoring(run) is not None
+    try:
+        before = json.loads((run / REPAIR).read_bytes())
+        data, scores = data or bool(before["data"]), scores or bool(before["scores"])
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError, TypeError, RecursionError):  # nobody can tell: everything
+        data = scores = True
+    todo = Repair(data=data, scores=scores)
+    if data or scores:
+        write_json(run / REPAIR, asdict(todo))
+    return todo
+
+
 ASIDE = ".foreign"
 
 
@@ -347,6 +390,8 @@ def discard(run: Run, found: Verification) -> list[Finding]:
                 path.unlink(missing_ok=True)
         elif finding.file == MANIFEST:
             left.append(finding)
+        elif finding.file == REPAIR:
+            continue
         elif finding.file.startswith((scorings.FOLDER, scorings.POINTER)) and finding.problem != "leftover":
             in_scoring = True
         elif finding.problem == "leftover":
