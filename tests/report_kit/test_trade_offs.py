@@ -115,7 +115,7 @@ def test_families_of_prompts_are_not_mixed():
 
     runs = [[*owner("object", 0.0), *owner("region", 0.1)], [*owner("object", 0.05), *owner("region", 0.0)]]
     result = trade_offs(of_scores(runs, "geography"), GEOGRAPHY, ["a", "b"])
-    assert [one.title for one in result] == ["{object}", "{object} in {region}"]
+    assert [one.title for one in result] == ["object", "object in region"]
     assert result[0].rows["revised"][1].cells == [("55.0", ""), ("45.0", ""), ("0.250", "")]
     assert [row.unbeaten for row in result[1].rows["revised"]] == [True, True]
     assert faint(result[0].panels[1].versions["revised"]) == [True, False]  # more precise and more consistent

@@ -180,7 +180,7 @@ def test_several_runs_have_columns_and_a_filter(geography_runs, tmp_path):
     page = report(geography_runs, tmp_path)
     heads = re.search(r'<table class="pinned dense">.*?</thead>', page.source, re.S)[0]
     assert plain(heads.partition("<thead>")[2]) == "metric fair bright unit"
-    assert "{object} in {region}" in heads.partition("<thead>")[0]  # the one group of all rows
+    assert "object in region" in heads.partition("<thead>")[0]  # the one group of all rows
     assert [s.get("data-facet") for s in page.all("select")] == [None, "region", "object"]
     assert not {"run"} & {s["name"] for s in report(geography_runs[:1], tmp_path / "one").all("select")}
 
@@ -219,7 +219,7 @@ def test_differences_between_protocols(measured_run, tmp_path):
         ["fid", "all", "12.00", "11.50", "–", "−0.500", "–"],
         ["gap p", "all", "0.500", "0.200", "0.500", "−0.300", "0.000"],
         # Another region is the worst: the difference of the two would say nothing of either.
-        ["precision, worst region", "{object} in {region}", "50.0", "40.0", "60.0", "–", "+10.0"],
+        ["precision, worst region", "object in region", "50.0", "40.0", "60.0", "–", "+10.0"],
     ]
 
 

@@ -185,9 +185,9 @@ class Geography(Suite):
     layout: ClassVar[Layout] = Layout(
         detail=("object",),
         names={
-            "family=object": "{object}",
-            "family=region": "{object} in {region}",
-            "family=country": "{object} in {country}",
+            "family=object": "object",
+            "family=region": "object in region",
+            "family=country": "object in country",
         },
     )
 
