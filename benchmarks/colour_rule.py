@@ -52,7 +52,13 @@ def pixels_of(item: tuple[str, SceneObject, str, int]) -> tuple[str, str, np.nda
     """Colour, class, and the object's pixels, RGB, shape (N, 3)."""
     color, obj, place, seed = item
     scene = Scene(
-        scene_id=f"{obj.label} {seed}", skill="object", split="val", text="", background=place, objects=(obj,), seed=seed
+        scene_id=f"{obj.label} {seed}",
+        skill="object",
+        split="val",
+        text="",
+        background=place,
+        objects=(obj,),
+        seed=seed,
     )
     rendered = SceneRenderer(SIZE).render(scene)
     return color, obj.label, rendered.pixels[rendered.mask == 1]

@@ -294,7 +294,10 @@ def _made(
         _take_in(run, the_suite.reference, filled, call.run.on_failure)
         pairs = [(f.judge, f.need) for f in filled]
         try:
-            run_images(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
+            kept = {need.table for need in the_suite.needs()}
+            run_images(
+                run, requests, generator, pairs, retry=call.run.retry, truth=kept, on_failure=call.run.on_failure
+            )
         finally:  # an interrupted run, too, says what made its images
             made = not {r.image_id for r in requests} <= known
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()

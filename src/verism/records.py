@@ -644,9 +644,7 @@ class Judge(Protocol):
 
     name: str
 
-    def observe(
-        self, images: Sequence[LoadedImage], need: Any
-    ) -> pl.DataFrame | Mapping[str, pl.DataFrame]: ...
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame | Mapping[str, pl.DataFrame]: ...
 
 
 # --------------------------------------------------------------------------------------------------------------------

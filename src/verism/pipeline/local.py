@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -114,6 +114,7 @@ def run_images(
     judges: Sequence[tuple[Judge, Need]],
     *,
     retry: bool = False,
+    truth: Collection[str] | None = None,
     on_failure: Callable[[str], None] | None = None,
 ) -> None:
     """Make or find every image that is not there yet, and let the judges look at it.
@@ -124,6 +125,7 @@ def run_images(
         generator: makes or finds the images.
         judges: each judge with what it is asked about the images.
         retry: whether images that are missing, failed or refused are asked for again.
+        truth: tables of ground truth that are kept; None for all that the generator knows.
         on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
             happens.
     """
@@ -162,7 +164,7 @@ def run_images(
                         on_failure(failure(a.row))
             looked_at = [a.image for a in arrived if a.image is not None]
             _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
-            for table in sorted({name for a in arrived for name in a.truth}):
+            for table in sorted({n for a in arrived for n in a.truth if truth is None or n in truth}):
                 rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             # The images' own rows come last: an image is done once it is in this table.
@@ -222,9 +224,7 @@ def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str 
     return [a for a in arrived if a.row["image_id"] not in taken]
 
 
-def observe_images(
-    run: Run, requests: Sequence[Request], judge: Judge, need: Need, *, segmenter: str = TRUTH
-) -> None:
+def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need, *, segmenter: str = TRUTH) -> None:
     """Let a judge look at the run's images it has not seen yet, without asking for any image again.
 
     Args:
