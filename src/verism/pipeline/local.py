@@ -125,12 +125,13 @@ def run_images(
         generator: makes or finds the images.
         judges: each judge with what it is asked about the images.
         retry: whether images that are missing, failed or refused are asked for again.
-        truth: tables of ground truth that are kept; None for all that the generator knows.
+        truth: tables of ground truth that are kept; None for those of the judges' needs.
         on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
             happens.
     """
     import polars as pl
 
+    kept = {need.table for _, need in judges} if truth is None else set(truth)
     seen: set[str] = set()
     run.images_since(seen)  # what is added from here on is added by others, too
     taken: dict[str, str | None] = {}
@@ -164,7 +165,7 @@ def run_images(
                         on_failure(failure(a.row))
             looked_at = [a.image for a in arrived if a.image is not None]
             _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
-            for table in sorted({n for a in arrived for n in a.truth if truth is None or n in truth}):
+            for table in sorted({name for a in arrived for name in a.truth} & kept):
                 rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             # The images' own rows come last: an image is done once it is in this table.
