@@ -40,11 +40,10 @@ def objects(labels: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, Scen
     for seed in seeds:
         for number, label in enumerate(labels):
             for k, color in enumerate(COLORS):
-                shape = label if not label.startswith("solid:") else label
                 name = label if not label.startswith("solid:") else "solid"
                 place = PLACES[(number + 3 * k + 7 * seed) % len(PLACES)]
                 key = (seed * 1000 + number) * 100 + k
-                made.append((color, SceneObject(shape=shape, label=name, color=color), place, key))
+                made.append((color, SceneObject(shape=label, label=name, color=color), place, key))
     return made
 
 

@@ -42,8 +42,8 @@ from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
 from verism.pipeline.local import make_requests, observe_images, run_images
-from verism.pipeline.regions import RegionJudge, asks_for_regions
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
+from verism.pipeline.regions import RegionJudge, asks_for_regions
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (

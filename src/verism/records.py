@@ -627,8 +627,9 @@ class Judge(Protocol):
     """Looks at images. ``name`` identifies weights and settings, and enters every observation.
 
     ``observe`` returns the columns of ``need.table`` (``records.frame`` makes such a table of rows; a judge that fills
-    tables beside it returns all of them by name), with at least one row per image: a judge that looked and saw nothing says so with one row whose ``query`` is -1 (see the table's
-    description). The first rows are checked: ``pipeline.stream.check_rows``.
+    tables beside it returns all of them by name), with at least one row per image: a judge that looked and saw nothing
+    says so with one row whose ``query`` is -1 (see the table's description). The first rows are checked:
+    ``pipeline.stream.check_rows``.
 
     The class of a judge that other packages bring by an entry point declares ``role`` (``roles`` for several): which
     needs it can fill.

@@ -151,9 +151,9 @@ def test_solid_stands_in_for_a_class_without_model_and_gives_way_to_one():
     assert rendered.boxes.shape == (1, 4)
     assert (rendered.mask == 1).sum() > 50
     dog = replace(cube, label="dog")  # the simulator has a dog, so the solid is not needed
-    assert paint(scene(dog, seed=4)).pixels.tobytes() == paint(
-        scene(replace(dog, shape="dog"), seed=4)
-    ).pixels.tobytes()
+    assert (
+        paint(scene(dog, seed=4)).pixels.tobytes() == paint(scene(replace(dog, shape="dog"), seed=4)).pixels.tobytes()
+    )
     with pytest.raises(UsageError, match="no class 'toothbrush'"):
         paint(scene(replace(cube, shape="solid:teapot"), seed=4))
 

@@ -39,8 +39,8 @@ from verism.judges.hub import (
     load_model,
     source_name,
 )
-from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key, text_key
 from verism.judges.regions import chosen_regions, region_view
+from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key, text_key
 from verism.records import EmbeddingNeed, frame, vector_rows
 
 if TYPE_CHECKING:
@@ -126,9 +126,7 @@ class ClipJudge:
         # Where the weights could not be told, another run's vectors may be those of others.
         self._cache = VectorCache(self.name, None if weights == "unknown" else cache)
 
-    def observe(
-        self, images: Sequence[LoadedImage], need: EmbeddingNeed
-    ) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+    def observe(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
         """The vectors of images of any sizes, as table ``embeddings``, one row per image.
 
         The need's texts are left to ``embed_texts``: they are the same for all images. A need that asks about objects

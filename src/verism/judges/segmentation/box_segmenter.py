@@ -32,8 +32,8 @@ class BoxSegmenter:
     """A detector whose boxes are taken for objects.
 
     Args:
-        id_or_path: a detector of the hub or in a folder, with fixed classes or an open vocabulary; ``builtin`` for ours,
-            which has a colour head and knows few classes.
+        id_or_path: a detector of the hub or in a folder, with fixed classes or an open vocabulary; ``builtin`` for
+            ours, which has a colour head and knows few classes.
         min_score: objects that are less confident are not kept.
         aliases: class of the suite by the detector's name for it, where names differ.
         hub: which edition of the model, and how it is run.

@@ -7,14 +7,14 @@ for each query, pixels that two objects share given to one)::
     verism run geneval --images DIR --segmenter transformers:facebook/mask2former-swin-small-coco-instance
 
 The released way of preparing images is the default (``preprocessing=released``): both sides enlarged or reduced to fit
-1333 x 800, bilinear, filled up with grey to multiples of 32. ``preprocessing=model`` does what the checkpoint's own image
-processor does (many square everything to 384 x 384).
+1333 x 800, bilinear, filled up with grey to multiples of 32. ``preprocessing=model`` does what the checkpoint's own
+image processor does (many square everything to 384 x 384).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 

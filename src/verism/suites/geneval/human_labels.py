@@ -1,7 +1,7 @@
 """GenEval and people: what annotators are asked, and the authors' own annotations, read and scored.
 
 The authors' annotations (tables of Mechanical Turk with 22 columns) hold what five people saw in each of 1,200 images:
-how many objects, which colours, where the first lies as seen from the second. What makes an image right by them is
+how many objects, which colours, where the second lies as seen from the first. What makes an image right by them is
 printed nowhere; the rule here reproduces the paper's number of unanimous images and its human scores.
 """
 
@@ -41,7 +41,7 @@ def rating_tasks(tasks: Sequence[str]) -> list[RatingTask]:
         tasks: names of the tasks.
     """
     helps = {
-        "counting": "Count every one that you can recognise, also if it is partly hidden; more than asked is wrong, too.",
+        "counting": "Count every one that you can recognise, also if partly hidden; more than asked is wrong, too.",
         "position": "Go by the picture, not by the objects' own left and right.",
         "colors": "The object must mostly have the colour; other objects may have any.",
         "color_attr": "Each object must mostly have its own colour.",
@@ -87,8 +87,8 @@ class Annotation:
         names: classes of the first and the second object that were asked about.
         counts: how many of each; None where nothing was answered. 5 stands for five or more.
         colors: colours ticked of each.
-        x: ``left``, ``right`` or neither: where the first object lies as seen from the second.
-        y: ``above``, ``below`` or neither.
+        x: ``left``, ``right`` or neither: where the second object lies as seen from the first.
+        y: the same, ``above``, ``below`` or neither.
     """
 
     index: int
@@ -157,16 +157,13 @@ def is_right(annotation: Annotation, metadata: Metadata) -> bool:
 
     Every object must be there as often as asked or more (for counting: exactly as often, "5" being five or more), the
     colour asked for must be among those ticked, and the relation must be one of the two answers, of x or of y. Objects
-    are numbered as in the prompt's text: of a position prompt the one that is placed is the first.
+    are numbered as the prompt's entries are: of a position prompt the one that the other is placed by is the first.
 
     Args:
         annotation: what the person saw.
         metadata: the prompt.
     """
-    entries = list(metadata["include"])
-    if any("position" in entry for entry in entries):
-        entries = entries[::-1]
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(metadata["include"]):
         seen = annotation.counts[number] or 0
         exact = metadata["tag"] == "counting"
         if seen < entry["count"] or (exact and seen != entry["count"]):
@@ -230,7 +227,9 @@ def human_summary(annotations: Sequence[Annotation], prompts: Mapping[int, Metad
         votes.setdefault((annotation.index, annotation.image), []).append(right)
         by_task.setdefault(metadata["tag"], []).append(right)
     every = [vote for some in votes.values() for vote in some]
-    agreement = [sum(a == b for a, b in pairs) / len(pairs) for v in votes.values() if (pairs := list(combinations(v, 2)))]
+    agreement = [
+        sum(a == b for a, b in pairs) / len(pairs) for v in votes.values() if (pairs := list(combinations(v, 2)))
+    ]
     counts = {key: Counter(some) for key, some in votes.items()}
     return HumanSummary(
         score=sum(every) / len(every) if every else math.nan,

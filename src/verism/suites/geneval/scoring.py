@@ -1,4 +1,4 @@
-"""The numbers of a run: accuracies by task, class, colour, number and relation, their mean, and what went unanswered."""
+"""The numbers of a run: accuracies by task, class, colour, number and relation, and what went unanswered."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class _Protocol:
     def __init__(self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> None:
         self.suite, self.protocol, self.prompts = suite, protocol, prompts
         self._rows: dict[str, list[tuple[str, float | None, str | None]]] = {}
-        for rule, prompt_id, value, detail in verdicts.sort("image_id").select(
-            "rule", "prompt_id", "value", "detail"
-        ).iter_rows():
+        for rule, prompt_id, value, detail in (
+            verdicts.sort("image_id").select("rule", "prompt_id", "value", "detail").iter_rows()
+        ):
             self._rows.setdefault(rule, []).append((prompt_id, value, detail))
 
     def _of(self, rule: str, group: Mapping[str, FacetValue]) -> list[tuple[str, float | None, str | None]]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
 
-__all__ = ["GenEval"]
+__all__ = ["GenEval", "objects_by_image"]
 
 IMAGES_EACH = 4
 VIEW = {"released": "masked", "paper": "masked", "revised": "square"}
@@ -71,7 +71,7 @@ PROTOCOL_MEANINGS = {
 LIMITS = (
     "The judge was tuned on models of 2022 and 2023. People find more images of today's models right than it does, by "
     "5 to 18 points, and in another order.",
-    "Scores of models that were trained with these rules as their reward, and of rewritten prompts, are not comparable.",
+    "Scores of models that were trained with these rules as reward, and of rewritten prompts, are not comparable.",
     "80 classes of COCO, ten colours, four relations, numbers up to four: nothing is said about other words.",
 )
 
@@ -114,10 +114,10 @@ class GenEval(Suite):
     published: ClassVar[Mapping[str, str]] = {"geneval": "verism.suites.geneval.published:geneval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("segmenter", "clip")
     options: ClassVar[tuple[Option, ...]] = (
-        Option("tasks", str, many=True, choices=TASKS, flag="--task", help="Only this task; may be given several times."),
         Option(
-            "draw", int, low=1, help="Draw of the prompts: 1 the published one, others fresh ones.", default="1"
+            "tasks", str, many=True, choices=TASKS, flag="--task", help="Only this task; may be given several times."
         ),
+        Option("draw", int, low=1, help="Draw of the prompts: 1 the published one, others fresh ones.", default="1"),
         Option("metadata", Path, help="Prompts of your own, in the format of evaluation_metadata.jsonl."),
         Option("modelled", bool, help="Only prompts whose objects the simulator has models of.", default="false"),
         Option("images", Path, help="Images, in the released layout or any other."),
@@ -149,21 +149,21 @@ class GenEval(Suite):
             help="The same in images of the task counting.",
         ),
         Rule("max_objects", int, 16, low=1, help="Objects of a class that count, the most confident ones."),
-        Rule("max_overlap", float, 1.0, low=0, high=1, help="Overlap at which a less confident object is dropped; 1: no."),
+        Rule(
+            "max_overlap", float, 1.0, low=0, high=1, help="Overlap at which a less confident object is dropped; 1: no."
+        ),
         Rule("relation_margin", float, 0.1, low=0, help="Margin of a relation, as a share of the sum of both extents."),
         Rule(
             "color_by",
             str,
             "auto",
             choices=SOURCES,
-            help="Who judges colours: clip, head (the segmenter's own), pixels (rule on the mask); auto: the first there.",
+            help="Judge of colours: clip, head (the segmenter's), pixels (rule on the mask); auto: the first of them.",
         ),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(
-            rule="accuracy", metric="accuracy", facet="task", mean="overall", groups=TASKS, right_or_wrong=True
-        ),
+        Pairing(rule="accuracy", metric="accuracy", facet="task", mean="overall", groups=TASKS, right_or_wrong=True),
     )
     layout: ClassVar[Layout] = Layout(
         kind="columns",
@@ -302,7 +302,7 @@ class GenEval(Suite):
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """Every protocol's decision about every image, and the parts of it; table ``verdicts``."""
         segments = _segments(observed)
-        seen = _objects_by_image(segments)
+        seen = objects_by_image(segments)
         source = _color_source(observed, segments, self.rule("color_by"))
         colors = {view: source.colors(view) for view in dict.fromkeys(VIEW.values())}
         judged = set(segments["image_id"].to_list())
@@ -440,7 +440,7 @@ def _segments(observed: Observed) -> pl.DataFrame:
     return observed.observations[SegmentationNeed.table]
 
 
-def _objects_by_image(segments: pl.DataFrame) -> dict[str, list[SeenObject]]:
+def objects_by_image(segments: pl.DataFrame) -> dict[str, list[SeenObject]]:
     """Objects of known classes by image, in the segmenter's order."""
     import polars as pl
 
@@ -501,12 +501,13 @@ def _clip_colors(observed: Observed, segments: pl.DataFrame) -> dict[str, dict[s
     judge, seen_by = segments["judge"][0], set(regions["segmenter"].to_list())
     if seen_by != {judge}:
         raise UsageError(
-            f"colours were judged of objects that {', '.join(sorted(seen_by))} found, and {judge} is to count; let CLIP "
-            "look again: verism observe RUN --clip NAME"
+            f"colours were judged of objects that {', '.join(sorted(seen_by))} found, and {judge} is to count; let "
+            "CLIP look again: verism observe RUN --clip NAME"
         )
     classifier = ColorClassifier(dict(zip(texts["text"].to_list(), texts["vector"].to_list(), strict=True)))
     labels = {
-        (image_id, segment): label for image_id, segment, label in segments.select("image_id", "segment", "label").rows()
+        (image_id, segment): label
+        for image_id, segment, label in segments.select("image_id", "segment", "label").rows()
     }
     colors: dict[str, dict[str, dict[int, str]]] = {}
     for image_id, segment, view, vector in regions.select("image_id", "segment", "view", "vector").iter_rows():

@@ -1,8 +1,8 @@
 """The words of GenEval: 80 classes, ten colours, four relations, and how they are put into prompts.
 
-Source: Ghosh, Hajishirzi and Schmidt 2023, GenEval (arXiv:2310.11513), and its released prompts. The classes are COCO's,
-in COCO's order, three of them renamed. Articles and plurals follow the released rules, which know no exceptions (``a
-photo of three persons``, ``an orange scissors``): mending them would make another benchmark.
+Source: Ghosh, Hajishirzi and Schmidt 2023, GenEval (arXiv:2310.11513), and its released prompts. The classes are
+COCO's, in COCO's order, three of them renamed. Articles and plurals follow the released rules, which know no exceptions
+(``a photo of three persons``, ``an orange scissors``): mending them would make another benchmark.
 """
 
 from __future__ import annotations
