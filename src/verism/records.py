@@ -374,10 +374,20 @@ class CaptionNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question to be asked of an image. Without ``choices`` it is to be answered yes or no."""
+    """A question to be asked of an image. Without ``choices`` it is to be answered yes or no.
+
+    Attributes:
+        text: the question.
+        choices: answers it allows; none for yes and no.
+        strings: texts whose probability is wanted: that the reply begins with the first token of each. A judge that
+            can tell them fills table ``token_probabilities``.
+        bare: whether it is worded to the end, so that a judge adds no instruction of its own.
+    """
 
     text: str
     choices: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+    bare: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,6 +401,7 @@ class AnswerNeed(Need):
     weighed: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
+    beside: ClassVar[tuple[str, ...]] = ("token_probabilities",)
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
 
@@ -757,6 +768,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("value", "str", "yes, no, or one of the choices; null where the reply is none of these"),
         Column("probability", "f64", "of yes, or of the choice, in [0, 1]; null where the model tells none"),
         Column("note", "str", "why there is no reply (refused, failed), or null"),
+    ),
+    "token_probabilities": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "model and its settings"),
+        Column("question", "str", "the question, as the suite asks it"),
+        Column("string", "str", "the text whose first token it is"),
+        Column("token", "i64", "number of that token in the model's vocabulary: several texts may share one"),
+        Column("probability", "f64", "that the reply begins with it, among all tokens, in [0, 1]"),
     ),
     "skin_tones": (
         Column("image_id", "str", "image looked at"),

@@ -106,6 +106,10 @@ SUITES: Mapping[str, Entry] = {
         commands={"geneval": f"{HOME}.geneval.cli:geneval"},
         published={"geneval": f"{HOME}.geneval.published:geneval"},
     ),
+    "geneval2": Entry(
+        f"{HOME}.geneval2.suite:GenEval2",
+        "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

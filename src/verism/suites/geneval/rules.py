@@ -149,8 +149,8 @@ def released_relations(a: Box, b: Box, margin: float = 0.1) -> list[str]:
     """Relations of ``a`` to ``b`` as the released code has them; two can hold at once, or none. y points down.
 
     The offset of the centres, shortened on each axis by the margin times the sum of the extents, is divided by the
-    whole distance; a relation holds where more than half of that is left along its axis. So on a single axis the margin acts
-    twice: once in what is subtracted, and once in what must be left. Two boxes of 100 pixels side by side have no
+    whole distance; a relation holds where more than half of that is left along its axis. So on a single axis the margin
+    acts twice: once in what is subtracted, and once in what must be left. Two boxes of 100 pixels side by side have no
     relation until they are more than 40 apart.
 
     Args:
