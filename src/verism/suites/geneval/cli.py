@@ -189,11 +189,11 @@ def human(
     by_index = dict(enumerate(listed))
     if (run_dir is not None or ratings is not None) and len(files) > 1:
         raise UsageError("name one file of annotations with --run or --ratings: files are of different models")
-    records = []
+    records: list[dict[str, Any]] = []
     for file in files:
         annotations = read_annotations(file)
         made = human_summary(annotations, by_index)
-        record = {
+        record: dict[str, Any] = {
             "file": file.name,
             "score": made.score,
             "tasks": {task: made.tasks[task] for task in TASKS if task in made.tasks},

@@ -273,7 +273,7 @@ class GenEval(Suite):
     def needs(self) -> Sequence[Need]:
         """Objects with masks; and, where prompts ask for colours, vectors of the objects whose colour is asked."""
         segments = SegmentationNeed(classes=self.labels, colors=tuple(self.colors))
-        painted = {prompt_id: labels for prompt_id, p in self.asked if (labels := _painted(p))}
+        painted = {prompt_id: _painted(prompt) for prompt_id, prompt in self.asked if _painted(prompt)}
         if not painted:
             return (segments,)
         labels = dict.fromkeys(label for some in painted.values() for label in some)

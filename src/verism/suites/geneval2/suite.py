@@ -267,7 +267,7 @@ class GenEval2(Suite):
         for prompt_id, each in self.asked:
             made = [_question(text, skill) for text, skill in zip(each.questions, each.skills, strict=True)]
             if self.with_vqascore:
-                made.append(Question(_vqascore_question(each.prompt), strings=_strings((YES, NO)), bare=True))
+                made.append(Question(text=_vqascore_question(each.prompt), strings=_strings((YES, NO)), bare=True))
             questions[prompt_id] = tuple(made)
         return (AnswerNeed(questions=questions),)
 
@@ -411,7 +411,7 @@ def _strings(answers: Sequence[str]) -> tuple[str, ...]:
 def _question(text: str, skill: str) -> Question:
     answers = _answers(skill)
     choices = answers if skill == "count" else ()
-    return Question(_worded(text), choices=choices, strings=_strings(answers), bare=True)
+    return Question(text=_worded(text), choices=choices, strings=_strings(answers), bare=True)
 
 
 def _tokens(observed: Observed) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
