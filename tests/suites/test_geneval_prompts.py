@@ -132,7 +132,7 @@ def test_metadata_file_reads_back(tmp_path):
     path.write_text(metadata_lines(PUBLISHED), encoding="utf-8")
     assert read_metadata(path) == PUBLISHED
     suite = GenEval.make({"metadata": path, "tasks": ["colors"]})
-    assert [p.prompt_id for p in suite.prompts()][0] == "00259"
+    assert suite.prompts()[0].prompt_id == "00259"
     with pytest.raises(UsageError, match="either --draw or --metadata"):
         GenEval.make({"metadata": path, "draw": 2})
 

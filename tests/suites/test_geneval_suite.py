@@ -116,10 +116,8 @@ def test_each_protocol_reads_a_diagonal_in_its_own_way():
     suite = GenEval.make({"tasks": ["position"], "n_images": 1})
     prompt = next(p for p in suite.prompts() if p.facets["relation"] == "right of")
     reference, placed = (e["class"] for e in prompt.spec["metadata"]["include"])
-    run = observed(
-        suite,
-        {prompt.prompt_id: [(reference, 0.9, (200, 200, 300, 300), None, None), (placed, 0.9, (350, -60, 450, 40), None, None)]},
-    )  # fmt: skip
+    boxes = [(reference, 0.9, (200, 200, 300, 300), None, None), (placed, 0.9, (350, -60, 450, 40), None, None)]
+    run = observed(suite, {prompt.prompt_id: boxes})
     rows = suite.verdicts(run).filter((pl.col("prompt_id") == prompt.prompt_id) & (pl.col("rule") == "accuracy"))
     assert dict(rows.select("protocol", "value").rows()) == {"released": 0.0, "paper": 1.0, "revised": 1.0}
 
@@ -248,7 +246,7 @@ def test_released_layout_is_read_with_four_or_five_digits(tmp_path):
 
 def test_folder_of_another_prompt_is_refused_and_a_rewritten_text_is_not(tmp_path):
     folder(tmp_path, "00000", 5)
-    with pytest.raises(UsageError, match="and prompt 0 is 'a photo of a bench'.*--metadata FILE, or --draw"):
+    with pytest.raises(UsageError, match=r"and prompt 0 is 'a photo of a bench'.*--metadata FILE, or --draw"):
         GenEval.make({"images": tmp_path})
     rewritten = {**PUBLISHED[0], "prompt": "A weathered oak bench in the morning sun"}
     (tmp_path / "00000" / "metadata.jsonl").write_text(json.dumps(rewritten), encoding="utf-8")
