@@ -310,12 +310,7 @@ class DetectionNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentationNeed(Need):
-    """Objects of these classes with their masks, and the colour of each among ``colors``, if there are any.
-
-    Attributes:
-        classes: suite labels.
-        colors: colours to tell apart, words of ``metrics.named_colours``.
-    """
+    """Objects of these classes (suite labels) with their masks, and the colour of each if ``colors`` is not empty."""
 
     classes: tuple[str, ...]
     colors: tuple[str, ...] = ()
@@ -343,12 +338,10 @@ class EmbeddingNeed(Need):
 
     A judge that fills it also has ``embed_texts(texts) -> pl.DataFrame``, table ``text_embeddings``, one row per text.
 
-    Attributes:
-        texts: texts to embed.
-        regions: by prompt id, classes whose objects are embedded one by one, too, as far as the run's segmenter found
-            them (``LoadedImage.regions``); their vectors are table ``region_embeddings``.
-        views: how an object is shown, names of ``judges.regions``.
-        most_regions: objects of a class that are embedded, the most confident ones.
+    ``regions`` holds, by prompt id, classes whose objects are embedded one by one as well, as far as the run's
+    segmenter found them (``LoadedImage.regions``); their vectors are table ``region_embeddings``. ``views`` says how an
+    object is shown (names of ``judges.regions``), ``most_regions`` how many objects of a class are, the most confident
+    ones.
     """
 
     texts: tuple[str, ...]

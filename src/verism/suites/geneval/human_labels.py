@@ -114,12 +114,15 @@ def read_annotations(path: Path) -> list[Annotation]:
     """
     text = read_text(path, "annotations of GenEval")
     # csv splits at carriage returns, too, if they stand outside quotes; a character of no meaning keeps them inside.
-    rows = csv.reader(line.replace("\r", " ") for line in text.split("\n") if line.strip())
-    header = next(rows, [])
+    lines = (line.replace("\r", " ") for line in text.split("\n") if line.strip())
+    try:
+        header, *rows = list(csv.reader(lines)) or [[]]
+    except csv.Error as err:
+        raise UsageError(f"{path}: no table ({err})") from None
     if missing := [name for name in COLUMNS if name not in header]:
         raise UsageError(
             f"{path}: no annotations of GenEval, the columns {', '.join(missing)} are missing; expected those of the "
-            f"authors' annotations_*.csv, got {', '.join(header[:6]) or 'nothing'}"
+            f"authors' annotations_*.csv, got {', '.join(header[:6])[:200] or 'nothing'}"
         )
     return [_annotation(dict(zip(header, row, strict=False)), f"{path}, record {n}") for n, row in enumerate(rows, 1)]
 
@@ -134,7 +137,7 @@ def _annotation(row: Mapping[str, str], where: str) -> Annotation:
         except ValueError:
             value = math.nan
         if not value.is_integer() or value < 0:
-            raise UsageError(f"{where}: {name} is {written!r}, not a whole number")
+            raise UsageError(f"{where}: {name} is {written!r:.80}, not a whole number")
         return int(value)
 
     index, image = number("Input.prompt_id"), number("Input.image_id")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.files import read_lines
+from verism.files import parse_json, read_lines
 from verism.records import UserImage
 from verism.suites.geneval.prompts import Metadata, read_metadata
 from verism.suites.geneval.vocabulary import TASKS
@@ -174,13 +174,13 @@ def read_results(path: Path) -> list[ResultLine]:
     for number, text in enumerate(read_lines(path, "results of GenEval"), start=1):
         where = f"{path}, line {number}"
         try:
-            record: Any = json.loads(text)
+            record: Any = parse_json(text)
         except ValueError as err:
-            raise UsageError(f"{where}: no JSON ({err})") from None
+            raise UsageError(f"{where}: no JSON ({str(err)[:200]})") from None
         needed = ("filename", "tag", "prompt", "correct", "metadata")
         if not isinstance(record, dict) or not set(needed) <= set(record):
             raise UsageError(f"{where}: expected {', '.join(needed)} (and reason, details), as the released evaluation")
-        if record["tag"] not in TASKS or not isinstance(record["correct"], bool):
+        if str(record["tag"]) not in TASKS or not isinstance(record["correct"], bool):
             raise UsageError(f"{where}: tag is one of {', '.join(TASKS)}, and correct true or false")
         results.append(
             ResultLine(

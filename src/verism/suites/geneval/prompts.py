@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from verism.errors import UsageError
-from verism.files import read_lines
+from verism.files import parse_json, read_lines
 from verism.suites.geneval.vocabulary import CLASSES, COLORS, NUMBERS, RELATIONS, TASKS, plural, with_article
 
 __all__ = [
@@ -145,9 +145,9 @@ def read_metadata(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(read_lines(path, "GenEval's metadata"), start=1):
         where = f"{path}, line {number}"
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as err:
-            raise _refusal(where, f"no JSON ({err})") from None
+            raise _refusal(where, f"no JSON ({str(err)[:200]})") from None
         prompts.append(check_metadata(record, where))
     if not prompts:
         raise _refusal(str(path), "nothing in it")
@@ -173,9 +173,9 @@ def check_metadata(record: Any, where: str) -> dict[str, Any]:
     """
     if not isinstance(record, dict) or not {"tag", "include", "prompt"} <= set(record):
         columns = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
-        raise _refusal(where, f"no prompt of GenEval, it has {columns or 'nothing'}")
-    if not isinstance(record["prompt"], str) or record["tag"] not in TASKS:
-        raise _refusal(where, f"tag {record['tag']!r} is none of {', '.join(TASKS)}, or the prompt is no text")
+        raise _refusal(where, f"no prompt of GenEval, it has {columns[:200] or 'nothing'}")
+    if not isinstance(record["prompt"], str) or str(record["tag"]) not in TASKS:
+        raise _refusal(where, f"tag {record['tag']!r:.80} is none of {', '.join(TASKS)}, or the prompt is no text")
     if not record["include"]:
         raise _refusal(where, "nothing to include")
     for kind in ("include", "exclude"):
@@ -189,17 +189,17 @@ def check_metadata(record: Any, where: str) -> dict[str, Any]:
 
 
 def _entry_problem(entry: Any, number: int) -> str:
-    if not isinstance(entry, dict) or entry.get("class") not in CLASSES:
+    if not isinstance(entry, dict) or str(entry.get("class")) not in CLASSES:
         return f"entry {number} has no class of GenEval: {str(entry)[:80]}"
     count = entry.get("count")
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        return f"count of {entry['class']} is {count!r}, not a whole number from 1"
-    if "color" in entry and entry["color"] not in COLORS:
-        return f"unknown colour {entry['color']!r}; there are {', '.join(COLORS)}"
+        return f"count of {entry['class']} is {count!r:.80}, not a whole number from 1"
+    if "color" in entry and str(entry["color"]) not in COLORS:
+        return f"unknown colour {entry['color']!r:.80}; there are {', '.join(COLORS)}"
     if "position" in entry:
         position = entry["position"]
-        if not isinstance(position, list) or len(position) != 2 or position[0] not in RELATIONS:
-            return f"position {position!r} is no [relation, number] with one of {', '.join(RELATIONS)}"
+        if not isinstance(position, list) or len(position) != 2 or str(position[0]) not in RELATIONS:
+            return f"position {position!r:.80} is no [relation, number] with one of {', '.join(RELATIONS)}"
         if position[1] not in range(number):
-            return f"position {position!r} names no entry before its own"
+            return f"position {position!r:.80} names no entry before its own"
     return ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.files import read_lines
+from verism.files import parse_json, read_lines
 
 __all__ = ["NUMBERS", "SKILLS", "STRUCTURE", "Asked", "read_asked", "strings_of", "structure_of", "structure_problem"]
 
@@ -73,14 +73,14 @@ def read_asked(path: Path) -> list[Asked]:
     for number, line in enumerate(read_lines(path, "the prompts of GenEval 2"), start=1):
         where = f"{path}, line {number}"
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError as err:
-            raise refusal(where, f"no JSON ({err})") from None
+            raise refusal(where, f"no JSON ({str(err)[:200]})") from None
         listed.append(_asked(record, where))
     if not listed:
         raise refusal(str(path), "nothing in it")
     if repeated := [text for text, n in Counter(each.prompt for each in listed).items() if n > 1]:
-        raise refusal(str(path), f"{len(repeated)} prompts are there more than once, {repeated[0]!r} among them")
+        raise refusal(str(path), f"{len(repeated)} prompts are there more than once, {repeated[0]!r:.80} among them")
     return listed
 
 
@@ -97,7 +97,7 @@ def _asked(record: Any, where: str) -> Asked:
     fields = ("prompt", "atom_count", "vqa_list", "skills")
     if not isinstance(record, dict) or not set(fields) <= set(record):
         there = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
-        raise refusal(where, f"it has {there or 'nothing'}")
+        raise refusal(where, f"it has {there[:200] or 'nothing'}")
     pairs, skills, atoms = record["vqa_list"], record["skills"], record["atom_count"]
     texts = isinstance(pairs, list) and all(
         isinstance(p, list) and len(p) == 2 and all(isinstance(text, str) for text in p) for p in pairs
@@ -105,13 +105,13 @@ def _asked(record: Any, where: str) -> Asked:
     if not texts or not pairs or not isinstance(skills, list) or len(skills) != len(pairs):
         raise refusal(where, "vqa_list is a list of [question, answer], and skills as long")
     if unknown := sorted({str(skill) for skill in skills} - set(SKILLS)):
-        raise refusal(where, f"unknown skill {unknown[0]!r}; there are {', '.join(SKILLS)}")
+        raise refusal(where, f"unknown skill {unknown[0]!r:.80}; there are {', '.join(SKILLS)}")
     if isinstance(atoms, bool) or not isinstance(atoms, int) or atoms < 1 or not isinstance(record["prompt"], str):
-        raise refusal(where, f"atom_count is {atoms!r}, not a number from 1, or the prompt is no text")
+        raise refusal(where, f"atom_count is {atoms!r:.80}, not a number from 1, or the prompt is no text")
     for (question, answer), skill in zip(pairs, skills, strict=True):
         allowed = NUMBERS if skill == "count" else (YES,)
         if answer.strip().lower() not in allowed:
-            raise refusal(where, f"the answer to {question!r} is {answer!r}, none of {', '.join(allowed)}")
+            raise refusal(where, f"the answer to {question!r:.200} is {answer!r:.80}, none of {', '.join(allowed)}")
     if len({question for question, _ in pairs}) < len(pairs):
         raise refusal(where, "a question is asked twice")
     return Asked(

@@ -117,6 +117,7 @@ class GenEval2(Suite):
         asked: id and questions of each prompt, in order.
         altered: how the prompts differ from the released ones; empty if they do not.
         found: images that a list of the released format names; None for others.
+        with_vqascore: whether the prompt as a whole is asked about, too.
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
