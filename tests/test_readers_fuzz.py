@@ -299,6 +299,8 @@ def known() -> dict[str, Any]:
 
 NPY = (".npy", ".npz")
 DOCUMENT = (".json", ".yaml")
+
+
 def geneval_annotations() -> bytes:
     columns = [
         *("HITId", "Input.prompt_id", "Input.image_id", "Input.object_0_name", "Input.object_1_name"),

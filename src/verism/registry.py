@@ -96,7 +96,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "segmenter": {
         "transformers": (
             "verism.judges.segmentation.transformers_segmenter:TransformersSegmenter",
-            "Mask2Former, MaskFormer, EoMT, DETR with masks: transformers:ID_OR_PATH",
+            "Mask2Former, MaskFormer, DETR with masks: transformers:ID_OR_PATH",
         ),
         "boxes": (
             "verism.judges.segmentation.box_segmenter:BoxSegmenter",

@@ -196,6 +196,31 @@ def test_maskformer_is_segmenter(tmp_path: Path):
     assert table.filter(pl.col("segment") >= 0).height == 5 * 4
 
 
+def test_detr_with_masks_is_segmenter(tmp_path: Path):
+    # The widths of its mask head are fixed, so this one is not quite as tiny.
+    names = {0: "Person", 1: "dog", 2: "zebra", 3: "traffic_light"}
+    trunk = transformers.ResNetConfig(
+        embedding_size=64, hidden_sizes=[256, 512, 1024, 2048], depths=[1, 1, 1, 1], layer_type="bottleneck",
+        out_features=["stage1", "stage2", "stage3", "stage4"],
+    )  # fmt: skip
+    config = transformers.DetrConfig(
+        use_timm_backbone=False, backbone=None, backbone_config=trunk, num_queries=3, d_model=256, encoder_layers=1,
+        decoder_layers=1, encoder_ffn_dim=16, decoder_ffn_dim=16, id2label=names,
+        label2id={v: k for k, v in names.items()},
+    )  # fmt: skip
+    judge = TransformersSegmenter(
+        save(tmp_path / "detr", (transformers.DetrForSegmentation(config), None)), min_score=0.0, hub=HUB
+    )
+    table = judge.observe(IMAGES[:1], NEED)
+    check_rows(table, judge.name, NEED, ["a"])
+    assert table.filter(pl.col("segment") >= 0).height == 3 * 4
+
+
+def test_models_without_masks_of_objects_are_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"type 'clip', which gives no masks of objects here\. There are mask2former"):
+        TransformersSegmenter(str(tiny_clip(tmp_path / "clip")), hub=HUB)
+
+
 def test_detector_is_refused_as_segmenter_and_taken_for_its_boxes(tmp_path: Path):
     path = save(tmp_path / "yolos", yolos())
     with pytest.raises(UsageError, match="for its boxes alone use boxes:"):

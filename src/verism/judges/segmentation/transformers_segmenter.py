@@ -1,4 +1,4 @@
-"""Instance segmenters from the Hugging Face hub or a local folder: Mask2Former, MaskFormer, EoMT, DETR with masks.
+"""Instance segmenters from the Hugging Face hub or a local folder: Mask2Former, MaskFormer, DETR with masks.
 
 What comes after the network is written out here, as the evaluation code of GenEval has it from mmdet 2.27, because the
 library's own post-processing does something else (another threshold, masks enlarged by nearest neighbours, one class
@@ -49,7 +49,8 @@ LONG_EDGE_PX, SHORT_EDGE_PX, MULTIPLE_PX = 1333, 800, 32
 FILLING = 128  # grey of the filling, before normalisation
 PAIRS = 100  # (query, class) pairs of an image that are kept
 MASKS_AT_ONCE = 8  # enlarged to the image's size at a time: 8 of 1024 x 1024 pixels take 32 MB
-_NO_TEXT = "oneformer"  # which has to be told its task in words
+# Others are told their task in words (OneFormer), or cut and fill images in ways of their own (EoMT).
+SUPPORTED = ("mask2former", "maskformer", "detr")
 
 
 class TransformersSegmenter:
@@ -94,8 +95,7 @@ class TransformersSegmenter:
         self._min_score, self._pairs, self._aliases = min_score, pairs, dict(aliases or {})
         where = hub.where()
         config = load_config(id_or_path, where)
-        known = set(modeling_auto.MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING_NAMES) - {_NO_TEXT}
-        if config.model_type not in known:
+        if config.model_type not in SUPPORTED:
             hint = (
                 f"; for its boxes alone use boxes:{id_or_path}"
                 if config.model_type in modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES
@@ -103,7 +103,7 @@ class TransformersSegmenter:
             )
             raise UsageError(
                 f"{id_or_path!r} is a model of type {config.model_type!r}, which gives no masks of objects here{hint}. "
-                f"There are {', '.join(sorted(known))}."
+                f"There are {', '.join(SUPPORTED)}."
             )
         loader = transformers.AutoModelForUniversalSegmentation
         self._model = load_model(loader, id_or_path, where, self._dtype, self._device)

@@ -7,7 +7,6 @@ They are read from the file that the user names, and told apart from an altered 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
