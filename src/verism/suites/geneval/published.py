@@ -42,10 +42,14 @@ def _prompts(writer: Writer) -> None:
     prompts = draw_prompts()
     texts = "".join(prompt["prompt"] + "\n" for prompt in prompts)
     writer.number("prompts", "number of prompts drawn with seed 43", "553", len(prompts))
-    writer.words("prompts", "SHA-256 of evaluation_metadata.jsonl", METADATA_SHA256, sha256_of(metadata_lines(prompts)))
-    writer.words("prompts", "SHA-256 of generation_prompts.txt", TEXTS_SHA256, sha256_of(texts))
-    names = "".join(name + "\n" for name in CLASSES)
-    writer.words("prompts", "SHA-256 of object_names.txt", CLASSES_SHA256, sha256_of(names))
+    files = {
+        "evaluation_metadata.jsonl": (METADATA_SHA256, metadata_lines(prompts)),
+        "generation_prompts.txt": (TEXTS_SHA256, texts),
+        "object_names.txt": (CLASSES_SHA256, "".join(name + "\n" for name in CLASSES)),
+    }
+    for name, (expected, text) in files.items():
+        writer.words("prompts", f"SHA-256 of {name}, first 12 digits", expected[:12], sha256_of(text)[:12])
+        writer.holds("prompts", f"SHA-256 of {name}, all digits", sha256_of(text) == expected)
 
 
 def _mean(row: Mapping[str, str]) -> tuple[float, float]:
