@@ -171,7 +171,7 @@ def _record(made: Summary) -> dict[str, Any]:
     "--run", "run_dir", type=click.Path(path_type=Path), help="A run of these images: how far its judge agrees."
 )
 @click.option(
-    "--ratings", type=click.Path(path_type=Path), help="Table of answers to write, for verism annotate import."
+    "--ratings", type=click.Path(path_type=Path), help="Table of answers to write, for verism annotate RUN --import."
 )
 @_metadata
 @_as_json
