@@ -119,6 +119,7 @@ def test_mask2former_table_is_what_its_outputs_say(checkpoint: str):
         output = judge._model(pixel_values=(padded - mean) / std)
     shares = output.class_queries_logits[0].softmax(-1)[:, :-1]
     expected: list[tuple[float, int, str]] = []
+    masks: dict[int, np.ndarray] = {}
     for place in shares.flatten().topk(9).indices.tolist():
         query, number = divmod(place, 4)
         large = torch.nn.functional.interpolate(
@@ -128,11 +129,15 @@ def test_mask2former_table_is_what_its_outputs_say(checkpoint: str):
         inside = back > 0
         quality = float((back.sigmoid() * inside).sum() / (inside.sum() + 1e-6))
         expected.append((float(shares[query, number]) * quality, query, judge._labels[number]))
+        masks[query] = inside.numpy()
     expected.sort(reverse=True)
     # Sums of some hundred terms in float32, resized twice: a mask's pixel can flip where its logit is near 0.
     np.testing.assert_allclose(rows["score"].to_list(), [score for score, _, _ in expected], atol=2e-3)
     assert sorted(rows["query"].to_list()) == sorted(query for _, query, _ in expected)
     row = rows.row(0, named=True)
+    for each in rows.iter_rows(named=True):
+        differ = mask_of_rle(each["mask"], 60, 30) != masks[each["query"]]
+        assert differ.mean() < 0.01
     mask = mask_of_rle(row["mask"], 60, 30)
     assert tight_box(mask) == (row["x0"], row["y0"], row["x1"], row["y1"])
     assert len(row["pixel_colors"]) == 2

@@ -105,7 +105,8 @@ def test_overlap_counts_the_last_pixel():
 def test_counting_is_exact_by_its_exclusion_and_extra_objects_hurt_nowhere_else():
     three = prompt("counting", entry("dog", 3), exclude=[entry("dog", 4)])
     for n, correct in ((2, 0), (3, 1), (4, 0), (5, 0)):
-        assert decide(three, [seen("dog")] * n, RELEASED).correct == correct, n
+        decision = decide(three, [seen("dog")] * n, RELEASED)
+        assert (decision.correct, decision.parts["objects"]) == (correct, correct), n
     single = prompt("single_object", entry("dog"))
     assert decide(single, [seen("dog"), seen("dog"), seen("cat")], RELEASED).correct == 1
 
