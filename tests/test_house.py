@@ -56,6 +56,8 @@ GENERAL_WORDS = frozenset(
         "questions",
         "frequency",  # columns of the tables that `verism metrics` reads
         "gender",
+        "task",  # column of ratings and of judge cards
+        "position",  # of an item in a list
     }
 )
 MEASURES_OF_AGREEMENT = ("annotation/judge_agreement.py", "cli/agreement.py")  # accuracy is one of them

@@ -299,6 +299,17 @@ def known() -> dict[str, Any]:
 
 NPY = (".npy", ".npz")
 DOCUMENT = (".json", ".yaml")
+
+
+def geneval_annotations() -> bytes:
+    columns = [
+        *("HITId", "Input.prompt_id", "Input.image_id", "Input.object_0_name", "Input.object_1_name"),
+        *("Answer.task-count-0", "Answer.task-count-1", "Answer.task-color-0", "Answer.task-color-1"),
+        *("Answer.task-position-x", "Answer.task-position-y"),
+    ]
+    return f"{','.join(columns)}\nH,0,0,bench,,1,,red|blue,,,\n".encode()
+
+
 READERS: dict[str, Reader] = {
     "annotation.sampling:read_checks": Reader(
         call=lambda p: resolved("annotation.sampling:read_checks")(p, general_tasks()), base=[ROW]
@@ -398,6 +409,24 @@ READERS: dict[str, Reader] = {
     "suites.geography.worlds:read_world": Reader(
         call=plain("suites.geography.worlds:read_world"), base=data("geography/geode.json"), suffixes=DOCUMENT
     ),
+    "suites.geneval.human_labels:read_annotations": Reader(
+        call=plain("suites.geneval.human_labels:read_annotations"), base=geneval_annotations(), suffixes=(".csv",)
+    ),
+    "suites.geneval.layout:read_results": Reader(
+        call=plain("suites.geneval.layout:read_results"),
+        base=[{"filename": "a", "tag": "colors", "prompt": "p", "correct": True, "metadata": "{}"}],
+        suffixes=(".jsonl",),
+    ),
+    "suites.geneval.prompts:read_metadata": Reader(
+        call=plain("suites.geneval.prompts:read_metadata"),
+        base=[{"tag": "colors", "include": [{"class": "dog", "count": 1, "color": "red"}], "prompt": "p"}],
+        suffixes=(".jsonl",),
+    ),
+    "suites.geneval2.questions:read_asked": Reader(
+        call=plain("suites.geneval2.questions:read_asked"),
+        base=[{"prompt": "p", "atom_count": 1, "vqa_list": [["q", "Yes"]], "skills": ["object"]}],
+        suffixes=(".jsonl",),
+    ),
     "suites.paintskills.layout:read_scenes": Reader(
         call=lambda p: in_layout("suites.paintskills.layout:read_scenes", "scenes_path", known()["version"], "val")(p),
         base=SCENES,
@@ -432,6 +461,7 @@ READERS: dict[str, Reader] = {
 }
 # Readers that are not tried here, and why.
 LEFT_OUT = {
+    "suites.geneval.layout:read_folders": "a folder; its files are read by read_metadata",
     "files:open_regular": "raises OSError, which its callers tell of",
     "files:read_regular": "raises OSError, which its callers tell of",
     "imaging:open_image": "raises what decoders raise; read_image makes a state of it",

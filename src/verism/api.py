@@ -47,6 +47,7 @@ from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
 from verism.pipeline.local import make_requests, observe_images, run_images
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
+from verism.pipeline.regions import RegionJudge, asks_for_regions
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
@@ -59,6 +60,7 @@ from verism.records import (
     ReferenceSet,
     Request,
     Score,
+    SegmentationNeed,
     content_hash,
     option_of,
     roles,
@@ -326,7 +328,10 @@ def _made(
         _take_in(run, the_suite.reference, filled, call.run.on_failure)
         pairs = [(f.judge, f.need) for f in filled]
         try:
-            run_images(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
+            kept = {need.table for need in the_suite.needs()}
+            run_images(
+                run, requests, generator, pairs, retry=call.run.retry, truth=kept, on_failure=call.run.on_failure
+            )
         finally:  # an interrupted run, too, says what made its images
             made = not {r.image_id for r in requests} <= known
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
@@ -464,6 +469,7 @@ def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool
                 )
             continue
         filled.append(_filled(judge, need, context, pool))
+    filled = _on_regions(filled)
     if not filled and TRUTH not in named.values() and not suite.has_labels:
         options = " or ".join(option_of(need.role) for need in needs)
         raise UsageError(f"{suite.name} has no judge to observe the images: give {options}. See: verism list judges")
@@ -478,6 +484,20 @@ def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | 
     assert not isinstance(made, str)
     getattr(made, "check", lambda _: None)(need)
     return _Filled(made, need, made_here=isinstance(judge, str) and pool is None)
+
+
+def _on_regions(filled: Sequence[_Filled], segmenter: str = TRUTH) -> list[_Filled]:
+    """Judges that are asked about objects, under the name of both: their own, and that of who finds the objects.
+
+    Args:
+        filled: who fills which need.
+        segmenter: who finds the objects, if it is none of these.
+    """
+    found = next((f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)), segmenter)
+    return [
+        replace(f, judge=RegionJudge(f.judge, found)) if asks_for_regions(f.need) else f
+        for f in sorted(filled, key=lambda f: asks_for_regions(f.need))
+    ]
 
 
 def _usual(role: str) -> str | None:
@@ -1107,17 +1127,20 @@ def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
     context = call.run.context(suite, prompts)
     requests = make_requests(prompts, run.manifest.settings.seed)
     with ExitStack() as at_end:
-        filled = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
+        found = run.judge(SegmentationNeed.role) or TRUTH
+        named = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
+        filled = _on_regions(named, found)
+        found = next((f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)), found)
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
         run.note_call(_call_record("observe", call))
         for f in filled:
-            _observe(run, requests, f)
+            _observe(run, requests, f, found)
     return suite, filled
 
 
-def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled) -> None:
-    observe_images(run, requests, filled.judge, filled.need)
+def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled, segmenter: str) -> None:
+    observe_images(run, requests, filled.judge, filled.need, segmenter=segmenter)
     if isinstance(filled.need, FeatureNeed) and not run.read("reference").is_empty():
         observe_reference(run, filled.judge)
 

@@ -45,6 +45,7 @@ __all__ = [
     "RatingTask",
     "ReferenceImage",
     "ReferenceSet",
+    "Region",
     "Rendered",
     "Renderer",
     "Request",
@@ -52,6 +53,7 @@ __all__ = [
     "Scene",
     "SceneObject",
     "Score",
+    "SegmentationNeed",
     "SkinToneNeed",
     "State",
     "TaskKind",
@@ -217,6 +219,25 @@ class Result:
     truth: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """An object that a segmenter found in an image: a row of ``segments``, as another judge is shown it.
+
+    Attributes:
+        segment: its number in the image.
+        label: its class.
+        score: confidence of the class, in [0, 1].
+        box: (x0, y0, x1, y1) in pixels, right and lower edges exclusive.
+        mask: COCO's compressed run-length encoding, of the image's size; None where only the box is known.
+    """
+
+    segment: int
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+    mask: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedImage:
     """A decoded image as judges see it.
@@ -226,12 +247,16 @@ class LoadedImage:
         prompt_id: of the prompt it was made for; empty for real images.
         pixels: RGB, shape (H, W, 3), uint8.
         sha256: of the file's bytes, which observations are bound to; None if there is no file.
+        regions: objects that another judge found in it, for needs that ask about them; see ``EmbeddingNeed``.
+        regions_by: name of that judge.
     """
 
     image_id: str
     prompt_id: str
     pixels: np.ndarray
     sha256: str | None = None
+    regions: tuple[Region, ...] = ()
+    regions_by: str = ""
 
 
 def make_image_id(prompt_id: str, index: int) -> str:
@@ -288,6 +313,18 @@ class DetectionNeed(Need):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SegmentationNeed(Need):
+    """Objects of these classes (suite labels) with their masks, and the colour of each if ``colors`` is not empty."""
+
+    classes: tuple[str, ...]
+    colors: tuple[str, ...] = ()
+    table: ClassVar[str] = "segments"
+    role: ClassVar[str] = "segmenter"
+    judges: ClassVar[str] = "segmenters"
+    help: ClassVar[str] = "Segmenter of objects: transformers:ID_OR_PATH, boxes:ID_OR_PATH, truth."
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeatureNeed(Need):
     """A feature vector of each image; and of each image of the suite's reference set, if ``reference``."""
 
@@ -304,12 +341,20 @@ class EmbeddingNeed(Need):
     """Vectors of images and of these texts in one space, as the model gives them: not normalised.
 
     A judge that fills it also has ``embed_texts(texts) -> pl.DataFrame``, table ``text_embeddings``, one row per text.
+
+    ``regions`` holds, by prompt id, classes whose objects are embedded one by one as well, as far as the run's
+    segmenter found them (``LoadedImage.regions``); their vectors are table ``region_embeddings``. ``views`` says how an
+    object is shown (names of ``judges.regions``), ``most_regions`` how many objects of a class are, the most confident
+    ones.
     """
 
     texts: tuple[str, ...]
+    regions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+    most_regions: int = 16
     table: ClassVar[str] = "embeddings"
     role: ClassVar[str] = "clip"
-    beside: ClassVar[tuple[str, ...]] = ("text_embeddings",)
+    beside: ClassVar[tuple[str, ...]] = ("text_embeddings", "region_embeddings")
     judges: ClassVar[str] = "image-text models"
     help: ClassVar[str] = "Model that embeds images and texts: ID_OR_PATH, ViT-B/32, ViT-L/14."
 
@@ -326,10 +371,20 @@ class CaptionNeed(Need):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question to be asked of an image. Without ``choices`` it is to be answered yes or no."""
+    """A question to be asked of an image. Without ``choices`` it is to be answered yes or no.
+
+    Attributes:
+        text: the question.
+        choices: answers it allows; none for yes and no.
+        strings: texts whose probability is wanted: that the reply begins with the first token of each. A judge that
+            can tell them fills table ``token_probabilities``.
+        bare: whether it is worded to the end, so that a judge adds no instruction of its own.
+    """
 
     text: str
     choices: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+    bare: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +398,7 @@ class AnswerNeed(Need):
     weighed: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
+    beside: ClassVar[tuple[str, ...]] = ("token_probabilities",)
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
 
@@ -578,9 +634,10 @@ class Generator(Protocol):
 class Judge(Protocol):
     """Looks at images. ``name`` identifies weights and settings, and enters every observation.
 
-    ``observe`` returns the columns of ``need.table`` (``records.frame`` makes such a table of rows), with at least one
-    row per image: a judge that looked and saw nothing says so with one row whose ``query`` is -1 (see the table's
-    description). The first rows are checked: ``pipeline.stream.check_rows``.
+    ``observe`` returns the columns of ``need.table`` (``records.frame`` makes such a table of rows; a judge that fills
+    tables beside it returns all of them by name), with at least one row per image: a judge that looked and saw nothing
+    says so with one row whose ``query`` is -1 (see the table's description). The first rows are checked:
+    ``pipeline.stream.check_rows``.
 
     The class of a judge that other packages bring by an entry point declares ``role`` (``roles`` for several): which
     needs it can fill.
@@ -596,7 +653,7 @@ class Judge(Protocol):
 
     name: str
 
-    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame: ...
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame | Mapping[str, pl.DataFrame]: ...
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -652,6 +709,25 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("color", "str", "most probable colour of the need, or null"),
         Column("color_scores", "list[f32]", "per colour of the need, in its order; empty if not judged"),
     ),
+    "segments": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "name and revision of the segmenter"),
+        Column("segment", "i32", "number of the object in the image; -1: the row that says the image was looked at"),
+        Column("query", "i32", "number of the segmenter's query: one query may be objects of several classes"),
+        Column("label", "str", "suite label; null in the looked-at row or for a foreign class"),
+        Column("raw_label", "str", "the segmenter's own name of the class"),
+        Column("score", "f32", "confidence, in [0, 1]"),
+        Column("x0", "f32", "left, pixels"),
+        Column("y0", "f32", "top, pixels"),
+        Column("x1", "f32", "right, pixels, exclusive"),
+        Column("y1", "f32", "bottom, pixels, exclusive"),
+        Column("height", "i32", "of the image that the mask is of, pixels"),
+        Column("width", "i32", "the same, width"),
+        Column("mask", "str", "COCO's compressed run-length encoding (counts); null where only the box is known"),
+        Column("color", "str", "colour by the segmenter's own colour head, or by ground truth; null without one"),
+        Column("color_scores", "list[f32]", "per colour of the need, in its order; empty without a colour head"),
+        Column("pixel_colors", "list[f32]", "per colour of the need: share of the object's pixels that have it"),
+    ),
     "features": (
         Column("image_id", "str", "image looked at"),
         Column("judge", "str", "network, weights, preprocessing"),
@@ -667,6 +743,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("judge", "str", "model, weights"),
         Column("vector", "list[f32]", "its vector in the space shared with images, not normalised"),
     ),
+    "region_embeddings": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "model, weights, preprocessing"),
+        Column("segmenter", "str", "judge that found the objects"),
+        Column("segment", "i32", "number of the object, as in its table"),
+        Column("view", "str", "how the object is shown: masked, square ..."),
+        Column("vector", "list[f32]", "its vector in the space shared with texts, not normalised"),
+    ),
     "captions": (
         Column("image_id", "str", "image looked at"),
         Column("judge", "str", "captioner and its settings"),
@@ -681,6 +765,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("value", "str", "yes, no, or one of the choices; null where the reply is none of these"),
         Column("probability", "f64", "of yes, or of the choice, in [0, 1]; null where the model tells none"),
         Column("note", "str", "why there is no reply (refused, failed), or null"),
+    ),
+    "token_probabilities": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "model and its settings"),
+        Column("question", "str", "the question, as the suite asks it"),
+        Column("string", "str", "the text whose first token it is"),
+        Column("token", "i64", "number of that token in the model's vocabulary: several texts may share one"),
+        Column("probability", "f64", "that the reply begins with it, among all tokens, in [0, 1]"),
     ),
     "skin_tones": (
         Column("image_id", "str", "image looked at"),

@@ -98,6 +98,16 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH",
         ),
     },
+    "segmenter": {
+        "transformers": (
+            "verism.judges.segmentation.transformers_segmenter:TransformersSegmenter",
+            "Mask2Former, MaskFormer, DETR with masks: transformers:ID_OR_PATH",
+        ),
+        "boxes": (
+            "verism.judges.segmentation.box_segmenter:BoxSegmenter",
+            "a detector's boxes, without masks: boxes:ID_OR_PATH, boxes:builtin",
+        ),
+    },
     "features": {
         "builtin": (
             "verism.judges.features.builtin:BuiltinFeatures",

@@ -16,6 +16,7 @@ from fakes import SCENES_VARIABLE
 
 from verism import registry
 from verism.cli.main import cli, main
+from verism.suites.catalogue import SUITES
 
 TESTS = Path(__file__).parents[1]
 SIZE, LIMIT = "64", "5"
@@ -522,8 +523,7 @@ def test_wrong_usage_in_a_process_of_its_own(process):
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "verism: unknown suite 'paintskils'. Did you mean paintskills or paintskills_v1? "
-        "There are: paintskills, paintskills_v1, geography, geography_dollarstreet, quality, "
-        "gender_presentation, social_bias, social_bias_v1, alignment; use: verism run SUITE\n"
+        f"There are: {', '.join(SUITES)}; use: verism run SUITE\n"
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from verism import api
 from verism.errors import UsageError
+from verism.records import option_of, roles
 from verism.suites.catalogue import SUITES, suite_class
 
 # Options that every suite's `verism run` has, whatever the suite is.
@@ -25,11 +26,11 @@ def test_help_of_run_shows_the_options_of_its_suite_and_of_no_other(name, in_pro
     listed |= {line.split()[1] for line in out.splitlines() if re.match(r" +-[a-z], --", line)}
     assert own_flags(name) <= listed
     others = set().union(*(own_flags(other) for other in SUITES)) - own_flags(name)
-    judges = {"--detector", "--features", "--clip", "--captioner", "--vqa", "--skin-tone"}
+    judges = {option_of(role) for role in roles()}
     assert not listed & (others - COMMON - judges)
-    roles = suite_class(name).judge_roles
-    if roles:
-        assert listed & judges == {f"--{role.replace('_', '-')}" for role in roles}
+    asked = suite_class(name).judge_roles
+    if asked:
+        assert listed & judges == {f"--{role.replace('_', '-')}" for role in asked}
     for rule in suite_class(name).rules:
         assert rule.name in out
 

@@ -300,3 +300,17 @@ def test_command_writes_and_says_what(scored, tmp_path):
     assert (tmp_path / "t" / "scores.csv").is_file()
     with pytest.raises(UsageError, match="--raw is for"):
         command("export", scored.path, "--to", "coco", tmp_path / "u", "--raw")
+
+
+def test_coco_of_segments_has_their_masks(tmp_path):
+    mask = pytest.importorskip("pycocotools.mask")
+    run = verism.evaluate(
+        "geneval", model="oracle", segmenter="truth", limit=3, n_images=1, size=64, out=tmp_path / "run"
+    )
+    verism.export(run, tmp_path / "coco", to="coco")
+    instances = json.loads((tmp_path / "coco" / "annotations" / "instances.json").read_text())["annotations"]
+    assert instances
+    for one in instances:
+        assert mask.area(one["segmentation"]) == one["area"] > 0
+        x, y, width, height = mask.toBbox(one["segmentation"])
+        assert one["bbox"] == pytest.approx([x, y, width, height])

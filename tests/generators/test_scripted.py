@@ -1,5 +1,7 @@
 """The renderer of known truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fakes import PixelRenderer
@@ -84,6 +86,8 @@ def test_each_mistake_is_offered_only_where_it_is_one():
         (scene("count", dog, dog), {"class", "empty", "count"}),
         (scene("spatial", dog, chair), {"class", "empty", "relation"}),
         (scene("color", red, background="empty"), {"class", "color"}),
+        (scene("color", red, replace(chair, color="blue", relation=None)), {"class", "empty", "color", "binding"}),
+        (scene("color", red, replace(chair, color="red", relation=None)), {"class", "empty", "color"}),
     ]
     for value, possible in cases:
         for mistake in MISTAKES:

@@ -257,3 +257,20 @@ def test_the_first_card_that_fits_counts():
     sharp = card(table(counts=((1000, 0), (0, 1000))))
     [made] = adjust_by_cards([estimand(part(answers(45)))], [sharp, card(table())], JUDGES)
     assert made.score.value == pytest.approx(0.45, abs=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------------------- saturation
+def saturated(value: float, *tables: Measured) -> str:
+    judged = estimand(part(answers(round(100 * value))), score=score(value))
+    [made] = adjust_by_cards([judged], [card(*tables)], JUDGES)
+    return made.note
+
+
+def test_share_above_what_the_judge_can_tell_is_said_to_be_saturated():
+    assert "saturated: the judge calls 85.0% right" in saturated(0.85, table())
+    assert "it would call 80.0% right" in saturated(0.85, table())
+    assert "saturated" not in saturated(0.75, table())
+
+
+def test_judge_that_recognises_every_right_image_never_saturates():
+    assert "saturated" not in saturated(1.0, table(counts=((90, 10), (0, 100))))

@@ -17,7 +17,7 @@ from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Asset, Material, Model
 from verism.simulator.parallel_renderer import ParallelRenderer
 from verism.simulator.renderer import Camera
-from verism.simulator.scene_renderer import MIN_VISIBLE, PAINTS, SceneRenderer
+from verism.simulator.scene_renderer import MIN_VISIBLE, SceneRenderer
 from verism.simulator.shapes import box
 from verism.simulator.user_assets import load_assets, load_model
 
@@ -133,13 +133,29 @@ def is_of(color: str, pixels: np.ndarray) -> np.ndarray:
     }[color]
 
 
-@pytest.mark.parametrize("color", PAINTS)
+PUBLISHED = ("red", "blue", "yellow", "white", "purple", "green")
+
+
+@pytest.mark.parametrize("color", PUBLISHED)
 def test_paint_dominates_what_is_rendered(color):
     rendered = paint(scene(thing("suitcase", color=color, texture="pure"), seed=3))
     shown = rendered.pixels[rendered.mask == 1]
-    shares = {name: is_of(name, shown).mean() for name in PAINTS}
+    shares = {name: is_of(name, shown).mean() for name in PUBLISHED}
     assert shares[color] > 0.5
     assert max(shares, key=shares.get) == color
+
+
+def test_solid_stands_in_for_a_class_without_model_and_gives_way_to_one():
+    cube = SceneObject(shape="solid:cube", label="toothbrush", color="pink")
+    rendered = paint(scene(cube, seed=4))
+    assert rendered.boxes.shape == (1, 4)
+    assert (rendered.mask == 1).sum() > 50
+    dog = replace(cube, label="dog")  # the simulator has a dog, so the solid is not needed
+    assert (
+        paint(scene(dog, seed=4)).pixels.tobytes() == paint(scene(replace(dog, shape="dog"), seed=4)).pixels.tobytes()
+    )
+    with pytest.raises(UsageError, match="no class 'toothbrush'"):
+        paint(scene(replace(cube, shape="solid:teapot"), seed=4))
 
 
 # ------------------------------------------------------------------------------------------------------------- refused
@@ -151,7 +167,7 @@ def test_unknown_classes_and_places_suggest_near_ones():
         renderer.render(scene(background="medow"))
     with pytest.raises(UsageError, match=r"no environment 'qqq'\. There are \["):
         renderer.render(scene(background="qqq"))
-    with pytest.raises(VerismError, match=r"unknown colour 'mauve'; choose from \['blue'"):
+    with pytest.raises(VerismError, match=r"unknown colour 'mauve'; choose from \['black'"):
         renderer.render(scene(thing("dog", color="mauve")))
     (answer,) = renderer.render_all([scene(thing("dgo"))])
     assert isinstance(answer, UsageError)

@@ -9,18 +9,18 @@ from verism.manifest import RunSettings
 from verism.pipeline.local import make_requests, run_images
 from verism.pipeline.scoring import observed_of, score_run, true_classes
 from verism.records import Prompt, Score, content_hash, frame
+from verism.specs import Pairing
 from verism.store import Run
 from verism.suites.paintskills.human_labels import (
     MOST,
     NONE,
-    RIGHT,
-    WRONG,
-    accuracy_estimands,
     rated_class,
     rating_tasks,
 )
+from verism.suites.right_or_wrong import RIGHT, WRONG, right_or_wrong_estimands
 
 LABELS = ("dog", "bus", "boat")
+PAIRING = Pairing(rule="accuracy", metric="accuracy", facet="skill", mean="mean_accuracy", groups=("object", "count"))
 
 
 def prompt(skill: str, *, labels=("dog",), color=None, relation=None, name="p") -> Prompt:
@@ -103,7 +103,7 @@ def test_an_accuracy_is_a_plain_mean_over_its_usable_images():
         ("o#0", "o", 1.0, "revised", "only_object"),
     )  # fmt: skip
     scores = [told("accuracy", skill="object"), told("accuracy", skill="object", object="dog"), told("only_object")]
-    [made] = accuracy_estimands(scores, PROMPTS, rows, ("object", "count"))
+    [made] = right_or_wrong_estimands(scores, PROMPTS, rows, PAIRING, "detector")
     assert made.score is scores[0]
     assert (made.rule, made.role, dict(made.worth)) == ("accuracy", "detector", {RIGHT: 1.0, WRONG: 0.0})
     [part] = made.parts
@@ -115,7 +115,7 @@ def test_an_accuracy_is_a_plain_mean_over_its_usable_images():
 
 def test_the_mean_is_over_the_published_skills_alone():
     rows = verdicts(("o#0", "o", 1.0), ("c#0", "c", 0.0), ("k#0", "k", 1.0))
-    [made] = accuracy_estimands([told("mean_accuracy")], PROMPTS, rows, ("object", "count"))
+    [made] = right_or_wrong_estimands([told("mean_accuracy")], PROMPTS, rows, PAIRING, "detector")
     assert [(p.coefficient, p.key["skill"]) for p in made.parts] == [(0.5, "object"), (0.5, "count")] or [
         (p.coefficient, p.key["skill"]) for p in made.parts
     ] == [(0.5, "count"), (0.5, "object")]
@@ -124,7 +124,7 @@ def test_the_mean_is_over_the_published_skills_alone():
 def test_what_has_no_value_or_no_images_is_left_out():
     rows = verdicts(("o#0", "o", 1.0))
     scores = [told("mean_accuracy", float("nan")), told("accuracy", skill="count"), told("accuracy", protocol="paper")]
-    assert accuracy_estimands(scores, PROMPTS, rows, ("object", "count")) == []
+    assert right_or_wrong_estimands(scores, PROMPTS, rows, PAIRING, "detector") == []
 
 
 def test_every_estimand_is_worth_its_score(tmp_path, suite, scripted):

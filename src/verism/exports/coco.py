@@ -10,8 +10,9 @@ from typing import Any
 
 from verism.exports.folder import IMAGES, copy_images
 from verism.exports.tables import numbered_images, provenance
-from verism.records import DetectionNeed
-from verism.report_kit.gallery import calibrated_threshold, detector_of
+from verism.metrics.masks import mask_area
+from verism.records import DetectionNeed, SegmentationNeed
+from verism.report_kit.gallery import boxes_of, calibrated_threshold
 from verism.specs import Presentation
 from verism.store import TRUTH, Run, slug
 from verism.suites.catalogue import installed_suite
@@ -58,27 +59,31 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
                 run.scan(table, judge, keys=ids[start : start + CHUNK]).sort("image_id", maintain_order=True).collect()
             )
 
-    judges = [*run.judges("detections"), *([TRUTH] if run.has_truth("detections") else [])]
-    classes = _classes(run, judges)
+    found = boxes_of(run)
+    table = DetectionNeed.table if found is None else found[0]
+    is_object = "query" if table == DetectionNeed.table else "segment"  # -1 in the row of an image looked at
+    masks = ["mask", "height", "width"] if table == SegmentationNeed.table else []
+    judges = [*run.judges(table), *([TRUTH] if run.has_truth(table) else [])]
+    classes = _classes(run, table, judges)
     category = {name: n for n, name in enumerate(classes, start=1)}
 
     def boxes(judge: str, above: float = -1.0) -> Iterator[dict[str, Any]]:
-        for part in chunks("detections", judge):
+        for part in chunks(table, judge):
             kept = part.filter(
-                (pl.col("query") >= 0)
+                (pl.col(is_object) >= 0)
                 & (pl.col("score") > above)
                 & pl.col("label").is_in(classes)
                 & pl.all_horizontal(pl.col(c).is_finite().fill_null(value=False) for c in CORNERS)
             )
-            for image_id, label, score, *corners in kept.select("image_id", "label", "score", *CORNERS).iter_rows():
-                x0, y0, x1, y1 = (round(v, 2) for v in corners)
-                box = [x0, y0, round(x1 - x0, 2), round(y1 - y0, 2)]
+            for row in kept.select("image_id", "label", "score", *CORNERS, *masks).iter_rows(named=True):
+                x0, y0, x1, y1 = (round(row[corner], 2) for corner in CORNERS)
+                mask = row.get("mask")
                 yield {
-                    "image_id": number[image_id],
-                    "category_id": category[label],
-                    "bbox": box,
-                    "score": round(score, 5),
-                }
+                    "image_id": number[row["image_id"]],
+                    "category_id": category[row["label"]],
+                    "bbox": [x0, y0, round(x1 - x0, 2), round(y1 - y0, 2)],
+                    "score": round(row["score"], 5),
+                } | ({} if mask is None else {"segmentation": {"size": [row["height"], row["width"]], "counts": mask}})
 
     info: dict[str, Any] = {
         "description": f"Images of a run of {run.suite_name}, exported by verism",
@@ -86,8 +91,8 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
     }
     counts = {"images": n_images, "annotations": 0, "results": 0}
     if classes:
-        truth, detector = TRUTH in judges, detector_of(run)
-        source = TRUTH if truth else detector
+        truth = TRUTH in judges
+        source = TRUTH if truth else None if found is None else found[1]
         above = -1.0 if truth else calibrated_threshold(run)
         info["boxes"] = (
             "ground truth" if truth else f"boxes of {source} with a score above {above:g}, not checked by anybody"
@@ -95,17 +100,18 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
 
         def instances() -> Iterator[dict[str, Any]]:
             for n, row in enumerate(boxes(source, above) if source is not None else (), start=1):
-                area = round(row["bbox"][2] * row["bbox"][3], 2)
+                drawn = row.get("segmentation")
+                area = mask_area(drawn["counts"]) if drawn else round(row["bbox"][2] * row["bbox"][3], 2)
                 kept = {k: v for k, v in row.items() if k != "score" or not truth}
                 counts["annotations"] += 1
-                yield {"id": n, **kept, "area": area, "iscrowd": 0, "segmentation": []}
+                yield {"id": n, "segmentation": [], **kept, "area": area, "iscrowd": 0}
 
         categories = [{"id": n, "name": name, "supercategory": run.suite_name} for name, n in category.items()]
         head: dict[str, Any] = {"info": info, "licenses": [], "categories": categories}
         _write(folder / "annotations" / "instances.json", head, {"images": images(), "annotations": instances()})
         for judge in judges:
             if judge != TRUTH:
-                _write(folder / "results" / f"detections-{slug(judge)}.json", None, {"": boxes(judge)})
+                _write(folder / "results" / f"{table}-{slug(judge)}.json", None, {"": boxes(judge)})
                 counts["results"] += 1
     captions = ({"id": row["id"], "image_id": row["id"], "caption": row["prompt"]} for row in images())
     head = {"info": {**info, "captions": "the prompts"}, "licenses": []}
@@ -123,19 +129,20 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
     return counts
 
 
-def _classes(run: Run, judges: Sequence[str]) -> list[str]:
+def _classes(run: Run, table: str, judges: Sequence[str]) -> list[str]:
     """Names of the categories: those that the suite asks for, or where it is not installed those that were seen."""
     import polars as pl
 
     if not judges:
         return []
     suite = installed_suite(run)
-    asked = [c for need in (suite.needs() if suite else ()) if isinstance(need, DetectionNeed) for c in need.classes]
+    needs = [n for n in (suite.needs() if suite else ()) if isinstance(n, DetectionNeed | SegmentationNeed)]
+    asked = [name for need in needs for name in need.classes]
     if asked:
         return list(dict.fromkeys(asked))
     seen: set[str] = set()
     for judge in judges:
-        seen |= set(run.scan("detections", judge).select(pl.col("label").drop_nulls().unique()).collect()["label"])
+        seen |= set(run.scan(table, judge).select(pl.col("label").drop_nulls().unique()).collect()["label"])
     return sorted(seen)
 
 

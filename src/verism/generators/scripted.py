@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.metrics.masks import rle_of_mask
+from verism.metrics.named_colours import COLORS, color_shares
 from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISTAKES", "Mistake", "ScriptedGenerator", "detections_of", "oracle", "spoil"]
+__all__ = ["MISTAKES", "Mistake", "ScriptedGenerator", "detections_of", "oracle", "segments_of", "spoil"]
 
-Mistake = Literal["count", "class", "relation", "color", "empty"]
+Mistake = Literal["count", "class", "relation", "color", "binding", "empty"]
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right"}
@@ -74,7 +76,10 @@ class ScriptedGenerator:
                 state="ok",
                 pixels=image.pixels,
                 note=f"painted {made}",
-                truth={"detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors)},
+                truth={
+                    "detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors),
+                    "segments": segments_of(request.image_id, scene, image, tuple(self.classes), self.colors),
+                },
             )
 
     def close(self) -> None:
@@ -134,6 +139,7 @@ def spoil(
         or (m == "count" and scene.skill == "count")
         or (m == "relation" and relation is not None)
         or (m == "color" and scene.skill == "color")
+        or (m == "binding" and _swappable(scene.objects))
     ]
     if not possible:
         raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for a {scene.skill} prompt")
@@ -146,6 +152,10 @@ def spoil(
         other = [n for n in range(1, 5) if n != wanted]
         result = other[int(rng.integers(len(other)))]
         return replace(scene, objects=tuple(objects[0] for _ in range(result))), f"{result} instead of {wanted}"
+    if kind == "binding":
+        first, second = objects
+        swapped_colors = (replace(first, color=second.color), replace(second, color=first.color))
+        return replace(scene, objects=swapped_colors), f"{second.color} {first.label}, {first.color} {second.label}"
     if kind == "color":
         other_colors = [c for c in colors if c != objects[0].color]
         color = other_colors[int(rng.integers(len(other_colors)))]
@@ -171,6 +181,12 @@ def spoil(
 
     objects = [swapped(o) if scene.skill == "count" or k == number else o for k, o in enumerate(objects)]
     return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
+
+
+def _swappable(objects: Sequence[SceneObject]) -> bool:
+    """Whether two objects would show something else with each other's paint."""
+    labels, paints = {o.label for o in objects}, {o.color for o in objects}
+    return len(objects) == len(labels) == len(paints) == 2 and "plain" not in paints
 
 
 def detections_of(
@@ -201,6 +217,48 @@ def detections_of(
     table = frame("detections", rows)
     assert table.schema == schema("detections")
     return table
+
+
+def segments_of(
+    image_id: str, scene: Scene, rendered: Rendered, classes: Sequence[str], colors: Sequence[str], judge: str = "truth"
+) -> pl.DataFrame:
+    """What a perfect segmenter would say of a rendered scene: table ``segments``, confidence 1, exact masks.
+
+    Args:
+        image_id: the image.
+        scene: what was rendered.
+        rendered: the image with its instance mask.
+        classes: classes that are asked about.
+        colors: colours that are asked about.
+        judge: who signs the rows.
+    """
+    height, width = rendered.mask.shape
+    rows: list[dict[str, Any]] = [
+        {"image_id": image_id, "judge": judge, "segment": -1, "color_scores": [], "pixel_colors": []}
+    ]
+    named = bool(colors) and set(colors) <= set(COLORS)
+    for number, (obj, box) in enumerate(zip(scene.objects, rendered.boxes.tolist(), strict=True)):
+        mask = rendered.mask == number + 1
+        colored = obj.color in colors
+        rows.append(
+            {
+                "image_id": image_id,
+                "judge": judge,
+                "segment": number,
+                "query": number,
+                "label": obj.label if obj.label in classes else None,
+                "raw_label": obj.label,
+                "score": 1.0,
+                **dict(zip(("x0", "y0", "x1", "y1"), box, strict=True)),
+                "height": height,
+                "width": width,
+                "mask": rle_of_mask(mask),
+                "color": obj.color if colored else None,
+                "color_scores": one_hot(obj.color, colors).tolist() if colored else [],
+                "pixel_colors": color_shares(rendered.pixels[mask], colors).tolist() if named else [],
+            }
+        )
+    return frame("segments", rows)
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

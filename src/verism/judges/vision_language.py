@@ -55,10 +55,17 @@ _WORD_MARKS = "▁Ġ "  # how vocabularies write the space before a word
 
 @dataclass(frozen=True)
 class Ask:
-    """A text to put to a model, and replies whose probability is wanted, each as a tuple of its spellings."""
+    """A text to put to a model, and replies whose probability is wanted, each as a tuple of its spellings.
+
+    Attributes:
+        text: the text.
+        candidates: replies, each as a tuple of its spellings.
+        strings: texts whose first token's probability is wanted.
+    """
 
     text: str
     candidates: tuple[tuple[str, ...], ...] = ()
+    strings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,15 @@ class Reply:
             None if the vocabulary has no such token.
         no: the same for the word no.
         candidates: per candidate of the question, the probability that the whole reply is one of its spellings.
+        strings: per string of the question, its first token and the probability that the reply begins with it, under
+            the softmax over the whole vocabulary.
     """
 
     text: str
     yes: float | None
     no: float | None
     candidates: tuple[float, ...] = ()
+    strings: tuple[tuple[int, float], ...] = ()
 
 
 def check_count(name: str, value: int) -> int:
@@ -261,18 +271,34 @@ class VisionLanguageModel:
     ) -> list[Reply]:
         texts: list[str] = [""] * len(pairs)
         words: dict[str, list[float | None]] = {word: [None] * len(pairs) for word in self._words}
+        strings: list[tuple[tuple[int, float], ...]] = [()] * len(pairs)
         for part in self._parts(pairs, range(len(pairs))):
             recorder = _Recorder()
             output = self._generate([pairs[i] for i in part], vision, show, recorder, **options)
             for i, tokens in zip(part, output.sequences[:, recorder.start :], strict=True):
                 texts[i] = str(self._tokenizer.decode(tokens, skip_special_tokens=True)).strip()
             first = output.logits[0][:: int(options["num_beams"])].double().softmax(-1)
+            for row, i in enumerate(part):
+                tokens_of_strings = [self._first_token(string) for string in pairs[i].ask.strings]
+                strings[i] = tuple((token, float(first[row, token])) for token in tokens_of_strings)
             for word, tokens_of_word in self._words.items():
                 if tokens_of_word:
                     for i, value in zip(part, first[:, tokens_of_word].sum(-1).tolist(), strict=True):
                         words[word][i] = value
         candidates = self._candidates(pairs, vision, show)
-        return [Reply(*result) for result in zip(texts, words["yes"], words["no"], candidates, strict=True)]
+        columns = zip(texts, words["yes"], words["no"], candidates, strings, strict=True)
+        return [Reply(*result) for result in columns]
+
+    def _first_token(self, string: str) -> int:
+        """The first token of a text in the middle of a reply.
+
+        Raises:
+            UsageError: the tokenizer makes nothing of it.
+        """
+        tokens = self._tokenizer(string, add_special_tokens=False)["input_ids"]
+        if not tokens:
+            raise UsageError(f"{self.source!r}: its tokenizer makes no token of {string!r}")
+        return int(tokens[0])
 
     def _candidates(
         self,

@@ -132,7 +132,8 @@ def calibrate(
     done = 0
     for batch in batches(known.items, BATCH):
         shown = [_loaded(item) for item in batch]
-        tables.append(judge.observe(shown, calibration.need))
+        rows = judge.observe(shown, calibration.need)
+        tables.append(rows if isinstance(rows, pl.DataFrame) else rows[calibration.need.table])
         done += len(batch)
         if on_done is not None:
             on_done(done)

@@ -21,6 +21,7 @@ from verism.cards import JudgeCard, Kind, Measured, find_measured
 from verism.pipeline.image_samples import ImageMatch
 from verism.records import Estimand, EstimandPart, Score
 from verism.specs import Rule
+from verism.statistics.intervals import wilson
 from verism.statistics.misclassification import FittedShares, fit_shares
 from verism.statistics.prediction_powered import LabelledMean, ppi_sum
 
@@ -220,7 +221,8 @@ def adjust_by_cards(
         low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
         card = tables[0][0]
         images = _worst([match(used) for used in {id(c): c for c, _ in tables}.values()]) if match else None
-        notes = [*(note for *_, note in means), images.words if images else ""]
+        ceiling = _saturation(estimand, [measured for _, measured in tables])
+        notes = [ceiling, *(note for *_, note in means), images.words if images else ""]
         score = replace(
             estimand.score,
             value=value,
@@ -240,6 +242,36 @@ def adjust_by_cards(
             )
         )
     return made
+
+
+def _saturation(estimand: Estimand, tables: Sequence[Measured]) -> str:
+    """In words, that a share of right images lies above what its judge can tell; empty if it does not.
+
+    Of images that are all right, the judge calls only as many right as its card says it recognises. Where a score
+    reaches that, a better model could not be told from this one.
+
+    Args:
+        estimand: the score as what it is made of; others than shares of two classes are left alone.
+        tables: of the judge's errors, one for each part.
+    """
+    right = [label for label, value in estimand.worth.items() if value == 1]
+    binary = sorted(estimand.worth.values()) == [0, 1] and all(part.coefficient > 0 for part in estimand.parts)
+    if not binary or math.isnan(estimand.score.value) or any(set(m.labels) != set(estimand.worth) for m in tables):
+        return ""
+    ceiling = lowest = 0.0
+    for part, measured in zip(estimand.parts, tables, strict=True):
+        row = measured.counts[measured.labels.index(right[0])]
+        if not sum(row):
+            return ""
+        found = wilson(row[measured.labels.index(right[0])], sum(row))
+        ceiling += part.coefficient * found.value
+        lowest += part.coefficient * found.low
+    if estimand.score.value < ceiling or ceiling == 1:
+        return ""
+    return (
+        f"saturated: the judge calls {estimand.score.value:.1%} right, and of images that are all right it would call "
+        f"{ceiling:.1%} right (at least {lowest:.1%}); better models cannot be told apart by it"
+    )
 
 
 def _worst(matches: Sequence[ImageMatch]) -> ImageMatch:

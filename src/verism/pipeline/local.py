@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +21,11 @@ from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.locations import location
+from verism.pipeline.regions import SEGMENTS, asks_for_regions, with_regions
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
 from verism.progress import Progress
 from verism.records import (
+    TABLES,
     AnswerNeed,
     EmbeddingNeed,
     Generator,
@@ -117,6 +119,7 @@ def run_images(
     judges: Sequence[tuple[Judge, Need]],
     *,
     retry: bool = False,
+    truth: Collection[str] | None = None,
     on_failure: Callable[[str], None] | None = None,
 ) -> None:
     """Make or find every image that is not there yet, and let the judges look at it.
@@ -127,11 +130,13 @@ def run_images(
         generator: makes or finds the images.
         judges: each judge with what it is asked about the images.
         retry: whether images that are missing, failed or refused are asked for again.
+        truth: tables of ground truth that are kept; None for those of the judges' needs.
         on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
             happens.
     """
     import polars as pl
 
+    kept = {need.table for _, need in judges} if truth is None else set(truth)
     seen: set[str] = set()
     run.images_since(seen)  # what is added from here on is added by others, too
     taken: dict[str, str | None] = {}
@@ -144,9 +149,9 @@ def run_images(
     pending = [r for r in requests if r.image_id not in have]
     for judge, need in judges:
         # Rows of a batch cut off before its images' own rows: these images come anew, and may come otherwise.
-        stale = sorted(run.keys(need.table, judge.name) - have)
-        if stale:
-            run.forget(need.table, stale, judge.name)
+        for table in _tables_of(need):
+            if stale := sorted(run.keys(table, judge.name) - have):
+                run.forget(table, stale, judge.name)
     if on_failure is not None:
         wanted = {r.image_id for r in requests}
         for row in known.filter(pl.col("state") != "ok").iter_rows(named=True):
@@ -164,9 +169,8 @@ def run_images(
                     if a.row["state"] != "ok":
                         on_failure(failure(a.row))
             looked_at = [a.image for a in arrived if a.image is not None]
-            for judge, need in judges:
-                ask(run, judge, need, looked_at)
-            for table in sorted({name for a in arrived for name in a.truth}):
+            _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
+            for table in sorted({name for a in arrived for name in a.truth} & kept):
                 rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             # The images' own rows come last: an image is done once it is in this table.
@@ -175,10 +179,42 @@ def run_images(
                 seen.add(part.name)
             progress.advance(len(batch.futures))
     run.compact("images")
-    for judge, need in judges:
-        observe_images(run, requests, judge, need)
+    segmenter = next((judge.name for judge, need in judges if need.table == SEGMENTS), TRUTH)
+    for judge, need in _in_order(judges):
+        observe_images(run, requests, judge, need, segmenter=segmenter)
     for table in {need.table for _, need in judges}:
         run.compact(table, TRUTH)
+
+
+def _tables_of(need: Need) -> list[str]:
+    """The tables of a need that speak of images, its own last."""
+    beside = [table for table in need.beside if TABLES[table][0].name == "image_id" and table != "reference_features"]
+    return [*beside, need.table]
+
+
+def _in_order(judges: Sequence[tuple[Judge, Need]]) -> list[tuple[Judge, Need]]:
+    """Who looks at objects comes after who finds them."""
+    return sorted(judges, key=lambda pair: asks_for_regions(pair[1]))
+
+
+def _ask_all(
+    run: Run, judges: Sequence[tuple[Judge, Need]], images: Sequence[LoadedImage], truth: Sequence[pl.DataFrame]
+) -> None:
+    """Show images to all judges, and the objects that the segmenter finds to those who look at objects.
+
+    Args:
+        run: keeps what they say.
+        judges: each judge with what it is asked.
+        images: the images.
+        truth: ground truth of their objects, which counts where no segmenter is among the judges.
+    """
+    import polars as pl
+
+    found = pl.concat(truth) if truth else None
+    for judge, need in _in_order(judges):
+        rows = ask(run, judge, need, with_regions(images, found) if asks_for_regions(need) else images)
+        if need.table == SEGMENTS:
+            found = rows
 
 
 def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str | None]) -> list[_ReceivedImage]:
@@ -194,8 +230,16 @@ def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str 
     return [a for a in arrived if a.row["image_id"] not in taken]
 
 
-def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> None:
-    """Let a judge look at the run's images it has not seen yet, without asking for any image again."""
+def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need, *, segmenter: str = TRUTH) -> None:
+    """Let a judge look at the run's images it has not seen yet, without asking for any image again.
+
+    Args:
+        run: the run.
+        requests: the images it asks for.
+        judge: who looks.
+        need: what is asked.
+        segmenter: name of the judge whose objects it is shown, where the need asks about objects.
+    """
     import polars as pl
 
     done = run.keys(need.table, judge.name)
@@ -211,10 +255,16 @@ def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Ne
                 Batch([pool.submit(reload_image, run, r) for r in rows], made=False)
                 for rows in batches(pending, BATCH, pixels=partial(row_pixels, run))
             )
+            found = run.read(SEGMENTS, segmenter) if asks_for_regions(need) else None
             for batch in started:
-                ask(run, judge, need, [future.result() for future in batch.futures])
+                shown = [future.result() for future in batch.futures]
+                if found is not None:
+                    of_batch = found.filter(pl.col("image_id").is_in([image.image_id for image in shown]))
+                    shown = with_regions(shown, of_batch)
+                ask(run, judge, need, shown)
                 progress.advance(len(batch.futures))
-    run.compact(need.table, judge.name)
+    for table in _tables_of(need):
+        run.compact(table, judge.name)
     if isinstance(need, EmbeddingNeed):
         observe_texts(run, need.texts, judge)
 

@@ -11,7 +11,17 @@ from verism.errors import VerismError, repair_command
 from verism.imaging import pixel_count, read_image
 from verism.limits import PENDING_PIXELS
 from verism.prefetch import prefetch
-from verism.records import AnswerNeed, DetectionNeed, EmbeddingNeed, FeatureNeed, Judge, LoadedImage, Need, schema
+from verism.records import (
+    AnswerNeed,
+    DetectionNeed,
+    EmbeddingNeed,
+    FeatureNeed,
+    Judge,
+    LoadedImage,
+    Need,
+    SegmentationNeed,
+    schema,
+)
 from verism.store import Run
 
 if TYPE_CHECKING:
@@ -65,17 +75,43 @@ def ahead(started: Iterator[Batch]) -> Iterator[Batch]:
     return prefetch(started, AHEAD, flush=lambda batch: batch.made)
 
 
-def ask(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, table: str | None = None) -> None:
-    """Show images to a judge and keep its rows, in ``table`` or the need's own.
+def ask(
+    run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], *, table: str | None = None
+) -> pl.DataFrame | None:
+    """Show images to a judge and keep its rows, in ``table`` or the need's own, and in those beside it.
+
+    Returns:
+        The rows of the need's table; None without images.
 
     Raises:
         VerismError: as ``check_rows``.
     """
     if not images:
-        return
-    rows = judge.observe(images, need)
-    check_rows(rows, judge.name, need, [image.image_id for image in images])
-    run.append(table or need.table, rows, judge.name, images={image.image_id: image.sha256 for image in images})
+        return None
+    observed = judge.observe(images, need)
+    tables = dict(observed) if isinstance(observed, Mapping) else {need.table: observed}
+    rows = tables.pop(need.table, None)
+    image_ids = [image.image_id for image in images]
+    check_rows(rows, judge.name, need, image_ids)
+    bound = {image.image_id: image.sha256 for image in images}
+    for name, beside in tables.items():  # the need's own comes last: an image is done once it is in there
+        _check_beside(beside, judge.name, need, name, image_ids)
+        run.append(name, beside, judge.name, images=bound)
+    run.append(table or need.table, rows, judge.name, images=bound)  # type: ignore[arg-type]  # checked above
+    return rows
+
+
+def _check_beside(rows: Any, name: str, need: Need, table: str, image_ids: Sequence[str]) -> None:
+    """Check rows of a table beside the need's own, as ``check_rows`` does; an image may have none there."""
+    where = f"judge {name}, table {table!r}"
+    if table not in need.beside:
+        raise VerismError(f"{where}: a judge of this need fills {', '.join((need.table, *need.beside))}")
+    _check_columns(rows, where, table)
+    if foreign := sorted(set(rows["image_id"].to_list()) - set(image_ids), key=str):
+        raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
+    _check_signature(rows, name)
+    if "vector" in rows.columns and rows.height:
+        _check_vectors(rows, where)
 
 
 def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> None:
@@ -95,28 +131,74 @@ def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> No
     import polars as pl
 
     where = f"judge {name}, table {need.table!r}"
+    _check_columns(rows, where, need.table)
+    shown, answered = set(image_ids), set(rows["image_id"].to_list())
+    if silent := sorted(shown - answered):
+        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every image needs a row")
+    if foreign := sorted(answered - shown, key=str):
+        raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
+    _check_signature(rows, name)
+    if isinstance(need, DetectionNeed):
+        _check_boxes(rows.filter(pl.col("query") >= 0), where, need)
+    elif isinstance(need, SegmentationNeed):
+        _check_segments(rows.filter(pl.col("segment") >= 0), where, need)
+    elif isinstance(need, FeatureNeed | EmbeddingNeed):
+        _check_vectors(rows, where)
+    elif isinstance(need, AnswerNeed):
+        _check_unit(rows["probability"], where, "probability")
+
+
+def _check_columns(rows: Any, where: str, table: str) -> None:
+    """Whether rows are a table with the columns of ``table``."""
+    import polars as pl
+
     if not isinstance(rows, pl.DataFrame):
         raise VerismError(f"{where}: observe returned {type(rows).__name__}; expected a table, as records.frame makes")
-    columns = schema(need.table)
+    columns = schema(table)
     if wrong := sorted(set(columns) ^ set(rows.columns)):
         answers = [f"{column} is {'missing' if column in columns else 'unknown'}" for column in wrong]
         raise VerismError(f"{where}: {', '.join(answers)}; its columns are {', '.join(columns)}")
     for column, dtype in columns.items():
         if rows.schema[column] != dtype:
             raise VerismError(f"{where}: column {column} is of type {rows.schema[column]}, expected {dtype}")
-    shown, answered = set(image_ids), set(rows["image_id"].to_list())
-    if silent := sorted(shown - answered):
-        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every image needs a row")
-    if foreign := sorted(answered - shown, key=str):
-        raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
+
+
+def _check_signature(rows: pl.DataFrame, name: str) -> None:
     if others := sorted(set(rows["judge"].to_list()) - {name}, key=str):
         raise VerismError(f"judge {name} signed its rows as {others[:3]}; every row bears the judge's own name")
-    if isinstance(need, DetectionNeed):
-        _check_boxes(rows.filter(pl.col("query") >= 0), where, need)
-    elif isinstance(need, FeatureNeed | EmbeddingNeed):
-        _check_vectors(rows, where)
-    elif isinstance(need, AnswerNeed):
-        _check_unit(rows["probability"], where, "probability")
+
+
+def _check_segments(objects: pl.DataFrame, where: str, need: SegmentationNeed) -> None:
+    """Labels, scores, colours of the rows of objects, and whether their masks are of the image's size."""
+    from verism.metrics.masks import runs_of_rle
+
+    for column in ("score", "x0", "y0", "x1", "y1", "height", "width"):
+        if nulls := objects[column].null_count():
+            raise VerismError(f"{where}: {column} is null in {nulls} of {objects.height} rows of objects")
+    _check_unit(objects["score"], where, "score")
+    for column in ("color_scores", "pixel_colors"):
+        lengths = set(objects[column].list.len().drop_nulls().to_list()) - {0, len(need.colors)}
+        if lengths:
+            raise VerismError(f"{where}: {column} holds {min(lengths)} numbers for {len(need.colors)} colours")
+        _check_unit(objects[column].explode(), where, column)
+    _check_known(objects, where, (("label", need.classes), ("color", need.colors)))
+    for mask, height, width in objects.select("mask", "height", "width").drop_nulls("mask").iter_rows():
+        try:
+            pixels = int(runs_of_rle(mask).sum())
+        except ValueError as err:
+            raise VerismError(f"{where}: column mask: {err}") from err
+        if pixels != height * width:
+            raise VerismError(f"{where}: a mask of {pixels:,} pixels for an image of {width} x {height}")
+
+
+def _check_known(rows: pl.DataFrame, where: str, columns: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Names that must be among those of the need, or null."""
+    for column, known in columns:
+        if foreign := sorted(set(rows[column].drop_nulls().to_list()) - set(known)):
+            raise VerismError(
+                f"{where}: {column} {foreign[0]!r} is not among the need's ({', '.join(known[:5])} ...); a box of "
+                f"something else has no {column} (null)"
+            )
 
 
 def _check_boxes(boxes: pl.DataFrame, where: str, need: DetectionNeed) -> None:
@@ -134,12 +216,7 @@ def _check_boxes(boxes: pl.DataFrame, where: str, need: DetectionNeed) -> None:
                     f"{' ...' if len(known) > 5 else ''}"
                 )
         _check_unit(boxes[column].explode(), where, column)
-    for column, known in (("label", need.classes), ("color", need.colors)):
-        if foreign := sorted(set(boxes[column].drop_nulls().to_list()) - set(known)):
-            raise VerismError(
-                f"{where}: {column} {foreign[0]!r} is not among the need's ({', '.join(known[:5])} ...); a box of "
-                f"something else has no {column} (null)"
-            )
+    _check_known(boxes, where, (("label", need.classes), ("color", need.colors)))
 
 
 def _check_vectors(rows: pl.DataFrame, where: str) -> None:

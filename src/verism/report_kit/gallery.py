@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from markupsafe import Markup, escape
 
-from verism.records import FacetValue, Prompt
+from verism.records import DetectionNeed, FacetValue, Prompt, SegmentationNeed
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import part
 from verism.report_kit.section import Section
@@ -42,8 +42,8 @@ __all__ = [
     "Outcome",
     "Shot",
     "Tile",
+    "boxes_of",
     "collect",
-    "detector_of",
     "even_shares",
     "gallery_section",
     "image_boxes",
@@ -195,7 +195,8 @@ def _labels(prompt: Prompt) -> Sequence[str]:
 
 def calibrated_threshold(run: Run) -> float:
     """Confidence from which boxes are drawn: the detector's own calibrated one, or 0.5."""
-    return float(run.manifest.scoring.thresholds.get(detector_of(run) or "", DEFAULT_THRESHOLD))
+    source = boxes_of(run)
+    return float(run.manifest.scoring.thresholds.get(source[1] if source else "", DEFAULT_THRESHOLD))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,31 +565,36 @@ def pick(order: Mapping[Outcome, Sequence[str]], total: int) -> list[str]:
 _Box = tuple[tuple[float, float, float, float], str, str | None]
 
 
-def detector_of(run: Run) -> str | None:
-    """The detector whose boxes the verdicts of a run rest on; the ground truth (``truth``) if there is no other.
+def boxes_of(run: Run) -> tuple[str, str] | None:
+    """The table and the judge whose boxes the verdicts of a run rest on; the ground truth if nobody else looked.
 
-    A run may hold several detectors' observations: it names the one that it was scored with.
+    A run may hold several judges' observations: it names the one that it was scored with.
     """
-    names = run.judges("detections")
-    named = run.judge("detector")
-    if named in names:
-        return named
-    if names:
-        return names[0]
-    return TRUTH if run.has_truth("detections") else None
+    for need in (DetectionNeed, SegmentationNeed):
+        names = run.judges(need.table)
+        named = run.judge(need.role)
+        if named in names:
+            return need.table, str(named)
+        if names:
+            return need.table, names[0]
+        if run.has_truth(need.table):
+            return need.table, TRUTH
+    return None
 
 
 def _boxes(run: Run, chosen: Sequence[str], threshold: float) -> dict[str, list[_Box]]:
     """Boxes above the threshold per image, most confident first: corners, text, label."""
     import polars as pl
 
-    judge = detector_of(run)
-    if judge is None or not chosen:
+    source = boxes_of(run)
+    if source is None or not chosen:
         return {}
+    table, judge = source
+    number = "query" if table == DetectionNeed.table else "segment"
     rows = (
-        run.read("detections", judge)
-        .filter((pl.col("query") >= 0) & (pl.col("score") > threshold) & pl.col("image_id").is_in(list(chosen)))
-        .sort("image_id", "score", "query", descending=[False, True, False])
+        run.read(table, judge)
+        .filter((pl.col(number) >= 0) & (pl.col("score") > threshold) & pl.col("image_id").is_in(list(chosen)))
+        .sort("image_id", "score", number, descending=[False, True, False])
         .select("image_id", "x0", "y0", "x1", "y1", "label", "raw_label", "color", "score")
     )
     results: dict[str, list[_Box]] = {}

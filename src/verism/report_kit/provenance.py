@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verism.records import STATES, TABLES, content_hash, roles
+from verism.records import NEEDS, STATES, TABLES, content_hash, roles
 from verism.report_kit.comparability import set_sizes
 from verism.report_kit.evidence import Evidence, union
-from verism.report_kit.gallery import detector_of
+from verism.report_kit.gallery import boxes_of
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Presentation
 from verism.store import TRUTH, Run
@@ -127,9 +127,9 @@ def _unread(evidence: Evidence, number: int, images: pl.DataFrame) -> int:
 
 def _judges(run: Run) -> dict[str, str]:
     named = {role: name for role in roles() if (name := run.judge(role)) is not None}
-    detector = detector_of(run)
-    if detector is not None:
-        named["detector"] = detector
+    source = boxes_of(run)
+    if source is not None:
+        named[next(role for role in roles() if NEEDS[role].table == source[0])] = source[1]
     return {role: "the ground truth of the generator" if name == TRUTH else name for role, name in named.items()}
 
 
@@ -206,6 +206,6 @@ def _column(s: Source) -> dict[str, dict[str, str]]:
 
 def _others(source: Source) -> list[str]:
     """Judges whose observations the run keeps, but whose the scores are not made from."""
-    used = {source.run.judge(role) for role in roles()} | {detector_of(source.run)}
+    used = {source.run.judge(role) for role in roles()} | {(boxes_of(source.run) or ("", None))[1]}
     kept = [name for table in TABLES for name in source.run.judges(table)]
     return sorted(set(kept) - used)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -13,16 +13,36 @@ from verism.errors import UsageError
 from verism.simulator.model import Asset
 from verism.simulator.surroundings import Environment
 
-__all__ = ["Catalogue", "standard_catalogue"]
+__all__ = ["SOLID", "Catalogue", "standard_catalogue"]
+
+SOLID = "solid:"  # before the name of a solid, in the field ``shape`` of scene files
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Assets by label and environments by name. ``version``: a hash of the user's own files, empty without any."""
+    """Assets by label and environments by name. ``version``: a hash of the user's own files, empty without any.
+
+    ``solids`` are plain bodies by name, for classes without a model: a scene names one in ``shape`` to have it stand
+    in where ``label`` is none of the assets. They are no classes.
+    """
 
     assets: Mapping[str, Asset]
     environments: Mapping[str, Environment]
     version: str = ""
+    solids: Mapping[str, Asset] = field(default_factory=dict)
+
+    def stand_in(self, label: str, shape: str) -> Asset:
+        """The class of that label, or else the solid that the scene names in its place.
+
+        Args:
+            label: class of the object.
+            shape: as scene files have it: ``solid:cube`` for a solid.
+
+        Raises:
+            UsageError: neither exists.
+        """
+        solid = self.solids.get(shape.removeprefix(SOLID)) if shape.startswith(SOLID) else None
+        return self.asset(label) if label in self.assets or solid is None else solid
 
     def asset(self, label: str) -> Asset:
         """The class of that label.
@@ -62,7 +82,7 @@ class Catalogue:
         environments = dict(self.environments)
         for path in sorted((folder / "environments").glob("*")):
             environments[path.stem] = user_environment(path)
-        return Catalogue(assets, environments, _hash_of(folder))
+        return replace(self, assets=assets, environments=environments, version=_hash_of(folder))
 
 
 def _hash_of(folder: Path) -> str:
@@ -77,7 +97,8 @@ def _hash_of(folder: Path) -> str:
 def standard_catalogue() -> Catalogue:
     """Everything that comes with verism."""
     from verism.simulator.assets import animals, furniture, people, things, vehicles
+    from verism.simulator.assets.solids import SOLIDS
     from verism.simulator.environments import ENVIRONMENTS
 
     assets = [*people.ASSETS, *animals.ASSETS, *vehicles.ASSETS, *furniture.ASSETS, *things.ASSETS]
-    return Catalogue({a.label: a for a in assets}, {e.name: e for e in ENVIRONMENTS})
+    return Catalogue({a.label: a for a in assets}, {e.name: e for e in ENVIRONMENTS}, solids=SOLIDS)

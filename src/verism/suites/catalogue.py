@@ -101,6 +101,16 @@ SUITES: Mapping[str, Entry] = {
         "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
         published={"dalleval": f"{HOME}.social_bias_v1.published:dalleval"},
     ),
+    "geneval": Entry(
+        f"{HOME}.geneval.suite:GenEval",
+        "objects, counting, colours, position, attribute binding: 553 prompts, six tasks (NeurIPS 2023)",
+        commands={"geneval": f"{HOME}.geneval.cli:geneval"},
+        published={"geneval": f"{HOME}.geneval.published:geneval"},
+    ),
+    "geneval2": Entry(
+        f"{HOME}.geneval2.suite:GenEval2",
+        "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

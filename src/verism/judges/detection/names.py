@@ -74,7 +74,14 @@ _CANONICAL = {_name: canonical for canonical, names in _SYNONYMS.items() for _na
 _KINDS: dict[str, tuple[str, ...]] = {"person": ("man", "woman", "boy", "girl")}
 
 # Not synonyms: used only by a detector that has no class of the name itself.
-_STAND_INS = {"van": "car", "car": "van"}
+_STAND_INS = {
+    "van": "car",
+    "car": "van",
+    # COCO's short names, which alone could mean an animal, or part of a piano.
+    "computermouse": "mouse",
+    "tvremote": "remote",
+    "computerkeyboard": "keyboard",
+}
 
 
 def spaced(label: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -38,8 +39,9 @@ from verism.judges.hub import (
     load_model,
     source_name,
 )
+from verism.judges.regions import chosen_regions, region_view
 from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key, text_key
-from verism.records import EmbeddingNeed, vector_rows
+from verism.records import EmbeddingNeed, frame, vector_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,22 +126,50 @@ class ClipJudge:
         # Where the weights could not be told, another run's vectors may be those of others.
         self._cache = VectorCache(self.name, None if weights == "unknown" else cache)
 
-    def observe(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame:  # noqa: ARG002
+    def observe(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
         """The vectors of images of any sizes, as table ``embeddings``, one row per image.
 
-        The need's texts are left to ``embed_texts``: they are the same for all images.
+        The need's texts are left to ``embed_texts``: they are the same for all images. A need that asks about objects
+        gets their vectors, too, as table ``region_embeddings``; both tables are then given by name.
 
         Raises:
             VerismError: a vector is not finite, as ``float16`` gives where numbers grow too large.
         """
+        vectors = self._vectors(images)
+        rows = vector_rows("embeddings", [image.image_id for image in images], self.name, vectors)
+        if not need.regions:
+            return rows
+        return {"embeddings": rows, "region_embeddings": self._region_rows(images, need)}
+
+    def _region_rows(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame:
+        """The vectors of the objects that a need asks about, one row for each and each view."""
+        keys: list[tuple[str, str, int, str]] = []
+        shown: list[LoadedImage] = []
+        for image in images:
+            labels = need.regions.get(image.prompt_id, ())
+            for region in chosen_regions(image.regions, labels, need.most_regions):
+                for view in need.views:
+                    keys.append((image.image_id, image.regions_by, region.segment, view))
+                    shown.append(replace(image, pixels=region_view(image.pixels, region, view), sha256=None))
+        names = ("image_id", "segmenter", "segment", "view")
+        vectors = self._vectors(shown) if shown else np.zeros((0, 1), dtype=np.float32)
+        return frame(
+            "region_embeddings",
+            [
+                {**dict(zip(names, key, strict=True)), "judge": self.name, "vector": vector.tolist()}
+                for key, vector in zip(keys, vectors, strict=True)
+            ],
+        )
+
+    def _vectors(self, images: Sequence[LoadedImage]) -> Vectors:
+        """A vector for each image, shape (N, D); equal images are computed once."""
 
         def compute(positions: list[int]) -> Vectors:
             chosen = [images[i] for i in positions]
             result = self._batches.run(chosen, self._image_inputs, self._image_step)
             return self._checked(np.stack(result), [image.image_id for image in chosen])
 
-        vectors = cached_rows(self._cache, [pixels_key(image.pixels) for image in images], compute)
-        return vector_rows("embeddings", [image.image_id for image in images], self.name, vectors)
+        return cached_rows(self._cache, [pixels_key(image.pixels) for image in images], compute)
 
     def embed_texts(self, texts: Sequence[str]) -> pl.DataFrame:
         """The vectors of texts, as table ``text_embeddings``, one row per distinct text, in order of appearance.

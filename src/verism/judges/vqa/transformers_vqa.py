@@ -9,7 +9,7 @@ The reply is kept as the model gave it; what it means is decided strictly (``rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError
@@ -112,7 +112,7 @@ class TransformersVqa:
             dtype=hub.named_dtype,
         )
 
-    def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
+    def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
         """One row per image and question, as table ``answers``. The free reply is there in every case.
 
         Where the need is weighed (and ``choose`` is not ``reply``), ``value`` is the most probable answer among those
@@ -125,7 +125,8 @@ class TransformersVqa:
         reply is the word yes under the softmax over the whole vocabulary: not normalised over yes and no. It is there
         whatever the reply is. For a question with choices it is as above with ``choose=likelihood``, or else None.
 
-        An image about which nothing is asked has one row without a question.
+        An image about which nothing is asked has one row without a question. Where questions ask for the probability of
+        strings, their tokens' are given as table ``token_probabilities``; both tables are then given by name.
         """
         from verism.records import frame
 
@@ -137,6 +138,7 @@ class TransformersVqa:
             generation=self._generation,
         )
         rows: list[dict[str, Any]] = []
+        tokens: list[dict[str, Any]] = []
         for image, replies in zip(images, answers, strict=True):
             questions = need.questions.get(image.prompt_id, ())
             if not questions:
@@ -153,14 +155,29 @@ class TransformersVqa:
                         "probability": probability,
                     }
                 )
-        return frame(need.table, rows)
+                tokens += [
+                    {
+                        "image_id": image.image_id,
+                        "judge": self.name,
+                        "question": question.text,
+                        "string": string,
+                        "token": token,
+                        "probability": min(share, 1.0),
+                    }
+                    for string, (token, share) in zip(question.strings, reply.strings, strict=True)
+                ]
+        table = frame(need.table, rows)
+        if not any(question.strings for asked in need.questions.values() for question in asked):
+            return table
+        return {need.table: table, "token_probabilities": frame("token_probabilities", tokens)}
 
     def _ask(self, question: Question, need: AnswerNeed) -> Ask:
         text = wording(question, self._prompt, self._choice_prompt, asks_for_yes_no=self._ask_for_yes_no)
         by_first_token = is_yes_no(question) and self._model.says_yes_and_no
         if by_first_token or not weighs(self._choose, question, need):
-            return Ask(text)
-        return Ask(text, candidates=tuple(_spellings(answer) for answer in allowed(question)))
+            return Ask(text, strings=question.strings)
+        candidates = tuple(_spellings(answer) for answer in allowed(question))
+        return Ask(text, candidates=candidates, strings=question.strings)
 
 
 def _spellings(choice: str) -> tuple[str, ...]:

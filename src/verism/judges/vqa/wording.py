@@ -39,11 +39,12 @@ def wording(question: Question, prompt: str, choice_prompt: str, *, asks_for_yes
         question: the question, with the answers it allows.
         prompt: template of a question that is answered by yes or no; ``{question}`` stands for its text.
         choice_prompt: template of any other question; ``{choices}`` stands for its answers, joined by commas.
-        asks_for_yes_no: ``prompt`` asks for yes or no; then a question that does so itself, as VQAScore's, stays bare.
+        asks_for_yes_no: ``prompt`` asks for yes or no; then a question that does so itself, as VQAScore's, stays bare,
+            and so does one that is worded to the end.
     """
     yes_no = is_yes_no(question)
     template = prompt if yes_no else choice_prompt
-    if yes_no and asks_for_yes_no and "yes or no" in question.text.lower():
+    if asks_for_yes_no and (question.bare or (yes_no and "yes or no" in question.text.lower())):
         template = "{question}"
     # Not str.format: a question may have braces of its own.
     return template.replace("{choices}", ", ".join(question.choices)).replace("{question}", question.text)

@@ -39,7 +39,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
-from verism.suites.paintskills.human_labels import accuracy_estimands, rated_class, rating_tasks
+from verism.suites.paintskills.human_labels import rated_class, rating_tasks
 from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
 from verism.suites.paintskills.scenes import (
@@ -53,6 +53,7 @@ from verism.suites.paintskills.scenes import (
 )
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
+from verism.suites.right_or_wrong import right_or_wrong_estimands
 from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
@@ -404,7 +405,7 @@ class PaintSkills(Suite):
     def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
         """Accuracies that can be adjusted for the detector's errors."""
         scores = self.scores(observed, verdicts)
-        return accuracy_estimands(scores, observed.prompts, verdicts, self.version.skills)
+        return right_or_wrong_estimands(scores, observed.prompts, verdicts, self.pairings[0], DetectionNeed.role)
 
     def _proportion(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
         """Share of right images among the usable ones, for one rule (its name is the metric's)."""

@@ -1,0 +1,1 @@
+"""GenEval: objects, counts, colours and positions, decided by an instance segmenter."""

@@ -1,0 +1,162 @@
+"""The numbers of a run: accuracies by task, class, colour, number and relation, and what went unanswered."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from verism.records import FacetValue, Observed, Prompt, Score
+from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
+from verism.suites.geneval.vocabulary import TASKS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PARTS", "geneval_scores"]
+
+PARTS = ("objects_right", "colors_right", "relation_right")
+NOTHING = Interval(math.nan, math.nan, math.nan)
+
+
+def geneval_scores(suite: str, protocols: Sequence[str], observed: Observed, verdicts: pl.DataFrame) -> list[Score]:
+    """All numbers, in a fixed order.
+
+    Args:
+        suite: its name.
+        protocols: in the order in which scores come.
+        observed: the run.
+        verdicts: table ``verdicts`` of the suite.
+    """
+    import polars as pl
+
+    prompts = observed.prompts
+    tasks = [task for task in TASKS if any(p.facets["task"] == task for p in prompts.values())]
+    scores: list[Score] = []
+    for protocol in protocols:
+        made = _Protocol(suite, protocol, prompts, verdicts.filter(pl.col("protocol") == protocol))
+        by_task = [made.share("accuracy", {"task": task}) for task in tasks]
+        bounds = [made.share("accuracy_if_unusable_wrong", {"task": task}) for task in tasks]
+        scores += by_task
+        scores += [score for score in bounds if score.n_unusable]
+        for task in tasks:
+            scores += [score for part in PARTS if (score := made.share(part, {"task": task})).n_used]
+            scores.append(made.prompt_share({"task": task}))
+            scores += [made.share("accuracy", group) for group in _groups(prompts.values(), task)]
+        scores += [made.share("accuracy", {"class": name}) for name in _classes(prompts.values())]
+        scores += made.count_confusion()
+        scores += [made.share("accuracy", {}), made.prompt_share({})]
+        complete = protocol != "revised" or len(tasks) == len(TASKS)
+        scores.append(made.mean("overall", by_task, complete=complete))
+        if any(score.n_unusable for score in bounds):
+            scores.append(made.mean("overall_if_unusable_wrong", bounds, complete=complete))
+    return scores
+
+
+def _groups(prompts: Any, task: str) -> Iterator[dict[str, FacetValue]]:
+    """Groups within a task: colours, numbers, relations, as far as it asks for them."""
+    of_task = [p for p in prompts if p.facets["task"] == task]
+    for facet, others in (("color", ("color", "color_b")), ("count", ("count",)), ("relation", ("relation",))):
+        values = {p.facets.get(name) for p in of_task for name in others} - {None}
+        for value in sorted(values, key=str):
+            yield {"task": task, facet: value}
+
+
+def _classes(prompts: Any) -> list[str]:
+    names = {str(p.facets[name]) for p in prompts for name in ("class", "class_b") if p.facets.get(name)}
+    return sorted(names)
+
+
+def _belongs(prompt: Prompt, group: Mapping[str, FacetValue]) -> bool:
+    """Whether a prompt is of a group; of two objects either may have the class or the colour."""
+    return all(value in (prompt.facets.get(name), prompt.facets.get(f"{name}_b")) for name, value in group.items())
+
+
+class _Protocol:
+    """The verdicts of one protocol, and the numbers that are made of them."""
+
+    def __init__(self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> None:
+        self.suite, self.protocol, self.prompts = suite, protocol, prompts
+        self._rows: dict[str, list[tuple[str, float | None, str | None]]] = {}
+        for rule, prompt_id, value, detail in (
+            verdicts.sort("image_id").select("rule", "prompt_id", "value", "detail").iter_rows()
+        ):
+            self._rows.setdefault(rule, []).append((prompt_id, value, detail))
+
+    def _of(self, rule: str, group: Mapping[str, FacetValue]) -> list[tuple[str, float | None, str | None]]:
+        members = {prompt_id for prompt_id, p in self.prompts.items() if _belongs(p, group)}
+        return [row for row in self._rows.get(rule, []) if row[0] in members]
+
+    def _score(
+        self, metric: str, group: Mapping[str, FacetValue], interval: Interval, used: int, unusable: int
+    ) -> Score:
+        return Score(
+            suite=self.suite,
+            metric=metric,
+            protocol=self.protocol,
+            group=dict(group),
+            value=interval.value,
+            ci_low=interval.low,
+            ci_high=interval.high,
+            n_used=used,
+            n_unusable=unusable,
+        )
+
+    def share(self, metric: str, group: Mapping[str, FacetValue]) -> Score:
+        """Share of right images of a group."""
+        strict = metric.endswith("_if_unusable_wrong")
+        rows = self._of("accuracy" if strict else metric, group)
+        if strict:
+            rows = [(prompt, 0.0 if value is None else value, detail) for prompt, value, detail in rows]
+        usable = [(prompt, value) for prompt, value, _ in rows if value is not None]
+        interval = clustered_average([value for _, value in usable], np.array([prompt for prompt, _ in usable]))
+        unusable = len(rows) - len(usable)
+        if strict:  # all enter the value; those that had no answer are told all the same
+            unusable = sum(value is None for _, value, _ in self._of("accuracy", group))
+        return self._score(metric, group, interval, len(usable), unusable)
+
+    def prompt_share(self, group: Mapping[str, FacetValue]) -> Score:
+        """Share of prompts with at least one right image, among those with any usable image."""
+        rows = self._of("accuracy", group)
+        best: dict[str, float] = {}
+        for prompt, value, _ in rows:
+            if value is not None:
+                best[prompt] = max(best.get(prompt, 0.0), value)
+        interval = clustered_average(list(best.values()), np.array(list(best)))
+        used = sum(value is not None for _, value, _ in rows)
+        return self._score("prompt_accuracy", group, interval, used, len(rows) - used)
+
+    def mean(self, metric: str, parts: Sequence[Score], *, complete: bool) -> Score:
+        """Plain mean over tasks: those with images, or undefined if not ``complete``."""
+        if self.protocol == "revised":
+            defined = complete and not any(math.isnan(score.value) for score in parts)
+            used = list(parts) if defined else []
+        else:
+            used = [score for score in parts if not math.isnan(score.value)]
+        intervals = [Interval(score.value, score.ci_low, score.ci_high) for score in used]
+        interval = mean_of_independent(intervals) if intervals else NOTHING
+        return self._score(metric, {}, interval, sum(s.n_used for s in parts), sum(s.n_unusable for s in parts))
+
+    def count_confusion(self) -> list[Score]:
+        """Of the images asked to show ``count`` objects, the share that shows ``found``."""
+        scores = []
+        asked = {p.facets.get("count") for p in self.prompts.values()} - {None}
+        for count in sorted(asked, key=str):
+            rows = self._of("accuracy", {"task": "counting", "count": count})
+            seen = [(prompt, _found(detail)) for prompt, value, detail in rows if value is not None]
+            numbers = np.array([number for _, number in seen])
+            clusters = np.array([prompt for prompt, _ in seen])
+            for number in sorted({number for _, number in seen}):
+                interval = clustered_average((numbers == number).astype(np.float64), clusters)
+                group = {"task": "counting", "count": count, "found": number}
+                scores.append(self._score("count_found", group, interval, len(seen), len(rows) - len(seen)))
+        return scores
+
+
+def _found(detail: str | None) -> int:
+    """Number of objects of the class asked for, out of a verdict's detail."""
+    found: Mapping[str, int] = json.loads(detail or "{}").get("found", {})
+    return sum(found.values())
