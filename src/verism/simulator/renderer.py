@@ -165,6 +165,7 @@ class _World:
     instance: NDArray[np.uint8]  # (F,)
     material: NDArray[np.int32]  # (F,)
     materials: tuple[Material, ...]
+    corners: Array  # (B, 8, 3) world: of one box about each item and each piece of scenery
 
 
 def _flatten(items: Sequence[Placed], surroundings: Surroundings) -> _World:
@@ -175,7 +176,7 @@ def _flatten(items: Sequence[Placed], surroundings: Surroundings) -> _World:
     pieces += [(mesh, mesh, SCENERY, material) for mesh, material in surroundings.scenery]
     if not pieces:
         empty = np.zeros((0, 3, 3), np.float32)
-        return _World(empty, empty, empty[:, 0], empty, np.zeros(0, np.uint8), np.zeros(0, np.int32), ())
+        return _World(empty, empty, empty[:, 0], empty, np.zeros(0, np.uint8), np.zeros(0, np.int32), (), np.zeros((0, 8, 3), np.float32))
     counts = [len(world) for world, _, _, _ in pieces]
     triangles = np.concatenate([world.triangles for world, _, _, _ in pieces])
     along, across = (np.ascontiguousarray((triangles[:, k] - triangles[:, 0]).T) for k in (1, 2))
@@ -189,7 +190,48 @@ def _flatten(items: Sequence[Placed], surroundings: Surroundings) -> _World:
         instance=np.repeat(np.array([n for _, _, n, _ in pieces], dtype=np.uint8), counts),
         material=np.repeat(np.arange(len(pieces), dtype=np.int32), counts),
         materials=tuple(m for _, _, _, m in pieces),
+        corners=_corners([(number, world) for world, _, number, _ in pieces if len(world)]),
     )
+
+
+def _corners(pieces: Sequence[tuple[int, Mesh]]) -> Array:
+    boxes: dict[tuple[int, int], list[tuple[Array, Array]]] = {}
+    for number, (item, mesh) in enumerate(pieces):
+        boxes.setdefault((item, number if item == SCENERY else -1), []).append(mesh.bounds)
+    extents = np.array([(np.min(low, axis=0), np.max(high, axis=0)) for low, high in (zip(*b) for b in boxes.values())])
+    x, y, z = np.indices((2, 2, 2)).reshape(3, 8)
+    return np.stack([extents[:, x, 0], extents[:, y, 1], extents[:, z, 2]], axis=2)
+
+
+def _in_view(corners: Array, camera: Camera, size: int) -> NDArray[np.bool_]:
+    """Pixels through which a ray can meet something in one of the boxes (B, 8, 3), shape (size * size,).
+
+    The image of a box lies within the bounds of its corners' images, unless it reaches behind the camera.
+    """
+    inside = np.zeros((size, size), bool)
+    for box in corners:
+        at = camera.project(box)
+        if not (at[:, 2] > 0.01).all():
+            return np.ones(size * size, bool)
+        low, high = at[:, :2].min(axis=0) * size - 1, at[:, :2].max(axis=0) * size + 1
+        x0, y0 = np.clip(np.floor(low), 0, size).astype(int)
+        x1, y1 = np.clip(np.ceil(high), 0, size).astype(int)
+        inside[y0:y1, x0:x1] = True
+    return inside.reshape(-1)
+
+
+def _may_be_shaded(corners: Array, to_sun: Array, x: Array, y: Array) -> NDArray[np.bool_]:
+    """Whether something in one of the boxes (B, 8, 3) can keep the sun from points of the ground, (N,) each.
+
+    The shadow of what is above the ground lies within the bounds of its corners' shadows.
+    """
+    shaded = np.zeros(len(x), bool)
+    for box in corners:
+        height = np.maximum(box[:, 2], 0) / to_sun[2]
+        flat = box[:, :2] - height[:, None] * to_sun[:2]
+        (x0, y0), (x1, y1) = flat.min(axis=0) - 0.05, flat.max(axis=0) + 0.05
+        shaded |= (x > x0) & (x < x1) & (y > y0) & (y < y1)
+    return shaded
 
 
 def _pattern_weight(pattern: Pattern, p: Array) -> Array:
@@ -341,9 +383,10 @@ def render(
     sunny = np.zeros((EVERYWHERE, count), bool)
     occlusion = np.ones(count, np.float32)
     grid = np.arange(size)
+    in_view = _in_view(world.corners, camera, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[:EVERYWHERE]):
         rays = camera._directions((grid + dx) / size, (grid[:, None] + dy) / size).reshape(3, count)
-        hits = _cast(world, scene, surroundings, camera, rays)
+        hits = _cast(world, scene, surroundings, camera, rays, in_view)
         where = hits.kept
         if k == 0:
             nearness = _nearness(where, hits.instance, size)
@@ -362,7 +405,7 @@ def render(
     rows, cols = np.divmod(chosen, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[EVERYWHERE:], EVERYWHERE):
         rays = camera._directions((cols + dx) / size, (rows + dy) / size)
-        hits = _cast(world, scene, surroundings, camera, rays)
+        hits = _cast(world, scene, surroundings, camera, rays, in_view[chosen])
         where = chosen[hits.kept]
         color, _ = _shade(world, scene, surroundings, sides, rays, hits, occlusion[where], k)
         for channel in range(3):
@@ -435,16 +478,26 @@ class _Hits:
     distance: Array
 
 
-def _cast(world: _World, scene: object, surroundings: Surroundings, camera: Camera, rays: Array) -> _Hits:
+def _cast(
+    world: _World,
+    scene: object,
+    surroundings: Surroundings,
+    camera: Camera,
+    rays: Array,
+    in_view: NDArray[np.bool_],
+) -> _Hits:
+    """What rays (3, N) meet first; only those ``in_view`` (N,) can meet a mesh."""
     n = rays.shape[1]
     position = np.asarray(camera.position, dtype=np.float32)
     distance = np.full(n, np.inf, np.float32)
     face = np.full(n, -1, np.int32)
     u, v = np.zeros(n, np.float32), np.zeros(n, np.float32)
-    if scene is not None:
-        result = scene.run(np.broadcast_to(position, (n, 3)), rays.T, query="INTERSECT", output=1)  # type: ignore[attr-defined]
-        face, u, v = result["primID"], result["u"], result["v"]
-        distance = np.where(face >= 0, result["tfar"], np.float32(np.inf))
+    cast = np.flatnonzero(in_view)
+    if scene is not None and len(cast):
+        origin = np.broadcast_to(position, (len(cast), 3))
+        result = scene.run(origin, rays.take(cast, axis=1).T, query="INTERSECT", output=1)  # type: ignore[attr-defined]
+        face[cast], u[cast], v[cast] = result["primID"], result["u"], result["v"]
+        distance[cast] = np.where(result["primID"] >= 0, result["tfar"], np.float32(np.inf))
     if surroundings.ground is not None:
         with np.errstate(divide="ignore"):
             t = np.where(rays[2] < -1e-6, -position[2] / rays[2], np.float32(np.inf))
@@ -516,12 +569,16 @@ def _shade(
     to_sun = to_sun + SUN_ANGLE * (math.cos(turn) * tangent[:, 0] + math.sin(turn) * bitangent[:, 0])
     to_sun /= np.linalg.norm(to_sun)
     sunlight = np.maximum(_dot(to_sun, hits.normal), 0)
-    lit = np.flatnonzero(sunlight > 0)
-    if scene is not None and len(lit):
-        start = (hits.point.take(lit, axis=1) + hits.normal.take(lit, axis=1) * np.float32(3e-3)).T
+    if scene is not None:
+        reached = hits.face >= 0
+        ground = np.flatnonzero(~reached)
+        x, y, _ = hits.point.take(ground, axis=1)
+        reached[ground] = _may_be_shaded(world.corners, to_sun, x, y)
+        asked = np.flatnonzero(reached & (sunlight > 0))
+        start = (hits.point.take(asked, axis=1) + hits.normal.take(asked, axis=1) * np.float32(3e-3)).T
         direction = np.broadcast_to(to_sun, start.shape)
         blocked = scene.run(start, direction, query="OCCLUDED") >= 0  # type: ignore[attr-defined]
-        sunlight[lit[blocked]] = 0
+        sunlight[asked[blocked]] = 0
     sun = np.asarray(surroundings.sun, dtype=np.float32)
 
     light = _ambient(sides, hits.normal) * occlusion + (sun / math.pi)[:, None] * sunlight
