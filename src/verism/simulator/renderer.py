@@ -176,16 +176,23 @@ def _flatten(items: Sequence[Placed], surroundings: Surroundings) -> _World:
     pieces += [(mesh, mesh, SCENERY, material) for mesh, material in surroundings.scenery]
     if not pieces:
         empty = np.zeros((0, 3, 3), np.float32)
-        return _World(empty, empty, empty[:, 0], empty, np.zeros(0, np.uint8), np.zeros(0, np.int32), (), np.zeros((0, 8, 3), np.float32))
+        return _World(
+            empty,
+            empty,
+            empty[:, 0],
+            empty,
+            np.zeros(0, np.uint8),
+            np.zeros(0, np.int32),
+            (),
+            np.zeros((0, 8, 3), np.float32),
+        )
     counts = [len(world) for world, _, _, _ in pieces]
     triangles = np.concatenate([world.triangles for world, _, _, _ in pieces])
     along, across = (np.ascontiguousarray((triangles[:, k] - triangles[:, 0]).T) for k in (1, 2))
     return _World(
         triangles=triangles,
         normals=np.concatenate([world.normals for world, _, _, _ in pieces]),
-        facing=np.stack(
-            [along[i] * across[j] - along[j] * across[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=1
-        ),
+        facing=np.stack([along[i] * across[j] - along[j] * across[i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=1),
         local=np.concatenate([local.triangles for _, local, _, _ in pieces]),
         instance=np.repeat(np.array([n for _, _, n, _ in pieces], dtype=np.uint8), counts),
         material=np.repeat(np.arange(len(pieces), dtype=np.int32), counts),
@@ -566,7 +573,8 @@ def _shade(
     to_sun = np.asarray(surroundings.sun_direction, dtype=np.float32)
     tangent, bitangent = _frames(to_sun[:, None])
     turn = math.pi / 2 * sample + 0.4
-    to_sun = to_sun + SUN_ANGLE * (math.cos(turn) * tangent[:, 0] + math.sin(turn) * bitangent[:, 0])
+    aside = math.cos(turn) * tangent[:, 0] + math.sin(turn) * bitangent[:, 0]
+    to_sun = np.asarray(to_sun + SUN_ANGLE * aside, dtype=np.float32)
     to_sun /= np.linalg.norm(to_sun)
     sunlight = np.maximum(_dot(to_sun, hits.normal), 0)
     if scene is not None:

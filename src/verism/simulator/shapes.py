@@ -143,7 +143,8 @@ def _cross(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float
 
 def _lengths(v: NDArray[np.floating]) -> NDArray[np.floating]:
     """Lengths of the vectors along the last axis, which keeps its place; ``np.linalg.norm`` without its overhead."""
-    return np.sqrt(np.einsum("...i,...i->...", v, v))[..., None]
+    lengths: NDArray[np.floating] = np.sqrt(np.einsum("...i,...i->...", v, v))[..., None]
+    return lengths
 
 
 def _flat(triangles: ArrayLike) -> Mesh:
@@ -184,7 +185,9 @@ def grid_surface(points: ArrayLike, *, wrap_rows: bool = False, wrap_cols: bool 
     # Points that coincide (poles, seams) share one normal, or the shading would show a seam.
     shared = _shared(np.round(flat, 6))
     met = shared[faces]
-    total = np.stack([np.bincount(met.T.ravel(), np.tile(area[:, k], 3)) for k in range(3)], axis=1)
+    total: NDArray[np.float64] = np.stack(
+        [np.bincount(met.T.ravel(), np.tile(area[:, k], 3)) for k in range(3)], axis=1
+    )
     return Mesh(corners.astype(np.float32), _unit(total[met]))
 
 

@@ -68,9 +68,7 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
     return [design.scene(index) for index in range(design.total)]
 
 
-def sample_scenes(
-    version: Version, skill_name: str, split: Split, limit: int | None, *, seed: int = 0
-) -> list[Scene]:
+def sample_scenes(version: Version, skill_name: str, split: Split, limit: int | None, *, seed: int = 0) -> list[Scene]:
     """``limit`` of the scenes of one skill and split, those that ``spread`` takes; no others are built.
 
     Args:
