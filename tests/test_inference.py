@@ -20,6 +20,11 @@ def test_a_network_answers_with_any_number_of_threads():
     assert all(np.allclose(a, answers[0], atol=1e-5) for a in answers)
 
 
+def test_waiting_threads_of_a_network_leave_their_cores_to_others():
+    options = onnx_session(SCENERY.read_bytes(), None).get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
 def test_no_thread_is_too_few():
     with pytest.raises(UsageError, match="threads must be at least 1, not 0"):
         onnx_session(SCENERY.read_bytes(), 0)

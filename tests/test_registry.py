@@ -312,3 +312,13 @@ def test_options_of_a_command_are_told_from_its_own():
     assert "ahead" not in made.name
     with pytest.raises(UsageError, match="option ahead='some'"):
         make_generator(f"command:{sys.executable}?ahead=some", Context())
+
+
+def test_suites_of_verism_are_found_without_a_search_of_installed_packages(monkeypatch):
+    def search(**_: str) -> None:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(metadata, "entry_points", search)
+    assert suite_class("paintskills").info.name == "paintskills"
+    with pytest.raises(AssertionError, match="searched"):
+        suite_class("nope")

@@ -8,6 +8,7 @@ import pytest
 from verism.simulator.shapes import (
     Mesh,
     _ear_clip,
+    _shared,
     box,
     capsule,
     cone,
@@ -168,6 +169,14 @@ def test_rotations_are_right_handed():
     oblique = rotation_matrix((1, 2, 3), 77)
     np.testing.assert_allclose(oblique @ oblique.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(oblique @ (1, 2, 3), (1, 2, 3), atol=1e-12)
+
+
+def test_points_that_coincide_share_a_number():
+    points = np.array([[0.5, 0, 1], [0.25, 2, 1], [0.5, -0.0, 1], [0.5, 0, 2], [0.25, 2, 1]])
+    numbers = _shared(points)
+    expected = np.unique(points, axis=0, return_inverse=True)[1].ravel()
+    assert ((numbers[:, None] == numbers) == (expected[:, None] == expected)).all()
+    assert sorted(set(numbers.tolist())) == [0, 1, 2]
 
 
 def test_merging_nothing_gives_nothing():

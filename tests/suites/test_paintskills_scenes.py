@@ -15,16 +15,19 @@ from functools import cache
 import pytest
 
 from verism.records import Scene
+from verism.suites.paintskills import scenes as scenes_module
 from verism.suites.paintskills.scenes import (
     build_scenes,
     expected_of,
     facets_of,
     factor_counts,
     prompt_of,
+    sample_scenes,
     scene_seed,
     split_of,
     spread,
 )
+from verism.suites.paintskills.skills import skill as skill_named
 from verism.suites.paintskills.vocabulary import VERSIONS, class_of_shape, plural, version, with_article
 
 V1, V2 = VERSIONS["paintskills-v1"], VERSIONS["paintskills"]
@@ -292,6 +295,29 @@ def test_spread_is_deterministic_and_seeded():
     assert spread(scenes, 40, seed=1) == spread(scenes, 40, seed=1)
     assert spread(scenes, 40, seed=1) != spread(scenes, 40, seed=2)
     assert spread(scenes, None) == spread(scenes, len(scenes)) == spread(scenes, 10**6) == scenes
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40, None, 10**6])
+@pytest.mark.parametrize("skill", ["object", "count", "spatial", "color"])
+def test_sample_of_scenes_is_what_spread_takes_of_all(skill, limit):
+    whole = build_scenes(V2, skill, "val", seed=3)
+    assert sample_scenes(V2, skill, "val", limit, seed=3) == spread(whole, limit, seed=3)
+
+
+def test_sample_of_scenes_builds_few_of_them(monkeypatch):
+    built = []
+    scene_of = scenes_module._Design.scene
+    monkeypatch.setattr(scenes_module._Design, "scene", lambda design, i: built.append(i) or scene_of(design, i))
+    cells = len(list(skill_named("object").cells(V2)))
+    assert len(sample_scenes(V2, "object", "train", 5)) == 5
+    assert len(built) == cells + 5  # one of each cell, for its facets
+
+
+def test_sample_of_scenes_refuses_what_build_scenes_refuses():
+    with pytest.raises(ValueError, match="has no skill 'text'"):
+        sample_scenes(V2, "text", "val", 3)
+    with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
+        sample_scenes(V2, "object", "val", 0)
 
 
 @pytest.mark.parametrize("limit", [0, -3])

@@ -15,7 +15,7 @@ import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -309,12 +309,20 @@ def _crowns(rng: Rng, count: int, low: float, high: float, *, pointed: bool = Fa
         height = rng.uniform(low, high)
         half = max(3, int(height * rng.uniform(0.22, 0.34) * (0.6 if pointed else 1.3) * TABLE / 4))
         start = int(rng.integers(-half, TABLE))
-        t = np.linspace(-1, 1, 2 * half + 1)
-        shape = 1 - np.abs(t) ** 0.9 if pointed else 0.55 + 0.45 * np.sqrt(1 - t**2)
-        a, b = max(start, 0), min(start + len(t), TABLE)
+        shape = _crown(half, pointed)
+        a, b = max(start, 0), min(start + len(shape), TABLE)
         line[a:b] = np.maximum(line[a:b], height * shape[a - start : b - start])
     ragged = 1 + (0.16 if pointed else 0.07) * _curve(rng, 900, 2)
     return np.asarray(line * ragged, dtype=np.float32)
+
+
+@lru_cache(maxsize=1024)
+def _crown(half: int, pointed: bool) -> NDArray[np.float64]:
+    """The outline of one tree of height 1, shape (2 * half + 1,)."""
+    t = np.linspace(-1, 1, 2 * half + 1)
+    shape: NDArray[np.float64] = 1 - np.abs(t) ** 0.9 if pointed else 0.55 + 0.45 * np.sqrt(1 - t**2)
+    shape.setflags(write=False)
+    return shape
 
 
 def _land(rng: Rng, height: Array, stops: Sequence[Color], far: Color, haze: float, *, grain: float = 0.5) -> _Layer:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,15 +65,17 @@ class Mesh:
         """The mesh under an affine 3x4 or 4x4 matrix; a mirroring matrix keeps normals pointing outwards."""
         m = np.asarray(matrix, dtype=np.float64)
         linear, offset = m[:3, :3], m[:3, 3]
-        triangles = (self.triangles @ linear.T + offset).astype(np.float32)
+        # As one product of many rows: numpy would loop over a stack of 3 x 3 ones.
+        corners = self.triangles.reshape(-1, 3) @ linear.T + offset
+        triangles = corners.astype(np.float32).reshape(-1, 3, 3)
         # Normals transform by the inverse transpose; the cofactor matrix is the same up to a factor, and exists for
         # flattened shapes as well. Its sign under mirroring is undone so that normals keep pointing outwards.
         cofactor = _cross(linear[[1, 2, 0]], linear[[2, 0, 1]])
         mirrored = float(linear[0] @ cofactor[0]) < 0  # the determinant
-        normals = _unit(self.normals @ cofactor.T * (-1.0 if mirrored else 1.0))
+        normals = _unit(self.normals.reshape(-1, 3) @ cofactor.T * (-1.0 if mirrored else 1.0)).reshape(-1, 3, 3)
         if mirrored:
             triangles, normals = triangles[:, ::-1], normals[:, ::-1]
-        return Mesh(np.ascontiguousarray(triangles), np.ascontiguousarray(normals.astype(np.float32)))
+        return Mesh(np.ascontiguousarray(triangles), np.ascontiguousarray(normals))
 
     def moved(self, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Mesh:
         """Translated by (x, y, z)."""
@@ -138,19 +141,28 @@ def _cross(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float
     return product
 
 
+def _lengths(v: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Lengths of the vectors along the last axis, which keeps its place; ``np.linalg.norm`` without its overhead."""
+    lengths: NDArray[np.floating] = np.sqrt(np.einsum("...i,...i->...", v, v))[..., None]
+    return lengths
+
+
 def _flat(triangles: ArrayLike) -> Mesh:
     t = np.asarray(triangles, dtype=np.float32)
     face = _unit(_cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]))
     return Mesh(t, np.repeat(face[:, None], 3, axis=1))
 
 
+@lru_cache(maxsize=512)
 def _faces(rows: int, cols: int, wrap_rows: bool, wrap_cols: bool) -> NDArray[np.int64]:
     i = np.arange(rows if wrap_rows else rows - 1)
     j = np.arange(cols if wrap_cols else cols - 1)
     i, j = (a.ravel() for a in np.meshgrid(i, j, indexing="ij"))
     i2, j2 = (i + 1) % rows, (j + 1) % cols
     a, b, c, d = i * cols + j, i * cols + j2, i2 * cols + j2, i2 * cols + j
-    return np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    faces.setflags(write=False)
+    return faces
 
 
 def grid_surface(points: ArrayLike, *, wrap_rows: bool = False, wrap_cols: bool = False, smooth: bool = True) -> Mesh:
@@ -165,17 +177,27 @@ def grid_surface(points: ArrayLike, *, wrap_rows: bool = False, wrap_cols: bool 
     faces = _faces(rows, cols, wrap_rows, wrap_cols)
     corners = flat[faces]
     area = _cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    keep = np.linalg.norm(area, axis=1) > 1e-12
-    faces, corners, area = faces[keep], corners[keep], area[keep]
+    keep = _lengths(area)[:, 0] > 1e-12
+    if not keep.all():
+        faces, corners, area = faces[keep], corners[keep], area[keep]
     if not smooth:
         return _flat(corners)
     # Points that coincide (poles, seams) share one normal, or the shading would show a seam.
-    _, shared = np.unique(np.round(flat, 6), axis=0, return_inverse=True)
-    shared = shared.ravel()
-    total = np.zeros((shared.max() + 1, 3))
-    for k in range(3):
-        np.add.at(total, shared[faces[:, k]], area)
-    return Mesh(corners.astype(np.float32), _unit(total[shared[faces]]))
+    shared = _shared(np.round(flat, 6))
+    met = shared[faces]
+    total: NDArray[np.float64] = np.stack(
+        [np.bincount(met.T.ravel(), np.tile(area[:, k], 3)) for k in range(3)], axis=1
+    )
+    return Mesh(corners.astype(np.float32), _unit(total[met]))
+
+
+def _shared(points: NDArray[np.float64]) -> NDArray[np.intp]:
+    """A number for each point (N, 3), the same for equal points; ``np.unique`` of rows takes much longer."""
+    order = np.lexsort(points.T)
+    ordered = points[order]
+    numbers = np.empty(len(points), np.intp)
+    numbers[order] = np.concatenate([[0], np.cumsum((ordered[1:] != ordered[:-1]).any(axis=1))])
+    return numbers
 
 
 def loft(rings: ArrayLike, *, cap_start: bool = True, cap_end: bool = True, smooth: bool = True) -> Mesh:
@@ -193,7 +215,7 @@ def _fan(ring: NDArray[np.float64]) -> Mesh:
     centre = ring.mean(axis=0)
     nxt = np.roll(ring, -1, axis=0)
     triangles = np.stack([np.broadcast_to(centre, ring.shape), ring, nxt], axis=1)
-    keep = np.linalg.norm(np.cross(ring - centre, nxt - centre), axis=1) > 1e-12
+    keep = _lengths(_cross(ring - centre, nxt - centre))[:, 0] > 1e-12
     return _flat(triangles[keep])
 
 
@@ -210,43 +232,43 @@ def rounded_box(size: Sequence[float], radius: float, center: Sequence[float] = 
     """A box with rounded edges and corners; ``radius`` is limited to half the smallest side."""
     half = np.asarray(size, dtype=np.float64) / 2
     r = min(radius, float(half.min()) * 0.999)
-    # A cube's face grid with its extra rows at the rim, pushed onto the rounded surface: core box plus a sphere.
+    direction, side, faces, outwards = _rounded_cube(segments)
+    points = (side * (half - r) + direction * r + np.asarray(center)).reshape(-1, 3)
+    triangles, normals = points[faces], direction.reshape(-1, 3)[faces]
+    area = _cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    keep = _lengths(area)[:, 0] > 1e-14
+    triangles, normals = triangles[keep], normals[keep]
+    # Where the grid's triangles look inwards two corners change places.
+    flip = np.einsum("fi,fi->f", area[keep], outwards[keep]) < 0
+    triangles[flip], normals[flip] = triangles[flip][:, ::-1], normals[flip][:, ::-1]
+    return Mesh(triangles.astype(np.float32), normals.astype(np.float32))
+
+
+@lru_cache(maxsize=16)
+def _rounded_cube(segments: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], Any]:
+    """What all rounded boxes share: the six face grids of a cube with extra rows at the rim.
+
+    Returns:
+        Unit directions of the grid's points and the corner of the core box each belongs to, signs (6, R, R, 3) both;
+        triangles over the points, (F, 3), and the mean direction of each, (F, 3).
+    """
     t = np.tan(np.linspace(-math.pi / 4, math.pi / 4, 2 * segments + 1))
     t = np.concatenate([t[: segments + 1], t[segments:]])
     side = np.concatenate([np.full(segments + 1, -1.0), np.full(segments + 1, 1.0)])
     u, v = np.meshgrid(t, t, indexing="ij")
     su, sv = np.meshgrid(side, side, indexing="ij")
-    core = half - r
-    parts = []
-    for axis in range(3):
-        for sign in (-1.0, 1.0):
-            direction = np.zeros((*u.shape, 3))
-            offset = np.zeros_like(direction)
-            b, c = (axis + 1) % 3, (axis + 2) % 3
-            direction[..., axis], direction[..., b], direction[..., c] = sign, u, v
-            offset[..., axis], offset[..., b], offset[..., c] = sign * core[axis], su * core[b], sv * core[c]
-            direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
-            points = offset + direction * r + np.asarray(center)
-            if sign > 0:
-                points, direction = points.transpose(1, 0, 2), direction.transpose(1, 0, 2)
-            faces = _faces(points.shape[0], points.shape[1], False, False)
-            triangles = points.reshape(-1, 3)[faces]
-            area = np.linalg.norm(
-                np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1
-            )
-            keep = area > 1e-14
-            # The grid runs so that faces look outwards only if (axis, b, c) is right-handed, which it is; for the
-            # negative side the order is swapped above.
-            triangles, normals = triangles[keep], direction.reshape(-1, 3)[faces][keep]
-            outward = np.einsum(
-                "fi,fi->f",
-                np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]),
-                normals.mean(axis=1),
-            )
-            flip = outward < 0
-            triangles[flip], normals[flip] = triangles[flip][:, ::-1], normals[flip][:, ::-1]
-            parts.append(Mesh(triangles.astype(np.float32), normals.astype(np.float32)))
-    return merge(parts)
+    n = len(t)
+    directions, sides = np.zeros((6, n, n, 3)), np.zeros((6, n, n, 3))
+    for number in range(6):
+        axis, sign = number // 2, (-1.0, 1.0)[number % 2]
+        b, c = (axis + 1) % 3, (axis + 2) % 3
+        for grids, values in ((directions, (sign, u, v)), (sides, (sign, su, sv))):
+            grid = np.empty((n, n, 3))
+            grid[..., axis], grid[..., b], grid[..., c] = values
+            grids[number] = grid.transpose(1, 0, 2) if sign > 0 else grid
+    directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+    faces = np.concatenate([_faces(n, n, False, False) + number * n * n for number in range(6)])
+    return directions, sides, faces, directions.reshape(-1, 3)[faces].mean(axis=1)
 
 
 def plate(width: float, depth: float) -> Mesh:
@@ -440,7 +462,7 @@ def tube(
     tangent = np.roll(p, -1, axis=0) - np.roll(p, 1, axis=0)
     if not closed:
         tangent[0], tangent[-1] = p[1] - p[0], p[-1] - p[-2]
-    tangent /= np.maximum(np.linalg.norm(tangent, axis=1, keepdims=True), 1e-12)
+    tangent /= np.maximum(_lengths(tangent), 1e-12)
     if round_ends and not closed:
         bulge = np.linspace(0, math.pi / 2, 5)[1:]
         for end in (0, -1):
@@ -453,18 +475,18 @@ def tube(
                 p, r, tangent = (np.concatenate(x) for x in ((p, extra), (r, shrink), (tangent, direction)))
     # Where the path runs along `up`, the frame is carried over from the neighbour instead of flipping about.
     reference = np.asarray(up, dtype=np.float64)
-    side = np.cross(tangent, reference)
-    length = np.linalg.norm(side, axis=1)
+    side = _cross(tangent, reference[None])
+    length = _lengths(side)[:, 0]
     if length.max() < 0.2:
-        side = np.cross(tangent, (0.0, 1.0, 0.0) if abs(reference[1]) < 0.9 else (1.0, 0.0, 0.0))
-        length = np.linalg.norm(side, axis=1)
+        side = _cross(tangent, np.array([(0.0, 1.0, 0.0) if abs(reference[1]) < 0.9 else (1.0, 0.0, 0.0)]))
+        length = _lengths(side)[:, 0]
     good = length >= 0.2
     index = np.arange(len(p))
     nearest = index[good][np.argmin(np.abs(index[:, None] - index[good][None]), axis=1)]
     side = side[nearest]
     side -= np.sum(side * tangent, axis=1, keepdims=True) * tangent
-    side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12)
-    top = np.cross(side, tangent)
+    side /= np.maximum(_lengths(side), 1e-12)
+    top = _cross(side, tangent)
     angle = np.linspace(0, 2 * math.pi, sides, endpoint=False)
     # side x top = -tangent, so the ring runs clockwise in (side, top) to be counter-clockwise along the path.
     rings = (

@@ -129,17 +129,22 @@ def suite_entries() -> dict[str, Entry]:
     return {**SUITES, **plugins}
 
 
+def _entry(name: str) -> Entry | None:
+    """The entry of a suite; installed packages are searched only for a name that is none of ours."""
+    return SUITES.get(name) or suite_entries().get(name)
+
+
 def suite_class(name: str) -> type[Suite]:
     """The class of a suite; spellings with hyphens are accepted.
 
     Raises:
         UsageError: unknown suite, or a plug-in that cannot be loaded or is no suite.
     """
-    known = suite_entries()
     wanted = canonical_suite_name(name)
-    if wanted not in known:
+    entry = _entry(wanted)
+    if entry is None:
+        known = suite_entries()
         raise UsageError(f"unknown suite {name!r}.{did_you_mean(wanted, known)} There are: {', '.join(known)}")
-    entry = known[wanted]
     try:
         loaded = resolve_name(entry.location)
     except Exception as err:
@@ -206,7 +211,7 @@ def presentation_of(run: Run) -> Presentation:
 
 def plugin_of(suite: Suite) -> dict[str, str]:
     """Version by package, of a suite that does not come with verism."""
-    package = suite_entries().get(suite.name, Entry("")).package
+    package = (_entry(suite.name) or Entry("")).package
     name, _, version = package.partition(" ")
     return {name: version} if name else {}
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verism.records import Prompt, Scene, SceneObject
 from verism.suites.paintskills.boxes import Expected
@@ -28,6 +29,7 @@ __all__ = [
     "facets_of",
     "factor_counts",
     "prompt_of",
+    "sample_scenes",
     "scene_seed",
     "split_of",
     "spread",
@@ -61,43 +63,85 @@ def build_scenes(version: Version, skill_name: str, split: Split, *, seed: int =
     Raises:
         ValueError: the version has no such skill.
     """
+    _check_skill(version, skill_name)
+    design = _Design(version, skill_name, split, seed)
+    return [design.scene(index) for index in range(design.total)]
+
+
+def sample_scenes(version: Version, skill_name: str, split: Split, limit: int | None, *, seed: int = 0) -> list[Scene]:
+    """``limit`` of the scenes of one skill and split, those that ``spread`` takes; no others are built.
+
+    Args:
+        version: of the data set.
+        skill_name: one of its skills.
+        split: ``train`` or ``val``.
+        limit: scenes at most, at least 1; None for all.
+        seed: of the scenes and of which are taken.
+
+    Raises:
+        ValueError: the version has no such skill, or a limit below 1.
+    """
+    _check_skill(version, skill_name)
+    design = _Design(version, skill_name, split, seed)
+    if limit is None or limit >= design.total:
+        return [design.scene(index) for index in range(design.total)]
+    # All scenes of a cell have the same facets but for the background.
+    of_cells = [facets_of(design.scene(cell)) for cell in range(len(design.objects))]
+    codes = _codes([{k: v for k, v in f.items() if k != "background"} for f in of_cells])
+    every = np.arange(design.total)
+    backgrounds = _codes([{"background": version.backgrounds[b]} for b in design.backgrounds])
+    codes = np.concatenate([codes[every % len(of_cells)], backgrounds], axis=1)
+    return [design.scene(index) for index in _evenly(codes, limit, skill_name, seed)]
+
+
+def _check_skill(version: Version, skill_name: str) -> None:
     if skill_name not in (*version.skills, *version.optional_skills):
         raise ValueError(
             f"{version.name} has no skill {skill_name!r}; it has {[*version.skills, *version.optional_skills]}"
         )
-    the_skill = skill(skill_name)
-    cells = list(the_skill.cells(version))
-    objects = [the_skill.objects(cell, version) for cell in cells]
-    words = [the_skill.words(cell, version) for cell in cells]
-    templates = version.templates[skill_name]
-    repeats = prompts_per_cell(version, skill_name, split) // len(templates)
-    total = len(templates) * repeats * len(cells)
-    stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
-    backgrounds = stream.permutation(np.arange(total) % len(version.backgrounds)).tolist()
-    # Relative to the usual size of the simulator; the published units refer to other models.
-    width = max(4, *(len(o) for o in objects))  # four draws per scene, more only where a skill of one's own needs them
-    scales = stream.uniform(0.85, 1.15, size=(total, width)).round(4).tolist()
-    scenes: list[Scene] = []
-    for template in templates:
-        texts = [template.format(**w) for w in words]
-        for _ in range(repeats):
-            for text, of_cell in zip(texts, objects, strict=True):
-                index = len(scenes)
-                scene_id = f"{skill_name}_{split}_{index:05d}"
-                scenes.append(
-                    Scene(
-                        scene_id=scene_id,
-                        skill=skill_name,
-                        split=split,
-                        text=text,
-                        background=version.backgrounds[backgrounds[index]],
-                        objects=tuple(
-                            replace(obj, scale=scale) for obj, scale in zip(of_cell, scales[index], strict=False)
-                        ),
-                        seed=scene_seed(version.name, scene_id, seed),
-                    )
-                )
-    return scenes
+
+
+class _Design:
+    """All scenes of one skill and split, of which ``scene`` builds those that are asked for.
+
+    Attributes:
+        objects: of each cell, at their usual size.
+        backgrounds: index of the background of each scene.
+        total: number of scenes.
+    """
+
+    def __init__(self, version: Version, skill_name: str, split: Split, seed: int) -> None:
+        the_skill = skill(skill_name)
+        cells = list(the_skill.cells(version))
+        self.objects = [the_skill.objects(cell, version) for cell in cells]
+        self._words = [the_skill.words(cell, version) for cell in cells]
+        self._templates = version.templates[skill_name]
+        self._repeats = prompts_per_cell(version, skill_name, split) // len(self._templates)
+        self.total = len(self._templates) * self._repeats * len(cells)
+        stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
+        self.backgrounds: list[int] = stream.permutation(np.arange(self.total) % len(version.backgrounds)).tolist()
+        # Relative to the usual size of the simulator; the published units refer to other models. Four draws per scene,
+        # more only where a skill of one's own needs them.
+        width = max(4, *(len(o) for o in self.objects))
+        self._scales = stream.uniform(0.85, 1.15, size=(self.total, width)).round(4)
+        self._version, self._skill, self._split, self._seed = version, skill_name, split, seed
+
+    def scene(self, index: int) -> Scene:
+        """The scene at an index of the published order."""
+        repeat, cell = divmod(index, len(self.objects))
+        scene_id = f"{self._skill}_{self._split}_{index:05d}"
+        return Scene(
+            scene_id=scene_id,
+            skill=self._skill,
+            split=self._split,
+            text=self._templates[repeat // self._repeats].format(**self._words[cell]),
+            background=self._version.backgrounds[self.backgrounds[index]],
+            objects=tuple(
+                replace(obj, scale=scale)
+                for obj, scale in zip(self.objects[cell], self._scales[index].tolist(), strict=False)
+            ),
+            seed=scene_seed(self._version.name, scene_id, self._seed),
+        )
 
 
 def expected_of_cells(version: Version, skill_name: str) -> list[Expected]:
@@ -201,27 +245,38 @@ def spread(scenes: Sequence[Scene], limit: int | None, *, seed: int = 0) -> list
     """
     if limit is None or limit >= len(scenes):
         return list(scenes)
+    chosen = _evenly(_codes([facets_of(scene) for scene in scenes]), limit, scenes[0].skill, seed)
+    return [scenes[i] for i in chosen]
+
+
+def _codes(facets: Sequence[Mapping[str, Any]]) -> NDArray[np.intp]:
+    """A number for each value of each facet, shape (scenes, facets)."""
+    names = sorted({name for f in facets for name in f})
+    return np.stack(
+        [np.unique([str(f.get(name)) for f in facets], return_inverse=True)[1].ravel() for name in names], axis=1
+    )
+
+
+def _evenly(codes: NDArray[np.intp], limit: int, skill_name: str, seed: int) -> list[int]:
+    """Indices of ``limit`` scenes chosen as ``spread`` says, by the numbers of their facets' values."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     # The skill is part of the stream, or every skill would draw the same numbers.
-    rng = np.random.default_rng([seed, 0x5BEAD, *scenes[0].skill.encode()])
-    facets = [facets_of(scene) for scene in scenes]
-    names = sorted({name for f in facets for name in f})
-    codes = np.stack(
-        [np.unique([str(f.get(name)) for f in facets], return_inverse=True)[1].ravel() for name in names], axis=1
-    )
-    taken = [np.zeros(codes[:, k].max() + 1) for k in range(len(names))]
-    free = np.ones(len(scenes), dtype=bool)
-    tie = rng.random(len(scenes))
+    rng = np.random.default_rng([seed, 0x5BEAD, *skill_name.encode()])
+    count, names = codes.shape
+    taken = [np.zeros(codes[:, k].max() + 1) for k in range(names)]
+    free = np.ones(count, dtype=bool)
+    tie = rng.random(count)
     for _ in range(limit):
         # Squares: one value taken twice more than the others is worse than two values once more each.
-        cost = sum(((taken[k] + 1) ** 2 - taken[k] ** 2)[codes[:, k]] for k in range(len(names)))
+        cost = sum(((taken[k] + 1) ** 2 - taken[k] ** 2)[codes[:, k]] for k in range(names))
         cost = np.where(free, cost, np.inf)
         best = int(np.argmin(np.where(cost == cost.min(), tie, np.inf)))
         free[best] = False
-        for k in range(len(names)):
+        for k in range(names):
             taken[k][codes[best, k]] += 1
-    return [scenes[i] for i in np.flatnonzero(~free).tolist()]
+    indices: list[int] = np.flatnonzero(~free).tolist()
+    return indices
 
 
 def factor_counts(scenes: Sequence[Scene]) -> Mapping[str, Counter[tuple[Any, ...]]]:

@@ -44,10 +44,10 @@ from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
 from verism.suites.paintskills.scenes import (
     Split,
-    build_scenes,
     expected_of_cells,
     prompt_of,
     prompts_per_cell,
+    sample_scenes,
     split_of,
     spread,
 )
@@ -232,7 +232,7 @@ class PaintSkills(Suite):
         scenes: list[Scene] = []
         for skill_name, share in zip(chosen, _shares(limit, len(chosen)), strict=True):
             if share != 0:
-                scenes += spread(build_scenes(v, skill_name, the_split, seed=seed), share, seed=seed)
+                scenes += sample_scenes(v, skill_name, the_split, share, seed=seed)
         return cls(scenes=tuple(scenes), n_images=n_images, seed=seed, split=split, limit=limit)
 
     @classmethod
