@@ -12,12 +12,13 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, chdir
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from verism import store
 from verism.annotation.agreement import agreement_report
@@ -38,16 +39,18 @@ from verism.exports import Format, export_run
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
 from verism.locations import location
-from verism.manifest import RunSettings
+from verism.manifest import RunSettings, Scoring
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
 from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
-from verism.pipeline.local import make_requests, observe_images, run_images
+from verism.pipeline.leases import LeasedShares
+from verism.pipeline.local import compact_tables, make_requests, observe_images, run_images, unfinished
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
-from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
+from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
+from verism.pipeline.shares import ALONE, Shard, Shares
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
     Estimand,
@@ -98,6 +101,7 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
 Paint = Callable[[str, int], Any]
+R = TypeVar("R", bound=store.Run)
 Judges = Mapping[str, "str | Judge"]
 
 # Options of a run that decide its images, or with what they are made and observed.
@@ -106,7 +110,13 @@ NOBODY = "none"  # in place of a judge's name: leave out what the usual one woul
 
 
 class Run(store.Run):
-    """A run directory with everything that can be asked of it in a notebook."""
+    """A run directory with everything that can be asked of it in a notebook.
+
+    Attributes:
+        unfinished: what other processes have not done yet of a run they share, by what it is; then it is not scored.
+    """
+
+    unfinished: Mapping[str, int] = MappingProxyType({})
 
     def report(self, out: PathLike | None = None, *, gallery: int = 120) -> Path:
         """Write the run's report.
@@ -141,6 +151,9 @@ class RunOptions:
         device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
+        shard: which share of the images this process does, ``"1/2"`` for the first of two; others do the others. The
+            scores come with the last share. None: all of them.
+        share: whether several processes that give the same call share the images as they go.
         shared: images of other runs, taken instead of being generated again; None for none.
         pool: generators and judges shared with other runs, which load what is named; None: each run loads its own.
         on_failure: called with a line for each image that is not ok.
@@ -164,6 +177,8 @@ class RunOptions:
     device: str | None = None
     base_url: str | None = None
     cache: PathLike | None = None
+    shard: str | Shard | None = None
+    share: bool = False
     shared: SharedImages | None = None
     pool: ModelPool | None = None
     on_failure: Tell | None = None
@@ -200,6 +215,33 @@ class _Call:
     suite: dict[str, Any] = field(default_factory=dict)
     again: bool = False  # to make again what is lost of a run
 
+    @contextmanager
+    def shares(self, out: PathLike | None) -> Iterator[Shares]:
+        """Which part of the work this process does.
+
+        Args:
+            out: the run directory; None for a temporary one.
+
+        Raises:
+            UsageError: options that contradict each other.
+        """
+        shard = self.run.shard
+        if shard is None and not self.run.share:
+            yield ALONE
+            return
+        option = "--share" if shard is None else "--shard"
+        if shard is not None and self.run.share:
+            raise UsageError("give --shard or --share, not both: shares are dealt beforehand or as processes go")
+        if out is None:
+            raise UsageError(f"--out is missing: processes with {option} share a run directory")
+        if self.run.retry:
+            raise UsageError(f"--retry is for a process that works alone; give it without {option}")
+        if shard is not None:
+            yield shard if isinstance(shard, Shard) else Shard.parse(shard)
+            return
+        with LeasedShares(location(out)) as shares:
+            yield shares
+
     @staticmethod
     def of(run: RunOptions | None, judges: Judges | None, options: Mapping[str, Any]) -> _Call:
         """Options of the run by their names, judges by their roles; the rest is the suite's."""
@@ -212,6 +254,37 @@ class _Call:
             {role: judge for role, judge in named.items() if judge is not None},
             {k: v for k, v in options.items() if k not in of_run and k not in roles()},
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluation:
+    """The arguments of ``evaluate``."""
+
+    suite: str | Suite
+    model: str | Generator | Paint | None
+    images: PathLike | None
+    out: PathLike | None
+    rules: Mapping[str, Any] | None
+    call: _Call
+
+
+@dataclass(frozen=True, eq=False)
+class _Made(Generic[R]):
+    """What has become of an evaluation before it is scored.
+
+    Attributes:
+        run: the run.
+        suite: its suite, with the rules that were asked for.
+        requests: all its images.
+        names: full names of judges by role.
+        thresholds: their own calibrated thresholds by role, of those that have one.
+    """
+
+    run: R
+    suite: Suite
+    requests: Sequence[Request]
+    names: Mapping[str, str]
+    thresholds: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,11 +334,54 @@ def evaluate(
         UsageError: something asked for does not exist, or the directory holds a run with other settings.
     """
     call = _Call.of(run_options, judges, options)
-    run, the_suite, filled, names = _made(suite, model, images, out, rules, call)
-    the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
-    score_run(run, the_suite, judges=names, metrics=call.run.metrics)
-    _tell_scores(run, call.run)
-    return run
+    with call.shares(out) as shares:
+        made = _made(_Evaluation(suite, model, images, out, rules, call), shares)
+        the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
+        made.run.unfinished = _score_made(made, the_suite, call, shares)
+    if not made.run.unfinished:
+        _tell_scores(made.run, call.run)
+    return made.run
+
+
+def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> Mapping[str, int]:
+    """Score a run, unless others have not done all of their share yet; what these have not done, by what it is."""
+    run = made.run
+    with shares.turn("scores"):
+        if not shares.alone:
+            pairs = [(made.names[need.role], need) for need in suite.needs() if need.role in made.names]
+            judged = [(name, need) for name, need in pairs if name != TRUTH]
+            left = unfinished(run, made.requests, judged, suite.reference)
+            if left:
+                _say_unfinished(run, left, call.run)
+                return left
+            if _is_scored_so(run, suite, made.names):
+                return {}
+            compact_tables(run, judged)
+        score_run(run, suite, judges=made.names, metrics=call.run.metrics)
+        shares.remove()
+    return {}
+
+
+def _is_scored_so(run: store.Run, suite: Suite, names: Mapping[str, str]) -> bool:
+    """Whether another process scored the run just now as this one would; then its scores are the run's."""
+    now = store.Run.open(run.path)
+    kept, asked = now.manifest.scoring, planned_scoring(suite, names)
+    same = all(
+        content_hash(dict(getattr(kept, f))) == content_hash(dict(getattr(asked, f))) for f in ("judges", "rules")
+    )
+    if not same or not now.is_scored or now.outdated():
+        return False
+    run.manifest = now.manifest
+    return True
+
+
+def _say_unfinished(run: store.Run, left: Mapping[str, int], options: RunOptions) -> None:
+    listed = ", ".join(f"{count:,} {what}" for what, count in left.items())
+    share = "this share" if options.shard is None else f"share {options.shard}"
+    (options.on_summary or _say)(
+        f"{share} of {run.path} is done; not there yet: {listed}. The last share to end computes the scores; or give: "
+        f"verism score {_quoted(run)}"
+    )
 
 
 def _tell_scores(run: store.Run, options: RunOptions) -> None:
@@ -282,19 +398,14 @@ def _say(line: str) -> None:
     print(f"verism: {line}", file=sys.stderr)
 
 
-def _made(
-    suite: str | Suite,
-    model: str | Generator | Paint | None,
-    images: PathLike | None,
-    out: PathLike | None,
-    rules: Mapping[str, Any] | None,
-    call: _Call,
-) -> tuple[Run, Suite, list[_Filled], dict[str, str]]:
+def _made(asked: _Evaluation, shares: Shares) -> _Made[Run]:
     """Make or find the images of a run, and let the judges observe them, as far as that is not done.
 
-    Returns:
-        The run, its suite with the rules that were asked for, who fills which need, and full names of judges by role.
+    Args:
+        asked: the evaluation.
+        shares: which part of it this process does.
     """
+    suite, model, images, out, rules, call = (getattr(asked, f.name) for f in fields(asked))
     if (model is None) == (images is None):
         raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
     the_suite = _suite(suite, images, call.suite)
@@ -319,14 +430,20 @@ def _made(
             generator = ShuffledGenerator(generator, prompts, seed=seed, by=the_suite.layout.facet)
         names = {f.need.role: f.judge.name for f in filled}
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
-        run = _start(out, the_suite, prompts, generator, names, seed)
+        thresholds = _thresholds(filled)
+        scoring = None
+        if not shares.alone:  # whoever scores it in the end has no judge to ask
+            scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, rules), names)
+        run = _start(out, the_suite, prompts, generator, names, seed, scoring)
         run.note_call(_call_record("evaluate", call, suite=suite, model=model, images=images))
         requests = make_requests(prompts, seed, the_suite.needs())
         known = run.keys("images")
-        _take_in(run, the_suite.reference, filled, call.run.on_failure)
+        _take_in(run, the_suite.reference, filled, call.run.on_failure, shares)
         pairs = [(f.judge, f.need) for f in filled]
         try:
-            run_images(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure)
+            run_images(
+                run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure, shares=shares
+            )
         finally:  # an interrupted run, too, says what made its images
             made = not {r.image_id for r in requests} <= known
             described: Mapping[str, Any] = getattr(maker, "describe", dict)()
@@ -336,7 +453,7 @@ def _made(
             _say_what_was_slow(run, call.run.on_summary)
         if not made and not call.run.retry and not call.again:
             _say_nothing_generated(run, generator.name, call.run.on_summary)
-    return run, the_suite, filled, names
+    return _Made(run, the_suite, requests, names, thresholds)
 
 
 def _call_record(
@@ -393,6 +510,7 @@ def _start(
     generator: Generator,
     judges: Mapping[str, str],
     seed: int,
+    scoring: Scoring | None = None,
 ) -> Run:
     settings = RunSettings(
         suite=suite.name,
@@ -404,7 +522,7 @@ def _start(
         reference="" if suite.reference is None else suite.reference.identity()[:16],
     )
     if out is not None:
-        run = Run.start(location(out), settings, plugins=plugin_of(suite))
+        run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite))
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-")
         run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite))
@@ -499,12 +617,14 @@ def _refuse_idle(suite: Suite, needs: Sequence[Need], named: Sequence[str]) -> N
         )
 
 
-def _take_in(run: Run, reference: ReferenceSet | None, filled: Sequence[_Filled], tell: Tell | None) -> None:
+def _take_in(
+    run: Run, reference: ReferenceSet | None, filled: Sequence[_Filled], tell: Tell | None, shares: Shares
+) -> None:
     """The real images a suite compares with become part of the run."""
     if reference is None:
         return
     judge = next((f.judge for f in filled if isinstance(f.need, FeatureNeed)), None)
-    for line in take_in_reference(run, reference, judge):
+    for line in take_in_reference(run, reference, judge, shares=shares):
         if tell is not None:
             tell(line)
 
@@ -543,17 +663,22 @@ def _listed_rules(suite: Suite) -> str:
     return ", ".join(rule.name for rule in suite.rules) or "none"
 
 
+def _thresholds(filled: Sequence[_Filled]) -> dict[str, float]:
+    """The judges' own calibrated thresholds, by role."""
+    by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
+    return {role: threshold for role, threshold in by_role.items() if threshold is not None}
+
+
 def _calibrated(
-    suite: Suite, filled: Sequence[_Filled], threshold: float | None, rules: Mapping[str, Any] | None
+    suite: Suite, thresholds: Mapping[str, float], threshold: float | None, rules: Mapping[str, Any] | None
 ) -> Suite:
     """The suite with the judges' own calibrated thresholds, where neither a threshold nor the rule was named."""
     if threshold is not None:
         return suite
-    by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
     calibrated = {
-        rule.name: by_role[rule.calibrated_by]
+        rule.name: thresholds[rule.calibrated_by]
         for rule in _calibrated_rules(suite)
-        if by_role.get(rule.calibrated_by) is not None and rule.name not in (rules or {})
+        if rule.calibrated_by in thresholds and rule.name not in (rules or {})
     }
     return suite.with_rules(**calibrated) if calibrated else suite
 
@@ -668,7 +793,7 @@ def plan(
             maker = _generator(model, images, the_suite, context, call.run.pool)
             at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), None)
             estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
-        the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
+        the_suite = _calibrated(the_suite, _thresholds(filled), call.run.threshold, rules)
         names = {f.need.role: f.judge.name for f in filled}
     names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
     group = next(iter(prompts[0].facets), "suite") if prompts else "suite"
@@ -772,9 +897,10 @@ def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
         try:
             with chdir(folder if folder.is_dir() else Path.cwd()):
                 if record["command"] == "evaluate":
-                    _made(record["suite"], record["model"], record["images"], run.path, None, call)
+                    evaluation = _Evaluation(record["suite"], record["model"], record["images"], run.path, None, call)
+                    _made(evaluation, ALONE)
                 else:
-                    _observed(Run.open(run.path), call)
+                    _observed(Run.open(run.path), call, ALONE)
         except VerismError as err:
             left.append(f"{err}; {again}")
     if not run.manifest.calls:
@@ -797,15 +923,9 @@ def _score_again(run: Run) -> list[str]:
 def _lost(run: Run) -> list[str]:
     """How many images and observations of a run that was scored are not there."""
     suite = stored_suite(run)
-    wanted = {request.image_id for request in make_requests(run.prompts(), run.manifest.settings.seed)}
-    images = run.read("images").select("image_id", "state").rows()
-    gaps = {"images": len(wanted - {image_id for image_id, _ in images})}
-    usable = {image_id for image_id, state in images if state == "ok"}
-    for need in suite.needs():
-        judge = run.judge(need.role)
-        if judge is not None:
-            gaps[f"observations by {judge}"] = len(usable - run.keys(need.table, judge))
-    return [f"{n:,} {what}" for what, n in gaps.items() if n]
+    requests = make_requests(run.prompts(), run.manifest.settings.seed)
+    judged = [(name, need) for need in suite.needs() if (name := run.judge(need.role)) is not None]
+    return [f"{count:,} {what}" for what, count in unfinished(run, requests, judged).items()]
 
 
 def _quoted(run: store.Run) -> str:
@@ -1083,17 +1203,23 @@ def observe(
     run = _opened(run)
     keywords = {**options} if detector is None else {"detector": detector, **options}
     call = _Call.of(run_options, judges, keywords)
-    suite, filled = _observed(run, call)
-    names = {role: name for role, name in judges_of(run).items() if role in [need.role for need in suite.needs()]}
-    names |= {f.need.role: f.judge.name for f in filled}
-    suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
-    scores = score_run(run, suite, judges=names, metrics=call.run.metrics)
-    _tell_scores(run, call.run)
-    return scores
+    with call.shares(run.path) as shares:
+        made = _observed(run, call, shares)
+        suite = _calibrated(made.suite.with_rules(**run.manifest.scoring.rules), made.thresholds, None, None)
+        if _score_made(made, suite, call, shares):
+            return []
+    _tell_scores(made.run, call.run)
+    return made.run.scores()
 
 
-def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
-    """Let judges observe the images of a run that they did not see yet; its suite, and who fills which need."""
+def _observed(run: store.Run, call: _Call, shares: Shares) -> _Made[store.Run]:
+    """Let judges observe the images of a run that they did not see yet.
+
+    Args:
+        run: the run.
+        call: names the judges.
+        shares: which part of it this process does.
+    """
     suite = stored_suite(run)
     prompts = run.prompts()
     if call.suite:
@@ -1110,14 +1236,16 @@ def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
         run.note_call(_call_record("observe", call))
         for f in filled:
-            _observe(run, requests, f)
-    return suite, filled
+            _observe(run, requests, f, shares)
+    names = {role: name for role, name in judges_of(run).items() if role in needs}
+    names |= {f.need.role: f.judge.name for f in filled}
+    return _Made(run, suite, requests, names, _thresholds(filled))
 
 
-def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled) -> None:
-    observe_images(run, requests, filled.judge, filled.need)
+def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled, shares: Shares) -> None:
+    observe_images(run, requests, filled.judge, filled.need, shares=shares)
     if isinstance(filled.need, FeatureNeed) and not run.read("reference").is_empty():
-        observe_reference(run, filled.judge)
+        observe_reference(run, filled.judge, shares=shares)
 
 
 def make_reference(

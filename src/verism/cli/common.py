@@ -142,6 +142,14 @@ def opened_trackers(names: Sequence[str]) -> Iterator[list[Tracker]]:
         close_trackers(trackers, say)
 
 
+def sharing_options() -> list[click.Parameter]:
+    """Options of processes that work on one run directory together."""
+    return [
+        click.Option(["--shard"], metavar="I/N", help="Do only share I of N; other processes do the others."),
+        click.Option(["--share"], is_flag=True, help="Share the images with processes given the same command."),
+    ]
+
+
 def with_options(parameters: Iterable[click.Parameter]) -> Callable[[F], F]:
     """A decorator that gives a command these options after its own."""
 

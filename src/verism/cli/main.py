@@ -26,6 +26,7 @@ from verism.cli.common import (
     opened_trackers,
     parse_rules,
     put_scores,
+    sharing_options,
     tracking_options,
     with_options,
 )
@@ -101,6 +102,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         click.Option(["--processes"], type=WORKERS, help="Renderers at once.  [default: one per core]"),
         click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
         click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
+        *sharing_options(),
     ]
     output = [
         click.Option(["--out"], type=path, help="Run directory, new or to be resumed."),
@@ -295,8 +297,9 @@ def score(
 @cli.command()
 @click.argument("run_dir", type=PathType())
 @with_options(judge_options())
+@with_options(sharing_options())
 @click.option("--json", "as_json", is_flag=True)
-def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
+def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Let another judge look at the images of a run, and score by it. No image is made.
 
     \b
@@ -306,8 +309,8 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
     from verism import api
 
     finished = api.open_run(run_dir)
-    api.observe(finished, **given(judges))
-    put_scores(finished, as_json)
+    if api.observe(finished, on_summary=say, **given(options)):  # else others have not done their share yet
+        put_scores(finished, as_json)
 
 
 @cli.command()

@@ -84,6 +84,19 @@ class Shares:
         pending = [item for item in items if key(item) not in known]
         yield iter([Claim(pending, len(pending), lambda: None)] if pending else [])
 
+    @contextmanager
+    def turn(self, what: str) -> Iterator[None]:
+        """Wait until no other process is at it, and be at it for the length of the block.
+
+        Args:
+            what: name of what only one shall do at a time.
+        """
+        del what
+        yield
+
+    def remove(self) -> None:
+        """Remove what was kept for sharing; everything is done."""
+
 
 ALONE = Shares()
 
