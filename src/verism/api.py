@@ -355,6 +355,7 @@ def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> 
                 _say_unfinished(run, left, call.run)
                 return left
             if _is_scored_so(run, suite, made.names):
+                shares.remove()
                 return {}
             compact_tables(run, judged)
         score_run(run, suite, judges=made.names, metrics=call.run.metrics)

@@ -146,6 +146,8 @@ def _run(
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
         asked |= {"on_scores": trackers, "step": step, "checkpoint": checkpoint or ""}
         finished = api.evaluate(suite, out=out, **asked)
+    if finished.unfinished:  # by other processes, as was said
+        sys.exit(failures.report())
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
