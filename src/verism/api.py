@@ -12,13 +12,13 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from verism import store
 from verism.annotation.agreement import agreement_report
@@ -47,7 +47,15 @@ from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, pl
 from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
 from verism.pipeline.leases import LeasedShares
-from verism.pipeline.local import compact_tables, make_requests, observe_images, run_images, unfinished
+from verism.pipeline.local import (
+    compact_tables,
+    forget_failures,
+    make_requests,
+    observe_images,
+    run_images,
+    unfinished,
+)
+from verism.pipeline.ray_workers import GENERATOR, RayCluster, RaySettings
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
 from verism.pipeline.shares import ALONE, Shard, Shares
@@ -106,6 +114,8 @@ Judges = Mapping[str, "str | Judge"]
 
 # Options of a run that decide its images, or with what they are made and observed.
 REPEATED = ("shuffle", "size", "assets", "processes", "threads", "device", "base_url", "cache")
+RUN = "run"  # under which processes agree about the run they work on
+ROUNDS = 3  # of workers, until nothing is missing: more than one only if a worker was taken for dead and was not
 NOBODY = "none"  # in place of a judge's name: leave out what the usual one would observe
 
 
@@ -151,6 +161,9 @@ class RunOptions:
         device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
+        executor: where the work is done. ``"local"``: in this process. ``"ray"`` or ``"ray:ADDRESS"``: on a Ray
+            cluster. A ``RaySettings`` says with how many workers; the workers of a ``RayCluster`` keep their models
+            from one run to the next.
         shard: which share of the images this process does, ``"1/2"`` for the first of two; others do the others. The
             scores come with the last share. None: all of them.
         share: whether several processes that give the same call share the images as they go.
@@ -177,6 +190,7 @@ class RunOptions:
     device: str | None = None
     base_url: str | None = None
     cache: PathLike | None = None
+    executor: str | RaySettings | RayCluster = "local"
     shard: str | Shard | None = None
     share: bool = False
     shared: SharedImages | None = None
@@ -214,6 +228,45 @@ class _Call:
     judges: dict[str, str | Judge] = field(default_factory=dict)
     suite: dict[str, Any] = field(default_factory=dict)
     again: bool = False  # to make again what is lost of a run
+
+    @contextmanager
+    def cluster(self) -> Iterator[RayCluster | None]:
+        """The cluster that does the work; None: this process does it.
+
+        Raises:
+            UsageError: an unknown executor, or options that contradict it.
+        """
+        executor = self.run.executor
+        if executor == "local":
+            yield None
+            return
+        if self.run.shard is not None or self.run.share:
+            raise UsageError("--shard and --share are for --executor local; Ray shares the work among its workers")
+        if isinstance(executor, RayCluster):
+            yield executor
+            return
+        with RayCluster(RaySettings.parse(executor) if isinstance(executor, str) else executor) as cluster:
+            yield cluster
+
+    def of_worker(self, shares: Shares, kept: dict[str, Any], lines: list[str]) -> _Call:
+        """The call as a worker makes it: with models that stay in the worker, and lines for the driver.
+
+        Args:
+            shares: what the worker does of it.
+            kept: what the worker keeps.
+            lines: where messages go.
+        """
+        told: dict[str, Any] = {"on_failure": shares.tell, "on_matched": lines.append, "on_summary": lines.append}
+        pool = kept.setdefault("pool", ModelPool())
+        # Other workers have the other cores.
+        threads = self.run.threads or kept.get("threads")
+        return replace(self, run=replace(self.run, pool=pool, processes=1, threads=threads, **told))
+
+    def to_workers(self) -> _Call:
+        """The call without what stays with the driver."""
+        here: dict[str, Any] = {"executor": "local", "retry": False, "metrics": (), "on_scores": None, "pool": None}
+        silent: dict[str, Any] = {"on_failure": None, "on_matched": None, "on_summary": None}
+        return replace(self, run=replace(self.run, **here, **silent))
 
     @contextmanager
     def shares(self, out: PathLike | None) -> Iterator[Shares]:
@@ -334,8 +387,9 @@ def evaluate(
         UsageError: something asked for does not exist, or the directory holds a run with other settings.
     """
     call = _Call.of(run_options, judges, options)
-    with call.shares(out) as shares:
-        made = _made(_Evaluation(suite, model, images, out, rules, call), shares)
+    asked = _Evaluation(suite, model, images, out, rules, call)
+    with call.cluster() as cluster, call.shares(out) as shares:
+        made = _made(asked, shares) if cluster is None else _made_on(cluster, asked)
         the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
         made.run.unfinished = _score_made(made, the_suite, call, shares)
     if not made.run.unfinished:
@@ -399,62 +453,279 @@ def _say(line: str) -> None:
     print(f"verism: {line}", file=sys.stderr)
 
 
-def _made(asked: _Evaluation, shares: Shares) -> _Made[Run]:
+def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> _Made[Run]:
     """Make or find the images of a run, and let the judges observe them, as far as that is not done.
 
     Args:
         asked: the evaluation.
         shares: which part of it this process does.
+        roles: whom it has of judges and ``generator``; others are with other processes. None: all.
     """
-    suite, model, images, out, rules, call = (getattr(asked, f.name) for f in fields(asked))
-    if (model is None) == (images is None):
-        raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
-    the_suite = _suite(suite, images, call.suite)
-    seed = _seed(the_suite, call)
-    the_suite = _with_rules(the_suite, call.run.threshold, rules)  # refused now and not after the last image
-    prompts = the_suite.prompts()
-    if not prompts:
-        raise UsageError(f"{the_suite.name} asks no prompt with these options; check --limit and what else narrows it")
+    call, out = asked.call, asked.out
+    the_suite, prompts, seed = _prompted(asked)
+    chosen = _chosen(the_suite, call.judges)
     context = call.run.context(the_suite, prompts)
+    makes = roles is None or GENERATOR in roles
     with ExitStack() as at_end:
         # Judges come first: one that does not fit is refused before the first image is generated.
-        filled = _fill(the_suite, call.judges, context, call.run.pool)
+        filled = [
+            _filled(judge, need, context, call.run.pool)
+            for judge, need in chosen
+            if roles is None or need.role in roles
+        ]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
-        generator = maker = _generator(model, images, the_suite, context, call.run.pool)
-        at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), call.run.on_summary)
-        if call.run.shared is not None and getattr(maker, "text_only", False):
-            generator = SharingGenerator(maker, call.run.shared)
-        if call.run.shuffle:
-            from verism.generators.shuffled import ShuffledGenerator
-
-            generator = ShuffledGenerator(generator, prompts, seed=seed, by=the_suite.layout.facet)
-        names = {f.need.role: f.judge.name for f in filled}
+        maker: Generator | None = None
+        if makes:
+            maker = _generator(asked.model, asked.images, the_suite, context, call.run.pool)
+            at_end.callback(_finish, maker, _is_ours(maker, asked.model, call.run.pool), call.run.on_summary)
+        own = {f.need.role: (f.judge.name, getattr(f.judge, "threshold", None)) for f in filled}
+        known = shares.agree(own, [need.role for _, need in chosen])
+        names, thresholds = _named(known, [need.role for _, need in chosen])
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
-        thresholds = _thresholds(filled)
-        scoring = None
-        if not shares.alone:  # whoever scores it in the end has no judge to ask
-            scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, rules), names)
-        run = _start(out, the_suite, prompts, generator, names, seed, scoring)
-        run.note_call(_call_record("evaluate", call, suite=suite, model=model, images=images))
         requests = make_requests(prompts, seed, the_suite.needs())
-        known = run.keys("images")
-        _take_in(run, the_suite.reference, filled, call.run.on_failure, shares)
-        pairs = [(f.judge, f.need) for f in filled]
-        try:
-            run_images(
-                run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure, shares=shares
-            )
-        finally:  # an interrupted run, too, says what made its images
-            made = not {r.image_id for r in requests} <= known
-            described: Mapping[str, Any] = getattr(maker, "describe", dict)()
-            if described and made:  # a call that made nothing has little to say
-                run.note_generator(described)
-        if made and call.run.on_summary is not None:
-            _say_what_was_slow(run, call.run.on_summary)
-        if not made and not call.run.retry and not call.again:
-            _say_nothing_generated(run, generator.name, call.run.on_summary)
+        if maker is None:  # who makes the images begins the run
+            assert out is not None
+            shares.agree({}, [RUN])
+            run = Run.open(location(out))
+        else:
+            scoring = None
+            if not shares.alone:  # whoever scores it in the end has no judge to ask
+                scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, asked.rules), names)
+            run = _start(out, the_suite, prompts, maker, names, seed, scoring)
+            run.note_call(_call_record("evaluate", call, suite=asked.suite, model=asked.model, images=asked.images))
+        shares.agree({RUN: run.manifest.uid}, [])
+        if any(isinstance(f.need, FeatureNeed) for f in filled) or (
+            makes and not any(isinstance(need, FeatureNeed) for _, need in chosen)
+        ):
+            _take_in(run, the_suite.reference, filled, call.run.on_failure, shares)
+        if maker is not None:
+            _make_images(run, the_suite, prompts, seed, requests, maker, filled, call, shares)
+        else:
+            for f in filled:
+                observe_images(run, requests, f.judge, f.need, shares=shares, after="images")
     return _Made(run, the_suite, requests, names, thresholds)
+
+
+def _prompted(asked: _Evaluation) -> tuple[Suite, list[Prompt], int]:
+    """The suite with the rules that were asked for, its prompts, and the seed of the images.
+
+    Args:
+        asked: the evaluation.
+    """
+    if (asked.model is None) == (asked.images is None):
+        raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
+    suite = _suite(asked.suite, asked.images, asked.call.suite)
+    seed = _seed(suite, asked.call)
+    suite = _with_rules(suite, asked.call.run.threshold, asked.rules)  # refused now and not after the last image
+    prompts = list(suite.prompts())
+    if not prompts:
+        raise UsageError(f"{suite.name} asks no prompt with these options; check --limit and what else narrows it")
+    return suite, prompts, seed
+
+
+def _make_images(
+    run: Run,
+    suite: Suite,
+    prompts: Sequence[Prompt],
+    seed: int,
+    requests: Sequence[Request],
+    maker: Generator,
+    filled: Sequence[_Filled],
+    call: _Call,
+    shares: Shares,
+) -> None:
+    """Let the generator make what is missing, and the judges look at it."""
+    generator = maker
+    if call.run.shared is not None and getattr(maker, "text_only", False):
+        generator = SharingGenerator(maker, call.run.shared)
+    if call.run.shuffle:
+        from verism.generators.shuffled import ShuffledGenerator
+
+        generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
+    known = run.keys("images")
+    pairs = [(f.judge, f.need) for f in filled]
+    try:
+        run_images(run, requests, generator, pairs, retry=call.run.retry, on_failure=call.run.on_failure, shares=shares)
+    finally:  # an interrupted run, too, says what made its images
+        made = not {r.image_id for r in requests} <= known
+        described: Mapping[str, Any] = getattr(maker, "describe", dict)()
+        if described and made:  # a call that made nothing has little to say
+            run.note_generator(described)
+    if made and call.run.on_summary is not None:
+        _say_what_was_slow(run, call.run.on_summary)
+    if not made and not call.run.retry and not call.again:
+        _say_nothing_generated(run, generator.name, call.run.on_summary)
+
+
+def _named(known: Mapping[str, Any], roles: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
+    """Full names, and calibrated thresholds, of judges by role, out of what processes say of themselves."""
+    names = {role: known[role][0] for role in roles}
+    return names, {role: known[role][1] for role in roles if known[role][1] is not None}
+
+
+# ------------------------------------------------------------------------------------------------- on several workers
+@dataclass(frozen=True, eq=False)
+class _WorkerResult:
+    """What a worker says at the end.
+
+    Attributes:
+        names: full names of judges by role.
+        thresholds: their own calibrated thresholds by role.
+        lines: messages for the caller.
+    """
+
+    names: Mapping[str, str]
+    thresholds: Mapping[str, float]
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What each worker does of a call; it is sent to the worker, and called there.
+
+    Attributes:
+        folder: which relative paths count from.
+    """
+
+    folder: str
+
+    def __call__(self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any]) -> _WorkerResult:
+        """Do a share of it.
+
+        Args:
+            roles: whom the worker has; None: all.
+            shares: what it does.
+            kept: what the worker keeps from one call to the next.
+        """
+        lines: list[str] = []
+        with chdir(self.folder if Path(self.folder).is_dir() else Path.cwd()):
+            names, thresholds = self.done(roles, shares, kept, lines)
+        return _WorkerResult(names, thresholds, lines)
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Do it; names and thresholds of judges by role."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _EvaluationPart(_Part):
+    asked: _Evaluation
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Make images, and observe them."""
+        made = _made(replace(self.asked, call=self.asked.call.of_worker(shares, kept, lines)), shares, roles)
+        return made.names, made.thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservationPart(_Part):
+    run: Path
+    call: _Call
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Observe images."""
+        call = self.call.of_worker(shares, kept, lines)
+        if roles is not None:
+            call = replace(call, judges={role: judge for role, judge in call.judges.items() if role in roles})
+        made = _observed(store.Run.open(self.run), call, shares)
+        return made.names, made.thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class _ReferencePart(_Part):
+    suite: str
+    features: str | Judge
+    work: Path
+    call: _Call
+
+    def done(
+        self,
+        roles: Set[str] | None,  # noqa: ARG002
+        shares: Shares,
+        kept: dict[str, Any],
+        lines: list[str],
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Compute features of real images."""
+        run, judge, images = _referenced(self.suite, self.features, self.work, self.call.of_worker(shares, kept, lines))
+        shares.agree({RUN: run.manifest.uid}, [])
+        for line in take_in_reference(run, images, judge, shares=shares):
+            shares.tell(line)
+        return {"features": judge.name}, {}
+
+
+def _on_workers(workers: RayCluster, part: _Part, call: _Call, *, roles: Sequence[str], items: int) -> _WorkerResult:
+    """Let workers do a call together; what they say, each line once."""
+    results: list[_WorkerResult] = workers.run(
+        part, roles=roles, items=items, on_failure=call.run.on_failure, tell=call.run.on_summary or _say
+    )
+    tell = call.run.on_summary or _say
+    for line in dict.fromkeys(line for result in results for line in result.lines):
+        tell(line)
+    names = {role: name for result in results for role, name in result.names.items()}
+    thresholds = {role: value for result in results for role, value in result.thresholds.items()}
+    return _WorkerResult(names, thresholds, ())
+
+
+def _made_on(workers: RayCluster, asked: _Evaluation) -> _Made[Run]:
+    """As ``_made``, by workers.
+
+    Args:
+        workers: who do it.
+        asked: the evaluation.
+    """
+    call = asked.call
+    suite, prompts, seed = _prompted(asked)
+    chosen = _chosen(suite, call.judges)
+    folder = None
+    if asked.out is None:
+        folder = tempfile.TemporaryDirectory(prefix="verism-run-")
+        asked = replace(asked, out=Path(folder.name) / "run")
+    out = location(cast(PathLike, asked.out)).absolute()
+    if call.run.retry and (out / MANIFEST).exists():
+        forget_failures(Run.open(out))
+    requests = make_requests(prompts, seed, suite.needs())
+    sent = replace(asked, out=out, call=call.to_workers())
+    roles = [GENERATOR, *(need.role for _, need in chosen)]
+    reference = 0 if suite.reference is None else len(suite.reference.images)
+    for attempt in range(ROUNDS):
+        result = _on_workers(
+            workers, _EvaluationPart(os.getcwd(), sent), call, roles=roles, items=max(len(requests), reference)
+        )
+        run = Run.open(out)
+        judged = [(result.names[need.role], need) for _, need in chosen]
+        left = unfinished(run, requests, judged, suite.reference)
+        if not left:
+            break
+        if attempt == ROUNDS - 1:
+            raise VerismError(
+                f"{out}: not there after all workers ended: {', '.join(f'{n:,} {what}' for what, n in left.items())}"
+            )
+    if folder is not None:
+        run.keep(folder)
+    compact_tables(run, judged)
+    return _Made(run, suite, requests, result.names, result.thresholds)
+
+
+def _observed_on(workers: RayCluster, run: store.Run, call: _Call) -> _Made[store.Run]:
+    """As ``_observed``, by workers.
+
+    Args:
+        workers: who do it.
+        run: the run.
+        call: names the judges.
+    """
+    suite, needs, requests = _observable(run, call)
+    part = _ObservationPart(os.getcwd(), run.path.absolute(), call.to_workers())
+    result = _on_workers(workers, part, call, roles=list(call.judges), items=len(requests))
+    compact_tables(run, [(result.names[role], needs[role]) for role in call.judges])
+    return _Made(run, suite, requests, result.names, result.thresholds)
 
 
 def _call_record(
@@ -565,11 +836,11 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
     return make_suite(suite, **suite_options)
 
 
-def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool: ModelPool | None) -> list[_Filled]:
+def _chosen(suite: Suite, named: Mapping[str, str | Judge]) -> list[tuple[str | Judge, Need]]:
     """Who fills which need; needs that may stay open do, if no judge is named for them."""
     needs = suite.needs()
     _refuse_idle(suite, needs, [role for role, judge in named.items() if judge != NOBODY])
-    filled: list[_Filled] = []
+    chosen: list[tuple[str | Judge, Need]] = []
     for need in needs:
         judge = named.get(need.role)
         if judge is None and not suite.named_judges_only:
@@ -582,11 +853,11 @@ def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool
                     f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
                 )
             continue
-        filled.append(_filled(judge, need, context, pool))
-    if not filled and TRUTH not in named.values() and not suite.has_labels:
+        chosen.append((judge, need))
+    if not chosen and TRUTH not in named.values() and not suite.has_labels:
         options = " or ".join(option_of(need.role) for need in needs)
         raise UsageError(f"{suite.name} has no judge to observe the images: give {options}. See: verism list judges")
-    return filled
+    return chosen
 
 
 def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | None) -> _Filled:
@@ -784,7 +1055,7 @@ def plan(
         there = run.keys("images")
     pending = [r for r in requests if r.image_id not in there]
     with ExitStack() as at_end:
-        filled = _fill(the_suite, call.judges, context, call.run.pool)
+        filled = [_filled(judge, need, context, call.run.pool) for judge, need in _chosen(the_suite, call.judges)]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, None)
             if run is not None:
@@ -1204,8 +1475,8 @@ def observe(
     run = _opened(run)
     keywords = {**options} if detector is None else {"detector": detector, **options}
     call = _Call.of(run_options, judges, keywords)
-    with call.shares(run.path) as shares:
-        made = _observed(run, call, shares)
+    with call.cluster() as cluster, call.shares(run.path) as shares:
+        made = _observed(run, call, shares) if cluster is None else _observed_on(cluster, run, call)
         suite = _calibrated(made.suite.with_rules(**run.manifest.scoring.rules), made.thresholds, None, None)
         if _score_made(made, suite, call, shares):
             return []
@@ -1221,26 +1492,35 @@ def _observed(run: store.Run, call: _Call, shares: Shares) -> _Made[store.Run]:
         call: names the judges.
         shares: which part of it this process does.
     """
+    suite, needs, requests = _observable(run, call)
+    context = call.run.context(suite, run.prompts())
+    with ExitStack() as at_end:
+        filled = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
+        for f in filled:
+            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
+        run.note_call(_call_record("observe", call))
+        shares.agree({RUN: run.manifest.uid}, [])
+        for f in filled:
+            _observe(run, requests, f, shares)
+    names = {role: name for role, name in judges_of(run).items() if role in needs}
+    names |= {f.need.role: f.judge.name for f in filled}
+    return _Made(run, suite, requests, names, _thresholds(filled))
+
+
+def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], list[Request]]:
+    """The suite of a run, what it asks by role, and all its images.
+
+    Raises:
+        UsageError: no judge is named, or one that the suite has no question for.
+    """
     suite = stored_suite(run)
-    prompts = run.prompts()
     if call.suite:
         raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}
     if not call.judges:
         raise UsageError(f"name a judge to observe, by {' or '.join(map(option_of, needs))}")
     _refuse_idle(suite, list(needs.values()), list(call.judges))
-    context = call.run.context(suite, prompts)
-    requests = make_requests(prompts, run.manifest.settings.seed)
-    with ExitStack() as at_end:
-        filled = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
-        for f in filled:
-            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
-        run.note_call(_call_record("observe", call))
-        for f in filled:
-            _observe(run, requests, f, shares)
-    names = {role: name for role, name in judges_of(run).items() if role in needs}
-    names |= {f.need.role: f.judge.name for f in filled}
-    return _Made(run, suite, requests, names, _thresholds(filled))
+    return suite, needs, make_requests(run.prompts(), run.manifest.settings.seed)
 
 
 def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled, shares: Shares) -> None:
@@ -1275,34 +1555,54 @@ def make_reference(
     """
     from verism.references import write_reference
 
-    call = _Call.of(run_options, None, options)
-    the_suite = _suite(suite, None, {"reference": reference, **call.suite})
-    images = the_suite.reference
-    if images is None:
-        raise UsageError(f"{suite} reads no real images from {reference}")
-    filled = _filled(features, FeatureNeed(), call.run.context(the_suite, ()), call.run.pool)
-    with ExitStack() as at_end:
-        at_end.callback(_finish, filled.judge, filled.made_here, None)
-        settings = RunSettings(
-            suite=the_suite.name,
-            reference=images.identity()[:16],
-            judges={filled.need.role: filled.judge.name},
-        )
-        run = Run.start(location(work), settings)
-        for line in take_in_reference(run, images, filled.judge):
-            if call.run.on_failure is not None:
-                call.run.on_failure(line)
-        finished = reference_set(run, filled.judge.name, images.source)
+    call = _Call.of(run_options, None, {"reference": reference, **options})
+    with call.cluster() as cluster, call.shares(work) as shares:
+        if cluster is not None:
+            images = _reference_of(suite, call)[1]
+            part = _ReferencePart(os.getcwd(), suite, features, location(work).absolute(), call.to_workers())
+            names = _on_workers(cluster, part, call, roles=["features"], items=len(images.images)).names
+            run, judge_name = Run.open(location(work)), names["features"]
+            compact_tables(run, [(judge_name, FeatureNeed())])
+        else:
+            with ExitStack() as at_end:
+                run, judge, images = _referenced(suite, features, location(work), call)
+                at_end.callback(_finish, judge, isinstance(features, str) and call.run.pool is None, None)
+                for line in take_in_reference(run, images, judge, shares=shares):
+                    if call.run.on_failure is not None:
+                        call.run.on_failure(line)
+                judge_name = judge.name
+    finished = reference_set(run, judge_name, images.source)
     if not finished.images:
         raise UsageError(f"{reference}: no image of it can be used")
     provenance = {
-        "suite": the_suite.name,
-        "judge": filled.judge.name,
+        "suite": run.suite_name,
+        "judge": judge_name,
         "source": images.source,
         "pictures": len(finished.images),
     }
     write_reference(location(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
     return finished
+
+
+def _reference_of(suite: str, call: _Call) -> tuple[Suite, ReferenceSet]:
+    """A suite, and the real images it compares with."""
+    the_suite = _suite(suite, None, call.suite)
+    images = the_suite.reference
+    if images is None:
+        raise UsageError(f"{suite} reads no real images from {call.suite['reference']}")
+    return the_suite, images
+
+
+def _referenced(suite: str, features: str | Judge, work: Path, call: _Call) -> tuple[Run, Judge, ReferenceSet]:
+    """The run that keeps features of real images while they are computed, who computes them, and the images."""
+    the_suite, images = _reference_of(suite, call)
+    judge = _filled(features, FeatureNeed(), call.run.context(the_suite, ()), call.run.pool).judge
+    settings = RunSettings(
+        suite=the_suite.name,
+        reference=images.identity()[:16],
+        judges={FeatureNeed().role: judge.name},
+    )
+    return Run.start(work, settings), judge, images
 
 
 def compare(

@@ -8,10 +8,10 @@ as parts of tables are idempotent (``verism.store``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from verism.errors import UsageError
 
@@ -93,6 +93,23 @@ class Shares:
         """
         del what
         yield
+
+    def agree(self, own: Mapping[str, Any], wanted: Sequence[str]) -> Mapping[str, Any]:
+        """What all processes that do different parts of a run say of themselves; here, what this one says.
+
+        Args:
+            own: what this one says, by key.
+            wanted: keys to wait for.
+        """
+        del wanted
+        return own
+
+    def tell(self, line: str) -> None:
+        """Pass a line on to whoever watches over the processes.
+
+        Args:
+            line: about an image that is not ok.
+        """
 
     def remove(self) -> None:
         """Remove what was kept for sharing; everything is done."""
