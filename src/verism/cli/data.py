@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from verism.cli.common import given, in_section
+from verism.cli.common import executor_options, given, in_section, with_executor
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
+from verism.locations import remove_tree
 from verism.suites.base import Suite
 from verism.terminal import WORKERS, Failures, PathType
 
@@ -53,7 +53,7 @@ def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa:
         click.Option(["--cache"], type=path, help="Folder of image vectors, shared between runs."),
     ]
     output = [click.Option(["--out"], required=True, type=path, help="The file to write, .npz.")]
-    return [*in_section("Judges", judge), *in_section("Output", output)]
+    return [*in_section("Judges", judge), *executor_options(sharing=False), *in_section("Output", output)]
 
 
 def _reference(suite: str, source: Path, features: str, out: Path, **options: Any) -> None:
@@ -64,9 +64,9 @@ def _reference(suite: str, source: Path, features: str, out: Path, **options: An
     failures = Failures()
     work = out.with_name(out.name + ".parts")
     made = api.make_reference(
-        suite, source, features=features, out=out, work=work, on_failure=failures, **given(options)
+        suite, source, features=features, out=out, work=work, on_failure=failures, **with_executor(given(options))
     )
-    shutil.rmtree(work)
+    remove_tree(work)
     assert made.features is not None
     click.echo(f"{out}: {len(made.images):,} images, {made.features.shape[1]:,} features each, by {made.judge}")
     sys.exit(failures.report())

@@ -20,14 +20,15 @@ from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.board import board
 from verism.cli.common import (
+    executor_options,
     given,
     in_section,
     judge_options,
     opened_trackers,
     parse_rules,
     put_scores,
-    sharing_options,
     tracking_options,
+    with_executor,
     with_options,
 )
 from verism.cli.data import data
@@ -102,7 +103,6 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         click.Option(["--processes"], type=WORKERS, help="Renderers at once.  [default: one per core]"),
         click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
         click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
-        *sharing_options(),
     ]
     output = [
         click.Option(["--out"], type=path, help="Run directory, new or to be resumed."),
@@ -113,6 +113,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         *in_section(f"Rules of {suite.info.name}", thresholds),
         *judge_options(suite.judge_roles),
         *in_section("Run", making),
+        *executor_options(),
         *tracking_options(),
         *in_section("Output", output),
     ]
@@ -145,7 +146,7 @@ def _run(
     with opened_trackers(track) as trackers:
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
         asked |= {"on_scores": trackers, "step": step, "checkpoint": checkpoint or ""}
-        finished = api.evaluate(suite, out=out, **asked)
+        finished = api.evaluate(suite, out=out, **with_executor(asked))
     if finished.unfinished:  # by other processes, as was said
         sys.exit(failures.report())
     put_scores(finished, as_json)
@@ -299,7 +300,7 @@ def score(
 @cli.command()
 @click.argument("run_dir", type=PathType())
 @with_options(judge_options())
-@with_options(sharing_options())
+@with_options(executor_options())
 @click.option("--json", "as_json", is_flag=True)
 def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Let another judge look at the images of a run, and score by it. No image is made.
@@ -311,7 +312,9 @@ def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
     from verism import api
 
     finished = api.open_run(run_dir)
-    if api.observe(finished, on_summary=say, **given(options)):  # else others have not done their share yet
+    if api.observe(
+        finished, on_summary=say, **with_executor(given(options))
+    ):  # else others have not done their share yet
         put_scores(finished, as_json)
 
 
@@ -539,8 +542,18 @@ class _Services(Services):
 
     def make_renderer(self, **context: Any) -> Any:
         """The simulator, with the user's own assets if any."""
+        from functools import partial
+
         from verism.registry import Context, make_renderer
 
+        executor = context.pop("executor", "local")
+        if executor != "local":
+            from verism.pipeline.ray_renderer import RayRenderer
+            from verism.pipeline.ray_workers import RaySettings
+
+            return RayRenderer(
+                partial(make_renderer, Context(**context | {"processes": 1})), RaySettings.parse(executor)
+            )
         return make_renderer(Context(**context))
 
     def evaluate(self, suite: str, **options: Any) -> Run:

@@ -381,6 +381,11 @@ class _Worker:
     def run(self, work: Work, roles: frozenset[str] | None, dealer: Any, name: str) -> Any:
         return work(roles, RayShares(dealer, name), self.kept)
 
+    def release(self) -> None:
+        """Close generators that were kept; judges stay."""
+        for thing in self.kept.values():
+            getattr(thing, "close_generators", lambda: None)()
+
     def close(self) -> None:
         """Close what was kept."""
         for thing in self.kept.values():
@@ -398,6 +403,11 @@ class _Kind:
     num_cpus: float
     num_gpus: float
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What workers have in common that can take each other's place."""
+        return self.roles, self.num_cpus, self.num_gpus
+
 
 class RayCluster:
     """Workers on a Ray cluster; use it in a ``with`` block. They stay, with their models, from one run to the next."""
@@ -410,7 +420,7 @@ class RayCluster:
         """
         self.settings = settings
         self._started = False
-        self._idle: dict[_Kind, list[Any]] = {}
+        self._idle: dict[tuple[Any, ...], list[Any]] = {}
 
     def __enter__(self) -> Self:
         self._started = start_ray(self.settings)
@@ -419,16 +429,32 @@ class RayCluster:
     def __exit__(self, *_: object) -> None:
         import ray
 
-        with suppress(ray.exceptions.RayError):
-            closing = [actor.close.remote() for actors in self._idle.values() for actor in actors]
-            if closing:
-                ray.wait(closing, num_returns=len(closing), timeout=5.0)
-        for actors in self._idle.values():
-            for actor in actors:
-                ray.kill(actor)
-        self._idle.clear()
+        self.dismiss(list(self._idle))
         if self._started:
             ray.shutdown()
+
+    def dismiss(self, keys: Sequence[tuple[Any, ...]]) -> None:
+        """End workers that have nothing to do.
+
+        Args:
+            keys: of their kinds.
+        """
+        import ray
+
+        actors = [actor for key in keys for actor in self._idle.pop(key, ())]
+        with suppress(ray.exceptions.RayError):
+            if actors:
+                ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=5.0)
+        for actor in actors:
+            ray.kill(actor)
+
+    def release(self) -> None:
+        """Close the generators of workers that have nothing to do; they keep their judges."""
+        import ray
+
+        actors = [actor for actors in self._idle.values() for actor in actors]
+        if actors:
+            ray.wait([actor.release.remote() for actor in actors], num_returns=len(actors))
 
     def kinds(self, roles: Sequence[str], blocks: int) -> list[_Kind]:
         """The workers for a piece of work.
@@ -499,6 +525,8 @@ class RayCluster:
             VerismError: a worker failed, or they die one after the other.
         """
         kinds = self.kinds(roles, max(1, len(blocks_of(range(items)))))
+        # Workers of other kinds would hold what these need.
+        self.dismiss([key for key in self._idle if key not in {kind.key for kind in kinds}])
         call = _Call(self, work, kinds, on_failure, tell)
         try:
             return call.results()
@@ -538,7 +566,7 @@ class _Call:
     def start(self, kind: _Kind) -> None:
         import ray
 
-        idle = self.cluster._idle.get(kind, [])
+        idle = self.cluster._idle.get(kind.key, [])
         if idle:
             actor = idle.pop()
         else:
@@ -573,7 +601,7 @@ class _Call:
                         self.replace(kind, name, err)
                         continue
                     ended.add(kind)
-                    self.cluster._idle.setdefault(kind, []).append(actor)
+                    self.cluster._idle.setdefault(kind.key, []).append(actor)
                 # A worker ends when all blocks are done. Those that did not begin, as they came too late, need not.
                 late = [ref for ref, (_, _, name) in self.running.items() if name not in status["active"]]
                 if ended == set(self.kinds) and len(late) == len(self.running):
