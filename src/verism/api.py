@@ -43,6 +43,7 @@ from verism.manifest import RunSettings, Scoring
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
+from verism.pipeline.device_processes import DeviceProcesses, visible_devices
 from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
 from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
@@ -164,6 +165,7 @@ class RunOptions:
         executor: where the work is done. ``"local"``: in this process. ``"ray"`` or ``"ray:ADDRESS"``: on a Ray
             cluster. A ``RaySettings`` says with how many workers; the workers of a ``RayCluster`` keep their models
             from one run to the next.
+        gpus: with the executor ``local``: a process for each GPU of this machine (``"all"``), or for so many of them.
         shard: which share of the images this process does, ``"1/2"`` for the first of two; others do the others. The
             scores come with the last share. None: all of them.
         share: whether several processes that give the same call share the images as they go.
@@ -191,6 +193,7 @@ class RunOptions:
     base_url: str | None = None
     cache: PathLike | None = None
     executor: str | RaySettings | RayCluster = "local"
+    gpus: str | int | None = None
     shard: str | Shard | None = None
     share: bool = False
     shared: SharedImages | None = None
@@ -230,18 +233,25 @@ class _Call:
     again: bool = False  # to make again what is lost of a run
 
     @contextmanager
-    def cluster(self) -> Iterator[RayCluster | None]:
-        """The cluster that does the work; None: this process does it.
+    def workers(self) -> Iterator[RayCluster | DeviceProcesses | None]:
+        """Who does the work; None: this process does it.
 
         Raises:
             UsageError: an unknown executor, or options that contradict it.
         """
-        executor = self.run.executor
-        if executor == "local":
+        executor, gpus = self.run.executor, self.run.gpus
+        if executor == "local" and gpus is None:
             yield None
             return
         if self.run.shard is not None or self.run.share:
-            raise UsageError("--shard and --share are for --executor local; Ray shares the work among its workers")
+            raise UsageError("--shard and --share are for processes that work alone: not with --gpus or --executor ray")
+        if executor == "local":
+            assert gpus is not None
+            with DeviceProcesses(visible_devices(gpus)) as processes:
+                yield processes
+            return
+        if gpus is not None:
+            raise UsageError("--gpus is for --executor local; on Ray, say --actor-gpus")
         if isinstance(executor, RayCluster):
             yield executor
             return
@@ -264,7 +274,14 @@ class _Call:
 
     def to_workers(self) -> _Call:
         """The call without what stays with the driver."""
-        here: dict[str, Any] = {"executor": "local", "retry": False, "metrics": (), "on_scores": None, "pool": None}
+        here: dict[str, Any] = {
+            "executor": "local",
+            "gpus": None,
+            "retry": False,
+            "metrics": (),
+            "on_scores": None,
+            "pool": None,
+        }
         silent: dict[str, Any] = {"on_failure": None, "on_matched": None, "on_summary": None}
         return replace(self, run=replace(self.run, **here, **silent))
 
@@ -388,8 +405,8 @@ def evaluate(
     """
     call = _Call.of(run_options, judges, options)
     asked = _Evaluation(suite, model, images, out, rules, call)
-    with call.cluster() as cluster, call.shares(out) as shares:
-        made = _made(asked, shares) if cluster is None else _made_on(cluster, asked)
+    with call.workers() as workers, call.shares(out) as shares:
+        made = _made(asked, shares) if workers is None else _made_on(workers, asked)
         the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
         made.run.unfinished = _score_made(made, the_suite, call, shares)
     if not made.run.unfinished:
@@ -660,10 +677,12 @@ class _ReferencePart(_Part):
         return {"features": judge.name}, {}
 
 
-def _on_workers(workers: RayCluster, part: _Part, call: _Call, *, roles: Sequence[str], items: int) -> _WorkerResult:
+def _on_workers(
+    workers: RayCluster | DeviceProcesses, part: _Part, call: _Call, *, root: Path, roles: Sequence[str], items: int
+) -> _WorkerResult:
     """Let workers do a call together; what they say, each line once."""
     results: list[_WorkerResult] = workers.run(
-        part, roles=roles, items=items, on_failure=call.run.on_failure, tell=call.run.on_summary or _say
+        part, root=root, roles=roles, items=items, on_failure=call.run.on_failure, tell=call.run.on_summary or _say
     )
     tell = call.run.on_summary or _say
     for line in dict.fromkeys(line for result in results for line in result.lines):
@@ -673,7 +692,7 @@ def _on_workers(workers: RayCluster, part: _Part, call: _Call, *, roles: Sequenc
     return _WorkerResult(names, thresholds, ())
 
 
-def _made_on(workers: RayCluster, asked: _Evaluation) -> _Made[Run]:
+def _made_on(workers: RayCluster | DeviceProcesses, asked: _Evaluation) -> _Made[Run]:
     """As ``_made``, by workers.
 
     Args:
@@ -696,7 +715,12 @@ def _made_on(workers: RayCluster, asked: _Evaluation) -> _Made[Run]:
     reference = 0 if suite.reference is None else len(suite.reference.images)
     for attempt in range(ROUNDS):
         result = _on_workers(
-            workers, _EvaluationPart(os.getcwd(), sent), call, roles=roles, items=max(len(requests), reference)
+            workers,
+            _EvaluationPart(os.getcwd(), sent),
+            call,
+            root=out,
+            roles=roles,
+            items=max(len(requests), reference),
         )
         run = Run.open(out)
         judged = [(result.names[need.role], need) for _, need in chosen]
@@ -713,7 +737,7 @@ def _made_on(workers: RayCluster, asked: _Evaluation) -> _Made[Run]:
     return _Made(run, suite, requests, result.names, result.thresholds)
 
 
-def _observed_on(workers: RayCluster, run: store.Run, call: _Call) -> _Made[store.Run]:
+def _observed_on(workers: RayCluster | DeviceProcesses, run: store.Run, call: _Call) -> _Made[store.Run]:
     """As ``_observed``, by workers.
 
     Args:
@@ -723,7 +747,7 @@ def _observed_on(workers: RayCluster, run: store.Run, call: _Call) -> _Made[stor
     """
     suite, needs, requests = _observable(run, call)
     part = _ObservationPart(os.getcwd(), run.path.absolute(), call.to_workers())
-    result = _on_workers(workers, part, call, roles=list(call.judges), items=len(requests))
+    result = _on_workers(workers, part, call, root=run.path.absolute(), roles=list(call.judges), items=len(requests))
     compact_tables(run, [(result.names[role], needs[role]) for role in call.judges])
     return _Made(run, suite, requests, result.names, result.thresholds)
 
@@ -1475,8 +1499,8 @@ def observe(
     run = _opened(run)
     keywords = {**options} if detector is None else {"detector": detector, **options}
     call = _Call.of(run_options, judges, keywords)
-    with call.cluster() as cluster, call.shares(run.path) as shares:
-        made = _observed(run, call, shares) if cluster is None else _observed_on(cluster, run, call)
+    with call.workers() as workers, call.shares(run.path) as shares:
+        made = _observed(run, call, shares) if workers is None else _observed_on(workers, run, call)
         suite = _calibrated(made.suite.with_rules(**run.manifest.scoring.rules), made.thresholds, None, None)
         if _score_made(made, suite, call, shares):
             return []
@@ -1556,11 +1580,13 @@ def make_reference(
     from verism.references import write_reference
 
     call = _Call.of(run_options, None, {"reference": reference, **options})
-    with call.cluster() as cluster, call.shares(work) as shares:
-        if cluster is not None:
+    with call.workers() as workers, call.shares(work) as shares:
+        if workers is not None:
             images = _reference_of(suite, call)[1]
             part = _ReferencePart(os.getcwd(), suite, features, location(work).absolute(), call.to_workers())
-            names = _on_workers(cluster, part, call, roles=["features"], items=len(images.images)).names
+            names = _on_workers(
+                workers, part, call, root=location(work).absolute(), roles=["features"], items=len(images.images)
+            ).names
             run, judge_name = Run.open(location(work)), names["features"]
             compact_tables(run, [(judge_name, FeatureNeed())])
         else:

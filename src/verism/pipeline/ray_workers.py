@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from verism.errors import UsageError, VerismError, require
@@ -84,7 +85,7 @@ class RaySettings:
             raise UsageError(f"--actors {actors}: numbers of workers are whole")
         return RaySettings(
             address=address or None,
-            actors=whole.get("", whole) or None,
+            actors=whole.get("", whole) if whole else None,
             num_cpus=_of_all(_numbers("--actor-cpus", num_cpus), 1.0),
             num_gpus=_of_all(_numbers("--actor-gpus", num_gpus), None),
         )
@@ -507,6 +508,7 @@ class RayCluster:
         self,
         work: Work,
         *,
+        root: Path,  # noqa: ARG002 of workers that lease their shares
         roles: Sequence[str],
         items: int,
         on_failure: Callable[[str], None] | None = None,
@@ -516,6 +518,7 @@ class RayCluster:
 
         Args:
             work: what each does of it.
+            root: the run directory.
             roles: that it needs.
             items: of its largest stage.
             on_failure: called with lines that workers tell.
