@@ -12,12 +12,13 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, chdir
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, cast
 
 from verism import store
 from verism.annotation.agreement import agreement_report
@@ -38,17 +39,28 @@ from verism.exports import Format, export_run
 from verism.imaging import REDUCED
 from verism.limits import FULL_PIXELS
 from verism.locations import location
-from verism.manifest import RunSettings
+from verism.manifest import RunSettings, Scoring
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
+from verism.pipeline.device_processes import DeviceProcesses, visible_devices
 from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
 from verism.pipeline.gate import plan_gate as planned_gate
 from verism.pipeline.image_samples import ImageMatch, image_match, sample_images, strata_of
-from verism.pipeline.local import make_requests, observe_images, run_images
+from verism.pipeline.leases import LeasedShares
+from verism.pipeline.local import (
+    compact_tables,
+    forget_failures,
+    make_requests,
+    observe_images,
+    run_images,
+    unfinished,
+)
+from verism.pipeline.ray_workers import GENERATOR, RayCluster, RaySettings
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.regions import RegionJudge, asks_for_regions
-from verism.pipeline.scoring import Adjust, judges_of, observed_of, score_run, true_classes
+from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
+from verism.pipeline.shares import ALONE, Shard, Shares
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
     Estimand,
@@ -100,15 +112,24 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
 Paint = Callable[[str, int], Any]
+R = TypeVar("R", bound=store.Run)
 Judges = Mapping[str, "str | Judge"]
 
 # Options of a run that decide its images, or with what they are made and observed.
 REPEATED = ("shuffle", "size", "assets", "processes", "threads", "device", "base_url", "cache")
+RUN = "run"  # under which processes agree about the run they work on
+ROUNDS = 3  # of workers, until nothing is missing: more than one only if a worker was taken for dead and was not
 NOBODY = "none"  # in place of a judge's name: leave out what the usual one would observe
 
 
 class Run(store.Run):
-    """A run directory with everything that can be asked of it in a notebook."""
+    """A run directory with everything that can be asked of it in a notebook.
+
+    Attributes:
+        unfinished: what other processes have not done yet of a run they share, by what it is; then it is not scored.
+    """
+
+    unfinished: Mapping[str, int] = MappingProxyType({})
 
     def report(self, out: PathLike | None = None, *, gallery: int = 120) -> Path:
         """Write the run's report.
@@ -143,6 +164,13 @@ class RunOptions:
         device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
+        executor: where the work is done. ``"local"``: in this process. ``"ray"`` or ``"ray:ADDRESS"``: on a Ray
+            cluster. A ``RaySettings`` says with how many workers; the workers of a ``RayCluster`` keep their models
+            from one run to the next.
+        gpus: with the executor ``local``: a process for each GPU of this machine (``"all"``), or for so many of them.
+        shard: which share of the images this process does, ``"1/2"`` for the first of two; others do the others. The
+            scores come with the last share. None: all of them.
+        share: whether several processes that give the same call share the images as they go.
         shared: images of other runs, taken instead of being generated again; None for none.
         pool: generators and judges shared with other runs, which load what is named; None: each run loads its own.
         on_failure: called with a line for each image that is not ok.
@@ -166,6 +194,10 @@ class RunOptions:
     device: str | None = None
     base_url: str | None = None
     cache: PathLike | None = None
+    executor: str | RaySettings | RayCluster = "local"
+    gpus: str | int | None = None
+    shard: str | Shard | None = None
+    share: bool = False
     shared: SharedImages | None = None
     pool: ModelPool | None = None
     on_failure: Tell | None = None
@@ -202,6 +234,86 @@ class _Call:
     suite: dict[str, Any] = field(default_factory=dict)
     again: bool = False  # to make again what is lost of a run
 
+    @contextmanager
+    def workers(self) -> Iterator[RayCluster | DeviceProcesses | None]:
+        """Who does the work; None: this process does it.
+
+        Raises:
+            UsageError: an unknown executor, or options that contradict it.
+        """
+        executor, gpus = self.run.executor, self.run.gpus
+        if executor == "local" and gpus is None:
+            yield None
+            return
+        if self.run.shard is not None or self.run.share:
+            raise UsageError("--shard and --share are for processes that work alone: not with --gpus or --executor ray")
+        if executor == "local":
+            assert gpus is not None
+            with DeviceProcesses(visible_devices(gpus)) as processes:
+                yield processes
+            return
+        if gpus is not None:
+            raise UsageError("--gpus is for --executor local; on Ray, say --actor-gpus")
+        if isinstance(executor, RayCluster):
+            yield executor
+            return
+        with RayCluster(RaySettings.parse(executor) if isinstance(executor, str) else executor) as cluster:
+            yield cluster
+
+    def of_worker(self, shares: Shares, kept: dict[str, Any], lines: list[str]) -> _Call:
+        """The call as a worker makes it: with models that stay in the worker, and lines for the driver.
+
+        Args:
+            shares: what the worker does of it.
+            kept: what the worker keeps.
+            lines: where messages go.
+        """
+        told: dict[str, Any] = {"on_failure": shares.tell, "on_matched": lines.append, "on_summary": lines.append}
+        pool = kept.setdefault("pool", ModelPool())
+        # Other workers have the other cores.
+        threads = self.run.threads or kept.get("threads")
+        return replace(self, run=replace(self.run, pool=pool, processes=1, threads=threads, **told))
+
+    def to_workers(self) -> _Call:
+        """The call without what stays with the driver."""
+        here: dict[str, Any] = {
+            "executor": "local",
+            "gpus": None,
+            "retry": False,
+            "metrics": (),
+            "on_scores": None,
+            "pool": None,
+        }
+        silent: dict[str, Any] = {"on_failure": None, "on_matched": None, "on_summary": None}
+        return replace(self, run=replace(self.run, **here, **silent))
+
+    @contextmanager
+    def shares(self, out: PathLike | None) -> Iterator[Shares]:
+        """Which part of the work this process does.
+
+        Args:
+            out: the run directory; None for a temporary one.
+
+        Raises:
+            UsageError: options that contradict each other.
+        """
+        shard = self.run.shard
+        if shard is None and not self.run.share:
+            yield ALONE
+            return
+        option = "--share" if shard is None else "--shard"
+        if shard is not None and self.run.share:
+            raise UsageError("give --shard or --share, not both: shares are dealt beforehand or as processes go")
+        if out is None:
+            raise UsageError(f"--out is missing: processes with {option} share a run directory")
+        if self.run.retry:
+            raise UsageError(f"--retry is for a process that works alone; give it without {option}")
+        if shard is not None:
+            yield shard if isinstance(shard, Shard) else Shard.parse(shard)
+            return
+        with LeasedShares(location(out)) as shares:
+            yield shares
+
     @staticmethod
     def of(run: RunOptions | None, judges: Judges | None, options: Mapping[str, Any]) -> _Call:
         """Options of the run by their names, judges by their roles; the rest is the suite's."""
@@ -214,6 +326,37 @@ class _Call:
             {role: judge for role, judge in named.items() if judge is not None},
             {k: v for k, v in options.items() if k not in of_run and k not in roles()},
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluation:
+    """The arguments of ``evaluate``."""
+
+    suite: str | Suite
+    model: str | Generator | Paint | None
+    images: PathLike | None
+    out: PathLike | None
+    rules: Mapping[str, Any] | None
+    call: _Call
+
+
+@dataclass(frozen=True, eq=False)
+class _Made(Generic[R]):
+    """What has become of an evaluation before it is scored.
+
+    Attributes:
+        run: the run.
+        suite: its suite, with the rules that were asked for.
+        requests: all its images.
+        names: full names of judges by role.
+        thresholds: their own calibrated thresholds by role, of those that have one.
+    """
+
+    run: R
+    suite: Suite
+    requests: Sequence[Request]
+    names: Mapping[str, str]
+    thresholds: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,11 +406,56 @@ def evaluate(
         UsageError: something asked for does not exist, or the directory holds a run with other settings.
     """
     call = _Call.of(run_options, judges, options)
-    run, the_suite, filled, names = _made(suite, model, images, out, rules, call)
-    the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
-    score_run(run, the_suite, judges=names, metrics=call.run.metrics)
-    _tell_scores(run, call.run)
-    return run
+    asked = _Evaluation(suite, model, images, out, rules, call)
+    with call.workers() as workers, call.shares(out) as shares:
+        made = _made(asked, shares) if workers is None else _made_on(workers, asked)
+        the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
+        made.run.unfinished = _score_made(made, the_suite, call, shares)
+    if not made.run.unfinished:
+        _tell_scores(made.run, call.run)
+    return made.run
+
+
+def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> Mapping[str, int]:
+    """Score a run, unless others have not done all of their share yet; what these have not done, by what it is."""
+    run = made.run
+    with shares.turn("scores"):
+        if not shares.alone:
+            pairs = [(made.names[need.role], need) for need in suite.needs() if need.role in made.names]
+            judged = [(name, need) for name, need in pairs if name != TRUTH]
+            left = unfinished(run, made.requests, judged, suite.reference)
+            if left:
+                _say_unfinished(run, left, call.run)
+                return left
+            if _is_scored_so(run, suite, made.names):
+                shares.remove()
+                return {}
+            compact_tables(run, judged)
+        score_run(run, suite, judges=made.names, metrics=call.run.metrics)
+        shares.remove()
+    return {}
+
+
+def _is_scored_so(run: store.Run, suite: Suite, names: Mapping[str, str]) -> bool:
+    """Whether another process scored the run just now as this one would; then its scores are the run's."""
+    now = store.Run.open(run.path)
+    kept, asked = now.manifest.scoring, planned_scoring(suite, names)
+    same = all(
+        content_hash(dict(getattr(kept, f))) == content_hash(dict(getattr(asked, f))) for f in ("judges", "rules")
+    )
+    if not same or not now.is_scored or now.outdated():
+        return False
+    run.manifest = now.manifest
+    return True
+
+
+def _say_unfinished(run: store.Run, left: Mapping[str, int], options: RunOptions) -> None:
+    listed = ", ".join(f"{count:,} {what}" for what, count in left.items())
+    share = "this share" if options.shard is None else f"share {options.shard}"
+    (options.on_summary or _say)(
+        f"{share} of {run.path} is done; not there yet: {listed}. The last share to end computes the scores; or give: "
+        f"verism score {_quoted(run)}"
+    )
 
 
 def _tell_scores(run: store.Run, options: RunOptions) -> None:
@@ -284,64 +472,295 @@ def _say(line: str) -> None:
     print(f"verism: {line}", file=sys.stderr)
 
 
-def _made(
-    suite: str | Suite,
-    model: str | Generator | Paint | None,
-    images: PathLike | None,
-    out: PathLike | None,
-    rules: Mapping[str, Any] | None,
-    call: _Call,
-) -> tuple[Run, Suite, list[_Filled], dict[str, str]]:
+def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> _Made[Run]:
     """Make or find the images of a run, and let the judges observe them, as far as that is not done.
 
-    Returns:
-        The run, its suite with the rules that were asked for, who fills which need, and full names of judges by role.
+    Args:
+        asked: the evaluation.
+        shares: which part of it this process does.
+        roles: whom it has of judges and ``generator``; others are with other processes. None: all.
     """
-    if (model is None) == (images is None):
-        raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
-    the_suite = _suite(suite, images, call.suite)
-    seed = _seed(the_suite, call)
-    the_suite = _with_rules(the_suite, call.run.threshold, rules)  # refused now and not after the last image
-    prompts = the_suite.prompts()
-    if not prompts:
-        raise UsageError(f"{the_suite.name} asks no prompt with these options; check --limit and what else narrows it")
+    call, out = asked.call, asked.out
+    the_suite, prompts, seed = _prompted(asked)
+    chosen = _chosen(the_suite, call.judges)
     context = call.run.context(the_suite, prompts)
+    makes = roles is None or GENERATOR in roles
     with ExitStack() as at_end:
         # Judges come first: one that does not fit is refused before the first image is generated.
-        filled = _fill(the_suite, call.judges, context, call.run.pool)
+        filled = [
+            _filled(judge, need, context, call.run.pool)
+            for judge, need in chosen
+            if roles is None or need.role in roles
+        ]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
-        generator = maker = _generator(model, images, the_suite, context, call.run.pool)
-        at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), call.run.on_summary)
-        if call.run.shared is not None and getattr(maker, "text_only", False):
-            generator = SharingGenerator(maker, call.run.shared)
-        if call.run.shuffle:
-            from verism.generators.shuffled import ShuffledGenerator
-
-            generator = ShuffledGenerator(generator, prompts, seed=seed, by=the_suite.layout.facet)
-        names = {f.need.role: f.judge.name for f in filled}
+        found = _segmenter(filled, [need.role for _, need in chosen], shares)
+        filled = _on_regions(filled, found)
+        maker: Generator | None = None
+        if makes:
+            maker = _generator(asked.model, asked.images, the_suite, context, call.run.pool)
+            at_end.callback(_finish, maker, _is_ours(maker, asked.model, call.run.pool), call.run.on_summary)
+        own = {f.need.role: (f.judge.name, getattr(f.judge, "threshold", None)) for f in filled}
+        known = shares.agree(own, [need.role for _, need in chosen])
+        names, thresholds = _named(known, [need.role for _, need in chosen])
         names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
-        run = _start(out, the_suite, prompts, generator, names, seed)
-        run.note_call(_call_record("evaluate", call, suite=suite, model=model, images=images))
         requests = make_requests(prompts, seed, the_suite.needs())
-        known = run.keys("images")
-        _take_in(run, the_suite.reference, filled, call.run.on_failure)
-        pairs = [(f.judge, f.need) for f in filled]
-        try:
-            kept = {need.table for need in the_suite.needs()}
-            run_images(
-                run, requests, generator, pairs, retry=call.run.retry, truth=kept, on_failure=call.run.on_failure
+        if maker is None:  # who makes the images begins the run
+            assert out is not None
+            shares.agree({}, [RUN])
+            run = Run.open(location(out))
+        else:
+            scoring = None
+            if not shares.alone:  # whoever scores it in the end has no judge to ask
+                scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, asked.rules), names)
+            run = _start(out, the_suite, prompts, maker, names, seed, scoring)
+            run.note_call(_call_record("evaluate", call, suite=asked.suite, model=asked.model, images=asked.images))
+        shares.agree({RUN: run.manifest.uid}, [])
+        if any(isinstance(f.need, FeatureNeed) for f in filled) or (
+            makes and not any(isinstance(need, FeatureNeed) for _, need in chosen)
+        ):
+            _take_in(run, the_suite.reference, filled, call.run.on_failure, shares)
+        if maker is not None:
+            _make_images(run, the_suite, prompts, seed, requests, maker, filled, call, shares)
+        else:
+            for f in filled:
+                observe_images(run, requests, f.judge, f.need, segmenter=found, shares=shares, after="images")
+    return _Made(run, the_suite, requests, names, thresholds)
+
+
+def _prompted(asked: _Evaluation) -> tuple[Suite, list[Prompt], int]:
+    """The suite with the rules that were asked for, its prompts, and the seed of the images.
+
+    Args:
+        asked: the evaluation.
+    """
+    if (asked.model is None) == (asked.images is None):
+        raise UsageError("give either a model (--model) or images (--images): exactly one of the two")
+    suite = _suite(asked.suite, asked.images, asked.call.suite)
+    seed = _seed(suite, asked.call)
+    suite = _with_rules(suite, asked.call.run.threshold, asked.rules)  # refused now and not after the last image
+    prompts = list(suite.prompts())
+    if not prompts:
+        raise UsageError(f"{suite.name} asks no prompt with these options; check --limit and what else narrows it")
+    return suite, prompts, seed
+
+
+def _make_images(
+    run: Run,
+    suite: Suite,
+    prompts: Sequence[Prompt],
+    seed: int,
+    requests: Sequence[Request],
+    maker: Generator,
+    filled: Sequence[_Filled],
+    call: _Call,
+    shares: Shares,
+) -> None:
+    """Let the generator make what is missing, and the judges look at it."""
+    generator = maker
+    if call.run.shared is not None and getattr(maker, "text_only", False):
+        generator = SharingGenerator(maker, call.run.shared)
+    if call.run.shuffle:
+        from verism.generators.shuffled import ShuffledGenerator
+
+        generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
+    known = run.keys("images")
+    pairs = [(f.judge, f.need) for f in filled]
+    try:
+        run_images(
+            run,
+            requests,
+            generator,
+            pairs,
+            retry=call.run.retry,
+            truth={need.table for need in suite.needs()},
+            on_failure=call.run.on_failure,
+            shares=shares,
+        )
+    finally:  # an interrupted run, too, says what made its images
+        made = not {r.image_id for r in requests} <= known
+        described: Mapping[str, Any] = getattr(maker, "describe", dict)()
+        if described and made:  # a call that made nothing has little to say
+            run.note_generator(described)
+    if made and call.run.on_summary is not None:
+        _say_what_was_slow(run, call.run.on_summary)
+    if not made and not call.run.retry and not call.again:
+        _say_nothing_generated(run, generator.name, call.run.on_summary)
+
+
+def _named(known: Mapping[str, Any], roles: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
+    """Full names, and calibrated thresholds, of judges by role, out of what processes say of themselves."""
+    names = {role: known[role][0] for role in roles}
+    return names, {role: known[role][1] for role in roles if known[role][1] is not None}
+
+
+# ------------------------------------------------------------------------------------------------- on several workers
+@dataclass(frozen=True, eq=False)
+class _WorkerResult:
+    """What a worker says at the end.
+
+    Attributes:
+        names: full names of judges by role.
+        thresholds: their own calibrated thresholds by role.
+        lines: messages for the caller.
+    """
+
+    names: Mapping[str, str]
+    thresholds: Mapping[str, float]
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What each worker does of a call; it is sent to the worker, and called there.
+
+    Attributes:
+        folder: which relative paths count from.
+    """
+
+    folder: str
+
+    def __call__(self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any]) -> _WorkerResult:
+        """Do a share of it.
+
+        Args:
+            roles: whom the worker has; None: all.
+            shares: what it does.
+            kept: what the worker keeps from one call to the next.
+        """
+        lines: list[str] = []
+        with chdir(self.folder if Path(self.folder).is_dir() else Path.cwd()):
+            names, thresholds = self.done(roles, shares, kept, lines)
+        return _WorkerResult(names, thresholds, lines)
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Do it; names and thresholds of judges by role."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _EvaluationPart(_Part):
+    asked: _Evaluation
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Make images, and observe them."""
+        made = _made(replace(self.asked, call=self.asked.call.of_worker(shares, kept, lines)), shares, roles)
+        return made.names, made.thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservationPart(_Part):
+    run: Path
+    call: _Call
+
+    def done(
+        self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Observe images."""
+        call = self.call.of_worker(shares, kept, lines)
+        made = _observed(store.Run.open(self.run), call, shares, roles)
+        return made.names, made.thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class _ReferencePart(_Part):
+    suite: str
+    features: str | Judge
+    work: Path
+    call: _Call
+
+    def done(
+        self,
+        roles: Set[str] | None,  # noqa: ARG002
+        shares: Shares,
+        kept: dict[str, Any],
+        lines: list[str],
+    ) -> tuple[Mapping[str, str], Mapping[str, float]]:
+        """Compute features of real images."""
+        run, judge, images = _referenced(self.suite, self.features, self.work, self.call.of_worker(shares, kept, lines))
+        shares.agree({RUN: run.manifest.uid}, [])
+        for line in take_in_reference(run, images, judge, shares=shares):
+            shares.tell(line)
+        return {"features": judge.name}, {}
+
+
+def _on_workers(
+    workers: RayCluster | DeviceProcesses, part: _Part, call: _Call, *, root: Path, roles: Sequence[str], items: int
+) -> _WorkerResult:
+    """Let workers do a call together; what they say, each line once."""
+    results: list[_WorkerResult] = workers.run(
+        part, root=root, roles=roles, items=items, on_failure=call.run.on_failure, tell=call.run.on_summary or _say
+    )
+    tell = call.run.on_summary or _say
+    for line in dict.fromkeys(line for result in results for line in result.lines):
+        tell(line)
+    names = {role: name for result in results for role, name in result.names.items()}
+    thresholds = {role: value for result in results for role, value in result.thresholds.items()}
+    return _WorkerResult(names, thresholds, ())
+
+
+def _made_on(workers: RayCluster | DeviceProcesses, asked: _Evaluation) -> _Made[Run]:
+    """As ``_made``, by workers.
+
+    Args:
+        workers: who do it.
+        asked: the evaluation.
+    """
+    call = asked.call
+    suite, prompts, seed = _prompted(asked)
+    chosen = _chosen(suite, call.judges)
+    folder = None
+    if asked.out is None:
+        folder = tempfile.TemporaryDirectory(prefix="verism-run-")
+        asked = replace(asked, out=Path(folder.name) / "run")
+    out = location(cast(PathLike, asked.out)).absolute()
+    if call.run.retry and (out / MANIFEST).exists():
+        forget_failures(Run.open(out))
+    requests = make_requests(prompts, seed, suite.needs())
+    sent = replace(asked, out=out, call=call.to_workers())
+    roles = [GENERATOR, *(need.role for _, need in chosen)]
+    reference = 0 if suite.reference is None else len(suite.reference.images)
+    for attempt in range(ROUNDS):
+        result = _on_workers(
+            workers,
+            _EvaluationPart(os.getcwd(), sent),
+            call,
+            root=out,
+            roles=roles,
+            items=max(len(requests), reference),
+        )
+        run = Run.open(out)
+        judged = [(result.names[need.role], need) for _, need in chosen]
+        left = unfinished(run, requests, judged, suite.reference)
+        if not left:
+            break
+        if attempt == ROUNDS - 1:
+            raise VerismError(
+                f"{out}: not there after all workers ended: {', '.join(f'{n:,} {what}' for what, n in left.items())}"
             )
-        finally:  # an interrupted run, too, says what made its images
-            made = not {r.image_id for r in requests} <= known
-            described: Mapping[str, Any] = getattr(maker, "describe", dict)()
-            if described and made:  # a call that made nothing has little to say
-                run.note_generator(described)
-        if made and call.run.on_summary is not None:
-            _say_what_was_slow(run, call.run.on_summary)
-        if not made and not call.run.retry and not call.again:
-            _say_nothing_generated(run, generator.name, call.run.on_summary)
-    return run, the_suite, filled, names
+    if folder is not None:
+        run.keep(folder)
+    compact_tables(run, judged)
+    return _Made(run, suite, requests, result.names, result.thresholds)
+
+
+def _observed_on(workers: RayCluster | DeviceProcesses, run: store.Run, call: _Call) -> _Made[store.Run]:
+    """As ``_observed``, by workers.
+
+    Args:
+        workers: who do it.
+        run: the run.
+        call: names the judges.
+    """
+    suite, needs, requests = _observable(run, call)
+    part = _ObservationPart(os.getcwd(), run.path.absolute(), call.to_workers())
+    result = _on_workers(workers, part, call, root=run.path.absolute(), roles=list(call.judges), items=len(requests))
+    compact_tables(run, [(result.names[role], needs[role]) for role in call.judges])
+    return _Made(run, suite, requests, result.names, result.thresholds)
 
 
 def _call_record(
@@ -398,6 +817,7 @@ def _start(
     generator: Generator,
     judges: Mapping[str, str],
     seed: int,
+    scoring: Scoring | None = None,
 ) -> Run:
     settings = RunSettings(
         suite=suite.name,
@@ -409,7 +829,7 @@ def _start(
         reference="" if suite.reference is None else suite.reference.identity()[:16],
     )
     if out is not None:
-        run = Run.start(location(out), settings, plugins=plugin_of(suite))
+        run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite))
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-")
         run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite))
@@ -451,11 +871,11 @@ def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, An
     return make_suite(suite, **suite_options)
 
 
-def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool: ModelPool | None) -> list[_Filled]:
+def _chosen(suite: Suite, named: Mapping[str, str | Judge]) -> list[tuple[str | Judge, Need]]:
     """Who fills which need; needs that may stay open do, if no judge is named for them."""
     needs = suite.needs()
     _refuse_idle(suite, needs, [role for role, judge in named.items() if judge != NOBODY])
-    filled: list[_Filled] = []
+    chosen: list[tuple[str | Judge, Need]] = []
     for need in needs:
         judge = named.get(need.role)
         if judge is None and not suite.named_judges_only:
@@ -468,12 +888,11 @@ def _fill(suite: Suite, named: Mapping[str, str | Judge], context: Context, pool
                     f"{suite.name} needs a judge: name one with {option_of(need.role)}. See: verism list judges"
                 )
             continue
-        filled.append(_filled(judge, need, context, pool))
-    filled = _on_regions(filled)
-    if not filled and TRUTH not in named.values() and not suite.has_labels:
+        chosen.append((judge, need))
+    if not chosen and TRUTH not in named.values() and not suite.has_labels:
         options = " or ".join(option_of(need.role) for need in needs)
         raise UsageError(f"{suite.name} has no judge to observe the images: give {options}. See: verism list judges")
-    return filled
+    return chosen
 
 
 def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | None) -> _Filled:
@@ -486,16 +905,31 @@ def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | 
     return _Filled(made, need, made_here=isinstance(judge, str) and pool is None)
 
 
-def _on_regions(filled: Sequence[_Filled], segmenter: str = TRUTH) -> list[_Filled]:
+def _segmenter(filled: Sequence[_Filled], roles: Collection[str], shares: Shares, otherwise: str = TRUTH) -> str:
+    """Who finds the objects that other judges are asked about.
+
+    Args:
+        filled: who fills which need in this process.
+        roles: of all judges, those of other processes too.
+        shares: asked where the segmenter is with another process.
+        otherwise: who it is where none of the judges does.
+    """
+    own = next((f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)), None)
+    if own is not None or not any(asks_for_regions(f.need) for f in filled):
+        return own or otherwise
+    role = SegmentationNeed.role
+    return str(shares.agree({}, [role])[role][0]) if role in roles else otherwise
+
+
+def _on_regions(filled: Sequence[_Filled], segmenter: str) -> list[_Filled]:
     """Judges that are asked about objects, under the name of both: their own, and that of who finds the objects.
 
     Args:
         filled: who fills which need.
-        segmenter: who finds the objects, if it is none of these.
+        segmenter: who finds the objects.
     """
-    found = next((f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)), segmenter)
     return [
-        replace(f, judge=RegionJudge(f.judge, found)) if asks_for_regions(f.need) else f
+        replace(f, judge=RegionJudge(f.judge, segmenter)) if asks_for_regions(f.need) else f
         for f in sorted(filled, key=lambda f: asks_for_regions(f.need))
     ]
 
@@ -519,12 +953,14 @@ def _refuse_idle(suite: Suite, needs: Sequence[Need], named: Sequence[str]) -> N
         )
 
 
-def _take_in(run: Run, reference: ReferenceSet | None, filled: Sequence[_Filled], tell: Tell | None) -> None:
+def _take_in(
+    run: Run, reference: ReferenceSet | None, filled: Sequence[_Filled], tell: Tell | None, shares: Shares
+) -> None:
     """The real images a suite compares with become part of the run."""
     if reference is None:
         return
     judge = next((f.judge for f in filled if isinstance(f.need, FeatureNeed)), None)
-    for line in take_in_reference(run, reference, judge):
+    for line in take_in_reference(run, reference, judge, shares=shares):
         if tell is not None:
             tell(line)
 
@@ -563,17 +999,22 @@ def _listed_rules(suite: Suite) -> str:
     return ", ".join(rule.name for rule in suite.rules) or "none"
 
 
+def _thresholds(filled: Sequence[_Filled]) -> dict[str, float]:
+    """The judges' own calibrated thresholds, by role."""
+    by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
+    return {role: threshold for role, threshold in by_role.items() if threshold is not None}
+
+
 def _calibrated(
-    suite: Suite, filled: Sequence[_Filled], threshold: float | None, rules: Mapping[str, Any] | None
+    suite: Suite, thresholds: Mapping[str, float], threshold: float | None, rules: Mapping[str, Any] | None
 ) -> Suite:
     """The suite with the judges' own calibrated thresholds, where neither a threshold nor the rule was named."""
     if threshold is not None:
         return suite
-    by_role = {f.need.role: getattr(f.judge, "threshold", None) for f in filled}
     calibrated = {
-        rule.name: by_role[rule.calibrated_by]
+        rule.name: thresholds[rule.calibrated_by]
         for rule in _calibrated_rules(suite)
-        if by_role.get(rule.calibrated_by) is not None and rule.name not in (rules or {})
+        if rule.calibrated_by in thresholds and rule.name not in (rules or {})
     }
     return suite.with_rules(**calibrated) if calibrated else suite
 
@@ -678,7 +1119,7 @@ def plan(
         there = run.keys("images")
     pending = [r for r in requests if r.image_id not in there]
     with ExitStack() as at_end:
-        filled = _fill(the_suite, call.judges, context, call.run.pool)
+        filled = [_filled(judge, need, context, call.run.pool) for judge, need in _chosen(the_suite, call.judges)]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, None)
             if run is not None:
@@ -688,7 +1129,7 @@ def plan(
             maker = _generator(model, images, the_suite, context, call.run.pool)
             at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), None)
             estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
-        the_suite = _calibrated(the_suite, filled, call.run.threshold, rules)
+        the_suite = _calibrated(the_suite, _thresholds(filled), call.run.threshold, rules)
         names = {f.need.role: f.judge.name for f in filled}
     names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
     group = next(iter(prompts[0].facets), "suite") if prompts else "suite"
@@ -794,9 +1235,10 @@ def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
         try:
             with chdir(folder if folder.is_dir() else Path.cwd()):
                 if record["command"] == "evaluate":
-                    _made(record["suite"], record["model"], record["images"], run.path, None, call)
+                    evaluation = _Evaluation(record["suite"], record["model"], record["images"], run.path, None, call)
+                    _made(evaluation, ALONE)
                 else:
-                    _observed(Run.open(run.path), call)
+                    _observed(Run.open(run.path), call, ALONE)
         except VerismError as err:
             left.append(f"{err}; {again}")
     if not run.manifest.calls:
@@ -819,15 +1261,9 @@ def _score_again(run: Run) -> list[str]:
 def _lost(run: Run) -> list[str]:
     """How many images and observations of a run that was scored are not there."""
     suite = stored_suite(run)
-    wanted = {request.image_id for request in make_requests(run.prompts(), run.manifest.settings.seed)}
-    images = run.read("images").select("image_id", "state").rows()
-    gaps = {"images": len(wanted - {image_id for image_id, _ in images})}
-    usable = {image_id for image_id, state in images if state == "ok"}
-    for need in suite.needs():
-        judge = run.judge(need.role)
-        if judge is not None:
-            gaps[f"observations by {judge}"] = len(usable - run.keys(need.table, judge))
-    return [f"{n:,} {what}" for what, n in gaps.items() if n]
+    requests = make_requests(run.prompts(), run.manifest.settings.seed)
+    judged = [(name, need) for need in suite.needs() if (name := run.judge(need.role)) is not None]
+    return [f"{count:,} {what}" for what, count in unfinished(run, requests, judged).items()]
 
 
 def _quoted(run: store.Run) -> str:
@@ -1105,44 +1541,69 @@ def observe(
     run = _opened(run)
     keywords = {**options} if detector is None else {"detector": detector, **options}
     call = _Call.of(run_options, judges, keywords)
-    suite, filled = _observed(run, call)
-    names = {role: name for role, name in judges_of(run).items() if role in [need.role for need in suite.needs()]}
+    with call.workers() as workers, call.shares(run.path) as shares:
+        made = _observed(run, call, shares) if workers is None else _observed_on(workers, run, call)
+        suite = _calibrated(made.suite.with_rules(**run.manifest.scoring.rules), made.thresholds, None, None)
+        if _score_made(made, suite, call, shares):
+            return []
+    _tell_scores(made.run, call.run)
+    return made.run.scores()
+
+
+def _observed(run: store.Run, call: _Call, shares: Shares, roles: Set[str] | None = None) -> _Made[store.Run]:
+    """Let judges observe the images of a run that they did not see yet.
+
+    Args:
+        run: the run.
+        call: names the judges.
+        shares: which part of it this process does.
+        roles: of the judges that it has; others are with other processes. None: all.
+    """
+    suite, needs, requests = _observable(run, call)
+    context = call.run.context(suite, run.prompts())
+    with ExitStack() as at_end:
+        filled = [
+            _filled(judge, needs[role], context, call.run.pool)
+            for role, judge in call.judges.items()
+            if roles is None or role in roles
+        ]
+        for f in filled:
+            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
+        run.note_call(_call_record("observe", call))
+        shares.agree({RUN: run.manifest.uid} | {f.need.role: (f.judge.name, None) for f in filled}, [])
+        here = [f.need.role for f in filled]
+        found = _segmenter(filled, call.judges, shares, run.judge(SegmentationNeed.role) or TRUTH)
+        filled = _on_regions(filled, found)
+        after = "images" if SegmentationNeed.role in call.judges and SegmentationNeed.role not in here else ""
+        for f in filled:
+            _observe(run, requests, f, found, shares, after)
+    names = {role: name for role, name in judges_of(run).items() if role in needs}
     names |= {f.need.role: f.judge.name for f in filled}
-    suite = _calibrated(suite.with_rules(**run.manifest.scoring.rules), filled, None, None)
-    scores = score_run(run, suite, judges=names, metrics=call.run.metrics)
-    _tell_scores(run, call.run)
-    return scores
+    return _Made(run, suite, requests, names, _thresholds(filled))
 
 
-def _observed(run: store.Run, call: _Call) -> tuple[Suite, list[_Filled]]:
-    """Let judges observe the images of a run that they did not see yet; its suite, and who fills which need."""
+def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], list[Request]]:
+    """The suite of a run, what it asks by role, and all its images.
+
+    Raises:
+        UsageError: no judge is named, or one that the suite has no question for.
+    """
     suite = stored_suite(run)
-    prompts = run.prompts()
     if call.suite:
         raise UsageError(f"observe takes no {', '.join(call.suite)}; a run's prompts do not change")
     needs = {need.role: need for need in suite.needs()}
     if not call.judges:
         raise UsageError(f"name a judge to observe, by {' or '.join(map(option_of, needs))}")
     _refuse_idle(suite, list(needs.values()), list(call.judges))
-    context = call.run.context(suite, prompts)
-    requests = make_requests(prompts, run.manifest.settings.seed)
-    with ExitStack() as at_end:
-        found = run.judge(SegmentationNeed.role) or TRUTH
-        named = [_filled(judge, needs[role], context, call.run.pool) for role, judge in call.judges.items()]
-        filled = _on_regions(named, found)
-        found = next((f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)), found)
-        for f in filled:
-            at_end.callback(_finish, f.judge, f.made_here, call.run.on_summary)
-        run.note_call(_call_record("observe", call))
-        for f in filled:
-            _observe(run, requests, f, found)
-    return suite, filled
+    return suite, needs, make_requests(run.prompts(), run.manifest.settings.seed)
 
 
-def _observe(run: store.Run, requests: Sequence[Request], filled: _Filled, segmenter: str) -> None:
-    observe_images(run, requests, filled.judge, filled.need, segmenter=segmenter)
+def _observe(
+    run: store.Run, requests: Sequence[Request], filled: _Filled, segmenter: str, shares: Shares, after: str
+) -> None:
+    observe_images(run, requests, filled.judge, filled.need, segmenter=segmenter, shares=shares, after=after)
     if isinstance(filled.need, FeatureNeed) and not run.read("reference").is_empty():
-        observe_reference(run, filled.judge)
+        observe_reference(run, filled.judge, shares=shares)
 
 
 def make_reference(
@@ -1171,34 +1632,56 @@ def make_reference(
     """
     from verism.references import write_reference
 
-    call = _Call.of(run_options, None, options)
-    the_suite = _suite(suite, None, {"reference": reference, **call.suite})
-    images = the_suite.reference
-    if images is None:
-        raise UsageError(f"{suite} reads no real images from {reference}")
-    filled = _filled(features, FeatureNeed(), call.run.context(the_suite, ()), call.run.pool)
-    with ExitStack() as at_end:
-        at_end.callback(_finish, filled.judge, filled.made_here, None)
-        settings = RunSettings(
-            suite=the_suite.name,
-            reference=images.identity()[:16],
-            judges={filled.need.role: filled.judge.name},
-        )
-        run = Run.start(location(work), settings)
-        for line in take_in_reference(run, images, filled.judge):
-            if call.run.on_failure is not None:
-                call.run.on_failure(line)
-        finished = reference_set(run, filled.judge.name, images.source)
+    call = _Call.of(run_options, None, {"reference": reference, **options})
+    with call.workers() as workers, call.shares(work) as shares:
+        if workers is not None:
+            images = _reference_of(suite, call)[1]
+            part = _ReferencePart(os.getcwd(), suite, features, location(work).absolute(), call.to_workers())
+            names = _on_workers(
+                workers, part, call, root=location(work).absolute(), roles=["features"], items=len(images.images)
+            ).names
+            run, judge_name = Run.open(location(work)), names["features"]
+            compact_tables(run, [(judge_name, FeatureNeed())])
+        else:
+            with ExitStack() as at_end:
+                run, judge, images = _referenced(suite, features, location(work), call)
+                at_end.callback(_finish, judge, isinstance(features, str) and call.run.pool is None, None)
+                for line in take_in_reference(run, images, judge, shares=shares):
+                    if call.run.on_failure is not None:
+                        call.run.on_failure(line)
+                judge_name = judge.name
+    finished = reference_set(run, judge_name, images.source)
     if not finished.images:
         raise UsageError(f"{reference}: no image of it can be used")
     provenance = {
-        "suite": the_suite.name,
-        "judge": filled.judge.name,
+        "suite": run.suite_name,
+        "judge": judge_name,
         "source": images.source,
         "pictures": len(finished.images),
     }
     write_reference(location(out), finished, provenance | {"environment": asdict(run.manifest.environment)})
     return finished
+
+
+def _reference_of(suite: str, call: _Call) -> tuple[Suite, ReferenceSet]:
+    """A suite, and the real images it compares with."""
+    the_suite = _suite(suite, None, call.suite)
+    images = the_suite.reference
+    if images is None:
+        raise UsageError(f"{suite} reads no real images from {call.suite['reference']}")
+    return the_suite, images
+
+
+def _referenced(suite: str, features: str | Judge, work: Path, call: _Call) -> tuple[Run, Judge, ReferenceSet]:
+    """The run that keeps features of real images while they are computed, who computes them, and the images."""
+    the_suite, images = _reference_of(suite, call)
+    judge = _filled(features, FeatureNeed(), call.run.context(the_suite, ()), call.run.pool).judge
+    settings = RunSettings(
+        suite=the_suite.name,
+        reference=images.identity()[:16],
+        judges={FeatureNeed().role: judge.name},
+    )
+    return Run.start(work, settings), judge, images
 
 
 def compare(

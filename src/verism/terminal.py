@@ -67,7 +67,8 @@ class Services(Protocol):
         """The simulator; the caller closes it.
 
         Args:
-            **context: fields of ``registry.Context``: size, assets, processes ...
+            **context: fields of ``registry.Context``: size, assets, processes ...; and ``executor``, ``local`` or
+                ``ray[:ADDRESS]``.
         """
 
     def evaluate(self, suite: str, **options: Any) -> Run:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GroupedCommand",
+    "executor_options",
     "given",
     "in_section",
     "judge_options",
@@ -31,6 +32,7 @@ __all__ = [
     "parse_rules",
     "put_scores",
     "tracking_options",
+    "with_executor",
     "with_options",
 ]
 
@@ -140,6 +142,63 @@ def opened_trackers(names: Sequence[str]) -> Iterator[list[Tracker]]:
         yield trackers
     finally:
         close_trackers(trackers, say)
+
+
+def executor_options(*, sharing: bool = True, gpus: bool = True) -> list[click.Parameter]:
+    """Options that say which processes do the work.
+
+    Args:
+        sharing: whether several calls of the command can share it.
+        gpus: whether the GPUs of this machine can.
+    """
+    parameters = [
+        click.Option(
+            ["--executor"],
+            metavar="local|ray[:ADDRESS]",
+            help="Where the work is done: here, or by workers on a Ray cluster.  [default: local]",
+        ),
+        click.Option(["--actors"], metavar="N|ROLE=N,...", help="Workers on Ray; by role: generator=2,detector=4."),
+        click.Option(["--actor-cpus"], metavar="X|ROLE=X,...", help="Cores of a worker on Ray.  [default: 1]"),
+        click.Option(
+            ["--actor-gpus"],
+            metavar="X|ROLE=X,...",
+            help="GPUs of a worker on Ray, fractions too.  [default: 1 if there are any]",
+        ),
+    ]
+    if gpus:
+        parameters += [
+            click.Option(["--gpus"], metavar="all|N", help="With --executor local: a process for each GPU."),
+        ]
+    if sharing:
+        parameters += [
+            click.Option(["--shard"], metavar="I/N", help="Do only share I of N; other processes do the others."),
+            click.Option(["--share"], is_flag=True, help="Share the images with processes given the same command."),
+        ]
+    return in_section("Workers", parameters)
+
+
+def with_executor(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with the executor they name, in place of those that describe it.
+
+    Args:
+        options: as the command got them, or left out.
+
+    Raises:
+        UsageError: options of Ray without Ray.
+    """
+    described = {name: options.get(name) or "" for name in ("actors", "actor_cpus", "actor_gpus")}
+    rest = {name: value for name, value in options.items() if name not in (*described, "executor")}
+    executor = options.get("executor") or "local"
+    if executor == "local":
+        if given_in_vain := [name for name, value in described.items() if value]:
+            raise UsageError(f"--{given_in_vain[0].replace('_', '-')} is for --executor ray")
+        return rest
+    from verism.pipeline.ray_workers import RaySettings
+
+    settings = RaySettings.parse(
+        executor, actors=described["actors"], num_cpus=described["actor_cpus"], num_gpus=described["actor_gpus"]
+    )
+    return {**rest, "executor": settings}
 
 
 def with_options(parameters: Iterable[click.Parameter]) -> Callable[[F], F]:

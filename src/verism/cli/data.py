@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from verism.cli.common import given, in_section
+from verism.cli.common import executor_options, given, in_section, with_executor
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.errors import UsageError
 from verism.locations import is_remote, remove_tree
@@ -54,7 +54,7 @@ def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa:
         click.Option(["--cache"], type=path, help="Folder of image vectors, shared between runs."),
     ]
     output = [click.Option(["--out"], required=True, type=path, help="The file to write, .npz.")]
-    return [*in_section("Judges", judge), *in_section("Output", output)]
+    return [*in_section("Judges", judge), *executor_options(sharing=False), *in_section("Output", output)]
 
 
 def _reference(suite: str, source: Path, features: str, out: Path, **options: Any) -> None:
@@ -65,7 +65,7 @@ def _reference(suite: str, source: Path, features: str, out: Path, **options: An
     failures = Failures()
     work = out.with_name(out.name + ".parts")
     made = api.make_reference(
-        suite, source, features=features, out=out, work=work, on_failure=failures, **given(options)
+        suite, source, features=features, out=out, work=work, on_failure=failures, **with_executor(given(options))
     )
     if is_remote(work):
         remove_tree(work)

@@ -20,6 +20,7 @@ from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
 from verism.cli.board import board
 from verism.cli.common import (
+    executor_options,
     given,
     in_section,
     judge_options,
@@ -27,6 +28,7 @@ from verism.cli.common import (
     parse_rules,
     put_scores,
     tracking_options,
+    with_executor,
     with_options,
 )
 from verism.cli.data import data
@@ -111,6 +113,7 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         *in_section(f"Rules of {suite.info.name}", thresholds),
         *judge_options(suite.judge_roles),
         *in_section("Run", making),
+        *executor_options(),
         *tracking_options(),
         *in_section("Output", output),
     ]
@@ -143,7 +146,9 @@ def _run(
     with opened_trackers(track) as trackers:
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
         asked |= {"on_scores": trackers, "step": step, "checkpoint": checkpoint or ""}
-        finished = api.evaluate(suite, out=out, **asked)
+        finished = api.evaluate(suite, out=out, **with_executor(asked))
+    if finished.unfinished:  # by other processes, as was said
+        sys.exit(failures.report())
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
@@ -295,8 +300,9 @@ def score(
 @cli.command()
 @click.argument("run_dir", type=PathType())
 @with_options(judge_options())
+@with_options(executor_options())
 @click.option("--json", "as_json", is_flag=True)
-def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
+def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Let another judge look at the images of a run, and score by it. No image is made.
 
     \b
@@ -306,8 +312,10 @@ def observe(run_dir: Path, as_json: bool, **judges: Any) -> None:
     from verism import api
 
     finished = api.open_run(run_dir)
-    api.observe(finished, **given(judges))
-    put_scores(finished, as_json)
+    if api.observe(
+        finished, on_summary=say, **with_executor(given(options))
+    ):  # else others have not done their share yet
+        put_scores(finished, as_json)
 
 
 @cli.command()
@@ -534,8 +542,18 @@ class _Services(Services):
 
     def make_renderer(self, **context: Any) -> Any:
         """The simulator, with the user's own assets if any."""
+        from functools import partial
+
         from verism.registry import Context, make_renderer
 
+        executor = context.pop("executor", "local")
+        if executor != "local":
+            from verism.pipeline.ray_renderer import RayRenderer
+            from verism.pipeline.ray_workers import RaySettings
+
+            return RayRenderer(
+                partial(make_renderer, Context(**context | {"processes": 1})), RaySettings.parse(executor)
+            )
         return make_renderer(Context(**context))
 
     def evaluate(self, suite: str, **options: Any) -> Run:

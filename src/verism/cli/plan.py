@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from verism.cli.common import opened_trackers, tracking_options, with_options
+from verism.cli.common import executor_options, opened_trackers, tracking_options, with_executor, with_options
 from verism.errors import UsageError
 from verism.options import json_or_text
 from verism.terminal import Group, PathType, put_json, say
@@ -127,9 +127,7 @@ def _progress(line: str) -> None:
 @_variables
 @click.option("--out", type=PathType(), required=True, help="Directory of the plan's runs.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models at once.")
-@click.option(
-    "--executor", type=click.Choice(["local"]), default="local", show_default=True, help="Where runs are made."
-)
+@with_options(executor_options(sharing=False, gpus=False))
 @click.option("--only", multiple=True, metavar="NAME", help="Only this model or suite of the plan; several times.")
 @click.option("--repeat", is_flag=True, help="Score runs that are done again.")
 @with_options(tracking_options())
@@ -139,13 +137,13 @@ def run(
     variables: tuple[str, ...],
     out: Path,
     jobs: int,
-    executor: str,
     only: tuple[str, ...],
     repeat: bool,
     track: tuple[str, ...],
     step: int | None,
     checkpoint: str | None,
     as_json: bool,
+    **workers: Any,
 ) -> None:
     """Run every pair of a model and a suite that is not done yet.
 
@@ -155,11 +153,16 @@ def run(
     \b
     verism plan run plan.yaml --out P
     verism plan run plan.yaml --out P --only sdxl --set n=300
+    verism plan run plan.yaml --out s3://bucket/P --executor ray:auto
     verism plan run plan.yaml --out P --track "wandb:my-project?mode=offline"     # a run of wandb for each model
     """
-    from verism.plans.execution import LocalExecutor, run_plan
+    from verism.plans.execution import Executor, LocalExecutor, RayExecutor, run_plan
 
-    del executor  # there is one; others take its place by the same interface
+    executor: Executor = LocalExecutor(jobs, tell=_progress if jobs == 1 else None)
+    if settings := with_executor(workers).get("executor"):
+        if jobs != 1:
+            raise UsageError("--jobs is for --executor local; on Ray, each model is made by all workers")
+        executor = RayExecutor(settings, tell=_progress)
     done: list[Outcome] = []
 
     def note(outcome: Outcome) -> None:
@@ -174,7 +177,7 @@ def run(
     outcomes = run_plan(
         the_plan,
         out,
-        executor=LocalExecutor(jobs, tell=_progress if jobs == 1 else None),
+        executor=executor,
         only=only,
         repeat=repeat,
         on_outcome=note,

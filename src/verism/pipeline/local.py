@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,17 +22,20 @@ from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.locations import location
 from verism.pipeline.regions import SEGMENTS, asks_for_regions, with_regions
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
+from verism.pipeline.shares import ALONE, Claim, Claims, Shares
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, claimed_batches, failure
 from verism.progress import Progress
 from verism.records import (
     TABLES,
     AnswerNeed,
     EmbeddingNeed,
+    FeatureNeed,
     Generator,
     Judge,
     LoadedImage,
     Need,
     Prompt,
+    ReferenceSet,
     Request,
     Result,
     frame,
@@ -44,11 +47,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "compact_tables",
+    "forget_failures",
     "image_seed",
     "make_requests",
     "observe_images",
     "observe_texts",
     "run_images",
+    "unfinished",
 ]
 
 PART_SECONDS = 30.0  # a slow generator's part ends sooner, so that no more than this is lost
@@ -121,6 +127,7 @@ def run_images(
     retry: bool = False,
     truth: Collection[str] | None = None,
     on_failure: Callable[[str], None] | None = None,
+    shares: Shares = ALONE,
 ) -> None:
     """Make or find every image that is not there yet, and let the judges look at it.
 
@@ -129,10 +136,12 @@ def run_images(
         requests: images to make or find.
         generator: makes or finds the images.
         judges: each judge with what it is asked about the images.
-        retry: whether images that are missing, failed or refused are asked for again.
+        retry: whether images that are missing, failed or refused are asked for again; other processes must not be at
+            work then.
         truth: tables of ground truth that are kept; None for those of the judges' needs.
         on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
             happens.
+        shares: which of the images this process does.
     """
     import polars as pl
 
@@ -140,13 +149,10 @@ def run_images(
     seen: set[str] = set()
     run.images_since(seen)  # what is added from here on is added by others, too
     taken: dict[str, str | None] = {}
+    if retry:
+        forget_failures(run)
     known = run.read("images")
-    if retry and known.height:
-        again = known.filter(pl.col("state").is_in(["missing", "failed", "refused"]))["image_id"].to_list()
-        run.forget("images", again)
-        known = run.read("images")
     have = set(known["image_id"].to_list())
-    pending = [r for r in requests if r.image_id not in have]
     for judge, need in judges:
         # Rows of a batch cut off before its images' own rows: these images come anew, and may come otherwise.
         for table in _tables_of(need):
@@ -157,11 +163,17 @@ def run_images(
         for row in known.filter(pl.col("state") != "ok").iter_rows(named=True):
             if row["image_id"] in wanted:
                 on_failure(failure(row))
+
+    def there() -> Set[str]:
+        taken.update(run.images_since(seen))
+        return have | taken.keys()
+
     with (
+        shares.claims("images", requests, key=lambda r: r.image_id, done=there) as claims,
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-        Progress("images", len(requests), done=len(requests) - len(pending)) as progress,
+        Progress("images", len(requests), done=sum(r.image_id in have for r in requests)) as progress,
     ):
-        for batch in ahead(_parts(pending, generator, run, pool)):
+        for batch in ahead(_claimed_parts(claims, there, generator, run, pool)):
             taken |= run.images_since(seen)
             arrived = _first(run, [future.result() for future in batch.futures], taken)
             if on_failure is not None:
@@ -177,13 +189,26 @@ def run_images(
             part = run.append("images", frame("images", [a.row for a in arrived]))
             if part is not None:
                 seen.add(part.name)
+            batch.keep()
             progress.advance(len(batch.futures))
-    run.compact("images")
+    if shares.alone:
+        run.compact("images")
     segmenter = next((judge.name for judge, need in judges if need.table == SEGMENTS), TRUTH)
     for judge, need in _in_order(judges):
-        observe_images(run, requests, judge, need, segmenter=segmenter)
-    for table in {need.table for _, need in judges}:
-        run.compact(table, TRUTH)
+        observe_images(run, requests, judge, need, segmenter=segmenter, shares=shares)
+    if shares.alone:
+        for table in {need.table for _, need in judges}:
+            run.compact(table, TRUTH)
+
+
+def forget_failures(run: Run) -> None:
+    """Drop the rows of images that are missing, failed or refused, so that they are asked for again."""
+    import polars as pl
+
+    known = run.read("images")
+    again = known.filter(pl.col("state").is_in(["missing", "failed", "refused"]))["image_id"].to_list()
+    if again:
+        run.forget("images", again)
 
 
 def _tables_of(need: Need) -> list[str]:
@@ -230,74 +255,197 @@ def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str 
     return [a for a in arrived if a.row["image_id"] not in taken]
 
 
-def observe_images(run: Run, requests: Sequence[Request], judge: Judge, need: Need, *, segmenter: str = TRUTH) -> None:
+def observe_images(
+    run: Run,
+    requests: Sequence[Request],
+    judge: Judge,
+    need: Need,
+    *,
+    segmenter: str = TRUTH,
+    shares: Shares = ALONE,
+    after: str = "",
+) -> None:
     """Let a judge look at the run's images it has not seen yet, without asking for any image again.
 
     Args:
-        run: the run.
-        requests: the images it asks for.
-        judge: who looks.
-        need: what is asked.
+        run: the run that keeps images and observations.
+        requests: images of the run that are wanted.
+        judge: who looks at them.
+        need: what it is asked.
         segmenter: name of the judge whose objects it is shown, where the need asks about objects.
+        shares: which of the images this process shows to it.
+        after: the stage in which other processes make the images meanwhile; empty: they are there.
     """
     import polars as pl
 
-    done = run.keys(need.table, judge.name)
-    images = run.read("images").filter(pl.col("state") == "ok")
-    wanted = {r.image_id for r in requests} - done
-    pending = [r for r in images.iter_rows(named=True) if r["image_id"] in wanted]
-    if pending:
-        with (
-            ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-            Progress("looked at", images.height, done=images.height - len(pending)) as progress,
-        ):
-            started = ahead(
-                Batch([pool.submit(reload_image, run, r) for r in rows], made=False)
-                for rows in batches(pending, BATCH, pixels=partial(row_pixels, run))
-            )
-            found = run.read(SEGMENTS, segmenter) if asks_for_regions(need) else None
-            for batch in started:
-                shown = [future.result() for future in batch.futures]
-                if found is not None:
-                    of_batch = found.filter(pl.col("image_id").is_in([image.image_id for image in shown]))
-                    shown = with_regions(shown, of_batch)
-                ask(run, judge, need, shown)
-                progress.advance(len(batch.futures))
-    for table in _tables_of(need):
-        run.compact(table, judge.name)
+    rows = _ImageRows(run)
+    regions = asks_for_regions(need)
+    if regions and after and segmenter != TRUTH:
+        after = _stage(SEGMENTS, segmenter)  # an image is shown with its objects, once they are found
+
+    def observed() -> Set[str]:
+        return run.keys(need.table, judge.name) | rows.unusable()
+
+    with shares.claims(
+        _stage(need.table, judge.name), requests, key=lambda r: r.image_id, done=observed, after=after
+    ) as claims:
+        first = next(claims, None)
+        if first is not None:
+            with (
+                ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
+                Progress("looked at", len(requests), done=len(requests) - len(first.items)) as progress,
+            ):
+                found = run.read(SEGMENTS, segmenter) if regions and not after else None
+                for batch in ahead(claimed_batches(chain([first], claims), rows.of, run, pool)):
+                    shown = [future.result() for future in batch.futures]
+                    if regions:
+                        objects = run.read(SEGMENTS, segmenter) if found is None else found
+                        of_batch = objects.filter(pl.col("image_id").is_in([image.image_id for image in shown]))
+                        shown = with_regions(shown, of_batch)
+                    ask(run, judge, need, shown)
+                    batch.keep()
+                    progress.advance(len(batch.futures))
+    if shares.alone:
+        for table in _tables_of(need):
+            run.compact(table, judge.name)
     if isinstance(need, EmbeddingNeed):
-        observe_texts(run, need.texts, judge)
+        observe_texts(run, need.texts, judge, shares=shares)
 
 
-def observe_texts(run: Run, texts: Sequence[str], judge: Any) -> None:
-    """Let a judge embed the texts it has not embedded yet."""
-    done = run.keys("text_embeddings", judge.name)
-    pending = [text for text in dict.fromkeys(texts) if text not in done]
-    if pending:
-        with Progress("texts", len(pending)) as progress:
-            for batch in batches(pending, TEXTS):
-                rows = judge.embed_texts(batch)
-                if set(rows["text"].to_list()) != set(batch):
-                    raise VerismError(
-                        f"judge {judge.name} did not embed the texts it was given; every text needs a row"
-                    )
-                run.append("text_embeddings", rows, judge.name)
-                progress.advance(len(batch))
-    run.compact("text_embeddings", judge.name)
+def _stage(table: str, judge: str) -> str:
+    """Name of the stage in which a judge looks at the images."""
+    return f"{table}/{judge}"
+
+
+class _ImageRows:
+    """Rows of the images of a run, to which others may add."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.rows = run.read("images")
+        self.seen: set[str] = set()
+
+    def unusable(self) -> set[str]:
+        """Images there is nothing to see of."""
+        import polars as pl
+
+        return set(self.rows.filter(pl.col("state") != "ok")["image_id"].to_list())
+
+    def of(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+        """The rows of those images that can be looked at."""
+        import polars as pl
+
+        ids = [r.image_id for r in requests]
+        chosen = self.rows.filter(pl.col("image_id").is_in(ids))
+        if chosen.height < len(ids):
+            added = self.run.image_rows_since(self.seen)
+            self.rows = pl.concat([self.rows, added]).unique("image_id", keep="first", maintain_order=True)
+            chosen = self.rows.filter(pl.col("image_id").is_in(ids))
+        return chosen.filter(pl.col("state") == "ok").rows(named=True)
+
+
+def observe_texts(run: Run, texts: Sequence[str], judge: Any, *, shares: Shares = ALONE) -> None:
+    """Let a judge embed the texts it has not embedded yet.
+
+    Args:
+        run: the run that keeps their vectors.
+        texts: what to embed.
+        judge: who does.
+        shares: which of the texts this process has embedded.
+    """
+    distinct = list(dict.fromkeys(texts))
+    with shares.claims(
+        f"text_embeddings/{judge.name}", distinct, key=str, done=lambda: run.keys("text_embeddings", judge.name)
+    ) as claims:
+        first = next(claims, None)
+        if first is not None:
+            with Progress("texts", len(distinct), done=len(distinct) - len(first.items)) as progress:
+                for claim in chain([first], claims):
+                    for batch in batches([] if claim is None else claim.items, TEXTS):
+                        rows = judge.embed_texts(batch)
+                        if set(rows["text"].to_list()) != set(batch):
+                            raise VerismError(
+                                f"judge {judge.name} did not embed the texts it was given; every text needs a row"
+                            )
+                        run.append("text_embeddings", rows, judge.name)
+                        assert claim is not None
+                        claim.advance(len(batch))
+                        progress.advance(len(batch))
+    if shares.alone:
+        run.compact("text_embeddings", judge.name)
+
+
+def compact_tables(run: Run, judges: Sequence[tuple[str, Need]]) -> None:
+    """Put together the parts of all tables that several processes wrote.
+
+    Args:
+        run: the run.
+        judges: full name of each judge, with what it was asked.
+    """
+    for table in ("images", "reference"):
+        run.compact(table)
+    for name, need in judges:
+        for table in (need.table, *need.beside):
+            run.compact(table, name)
+        run.compact(need.table, TRUTH)
+
+
+def unfinished(
+    run: Run, requests: Sequence[Request], judges: Sequence[tuple[str, Need]], reference: ReferenceSet | None = None
+) -> dict[str, int]:
+    """How many images and observations of a run are not there yet, by what they are; empty when it can be scored.
+
+    Args:
+        run: the run.
+        requests: all its images.
+        judges: full name of each judge, with what it is asked.
+        reference: the real images it compares with, if any.
+    """
+    images = run.read("images").select("image_id", "state").rows()
+    usable = {image_id for image_id, state in images if state == "ok"}
+    gaps = {"images": len({r.image_id for r in requests} - {image_id for image_id, _ in images})}
+    for name, need in judges:
+        gaps[f"observations by {name}"] = len(usable - run.keys(need.table, name))
+        if isinstance(need, EmbeddingNeed):
+            gaps[f"texts by {name}"] = len(set(need.texts) - run.keys("text_embeddings", name))
+    if reference is not None:
+        real = run.read("reference").select("image_id", "state", "path").rows()
+        gaps["real images"] = len({image.image_id for image in reference.images} - {row[0] for row in real})
+        shown = {image_id for image_id, state, path in real if state == "ok" and path is not None}
+        for name, need in judges:
+            if isinstance(need, FeatureNeed) and reference.features is None:
+                gaps[f"real images by {name}"] = len(shown - run.keys("reference_features", name))
+    return {what: count for what, count in gaps.items() if count}
 
 
 class _WrongAnswerError(VerismError):
     """A generator answered what it was not asked, or no image."""
 
 
-def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor) -> Iterator[Batch]:
+def _claimed_parts(
+    claims: Claims[Request], there: Callable[[], Set[str]], generator: Generator, run: Run, pool: ThreadPoolExecutor
+) -> Iterator[Batch]:
+    """The generator's answers to what this process claims, in parts."""
+    for claim in claims:
+        if claim is None:
+            yield Batch.flush()
+            continue
+        known = there()  # also what an earlier owner of the claim kept
+        pending = [r for r in claim.items if r.image_id not in known]
+        claim.advance(len(claim.items) - len(pending))
+        yield from _parts(pending, generator, run, pool, claim)
+
+
+def _parts(
+    requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor, claim: Claim[Request]
+) -> Iterator[Batch]:
     """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
 
     Storing and decoding go on behind while it works on the next image. If it gives up, what it made is kept first.
     """
     if not requests:
         return
-    part = Batch([], made=False)
+    part = Batch([], made=False, claim=claim)
     answered = pixels = 0
     began = time.monotonic()
     try:
@@ -319,7 +467,7 @@ def _parts(requests: Sequence[Request], generator: Generator, run: Run, pool: Th
             full = len(part.futures) >= BATCH or pixels >= PENDING_PIXELS.value
             if full or (part.made and time.monotonic() - began > PART_SECONDS):
                 yield part
-                part = Batch([], made=False)
+                part = Batch([], made=False, claim=claim)
                 pixels = 0
                 began = time.monotonic()
     except _WrongAnswerError:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
 from verism.imaging import pixel_count, read_image
 from verism.locations import location
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, failure, reload_image, row_pixels
+from verism.pipeline.shares import ALONE, Claims, Shares
+from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, claimed_batches, failure
 from verism.progress import Progress
 from verism.records import (
     FeatureNeed,
@@ -32,7 +34,7 @@ __all__ = ["observe_reference", "reference_set", "take_in_reference"]
 TABLE = "reference_features"
 
 
-def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) -> list[str]:
+def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None, *, shares: Shares = ALONE) -> list[str]:
     """Note the real images a run compares with, and let a judge look at them; what was done before is kept.
 
     An image that cannot be used keeps its place, with the reason.
@@ -41,6 +43,7 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
         run: the run that keeps the reference.
         reference: the real images, or their features.
         judge: judge that computes the features; None if only the names are wanted.
+        shares: which of the images this process does.
 
     Returns:
         A line about each image that cannot be used.
@@ -54,47 +57,73 @@ def take_in_reference(run: Run, reference: ReferenceSet, judge: Judge | None) ->
         _take_in_features(run, reference, judge)
         return []
     done = run.keys("reference")
-    pending = [p for p in reference.images if p.image_id not in done]
     with (
+        shares.claims(
+            "reference", reference.images, key=lambda image: image.image_id, done=lambda: run.keys("reference")
+        ) as claims,
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("reference", len(reference.images), done=len(done)) as progress,
     ):
-        started = ahead(
-            Batch([pool.submit(_read, p) for p in part], made=False) for part in batches(pending, BATCH, pixels=_pixels)
-        )
-        for batch in started:
+        for batch in ahead(_claimed_files(claims, pool)):
             read = [future.result() for future in batch.futures]
             if judge is not None:
                 ask(run, judge, FeatureNeed(), [image for _, image in read if image is not None], table=TABLE)
             # As with the run's own images: one is done once it is in this table.
             run.append("reference", frame("reference", [row for row, _ in read]))
+            batch.keep()
             progress.advance(len(read))
-    run.compact("reference")
+    if shares.alone:
+        run.compact("reference")
     if judge is not None:
-        observe_reference(run, judge)
+        observe_reference(run, judge, [image.image_id for image in reference.images], shares=shares)
     return [failure(row) for row in run.read("reference").filter(pl.col("state") != "ok").iter_rows(named=True)]
 
 
-def observe_reference(run: Run, judge: Judge) -> None:
-    """Let a judge look at the real images of a run it has not seen yet."""
+def _claimed_files(claims: Claims[ReferenceImage], pool: ThreadPoolExecutor) -> Iterator[Batch]:
+    for claim in claims:
+        if claim is None:
+            yield Batch.flush()
+            continue
+        for part in batches(claim.items, BATCH, pixels=_pixels):
+            yield Batch([pool.submit(_read, image) for image in part], made=False, claim=claim)
+
+
+def observe_reference(
+    run: Run, judge: Judge, image_ids: Sequence[str] | None = None, *, shares: Shares = ALONE
+) -> None:
+    """Let a judge look at the real images of a run it has not seen yet.
+
+    Args:
+        run: the run that keeps them.
+        judge: who looks at them.
+        image_ids: the images; None: all that the run knows.
+        shares: which of the images this process does.
+    """
     import polars as pl
 
-    done = run.keys(TABLE, judge.name)
-    usable = run.read("reference").filter((pl.col("state") == "ok") & pl.col("path").is_not_null())
-    pending = [r for r in usable.iter_rows(named=True) if r["image_id"] not in done]
-    if pending:
-        with (
-            ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-            Progress("reference looked at", usable.height, done=usable.height - len(pending)) as progress,
-        ):
-            started = ahead(
-                Batch([pool.submit(reload_image, run, r) for r in part], made=False)
-                for part in batches(pending, BATCH, pixels=partial(row_pixels, run))
-            )
-            for batch in started:
-                ask(run, judge, FeatureNeed(), [future.result() for future in batch.futures], table=TABLE)
-                progress.advance(len(batch.futures))
-    run.compact(TABLE, judge.name)
+    reference = run.read("reference")
+    usable = reference.filter((pl.col("state") == "ok") & pl.col("path").is_not_null())
+    wanted = reference["image_id"].to_list() if image_ids is None else list(image_ids)
+    unusable = set(wanted) - set(usable["image_id"].to_list())
+
+    def rows_of(ids: Sequence[str]) -> list[dict[str, Any]]:
+        return usable.filter(pl.col("image_id").is_in(list(ids))).rows(named=True)
+
+    with shares.claims(
+        f"{TABLE}/{judge.name}", wanted, key=str, done=lambda: run.keys(TABLE, judge.name) | unusable
+    ) as claims:
+        first = next(claims, None)
+        if first is not None:
+            with (
+                ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
+                Progress("reference looked at", len(wanted), done=len(wanted) - len(first.items)) as progress,
+            ):
+                for batch in ahead(claimed_batches(chain([first], claims), rows_of, run, pool)):
+                    ask(run, judge, FeatureNeed(), [future.result() for future in batch.futures], table=TABLE)
+                    batch.keep()
+                    progress.advance(len(batch.futures))
+    if shares.alone:
+        run.compact(TABLE, judge.name)
 
 
 def reference_set(run: Run, judge: str, source: str) -> ReferenceSet:

@@ -20,7 +20,7 @@ from verism.suites.catalogue import SUITES
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Adjust", "judges_of", "observed_of", "score_run", "true_classes"]
+__all__ = ["Adjust", "judges_of", "observed_of", "planned_scoring", "score_run", "true_classes"]
 
 MEASUREMENTS = "observations/measurements/"  # of added metrics, which measure while scores are computed
 
@@ -79,6 +79,9 @@ def score_run(
     scores = [*complete_scores(suite, scores), *added.scores]
     absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
+    gap = sum(p.n_images for p in observed.prompts.values()) - observed.images.height
+    if gap > 0:
+        left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")
     draft = run.with_scoring(
         verdicts=verdicts,
         scores=scores,
@@ -105,19 +108,29 @@ def _noted(
 ) -> Scoring:
     """How the scores are made: the rules, whose observations count, and each judge's own threshold."""
     before = run.manifest.scoring
-    names = dict(before.judges if judges is None else judges)
-    thresholds = {
-        names[rule.calibrated_by]: suite.rule(rule.name)  # calibrated for that judge alone
-        for rule in suite.rules
-        if rule.calibrated_by in names
-    }
+    planned = planned_scoring(suite, before.judges if judges is None else judges)
     return run.manifest.with_scoring(
-        judges=names,
-        rules=suite.all_rules(),
-        thresholds={**before.thresholds, **thresholds},
+        judges=planned.judges,
+        rules=planned.rules,
+        thresholds={**before.thresholds, **planned.thresholds},
         remarks=remarks,
         adjustment=adjustment,
     ).scoring
+
+
+def planned_scoring(suite: Suite, judges: Mapping[str, str]) -> Scoring:
+    """How a run will be scored: rules, judges, and each judge's own threshold.
+
+    Args:
+        suite: with the rules that will be applied.
+        judges: full name of the judge whose observations will count, by role.
+    """
+    thresholds = {
+        judges[rule.calibrated_by]: suite.rule(rule.name)  # calibrated for that judge alone
+        for rule in suite.rules
+        if rule.calibrated_by in judges
+    }
+    return Scoring(judges=dict(judges), rules=suite.all_rules(), thresholds=thresholds)
 
 
 def _truth_of(run: Run, suite: Suite) -> dict[str, pl.DataFrame]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from verism.errors import VerismError, repair_command
 from verism.imaging import pixel_count, read_image
 from verism.limits import PENDING_PIXELS
+from verism.pipeline.shares import Claim, Claims
 from verism.prefetch import prefetch
 from verism.records import (
     AnswerNeed,
@@ -27,18 +29,48 @@ from verism.store import Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["AHEAD", "BATCH", "Batch", "ahead", "ask", "batches", "check_rows", "failure", "reload_image", "row_pixels"]
+__all__ = [
+    "AHEAD",
+    "BATCH",
+    "Batch",
+    "ahead",
+    "ask",
+    "batches",
+    "check_rows",
+    "claimed_batches",
+    "failure",
+    "reload_image",
+    "row_pixels",
+]
 
+T = TypeVar("T")
 BATCH = 32  # images per part; a killed run loses at most one batch
 AHEAD = 2  # batches of images that exist already, decoded before they are needed
 
 
 @dataclass(eq=False)
 class Batch:
-    """A batch under way. ``made``: its images were made and not found, so losing them would cost."""
+    """A batch under way.
+
+    Attributes:
+        futures: its images.
+        made: whether they were made and not found, so that losing them would cost.
+        claim: what they are a part of.
+    """
 
     futures: list[Future[Any]]
     made: bool
+    claim: Claim[Any] | None = None
+
+    @staticmethod
+    def flush() -> Batch:
+        """A batch without images: all before it are kept before more are begun."""
+        return Batch([], made=True)
+
+    def keep(self) -> None:
+        """Its images are kept."""
+        if self.claim is not None:
+            self.claim.advance(len(self.futures))
 
 
 def batches(items: Sequence[Any], size: int, *, pixels: Callable[[Any], int] = lambda _: 0) -> Iterator[list[Any]]:
@@ -60,6 +92,30 @@ def batches(items: Sequence[Any], size: int, *, pixels: Callable[[Any], int] = l
         pending += count
     if batch:
         yield batch
+
+
+def claimed_batches(
+    claims: Claims[T],
+    rows_of: Callable[[Sequence[T]], Sequence[Mapping[str, Any]]],
+    run: Run,
+    pool: ThreadPoolExecutor,
+) -> Iterator[Batch]:
+    """The images of what a process claims, read again in batches.
+
+    Args:
+        claims: as ``Shares.claims`` gives them.
+        rows_of: rows of ``images`` or ``reference`` of those items that can be looked at.
+        run: the run they are of.
+        pool: reads them.
+    """
+    for claim in claims:
+        if claim is None:
+            yield Batch.flush()
+            continue
+        rows = rows_of(claim.items)
+        claim.advance(len(claim.items) - len(rows))
+        for part in batches(rows, BATCH, pixels=partial(row_pixels, run)):
+            yield Batch([pool.submit(reload_image, run, row) for row in part], made=False, claim=claim)
 
 
 def row_pixels(run: Run, row: Mapping[str, Any]) -> int:

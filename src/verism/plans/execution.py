@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 from verism import api
 from verism.errors import UsageError, VerismError
 from verism.locations import location
+from verism.pipeline.ray_workers import RayCluster, RaySettings
 from verism.pipeline.sharing import SharedImages
 from verism.plans.plan import Pair, Plan
 from verism.plans.status import keep_plan, keep_status, run_path, status_of
@@ -32,6 +33,7 @@ __all__ = [
     "LocalExecutor",
     "Outcome",
     "PairCheck",
+    "RayExecutor",
     "Task",
     "Tracking",
     "check_plan",
@@ -158,6 +160,31 @@ class LocalExecutor:
                 yield from finished.result()
 
 
+class RayExecutor:
+    """A Ray cluster: one model after the other, each on all workers, which keep their judges from run to run."""
+
+    def __init__(self, settings: RaySettings, *, tell: Tell | None = None) -> None:
+        """An executor.
+
+        Args:
+            settings: where the cluster is, and how many workers there are.
+            tell: called with lines about progress.
+        """
+        self.settings = settings
+        self.tell = tell
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Work off the tasks.
+
+        Args:
+            tasks: one for each model.
+        """
+        with RayCluster(self.settings) as cluster, ModelPool() as pool:
+            for task in tasks:
+                yield from run_task(task, pool, tell=self.tell, cluster=cluster)
+                cluster.release()
+
+
 def _travels(pair: Pair) -> bool:
     judges = (*pair.judges.values(), *pair.usual_judges.values())
     return pair.instance is None and isinstance(pair.value, str | PurePath) and all(isinstance(j, str) for j in judges)
@@ -174,13 +201,16 @@ def _in_process(task: Task) -> list[Outcome]:
     return outcomes
 
 
-def run_task(task: Task, pool: ModelPool, *, tell: Tell | None = None) -> Iterator[Outcome]:
+def run_task(
+    task: Task, pool: ModelPool, *, tell: Tell | None = None, cluster: RayCluster | None = None
+) -> Iterator[Outcome]:
     """Run all pairs of one model.
 
     Args:
         task: the pairs.
         pool: generators and judges; what is loaded stays in it.
         tell: called with lines about progress.
+        cluster: workers that do it; None: this process does.
     """
     shared = SharedImages()
     # Finished runs first: they are what the others can take images from.
@@ -195,13 +225,19 @@ def run_task(task: Task, pool: ModelPool, *, tell: Tell | None = None) -> Iterat
     hooks = (*opened, *task.tracking.on_scores)
     try:
         for pair in task.pairs:
-            yield _run_pair(task, pair, pool, shared, hooks, tell)
+            yield _run_pair(task, pair, pool, shared, hooks, tell, cluster)
     finally:
         close_trackers(opened, tell or (lambda _: None))
 
 
 def _run_pair(
-    task: Task, pair: Pair, pool: ModelPool, shared: SharedImages, hooks: Sequence[OnScores], tell: Tell | None
+    task: Task,
+    pair: Pair,
+    pool: ModelPool,
+    shared: SharedImages,
+    hooks: Sequence[OnScores],
+    tell: Tell | None,
+    cluster: RayCluster | None,
 ) -> Outcome:
     path = run_path(task.out, pair)
 
@@ -219,7 +255,12 @@ def _run_pair(
         suite = pair.make_suite()
         asked = pair.arguments(suite)
         asked["run_options"] = replace(
-            asked["run_options"], pool=pool, shared=shared, on_failure=failures.append, on_summary=lambda _: None
+            asked["run_options"],
+            executor=cluster or "local",
+            pool=pool,
+            shared=shared,
+            on_failure=failures.append,
+            on_summary=lambda _: None,
         )
         run = api.evaluate(suite, out=path, **asked)
     except (VerismError, OSError, ValueError, RuntimeError, MemoryError) as err:

@@ -510,19 +510,30 @@ class Run:
         Args:
             seen: names of the parts that were seen before, empty at first; those seen now are added.
         """
-        found: dict[str, str | None] = {}
+        rows = self.image_rows_since(seen, ["image_id", "sha256"])
+        return dict(rows.select("image_id", "sha256").iter_rows())
+
+    def image_rows_since(self, seen: set[str], columns: list[str] | None = None) -> pl.DataFrame:
+        """Rows of images in parts that were added since the last call, by any process, as they were written.
+
+        Args:
+            seen: names of the parts that were seen before, empty at first; those seen now are added.
+            columns: of the rows; None for all.
+        """
+        import polars as pl
+
+        found = [empty_table("images").select(columns or pl.all())]
         for _ in range(READ_ATTEMPTS):
             names = self._adopt().listing().inside("images")
             try:
                 for name in names.keys() - seen:
                     data = self.checked(f"images/{name}", names[name])
-                    rows = self._parsed(self.path / "images" / name, data, ["image_id", "sha256"])
-                    found |= dict(rows.select("image_id", "sha256").iter_rows())
+                    found.append(self._parsed(self.path / "images" / name, data, columns).select(found[0].columns))
                     seen.add(name)
-                return found
+                break
             except FileNotFoundError:  # put together with others meanwhile
                 continue
-        return found
+        return pl.concat(found)
 
     def _listed_images(self, table: str) -> pl.DataFrame:
         """Id and hash of each image, and the digits of it that observations name."""

@@ -33,6 +33,7 @@ DEMO_ERROR = 0.3  # of the scripted generator: enough wrong images to see the ju
 @click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
 @click.option("--masks", is_flag=True, help="Also write instance masks, as the built-in generator learns from.")
 @click.option("--processes", type=WORKERS, help="Renderers at once.  [default: one per core]")
+@click.option("--executor", metavar="local|ray[:ADDRESS]", default="local", help="Render here, or on a Ray cluster.")
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def render(
@@ -49,6 +50,7 @@ def render(
     empty: int,
     masks: bool,
     processes: int | None,
+    executor: str,
     as_json: bool,
 ) -> None:
     """Images, exact boxes and scene files in the published layout. Resumes where it stopped.
@@ -69,7 +71,9 @@ def render(
     the_suite = versions[name].make(options)
     chosen = [*the_suite.scenes, *empty_scenes(the_suite.version, split_of(split), empty, seed=seed)]
     failures = Failures()
-    renderer = services.make_renderer(size=size, assets=assets, processes=processes or os.cpu_count() or 1)
+    renderer = services.make_renderer(
+        size=size, assets=assets, processes=processes or os.cpu_count() or 1, executor=executor
+    )
     try:
         failed = render_scenes(
             out, the_suite.version, chosen, renderer, size, seed=seed, masks=masks, on_failure=failures
