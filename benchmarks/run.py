@@ -4,7 +4,8 @@
     python benchmarks/run.py renderer startup     some
     python benchmarks/run.py detector --detector my/detector.onnx --images 256 --json
 
-``renderer``: images per second in one process and in two, and processor time an image, which others change less.
+``renderer``: images per second in one process and in two, and processor time an image, which other programs change
+less.
 ``detector``: the bare network in onnxruntime on prepared arrays, the judge on decoded images, the pipeline from
 files to stored boxes, which may cost at most 20 % more than the bare network, and a whole run, which has a fixed part.
 ``generator``: seconds an image of the built-in text-to-image model, its writing and its painting; the simulator's
