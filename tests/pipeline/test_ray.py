@@ -221,7 +221,7 @@ def test_roles_and_resources_that_there_are_not_are_refused(tmp_path):
         evaluate(tmp_path / "run", executor=RaySettings(actors={"captioner": 1}))
     with pytest.raises(UsageError, match="needs GPU 1, and the cluster has 0"):
         evaluate(tmp_path / "run", executor=RaySettings(num_gpus=1))
-    with pytest.raises(UsageError, match="for --executor local"):
+    with pytest.raises(UsageError, match="not with --gpus or --executor ray"):
         evaluate(tmp_path / "run", executor="ray", share=True)
 
 
