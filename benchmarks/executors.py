@@ -16,6 +16,7 @@ driver that was killed is started again. Every run must end in the scores of one
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -32,8 +33,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-import fakes  # noqa: E402
-import share_runs  # noqa: E402
+fakes, share_runs = (importlib.import_module(name) for name in ("fakes", "share_runs"))
 
 from verism.pipeline.ray_workers import RayCluster, RaySettings  # noqa: E402
 from verism.records import Request, Result  # noqa: E402
