@@ -26,13 +26,13 @@ def standard_suite(limit: int = LIMIT) -> PaintSkills:
 class LoggedGenerator:
     """Renders what is asked, wrong now and then, and notes every image with its process in a folder."""
 
-    def __init__(self, log: Path | None = None, *, seconds: float = 0.0, limit: int = LIMIT) -> None:
+    def __init__(self, log: Path | str | None = None, *, seconds: float | str = 0.0, limit: int = LIMIT) -> None:
         suite = standard_suite(limit)
         self.inner = ScriptedGenerator(
             PixelRenderer(tuple(suite.classes), suite.colors), classes=suite.classes, colors=suite.colors, error=0.3
         )
         self.name = self.inner.name
-        self.log, self.seconds = log, seconds
+        self.log, self.seconds = None if log is None else Path(log), float(seconds)
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         for result in self.inner.generate(requests):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from verism.checkpoint_evaluation import CheckpointEvaluator
     from verism.pipeline.added_metrics import Metric
+    from verism.pipeline.ray_workers import RayCluster, RaySettings
     from verism.plans import Plan
     from verism.suites.base import Suite
 
@@ -39,6 +40,8 @@ __all__ = [
     "Metric",
     "MissingExtra",
     "Plan",
+    "RayCluster",
+    "RaySettings",
     "Run",
     "RunOptions",
     "Suite",
@@ -81,6 +84,8 @@ _HOMES = {
     "CheckpointEvaluator": "verism.checkpoint_evaluation",
     "Metric": "verism.pipeline.added_metrics",
     "Plan": "verism.plans",
+    "RayCluster": "verism.pipeline.ray_workers",
+    "RaySettings": "verism.pipeline.ray_workers",
     "Suite": "verism.suites.base",
 }
 

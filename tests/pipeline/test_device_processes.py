@@ -53,7 +53,7 @@ class _Seen:
     def __init__(self, folder: Path, bad: str = "", *, dies: bool = False) -> None:
         self.folder, self.bad, self.dies = folder, bad, dies
 
-    def __call__(self, roles, shares, kept):  # noqa: ARG002
+    def __call__(self, _roles, shares, kept):
         device = os.environ["CUDA_VISIBLE_DEVICES"]
         (self.folder / f"device-{device}").write_text(str(os.getpid()))
         if device == self.bad and self.dies:
