@@ -55,6 +55,7 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
+        self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
 
     def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
@@ -507,21 +508,33 @@ class Run:
     def images_since(self, seen: set[str]) -> dict[str, str | None]:
         """SHA-256 by id of the images in parts that were added since the last call, by any process.
 
+        With one and the same set, each call costs as much as what was added, however large the run has grown.
+
         Args:
             seen: names of the parts that were seen before, empty at first; those seen now are added.
         """
         found: dict[str, str | None] = {}
-        for _ in range(READ_ATTEMPTS):
-            names = self._adopt().listing().inside("images")
-            try:
-                for name in names.keys() - seen:
-                    data = self.checked(f"images/{name}", names[name])
-                    rows = self._parsed(self.path / "images" / name, data, ["image_id", "sha256"])
-                    found |= dict(rows.select("image_id", "sha256").iter_rows())
-                    seen.add(name)
-                return found
-            except FileNotFoundError:  # put together with others meanwhile
-                continue
+        ledger = self._adopt()
+        for attempt in range(READ_ATTEMPTS):
+            arrivals = ledger.arrivals()
+            ours = self._since is not None and self._since[0] is seen and self._since[1] is arrivals.paths
+            start = self._since[2] if ours and self._since is not None else 0
+            stop, again = len(arrivals.paths), False
+            for path in arrivals.paths[start:stop]:
+                folder, _, name = path.rpartition("/")
+                if folder != "images" or name in seen or path in arrivals.replaced:
+                    continue
+                try:
+                    data = self.checked(path, arrivals.hashes[path])
+                except FileNotFoundError:  # put together with others meanwhile, which the ledger says by now
+                    again = True
+                    continue
+                rows = self._parsed(self.path / path, data, ["image_id", "sha256"])
+                found |= dict(rows.select("image_id", "sha256").iter_rows())
+                seen.add(name)
+            if not again or attempt == READ_ATTEMPTS - 1:
+                self._since = (seen, arrivals.paths, stop)
+                break
         return found
 
     def _listed_images(self, table: str) -> pl.DataFrame:
