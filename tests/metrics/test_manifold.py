@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from verism.inference import float32_product
 from verism.metrics import manifold
 from verism.metrics.manifold import (
     PRDC,
@@ -401,3 +402,40 @@ def test_radii_are_scikit_learns():
     # Its nearest neighbour of a point is the point itself, so that the k-th other one is the last of k + 1.
     result, _ = NearestNeighbors(n_neighbors=4).fit(points).kneighbors(points)
     np.testing.assert_allclose(knn_radii(points, 3), result[:, -1], rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------------- products
+def test_products_by_pytorch_leave_every_number_as_it_is():
+    torch = pytest.importorskip("torch")
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    rng = np.random.default_rng(3)
+    real, generated = rng.standard_normal((400, 64), dtype=np.float32) + 9, rng.standard_normal((500, 64)) + 9.1
+    generated[::7] = real[:72]  # ties: those that rounding would break
+    expected, near = prdc(real, generated, 3), memberships(real, generated, 3)
+    for device in devices:
+        used: list[tuple[int, ...]] = []
+        multiply = float32_product(device)
+
+        def counted(x, y, out, *, multiply=multiply, used=used):
+            used.append(out.shape)
+            multiply(x, y, out)
+
+        with manifold.products_by(counted):
+            assert prdc(real, generated, 3) == expected
+            again = memberships(real, generated, 3)
+        assert all(np.array_equal(a, b) for a, b in zip(near, again, strict=True))
+        assert (400, 500) in used
+    used.clear()
+    prdc(real, generated, 3)
+    assert not used  # numpy again
+
+
+def test_products_in_coarser_numbers_are_refused():
+    def tf32(x, y, out):
+        def rounded(a):  # to the 10 bits of TF32
+            return ((a.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+        np.matmul(rounded(x), rounded(y).T, out=out)
+
+    with pytest.raises(ValueError, match="not exact to float32"), manifold.products_by(tf32):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,6 +82,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 @click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
 @_no_interval
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves behind the intervals.")
+@click.option("--device", help="Multiply by PyTorch on cpu, cuda, cuda:1 ...; the numbers are the same.")
 @_as_json
 def metrics_prdc(
     real: Path,
@@ -90,6 +92,7 @@ def metrics_prdc(
     inclusive: bool,
     no_interval: bool,
     seed: int,
+    device: str | None,
     as_json: bool,
 ) -> None:
     """Precision, recall, density and coverage of generated images against real ones.
@@ -98,12 +101,13 @@ def metrics_prdc(
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
     verism metrics prdc --real real.npy --generated mine.npy --prompts prompts.csv
     """
-    from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
+    from verism.inference import float32_product
+    from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc, products_by
     from verism.metrics.results import PRDCResult
 
     x, y = read_features(real, "--real"), read_features(generated, "--generated")
     intervals = None
-    with usage():
+    with usage(), nullcontext() if device is None else products_by(float32_product(device)):
         clusters = read_clusters(prompts, len(y))
         if no_interval:
             values = prdc(x, y, k, strict=not inclusive)

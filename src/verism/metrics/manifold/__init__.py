@@ -20,6 +20,7 @@ from verism.metrics.manifold._prdc import (
     prdc,
     precision_coverage,
 )
+from verism.metrics.manifold._tiles import products_by
 
 __all__ = [
     "PRDC",
@@ -39,5 +40,6 @@ __all__ = [
     "nearest_neighbours",
     "prdc",
     "precision_coverage",
+    "products_by",
     "shared_covariance",
 ]

@@ -373,7 +373,8 @@ class PaintSkills(Suite):
             schema={"prompt_id": pl.String}
             | {name: (pl.Int64 if name == "count" else pl.String) for name in facet_names},
         )
-        table = verdicts.join(facets, on="prompt_id", how="left").sort("image_id", "protocol", "rule")
+        # Reasons are half of the table, and no number needs them.
+        table = verdicts.drop("reason").join(facets, on="prompt_id", how="left").sort("image_id", "protocol", "rule")
         skills = [s for s in (*self.version.skills, *self.version.optional_skills) if s in set(facets["skill"])]
         scores: list[Score] = []
         for protocol in PROTOCOLS:
