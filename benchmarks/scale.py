@@ -164,8 +164,9 @@ def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, flo
             sizes["report"] = (folder / "report.html").stat().st_size * images
         results["bytes"] = {kind: size / images for kind, size in sizes.items()}
         print(
-            f"{images:>9,}  bytes     {results['bytes']['images']:.0f} of its file and {results['bytes']['tables']:.0f} "
-            f"of tables an image; report {results['bytes']['report'] / 1e6:.2f} MB",
+            f"{images:>9,}  bytes    {results['bytes']['images']:.0f} of its file and {results['bytes']['tables']:.0f} "
+            f"of tables an image; report "
+            f"{results["bytes"]["report"] / 1e6:.2f} MB",
             flush=True,
         )
     return results

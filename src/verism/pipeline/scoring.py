@@ -79,13 +79,15 @@ def score_run(
     scores = [*complete_scores(suite, scores), *added.scores]
     absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
+    remarks = [*left_out, *suite.remarks(observed)]
+    del observed  # the largest tables of all, and what is written now takes memory of its own
     draft = run.with_scoring(
         verdicts=verdicts,
         scores=scores,
         adjustments=[a.record() for a in adjustments],
         presentation=added.presentation,
         sections=(),
-        scoring=_noted(run, suite, judges, [*left_out, *suite.remarks(observed)], adjustment or {}),
+        scoring=_noted(run, suite, judges, remarks, adjustment or {}),
         inputs=inputs,
     )
     if suite.name not in SUITES:  # its page must be there where its package is not

@@ -123,7 +123,16 @@ class VerdictRows:
     def _flush(self) -> None:
         import polars as pl
 
-        self._tables.append(pl.DataFrame(self._columns, schema=schema("verdicts")))
+        series = []
+        for name, dtype in schema("verdicts").items():
+            if dtype != pl.String:
+                series.append(pl.Series(name, self._columns[name], dtype=dtype))
+                continue
+            # Ids and reasons stand in many rows each: those that are equal share their bytes.
+            number = {text: row for row, text in enumerate(dict.fromkeys(self._columns[name]))}
+            rows = pl.Series([number[text] for text in self._columns[name]], dtype=pl.UInt32)
+            series.append(pl.Series(name, list(number), dtype=dtype).gather(rows))
+        self._tables.append(pl.DataFrame(series))
         self._columns = {name: [] for name in self._columns}
 
     def table(self) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Precision, recall, density and coverage by approximate neighbours, with the error measured on a sample.
 
-Points are sorted into cells around some of them; the neighbours of a point are searched in the cells nearest to its own.
-Of a sample of points everything is computed exactly as well: its difference is the error of the numbers.
+Points are sorted into cells around some of them; the neighbours of a point are searched in the cells nearest to its
+own. Of a sample of points everything is computed exactly as well: its difference is the error of the numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Cells:
     """A set sorted into cells, and which cells lie near which."""
 
     def __init__(self, points: Points, frame: Frame, probes: int, rng: np.random.Generator) -> None:
-        """Probes: share of the cells, the nearest ones, in which neighbours are searched, in thousandths or more."""
+        """Probes: how many cells, the nearest ones, are searched around each."""
         count = max(1, len(points) // CELL)
         middles = points[np.sort(rng.choice(len(points), count, replace=False))].astype(np.float32)
         for _ in range(ROUNDS):
@@ -73,7 +73,7 @@ class _Cells:
         self.members = self.rows_of(_nearest_of(points, middles, frame))
         inside = block(middles, 0, count, frame)
         near = product(inside, inside, np.empty(count * count, np.float32))
-        self.near = np.argsort(-near, axis=1, kind="stable")[:, : max(1, probes)]
+        self.near = np.argsort(-near, axis=1, kind="stable")[:, :probes]
 
     def rows_of(self, cells: Indices) -> list[Indices]:
         """Rows of the points in each cell."""
@@ -198,7 +198,7 @@ def approximate_prdc(
         raise ValueError(f"probes must be at least 1 and checked at least 2; got {probes} and {checked}")
     frame = Frame.of(x, y)
     of_x, of_y = _Cells(x, frame, probes, rng), _Cells(y, frame, probes, rng)
-    (around_x, near_x), (around_y, near_y) = _radii(x, of_x, k, frame), _radii(y, of_y, k, frame)
+    (around_x, near), (around_y, _) = _radii(x, of_x, k, frame), _radii(y, of_y, k, frame)
     counts, covered = _inside(x, around_x, of_x, y, frame, strict)
     recalled, _ = _inside(y, around_y, of_y, x, frame, strict)
     values = PRDC(
@@ -222,8 +222,7 @@ def approximate_prdc(
         density=_error((counts[columns] - exact_counts) / k),
         coverage=_error(covered[rows] * 1.0 - exact_covered),
     )
-    shared = [len(np.intersect1d(a, b)) / k for a, b in zip(near_x[rows], exact_near, strict=True)]
-    del near_y
+    shared = [len(np.intersect1d(a, b)) / k for a, b in zip(near[rows], exact_near, strict=True)]
     return ApproximatePRDC(values, differences, float(np.mean(shared)), len(rows))
 
 
