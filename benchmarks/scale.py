@@ -161,12 +161,11 @@ def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, flo
             if file.is_file():
                 sizes["images" if file.suffix == ".png" else "tables"] += file.stat().st_size
         if (folder / "report.html").exists():
-            sizes["report"] = (folder / "report.html").stat().st_size * images
+            sizes["report"] = (folder / "report.html").stat().st_size
         results["bytes"] = {kind: size / images for kind, size in sizes.items()}
         print(
             f"{images:>9,}  bytes    {results['bytes']['images']:.0f} of its file and {results['bytes']['tables']:.0f} "
-            f"of tables an image; report "
-            f"{results["bytes"]["report"] / 1e6:.2f} MB",
+            f"of tables an image; report {sizes['report'] / 1e6:.2f} MB",
             flush=True,
         )
     return results

@@ -501,8 +501,9 @@ class Run:
         """
         key = key_of(table)
         rows = self._distinct(table, self._counted(table, self._rows(table, judge, keys=keys)), [key])
-        # Stable within an image: parts keep the judge's order of boxes.
-        return rows.select(list(schema(table))).sort(key, maintain_order=True)
+        rows = rows.select(list(schema(table)))
+        # Stable within an image: parts keep the judge's order of boxes. One part is in order already.
+        return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
 
     def keys(self, table: str, judge: str | None = None) -> set[str]:
         """The images (or texts) a table has rows of, without reading what it says of them."""
@@ -601,11 +602,12 @@ class Run:
             return rows
         images = self._listed_images(listing) if listed is None else listed()
         listed_as = images.select("image_id", pl.col(BOUND).alias("listed"))
-        joined = rows.join(listed_as, on="image_id", how="left", maintain_order="left")
+        bound = rows.select("image_id", BOUND).join(listed_as, on="image_id", how="left", maintain_order="left")
         kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
         if waiting:
             kept |= ~pl.col("image_id").is_in(listed_as["image_id"].implode())
-        return joined.filter(kept.fill_null(value=False)).drop("listed")
+        mask = bound.select(kept.fill_null(value=False)).to_series()
+        return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
 
     def _rows(
         self,

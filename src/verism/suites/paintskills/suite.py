@@ -381,13 +381,18 @@ class PaintSkills(Suite):
         skills = [s for s in (*self.version.skills, *self.version.optional_skills) if s in set(facets["skill"])]
         scores: list[Score] = []
         for protocol in PROTOCOLS:
-            # Of a million images all of this at once would take gigabytes; reasons are half of it, and not needed.
-            of_protocol = verdicts.filter(pl.col("protocol") == protocol).drop("reason")
-            of_protocol = of_protocol.join(facets, on="prompt_id", how="left").sort("image_id", "rule")
             per_skill: list[Interval] = []
             used = unusable = 0
             for name in skills:
-                of_skill = of_protocol.filter(pl.col("skill") == name)
+                # A skill at a time: of a million images all rows with their facets would take gigabytes.
+                of_skill = (
+                    verdicts.lazy()
+                    .filter(pl.col("protocol") == protocol)
+                    .drop("reason")
+                    .join(facets.lazy().filter(pl.col("skill") == name), on="prompt_id", how="inner")
+                    .sort("image_id", "rule")
+                    .collect()
+                )
                 headline = self._proportion("accuracy", protocol, {"skill": name}, of_skill)
                 scores.append(headline)
                 if name in self.version.skills:
