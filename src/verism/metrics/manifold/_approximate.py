@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -255,7 +255,7 @@ def _exact_counts(
     return np.concatenate(counts)
 
 
-def _error(differences: NDArray[np.float64]) -> float:
+def _error(differences: NDArray[Any]) -> float:
     """Mean difference plus 1.96 standard errors; without any difference what a sample of that size may miss."""
     n = len(differences)
     if not differences.any():
