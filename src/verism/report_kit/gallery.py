@@ -271,7 +271,8 @@ def image_gallery(evidence: Evidence, settings: GallerySettings | None = None) -
     places = ", ".join(f"{SHARES[o]:.0%} of the places are for {words[o]}" for o in OUTCOMES)
     intro = settings.intro or (
         f"{chosen} (by the {evidence.main} protocol). Of a large run, {places}, as far as there are any; in each, "
-        "groups take turns, and within a group a hash of the id draws. The shares here are therefore not those of the run."
+        "groups take turns, and within a group a hash of the id draws. The shares here are therefore not those of the "
+        "run."
     )
     gallery = Gallery(
         tiles=tiles,
