@@ -13,7 +13,7 @@ from verism.errors import UsageError, VerismError
 from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, Scene, SceneObject, Score, frame
 from verism.store import TRUTH, Run, SettingsChanged, score_records, slug
-from verism.store.ledger import Ledger
+from verism.store.ledger import SEGMENT, Ledger, _Merged
 
 SETTINGS = RunSettings(
     suite="paintskills", generator="images:x", suite_settings={"a": 1, "nested": {"b": [1, 2], "c": 0}}
@@ -371,3 +371,72 @@ def test_pinned_run_scans_the_verdicts_it_holds_on_to(tmp_path):
     assert pinned.scan("verdicts").collect()["value"].to_list() == [1.0]
     assert run.scan("verdicts").collect()["value"].to_list() == [0.0]
     assert pinned.scan("verdicts", keys=["q#0"]).collect().is_empty()
+
+
+# --------------------------------------------------------------------------------------------------------------- growth
+def test_what_a_part_costs_does_not_depend_on_how_many_there_are(run, monkeypatch):
+    opened: list[str] = []
+    segment, checked = Ledger.segment, Run.checked
+    monkeypatch.setattr(Ledger, "segment", lambda self, path: opened.append(path.name) or segment(self, path))
+    monkeypatch.setattr(Run, "checked", lambda self, path, known: opened.append(path) or checked(self, path, known))
+    merged = []
+    monkeypatch.setattr(_Merged, "listing", lambda self: merged.append(len(self.paths)))
+    other, seen, costs = Run.open(run.path), set(), []
+    other.images_since(seen)
+    for number in range(3 * SEGMENT):
+        run.append("images", image_rows(f"i{number}"))
+        opened.clear()
+        assert other.images_since(seen) == {f"i{number}": None}
+        costs.append(len(opened))
+    assert max(costs) == 2  # the segment that grew, and the new part
+    assert not merged  # the whole of the ledger was never put together
+
+
+def test_parts_that_are_large_are_not_written_again_when_others_are_added(run, monkeypatch):
+    first = run.append("detections", boxes(*(f"x{number}" for number in range(20)), n=40), "other")
+    monkeypatch.setattr("verism.store.run.PART_BYTES", 2 * first.stat().st_size)
+    written: dict[str, int] = {}
+    write = Run._write_part
+
+    def counted(self, folder, rows, **options):
+        for image in rows["image_id"].unique().to_list():
+            written[image] = written.get(image, 0) + 1
+        return write(self, folder, rows, **options)
+
+    monkeypatch.setattr(Run, "_write_part", counted)
+    ids = [f"i{number:03d}" for number in range(200)]
+    for start in range(0, len(ids), 5):
+        run.append("detections", boxes(*ids[start : start + 5], n=40), "j@1")
+        if start % 25 == 20:  # a run that is resumed often
+            run.compact("detections", "j@1")
+    parts = sorted((run.path / "observations").rglob("part-*.parquet"))
+    assert 2 < len(parts) < 20
+    assert max(written.values()) <= 3  # as they come, and with others until the part is large enough
+    assert run.read("detections", "j@1")["image_id"].unique().sort().to_list() == ids
+    assert run.read("detections", "j@1", keys=["i007"]).equals(
+        run.read("detections", "j@1").filter(pl.col("image_id") == "i007")
+    )
+    assert run.scan("detections", "j@1", keys=["i007", "i190"]).collect().height == 2 * 41
+
+
+def test_forgetting_writes_only_the_parts_that_hold_what_is_forgotten(run):
+    parts = [run.append("images", image_rows(*ids)) for ids in ("ab", "cd", "ef")]
+    run.forget("images", ["c"])
+    assert [part.exists() for part in parts] == [True, False, True]
+    assert run.read("images")["image_id"].to_list() == list("abdef")
+    assert run.keys("images") == set("abdef")
+
+
+def test_forgetting_while_another_worker_compacts_leaves_nothing(run, monkeypatch):
+    for ids in ("ab", "cd", "ef"):
+        run.append("images", image_rows(*ids))
+    grouped, other = Run._grouped, Run.open(run.path)
+
+    def compacted_meanwhile(self, paths, sizes):
+        monkeypatch.setattr(Run, "_grouped", grouped)
+        other.compact("images")
+        return grouped(self, paths, sizes)
+
+    monkeypatch.setattr(Run, "_grouped", compacted_meanwhile)
+    run.forget("images", ["c", "f"])
+    assert Run.open(run.path).read("images")["image_id"].to_list() == list("abde")

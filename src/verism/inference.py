@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from verism.errors import UsageError, require
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "onnx_session", "pick_device", "pick_dtype"]
+    Singles: TypeAlias = NDArray[np.float32]
+
+__all__ = ["DTYPES", "float32_product", "onnx_session", "pick_device", "pick_dtype"]
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -93,3 +98,31 @@ def onnx_session(content: bytes, threads: int | None) -> Any:
             raise UsageError(f"threads must be at least 1, not {threads}")
         options.intra_op_num_threads = threads
     return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def float32_product(device: str | None) -> Callable[[Singles, Singles, Singles], None]:
+    """Matrix products by PyTorch, in full float32: what ``metrics.manifold.products_by`` takes.
+
+    Args:
+        device: as for ``pick_device``.
+
+    Returns:
+        A function of ``x`` (n, D), ``y`` (m, D) and ``out`` (n, m), all float32, that fills ``out`` with ``x @ y.T``.
+
+    Raises:
+        MissingExtra, UsageError: as ``pick_device``.
+    """
+    chosen = pick_device(device, extra="models", purpose="matrix products on a GPU")
+    import numpy as np
+    import torch
+
+    def multiply(x: Singles, y: Singles, out: Singles) -> None:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # others may have allowed TF32
+        try:
+            a, b = (torch.from_numpy(np.ascontiguousarray(points)).to(chosen) for points in (x, y))
+            torch.from_numpy(out).copy_(a @ b.T)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    return multiply

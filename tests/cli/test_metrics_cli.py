@@ -56,6 +56,19 @@ def test_prdc_has_its_four_keys_on_top(verism, sides):
     assert (bare["k"], bare["intervals"]) == (5, None)
 
 
+def test_prdc_by_pytorch_is_the_same_and_approximate_says_its_error(verism, sides):
+    pytest.importorskip("torch")
+    real, generated = sides
+    arguments = ("metrics", "prdc", "--real", real, "--generated", generated, "-k", 3)
+    assert ok(verism(*arguments, "--json", "--device", "cpu")) == ok(verism(*arguments, "--json"))
+    assert_refused(verism(*arguments, "--device", "abacus"), "abacus")
+    rough = ok(verism(*arguments, "--json", "--approximate"))
+    assert rough["intervals"] is None
+    assert rough["approximate"]["neighbour_recall"] == 1.0  # sixty points are one cell
+    assert set(rough["approximate"]["error"]) == {"precision", "recall", "density", "coverage"}
+    assert "error at most 0.0" in verism(*arguments, "--approximate")[1]
+
+
 def test_prdc_keeps_prompts_together(verism, sides, tmp_path):
     real, generated = sides
     lines = [f"prompt {i // 5}" for i in range(50)]

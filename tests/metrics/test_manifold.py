@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from verism.inference import float32_product
 from verism.metrics import manifold
 from verism.metrics.manifold import (
     PRDC,
+    _approximate,
     _neighbours,
     _prdc,
     _tiles,
+    approximate_prdc,
     expected_coverage,
     grouped_memberships,
     grouped_prdc,
@@ -401,3 +404,72 @@ def test_radii_are_scikit_learns():
     # Its nearest neighbour of a point is the point itself, so that the k-th other one is the last of k + 1.
     result, _ = NearestNeighbors(n_neighbors=4).fit(points).kneighbors(points)
     np.testing.assert_allclose(knn_radii(points, 3), result[:, -1], rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------------- products
+def test_products_by_pytorch_leave_every_number_as_it_is():
+    torch = pytest.importorskip("torch")
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    rng = np.random.default_rng(3)
+    real, generated = rng.standard_normal((400, 64), dtype=np.float32) + 9, rng.standard_normal((500, 64)) + 9.1
+    generated[::7] = real[:72]  # ties: those that rounding would break
+    expected, near = prdc(real, generated, 3), memberships(real, generated, 3)
+    for device in devices:
+        used: list[tuple[int, ...]] = []
+        multiply = float32_product(device)
+
+        def counted(x, y, out, *, multiply=multiply, used=used):
+            used.append(out.shape)
+            multiply(x, y, out)
+
+        with manifold.products_by(counted):
+            assert prdc(real, generated, 3) == expected
+            again = memberships(real, generated, 3)
+        assert all(np.array_equal(a, b) for a, b in zip(near, again, strict=True))
+        assert (400, 500) in used
+    used.clear()
+    prdc(real, generated, 3)
+    assert not used  # numpy again
+
+
+def test_products_in_coarser_numbers_are_refused():
+    def tf32(x, y, out):
+        def rounded(a):  # to the 10 bits of TF32
+            return ((a.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+        np.matmul(rounded(x), rounded(y).T, out=out)
+
+    with pytest.raises(ValueError, match="not exact to float32"), manifold.products_by(tf32):
+        pass
+
+
+# -------------------------------------------------------------------------------------------------- approximate numbers
+def clustered(n: int, seed: int, spread: float) -> np.ndarray:
+    """Points near a curved sheet of few dimensions, as features of images are."""
+    rng = np.random.default_rng(seed)
+    inside = rng.standard_normal((n, 6)) * spread
+    axes = np.random.default_rng(99).standard_normal((12, 32))
+    return np.hstack([inside, np.sin(2 * inside)]) @ axes + 0.05 * rng.standard_normal((n, 32))
+
+
+def test_approximate_numbers_are_within_the_error_they_state(monkeypatch):
+    monkeypatch.setattr(_approximate, "CELL", 64)
+    real, generated = clustered(2000, 1, 1.0), clustered(1800, 2, 0.8)
+    expected, errors, recalls = prdc(real, generated, 3), [], []
+    for probes in (1, 4, 40):
+        rough = approximate_prdc(real, generated, 3, probes=probes, checked=400, rng=np.random.default_rng(5))
+        # 95 % bounds: twice as wide leaves a wrong estimate no room, and chance none to fail.
+        assert all(abs(a - b) <= 2 * e for a, b, e in zip(rough.values, expected, rough.error, strict=True))
+        errors.append(rough.error.density)
+        recalls.append(rough.neighbour_recall)
+    assert errors[0] > 10 * errors[2]
+    assert 0.2 < recalls[0] < recalls[1] < 0.999
+    assert rough.neighbour_recall == 1.0
+    np.testing.assert_allclose(rough.values, expected, rtol=0, atol=1e-12)  # all cells: nothing is left out
+
+
+def test_approximate_numbers_need_a_probe_and_a_sample():
+    points = clustered(20, 1, 1.0)
+    for arguments in ({"probes": 0}, {"checked": 1}):
+        with pytest.raises(ValueError, match="at least"):
+            approximate_prdc(points, points, 3, rng=np.random.default_rng(0), **arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,6 +83,11 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 @click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
 @_no_interval
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves behind the intervals.")
+@click.option("--device", help="Multiply by PyTorch on cpu, cuda, cuda:1 ...; the numbers are the same.")
+@click.option("--approximate", is_flag=True, help="Search neighbours in near cells alone, and say the error.")
+@click.option(
+    "--probes", type=click.IntRange(1), default=16, show_default=True, help="Cells searched by --approximate."
+)
 @_as_json
 def metrics_prdc(
     real: Path,
@@ -91,6 +97,9 @@ def metrics_prdc(
     inclusive: bool,
     no_interval: bool,
     seed: int,
+    device: str | None,
+    approximate: bool,
+    probes: int,
     as_json: bool,
 ) -> None:
     """Precision, recall, density and coverage of generated images against real ones.
@@ -98,15 +107,27 @@ def metrics_prdc(
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
     verism metrics prdc --real real.npy --generated mine.npy --prompts prompts.csv
+    verism metrics prdc --real real.npy --generated mine.npy --device cuda
+    verism metrics prdc --real real.npy --generated mine.npy --approximate
+
+    The numbers are exact, on any device. With --approximate they are not, and have no intervals: each comes with the
+    error that was found on a sample, whose neighbours are searched everywhere.
     """
-    from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
+    import numpy as np
+
+    from verism.inference import float32_product
+    from verism.metrics.manifold import PRDC, approximate_prdc, expected_coverage, half_samples, prdc, products_by
     from verism.metrics.results import PRDCResult
 
     x, y = read_features(real, "--real"), read_features(generated, "--generated")
-    intervals = None
-    with usage():
+    intervals = rough = None
+    with usage(), nullcontext() if device is None else products_by(float32_product(device)):
         clusters = read_clusters(prompts, len(y))
-        if no_interval:
+        if approximate:
+            rng = np.random.default_rng(seed)
+            rough = approximate_prdc(x, y, k, probes=probes, strict=not inclusive, rng=rng)
+            values = rough.values
+        elif no_interval:
             values = prdc(x, y, k, strict=not inclusive)
         else:
             halves = half_samples(x, y, k, seed=seed, strict=not inclusive, clusters=clusters)
@@ -120,6 +141,7 @@ def metrics_prdc(
             n_real=len(x),
             n_generated=len(y),
             dim=x.shape[1],
+            approximate=rough,
         )
     put_result(result, as_json)
 

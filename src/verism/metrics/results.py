@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verism.metrics.imbalance import PooledMad, PromptMad
     from verism.metrics.inception_score import InceptionScore
     from verism.metrics.kernel import KernelDistance, KernelSubsets
-    from verism.metrics.manifold import PRDC
+    from verism.metrics.manifold import PRDC, ApproximatePRDC
     from verism.metrics.presentation.gep import ExactPair
     from verism.metrics.retrieval import MeanClipScore, RPrecision
     from verism.statistics import Interval
@@ -109,6 +109,7 @@ class PRDCResult:
         n_real: real images.
         n_generated: generated images.
         dim: numbers per image.
+        approximate: of numbers by approximate neighbours: the same with their errors; None for exact ones.
     """
 
     values: PRDC
@@ -119,23 +120,42 @@ class PRDCResult:
     n_real: int
     n_generated: int
     dim: int
+    approximate: ApproximatePRDC | None = None
 
     def record(self) -> dict[str, Any]:
-        intervals = self.intervals
-        return self.values._asdict() | {
-            "k": self.k,
-            "strict": self.strict,
-            "n_real": self.n_real,
-            "n_generated": self.n_generated,
-            "features": self.dim,
-            "expected_coverage": self.expected_coverage,
-            "intervals": None if intervals is None else {name: _ends(interval) for name, interval in intervals.items()},
-        }
+        intervals, rough = self.intervals, self.approximate
+        if rough is None:
+            errors = {}
+        else:
+            found = {"neighbour_recall": rough.neighbour_recall, "checked": rough.checked}
+            errors = {"approximate": {"error": rough.error._asdict()} | found}
+        return (
+            self.values._asdict()
+            | errors
+            | {
+                "k": self.k,
+                "strict": self.strict,
+                "n_real": self.n_real,
+                "n_generated": self.n_generated,
+                "features": self.dim,
+                "expected_coverage": self.expected_coverage,
+                "intervals": None
+                if intervals is None
+                else {name: _ends(interval) for name, interval in intervals.items()},
+            }
+        )
 
     def text(self) -> str:
-        intervals = self.intervals or {}
+        intervals, rough = self.intervals or {}, self.approximate
         lines = [row(name, value, intervals.get(name)) for name, value in self.values._asdict().items()]
+        if rough is not None:
+            lines = [f"{line}   error at most {error:.4f}" for line, error in zip(lines, rough.error, strict=True)]
         lines[-1] += f"   equal distributions: {self.expected_coverage:.4f}"
+        if rough is not None:
+            lines.append(
+                f"by approximate neighbours, of which {rough.neighbour_recall:.1%} were found; errors (95 %) from "
+                f"{rough.checked} images of each set that were measured exactly"
+            )
         return "\n".join([*lines, f"k = {self.k}; {_counts(self.n_real, self.n_generated, self.dim)}"])
 
 

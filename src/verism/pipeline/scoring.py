@@ -82,13 +82,15 @@ def score_run(
     gap = sum(p.n_images for p in observed.prompts.values()) - observed.images.height
     if gap > 0:
         left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")
+    remarks = [*left_out, *suite.remarks(observed)]
+    del observed  # the largest tables of all, and what is written now takes memory of its own
     draft = run.with_scoring(
         verdicts=verdicts,
         scores=scores,
         adjustments=[a.record() for a in adjustments],
         presentation=added.presentation,
         sections=(),
-        scoring=_noted(run, suite, judges, [*left_out, *suite.remarks(observed)], adjustment or {}),
+        scoring=_noted(run, suite, judges, remarks, adjustment or {}),
         inputs=inputs,
     )
     if suite.name not in SUITES:  # its page must be there where its package is not

@@ -268,9 +268,12 @@ def image_gallery(evidence: Evidence, settings: GallerySettings | None = None) -
         if decided
         else "first those that stand out: a decision went against them, or they are in the lowest tenth of a similarity"
     )
+    words = {o: "those that stand out" if names[o] == "stands out" else f"{names[o]} ones" for o in OUTCOMES}
+    places = ", ".join(f"{SHARES[o]:.0%} of the places are for {words[o]}" for o in OUTCOMES)
     intro = settings.intro or (
-        f"{chosen} (by the {evidence.main} protocol), spread over groups, and otherwise chosen without regard to how "
-        "they look. The shares here are therefore not those of the run."
+        f"{chosen} (by the {evidence.main} protocol). Of a large run, {places}, as far as there are any; in each, "
+        "groups take turns, and within a group a hash of the id draws. The shares here are therefore not those of the "
+        "run."
     )
     gallery = Gallery(
         tiles=tiles,

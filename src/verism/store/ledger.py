@@ -12,14 +12,15 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from verism.errors import DamagedRun
 from verism.files import write_json
+from verism.locations import is_remote
 from verism.records import content_hash
 
 __all__ = ["FOLDER", "Ledger", "Listing", "is_authentic", "part_name", "sha256"]
@@ -109,6 +110,20 @@ class Listing:
         return found
 
 
+class Arrivals(NamedTuple):
+    """Files in the order in which a ledger learned of them. It grows at the end; after a repair it is another object.
+
+    Attributes:
+        paths: in the run, with ``/``; those that were replaced since are among them.
+        hashes: by path: hashes that the file may have.
+        replaced: paths of files that others took the place of.
+    """
+
+    paths: Sequence[str]
+    hashes: Mapping[str, Collection[str]]
+    replaced: Collection[str]
+
+
 class Ledger:
     """The ledger of one run, as one process reads and writes it.
 
@@ -121,8 +136,9 @@ class Ledger:
         self.root = root
         self.uid = uid
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._read: dict[str, _Segment] = {}
         self._listing: Listing | None = None
+        self._merged = _Merged()
         self._owner = 0  # process that the open segment belongs to: a fork must not write on in it
         self._path: Path | None = None
         self._open: dict[str, Any] = {}
@@ -143,7 +159,7 @@ class Ledger:
             sources: by path, those it was put together from without changing a row; they are not read any more either.
         """
         with self._lock:
-            if self._owner != os.getpid() or self._path is None or len(self._open["files"]) >= SEGMENT:
+            if self._owner != os.getpid() or self._path is None or _length(self._open) >= SEGMENT:
                 self._owner = os.getpid()
                 self._path = self.root / FOLDER / f"{os.urandom(8).hex()}.json"
                 self._open = {"run": self.uid, "files": {}, "replaced": [], "sources": {}}
@@ -173,19 +189,52 @@ class Ledger:
             DamagedRun: a segment is not what was written, or of another run.
         """
         with self._lock:
-            read = {}
-            for path in self.segments():
-                try:
-                    status = path.stat()
-                    stamp = (status.st_mtime_ns, status.st_size)
-                    known = self._read.get(path.name)
-                    read[path.name] = known if known is not None and known[0] == stamp else (stamp, self.segment(path))
-                except FileNotFoundError:  # removed by a repair
-                    continue
-            if self._listing is None or any(read[name] is not self._read.get(name) for name in read | self._read):
-                self._listing = _together(segment for _, segment in read.values())
-            self._read = read
+            if self._refresh() or self._listing is None:
+                self._listing = self._merged.listing()
             return self._listing
+
+    def arrivals(self) -> Arrivals:
+        """The files named so far, in the order in which this object learned of them; costs no more than what is new.
+
+        Raises:
+            DamagedRun: as ``listing``.
+        """
+        with self._lock:
+            if self._refresh():
+                self._listing = None
+            return Arrivals(self._merged.paths, self._merged.hashes, self._merged.replaced)
+
+    def _refresh(self) -> bool:
+        """Read what was added to the ledger, and say whether anything changed.
+
+        A segment that is full is never written again, so it is read once; the others are few, one for each process.
+        """
+        folder = self.root / FOLDER
+        if is_remote(folder):
+            there = {path.name: path for path in self.segments()}
+        else:
+            names = os.listdir(folder) if folder.is_dir() else []
+            there = {name: folder / name for name in names if name.endswith(".json") and not name.startswith(".")}
+        changed: dict[str, _Segment] = {}
+        gone = self._read.keys() - there.keys()
+        for name in sorted(name for name in there if name not in self._read or not self._read[name].full):
+            try:
+                status = there[name].stat()
+                stamp = (status.st_mtime_ns, status.st_size)
+                if name not in self._read or self._read[name].stamp != stamp:
+                    changed[name] = _Segment(stamp, self.segment(there[name]))
+            except FileNotFoundError:  # removed by a repair
+                gone |= self._read.keys() & {name}
+        if not changed and not gone:
+            return False
+        rewritten = any(name in self._read and not changed[name].continues(self._read[name]) for name in changed)
+        self._read = {name: known for name, known in self._read.items() if name not in gone} | changed
+        if gone or rewritten:  # by a repair: what was merged cannot be taken apart again
+            self._merged = _Merged()
+            changed = self._read
+        for known in changed.values():
+            self._merged.add(known.record)
+        return True
 
     def segment(self, path: Path) -> dict[str, Any]:
         """The content of one segment.
@@ -215,14 +264,49 @@ class Ledger:
         return record
 
 
-def _together(segments: Iterable[Mapping[str, Any]]) -> Listing:
-    hashes: dict[str, set[str]] = {}
-    replaced: set[str] = set()
-    sources: dict[str, tuple[str, ...]] = {}
-    for segment in segments:
-        for path, digest in segment["files"].items():
-            hashes.setdefault(path, set()).add(digest)
-        replaced.update(segment["replaced"], *segment["sources"].values())
-        sources |= {path: tuple(before) for path, before in segment["sources"].items()}
-    live = {path: frozenset(digests) for path, digests in hashes.items() if path not in replaced}
-    return Listing(live, frozenset(replaced), sources)
+def _length(record: Mapping[str, Any]) -> int:
+    """How many files a segment names in all."""
+    return len(record["files"]) + len(record["replaced"]) + sum(map(len, record["sources"].values()))
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A segment as it was read: modification time and size of its file, and its content."""
+
+    stamp: tuple[int, int]
+    record: Mapping[str, Any]
+
+    @property
+    def full(self) -> bool:
+        return _length(self.record) >= SEGMENT
+
+    def continues(self, before: _Segment) -> bool:
+        """Whether it says all that was said before, as it does unless a repair wrote it anew."""
+        old, new = before.record, self.record
+        return (
+            old["files"].items() <= new["files"].items()
+            and set(old["replaced"]) <= set(new["replaced"])
+            and all(new["sources"].get(path) == sources for path, sources in old["sources"].items())
+        )
+
+
+class _Merged:
+    """What the segments read so far say together; adding one costs as much as it is long."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.hashes: dict[str, set[str]] = {}
+        self.replaced: set[str] = set()
+        self.sources: dict[str, tuple[str, ...]] = {}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        for path, digest in record["files"].items():
+            if path not in self.hashes:
+                self.paths.append(path)
+            self.hashes.setdefault(path, set()).add(digest)
+        self.replaced.update(record["replaced"], *record["sources"].values())
+        self.sources |= {path: tuple(before) for path, before in record["sources"].items()}
+
+    def listing(self) -> Listing:
+        live = {path: frozenset(digests) for path, digests in self.hashes.items() if path not in self.replaced}
+        return Listing(live, frozenset(self.replaced), dict(self.sources))

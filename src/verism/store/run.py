@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
@@ -34,6 +34,7 @@ __all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "k
 T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
 MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
+PART_BYTES = 2**25  # parts are put together up to this size, so that no step needs more memory than a few of them
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
@@ -55,6 +56,7 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
+        self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
 
     def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
@@ -483,19 +485,25 @@ class Run:
             ledger.add({path: sha256(data)}, replaced=replaced)
         return path
 
-    def read(self, table: str, judge: str | None = None) -> pl.DataFrame:
+    def read(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.DataFrame:
         """A whole table, sorted by its key (image or text); ``images`` or the observations of one judge.
 
         Of an image that several workers did, one row counts, the same for every reader, and observations count that
         looked at this image and no other.
 
+        Args:
+            table: name of the table.
+            judge: of observations; None for others.
+            keys: images (or texts) whose rows are wanted, no others are held in memory; None for all.
+
         Raises:
             DamagedRun: a file of the table is gone, altered or foreign.
         """
         key = key_of(table)
-        rows = self._distinct(table, self._counted(table, self._rows(table, judge)), [key])
-        # Stable within an image: parts keep the judge's order of boxes.
-        return rows.select(list(schema(table))).sort(key, maintain_order=True)
+        rows = self._distinct(table, self._counted(table, self._rows(table, judge, keys=keys)), [key])
+        rows = rows.select(list(schema(table)))
+        # Stable within an image: parts keep the judge's order of boxes. One part is in order already.
+        return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
 
     def keys(self, table: str, judge: str | None = None) -> set[str]:
         """The images (or texts) a table has rows of, without reading what it says of them."""
@@ -506,6 +514,8 @@ class Run:
 
     def images_since(self, seen: set[str]) -> dict[str, str | None]:
         """SHA-256 by id of the images in parts that were added since the last call, by any process.
+
+        With one and the same set, each call costs as much as what was added, however large the run has grown.
 
         Args:
             seen: names of the parts that were seen before, empty at first; those seen now are added.
@@ -523,25 +533,39 @@ class Run:
         import polars as pl
 
         found = [empty_table("images").select(columns or pl.all())]
-        for _ in range(READ_ATTEMPTS):
-            names = self._adopt().listing().inside("images")
-            try:
-                for name in names.keys() - seen:
-                    data = self.checked(f"images/{name}", names[name])
-                    found.append(self._parsed(self.path / "images" / name, data, columns).select(found[0].columns))
-                    seen.add(name)
+        ledger = self._adopt()
+        for attempt in range(READ_ATTEMPTS):
+            arrivals = ledger.arrivals()
+            ours = self._since is not None and self._since[0] is seen and self._since[1] is arrivals.paths
+            start = self._since[2] if ours and self._since is not None else 0
+            stop, again = len(arrivals.paths), False
+            for path in arrivals.paths[start:stop]:
+                folder, _, name = path.rpartition("/")
+                if folder != "images" or name in seen or path in arrivals.replaced:
+                    continue
+                try:
+                    data = self.checked(path, arrivals.hashes[path])
+                except FileNotFoundError:  # put together with others meanwhile, which the ledger says by now
+                    again = True
+                    continue
+                found.append(self._parsed(self.path / path, data, columns).select(found[0].columns))
+                seen.add(name)
+            if not again or attempt == READ_ATTEMPTS - 1:
+                self._since = (seen, arrivals.paths, stop)
                 break
-            except FileNotFoundError:  # put together with others meanwhile
-                continue
         return pl.concat(found)
 
     def _listed_images(self, table: str) -> pl.DataFrame:
-        """Id and hash of each image, and the digits of it that observations name."""
+        """Id of each image, and the digits of its hash that observations name."""
         import polars as pl
 
-        rows = self._rows(table, None, LIST_COLUMNS)
-        listed = self._distinct(table, rows, ["image_id"]).select("image_id", "sha256")
-        return listed.with_columns(pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND))
+        digits = pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND)
+        parts = self._each_part(self._folder(table, None), ["image_id", "sha256"], [pl.col("image_id"), digits])
+        listed = pl.concat(parts) if parts else empty_table(table).select("image_id", digits)
+        if len(parts) > 1 and listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
+            rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS), ["image_id"])
+            listed = rows.select("image_id", digits)
+        return listed
 
     def _distinct(self, table: str, rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         """Rows without those that two workers wrote: of an image one, of observations those of one part.
@@ -566,36 +590,66 @@ class Run:
         kept = kept.unique(by, keep="first", maintain_order=True).select(rows.columns)
         return pl.concat([rows.filter(~pl.struct(by).is_duplicated()), kept])
 
-    def _counted(self, table: str, rows: pl.DataFrame, *, waiting: bool = False) -> pl.DataFrame:
+    def _counted(
+        self,
+        table: str,
+        rows: pl.DataFrame,
+        *,
+        waiting: bool = False,
+        listed: Callable[[], pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
         """Observations of the images as they are listed.
 
         Args:
             table: of observations; others stay as they are.
             rows: its rows.
             waiting: whether those of images that are not listed yet stay.
+            listed: what gives the list of images, for callers that ask several times; None: it is read.
         """
         import polars as pl
 
         listing = _listing_of(table)
         if listing is None or rows.is_empty() or rows[BOUND].null_count() == rows.height:
             return rows
-        listed = self._listed_images(listing).select("image_id", pl.col(BOUND).alias("listed"))
-        joined = rows.join(listed, on="image_id", how="left", maintain_order="left")
+        images = self._listed_images(listing) if listed is None else listed()
+        listed_as = images.select("image_id", pl.col(BOUND).alias("listed"))
+        bound = rows.select("image_id", BOUND).join(listed_as, on="image_id", how="left", maintain_order="left")
         kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
         if waiting:
-            kept |= ~pl.col("image_id").is_in(listed["image_id"].implode())
-        return joined.filter(kept.fill_null(value=False)).drop("listed")
+            kept |= ~pl.col("image_id").is_in(listed_as["image_id"].implode())
+        mask = bound.select(kept.fill_null(value=False)).to_series()
+        return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
 
-    def _rows(self, table: str, judge: str | None, columns: list[str] | None = None) -> pl.DataFrame:
-        """All rows of all parts, with the number of their part, and the image they speak of where a table has any."""
+    def _rows(
+        self,
+        table: str,
+        judge: str | None,
+        columns: list[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
+        """All rows of all parts, with the number of their part, and the image they speak of where a table has any.
+
+        Args:
+            table: name of the table.
+            judge: of observations.
+            columns: only these; None for all.
+            paths: of the parts wanted, all of which must be there; None for those that count.
+            keys: images (or texts) whose rows are wanted; None for all.
+        """
         import polars as pl
 
-        unbound = pl.lit(None, dtype=pl.String).alias(BOUND)
-        bound = _listing_of(table) is not None
-        parts = self._parts(self._folder(table, judge), columns) or [empty_table(table)]
-        parts = [rows.with_columns(unbound) if bound and BOUND not in rows.columns else rows for rows in parts]
-        numbers = [number for number, rows in enumerate(parts) for _ in range(rows.height)]
-        return pl.concat(parts).with_columns(pl.Series(PART, numbers, dtype=pl.Int32))
+        wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
+        folder = self._folder(table, judge)
+        parts = self._each_part(folder, columns, filters=wanted, paths=paths) or [empty_table(table)]
+        numbered = []
+        for number, rows in enumerate(parts):
+            more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
+            if _listing_of(table) is not None and BOUND not in rows.columns:
+                more.insert(0, pl.lit(None, dtype=pl.String).alias(BOUND))
+            numbered.append(rows.with_columns(more))
+        return pl.concat(numbered)
 
     def scan(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.LazyFrame:
         """A table without reading all of it, for looking at runs: hashes of its files are not checked (``verify``).
@@ -605,8 +659,8 @@ class Run:
             judge: of observations; None for others.
             keys: images (or texts) whose rows are wanted; None for all.
         Returns:
-            The query; a table that is not there yet is empty. A table in several parts, of a run at work, is read
-            whole. Files that are damaged raise what polars raises when rows are collected.
+            The query; a table that is not there yet is empty. Of a table in several parts, the rows wanted are read
+            at once, part by part. Files that are damaged raise what polars raises when rows are collected.
         """
         import polars as pl
 
@@ -624,7 +678,7 @@ class Run:
         if not parts:
             return empty_table(table).lazy()
         if len(parts) > 1:
-            rows = self.read(table, judge).lazy()
+            rows = self.read(table, judge, keys=keys).lazy()
         else:
             source = io.BytesIO(parts[0].read_bytes()) if is_remote(parts[0]) else parts[0]
             rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
@@ -636,20 +690,54 @@ class Run:
         return rows
 
     def _parts(self, folder: str, columns: list[str] | None = None, *, most: int | None = None) -> list[pl.DataFrame]:
-        """The parts of a table that count now, all of one moment, in the order of their names.
+        """The parts of a table that count now; see ``_each_part``.
 
         Args:
             folder: where they lie in the run.
             columns: only these; None for all.
             most: only so many of the first; None for all.
+        """
+        return self._each_part(folder, columns, most=most)
+
+    def _each_part(
+        self,
+        folder: str,
+        columns: list[str] | None = None,
+        expressions: Sequence[pl.Expr] | None = None,
+        *,
+        filters: Sequence[pl.Expr] = (),
+        paths: Sequence[str] | None = None,
+        most: int | None = None,
+    ) -> list[pl.DataFrame]:
+        """What is wanted of each part of a table, all of one moment, in the order of their names.
+
+        One part is in memory as a whole at a time.
+
+        Args:
+            folder: where they lie in the run.
+            columns: only these; None for all.
+            expressions: what is kept of each; None: all of these columns.
+            filters: which rows are kept.
+            paths: of the parts wanted, all of which must be there; None for those that count.
+            most: only so many of the first; None for all.
 
         Raises:
             DamagedRun: a part is gone, altered or foreign.
+            FileNotFoundError: one of ``paths`` does not count any more.
         """
         for attempt in range(READ_ATTEMPTS):
-            paths = list(self._part_paths(folder).items())[:most]
+            counting = self._part_paths(folder)
+            if paths is not None:
+                if any(path not in counting for path in paths):
+                    raise FileNotFoundError(folder)
+                counting = {path: counting[path] for path in sorted(paths)}
             try:
-                return [self._parsed(self.path / path, self._part(path, hashes), columns) for path, hashes in paths]
+                parts = []
+                for path, hashes in list(counting.items())[:most]:
+                    rows = self._parsed(self.path / path, self._part(path, hashes), columns)
+                    rows = rows.filter(*filters) if filters else rows
+                    parts.append(rows if expressions is None else rows.select(expressions))
+                return parts
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
                 gone = location(str(err.filename))
@@ -689,9 +777,10 @@ class Run:
             raise DamagedRun.of(self.path, file, f"it is no table: {err}") from err
 
     def compact(self, table: str, judge: str | None = None) -> None:
-        """Put all parts into one. Killed half-way it leaves both, which read the same.
+        """Put small parts together. Killed half-way it leaves both, which read the same.
 
-        Parts that were put together are removed once the ledger says so: who finds one gone looks there again.
+        A part that has reached half of ``PART_BYTES`` is never written again because others were added. Parts that were
+        put together are removed once the ledger says so: who finds one gone looks there again.
         """
         folder = self._folder(table, judge)
         paths = self._part_paths(folder)
@@ -700,36 +789,98 @@ class Run:
             with suppress(FileNotFoundError):
                 self._adopt().add({path: sha256(self.checked(path, None))})
         if len(paths) > 1:
-            self._replace(table, judge, same_rows=True)
+            sizes = self._sizes(folder)
+            small = {path for path in paths if sizes.get(path, 0) < PART_BYTES // 2}
+            groups = [group for group in self._grouped(small, sizes) if len(group) > 1]
+            self._replace(table, judge, groups, same_rows=True)
 
     def forget(self, table: str, keys: Sequence[str], judge: str | None = None) -> None:
-        """Drop the rows of these images (or texts), so that they are done again."""
-        if self._part_paths(self._folder(table, judge)):
-            self._replace(table, judge, without=keys)
-
-    def _replace(self, table: str, judge: str | None, *, without: Sequence[str] = (), same_rows: bool = False) -> None:
-        """Write the rows that count as one part, in place of those that are there."""
+        """Drop the rows of these images (or texts), so that they are done again; only parts that have any change."""
         import polars as pl
 
-        folder = self._folder(table, judge)
-        ledger = self._adopt()
+        folder, key = self._folder(table, judge), pl.col(key_of(table))
+        held: dict[str, bool] = {}
         for _ in range(READ_ATTEMPTS):
-            before = list(self._part_paths(folder))
-            rows = self._rows(table, judge)
-            # What was added meanwhile stays beside the new part; what was replaced meanwhile must not come back.
-            now = self._part_paths(folder)
-            if all(path in now for path in before):
+            there = list(self._part_paths(folder))
+            try:
+                for path in (path for path in there if path not in held):
+                    rows = self._each_part(folder, [key_of(table)], filters=[key.is_in(list(keys))], paths=[path])
+                    held[path] = not rows[0].is_empty()
+                groups = self._grouped({path for path in there if held[path]}, self._sizes(folder))
+                self._replace(table, judge, groups, without=keys)
                 break
-        of_one = [key_of(table)] if _listing_of(table) is None else [key_of(table), BOUND]
-        rows = self._counted(table, self._distinct(table, rows, of_one), waiting=True)
-        rows = rows.filter(~pl.col(key_of(table)).is_in(list(without))).drop(PART)
-        rows = rows.sort(key_of(table), maintain_order=True)
-        if rows.height:
-            self._write_part(folder, rows, replaced=before, same_rows=same_rows)
-        else:
-            ledger.add(replaced=before)
-        for path in before:
-            (self.path / path).unlink(missing_ok=True)
+            except FileNotFoundError:  # put together with others meanwhile
+                continue
+
+    def _sizes(self, folder: str) -> dict[str, int]:
+        """Bytes of the parts that are there, by path."""
+        sizes = {}
+        for path in (self.path / folder).glob("part-*.parquet"):
+            with suppress(FileNotFoundError):
+                sizes[f"{folder}/{path.name}"] = path.stat().st_size
+        return sizes
+
+    def _grouped(self, paths: Collection[str], sizes: Mapping[str, int]) -> list[list[str]]:
+        """Parts that may become one, in the order in which they were added, as far as it is known."""
+        listed = [] if self.ledger is None else [path for path in self.ledger.listing().hashes if path in paths]
+        groups: list[list[str]] = []
+        size = PART_BYTES
+        for path in [*listed, *sorted(set(paths) - set(listed))]:
+            if size >= PART_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(path)
+            size += sizes.get(path, 0)
+        return groups
+
+    def _replace(
+        self,
+        table: str,
+        judge: str | None,
+        groups: Sequence[Sequence[str]],
+        *,
+        without: Sequence[str] = (),
+        same_rows: bool = False,
+    ) -> None:
+        """Write the rows that count of each group of parts as one part, in their place.
+
+        Args:
+            table: name of the table.
+            judge: of observations.
+            groups: paths of the parts.
+            without: images (or texts) whose rows go.
+            same_rows: whether no row that counts changes.
+
+        Raises:
+            FileNotFoundError: rows are to go, and others replaced one of the parts meanwhile.
+        """
+        import polars as pl
+
+        folder, key = self._folder(table, judge), key_of(table)
+        ledger = self._adopt()
+        listed: list[pl.DataFrame] = []
+
+        def images() -> pl.DataFrame:
+            if not listed:
+                listed.append(self._listed_images(str(_listing_of(table))))
+            return listed[0]
+
+        of_one = [key] if _listing_of(table) is None else [key, BOUND]
+        for group in groups:
+            try:
+                rows = self._rows(table, judge, paths=group)
+            except FileNotFoundError:
+                if same_rows:  # others put them together
+                    continue
+                raise
+            rows = self._counted(table, self._distinct(table, rows, of_one), waiting=True, listed=images)
+            rows = rows.filter(~pl.col(key).is_in(list(without))).drop(PART).sort(key, maintain_order=True)
+            if rows.height:
+                self._write_part(folder, rows, replaced=group, same_rows=same_rows)
+            else:
+                ledger.add(replaced=group)
+            for path in group:
+                (self.path / path).unlink(missing_ok=True)
 
     def judges(self, table: str) -> list[str]:
         """Names of the judges with observations in a table, without the renderer's ground truth."""

@@ -71,11 +71,15 @@ def shown_images(observed: Observed, judged: Collection[str] | None = None) -> l
     ]
 
 
+CHUNK = 65_536  # rows of verdicts held as Python objects, which take several times the memory of a table's
+
+
 class VerdictRows:
-    """The table ``verdicts``, column by column: a run may have hundreds of thousands of rows."""
+    """The table ``verdicts``, column by column: a run may have millions of rows."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+        self._tables: list[pl.DataFrame] = []
 
     def add(
         self,
@@ -113,9 +117,28 @@ class VerdictRows:
         row = (image_id, prompt_id, protocol, rule, value, reason, text)
         for column, cell in zip(self._columns.values(), row, strict=True):
             column.append(cell)
+        if len(self._columns["image_id"]) >= CHUNK:
+            self._flush()
+
+    def _flush(self) -> None:
+        import polars as pl
+
+        series = []
+        for name, dtype in schema("verdicts").items():
+            if dtype != pl.String:
+                series.append(pl.Series(name, self._columns[name], dtype=dtype))
+                continue
+            # Ids and reasons stand in many rows each: those that are equal share their bytes.
+            number = {text: row for row, text in enumerate(dict.fromkeys(self._columns[name]))}
+            rows = pl.Series([number[text] for text in self._columns[name]], dtype=pl.UInt32)
+            series.append(pl.Series(name, list(number), dtype=dtype).gather(rows))
+        self._tables.append(pl.DataFrame(series))
+        self._columns = {name: [] for name in self._columns}
 
     def table(self) -> pl.DataFrame:
         """The rows as table ``verdicts``."""
         import polars as pl
 
-        return pl.DataFrame(self._columns, schema=schema("verdicts"))
+        if not self._tables or self._columns["image_id"]:
+            self._flush()
+        return self._tables[0] if len(self._tables) == 1 else pl.concat(self._tables)

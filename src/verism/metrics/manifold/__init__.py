@@ -3,6 +3,7 @@
 Exact whatever the size of the sets, in float32 speed: see ``_tiles``. Neighbours, numbers, groups, intervals.
 """
 
+from verism.metrics.manifold._approximate import ApproximatePRDC, approximate_prdc
 from verism.metrics.manifold._expected import expected_coverage
 from verism.metrics.manifold._groups import (
     GroupMemberships,
@@ -20,15 +21,18 @@ from verism.metrics.manifold._prdc import (
     prdc,
     precision_coverage,
 )
+from verism.metrics.manifold._tiles import products_by
 
 __all__ = [
     "PRDC",
+    "ApproximatePRDC",
     "GroupMemberships",
     "GroupPRDC",
     "HalfSamples",
     "Memberships",
     "Neighbours",
     "PrecisionCoverage",
+    "approximate_prdc",
     "expected_coverage",
     "grouped_half_samples",
     "grouped_memberships",
@@ -39,5 +43,6 @@ __all__ = [
     "nearest_neighbours",
     "prdc",
     "precision_coverage",
+    "products_by",
     "shared_covariance",
 ]

@@ -8,7 +8,9 @@ themselves. So answers do not depend on tile sizes, on the BLAS library, or on w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,8 +29,48 @@ SELF_TILE = 1536  # rows and columns of a tile of a set against itself
 SAMPLE_ROWS = 1024  # points that decide where the middle of a cloud is; any middle is right, a bad one is slower
 PICKED = 1 << 20  # values of a tile that are looked at one by one at once: some 50 MB
 CHUNK_VALUES = 1 << 18  # coordinates in float64 held at once when distances are settled: 2 MB an array
+PROBE, PROBE_DIM = 32, 2048  # points and dimensions of the product by which precision is checked
 ROUNDOFF = 2.0**-24  # of float32
 MODERATE = 2.0**30  # coordinates between its inverse and it have squares that float32 can add up
+
+
+Product: TypeAlias = Callable[[Singles, Singles, Singles], None]
+
+
+def _by_numpy(x: Singles, y: Singles, out: Singles) -> None:
+    np.matmul(x, y.T, out=out)
+
+
+_product: ContextVar[Product] = ContextVar("product", default=_by_numpy)
+
+
+@contextmanager
+def products_by(multiply: Product) -> Iterator[None]:
+    """Let something else than numpy multiply, such as a GPU; all numbers of this package stay the same.
+
+    Products only say which pairs of points are far from any decision, with a bound of their error that holds for every
+    order of summation in float32. The others are settled in float64 on the CPU.
+
+    Args:
+        multiply: given ``x`` of shape (n, D), ``y`` of shape (m, D) and ``out`` of shape (n, m), all float32, it fills
+            ``out`` with ``x @ y.T``, summed in float32 or better.
+    Raises:
+        ValueError: its products are less exact than float32 allows, as those of TF32 are.
+    """
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, PROBE, PROBE_DIM), dtype=np.float32)
+    out = np.empty((PROBE, PROBE), np.float32)
+    multiply(x, y, out)
+    exact = x.astype(np.float64) @ y.T.astype(np.float64)
+    bound = PROBE_DIM * ROUNDOFF * (np.abs(x).astype(np.float64) @ np.abs(y).T.astype(np.float64))
+    # Rounding errors mostly cancel: of honest float32 they stay far below the bound, TF32 is 8,000 times coarser.
+    if not (np.abs(out - exact) <= bound / 16).all():
+        raise ValueError("these products are not exact to float32 (TF32 or half precision?)")
+    token = _product.set(multiply)
+    try:
+        yield
+    finally:
+        _product.reset(token)
 
 
 def check_points(features: ArrayLike, name: str) -> Points:
@@ -168,7 +210,7 @@ def partial_product(x: Block, y: Block, buffer: Singles) -> Singles:
     """``product`` before ``x.half_squares`` are taken off each row: a pass over the tile less."""
     shape = len(x.norms), len(y.norms)
     tile = buffer[: shape[0] * shape[1]].reshape(shape)
-    np.matmul(x.points, y.points.T, out=tile)
+    _product.get()(x.points, y.points, tile)
     tile -= y.half_squares
     return tile
 

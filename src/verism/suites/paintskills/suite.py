@@ -71,6 +71,7 @@ THRESHOLDS = {  # names of the rules, and what ``Thresholds`` calls them
     "spatial_margin": "margin",
 }
 DEFAULTS = Thresholds()
+BLOCK = 16_384  # images whose boxes are held as arrays at once
 
 PROTOCOL_MEANINGS = {
     "revised": "Our reading of what the task asks, with the known defects of the other two mended and a confidence "
@@ -339,9 +340,13 @@ class PaintSkills(Suite):
         colors = detections.filter(pl.col("query") >= 0)["color"]
         judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
         nothing = _no_boxes(self.labels, judges_colors)
-        seen = _boxes_by_image(detections, observed.images, self.labels, judges_colors, self.version.head)
+        seen: Mapping[str, Boxes] = {}
         rows = VerdictRows()
-        for image in observed.images.iter_rows(named=True):
+        for number, image in enumerate(observed.images.iter_rows(named=True)):
+            if number % BLOCK == 0:  # boxes as arrays take many times what they take in the table
+                some = observed.images[number : number + BLOCK]
+                of_these = detections.join(some.select("image_id"), on="image_id", how="semi")
+                seen = _boxes_by_image(of_these, some, self.labels, judges_colors, self.version.head)
             prompt = observed.prompts[image["prompt_id"]]
             expected = Expected(
                 labels=tuple(prompt.spec["labels"]), relation=prompt.spec["relation"], color=prompt.spec["color"]
@@ -374,15 +379,21 @@ class PaintSkills(Suite):
             schema={"prompt_id": pl.String}
             | {name: (pl.Int64 if name == "count" else pl.String) for name in facet_names},
         )
-        table = verdicts.join(facets, on="prompt_id", how="left").sort("image_id", "protocol", "rule")
         skills = [s for s in (*self.version.skills, *self.version.optional_skills) if s in set(facets["skill"])]
         scores: list[Score] = []
         for protocol in PROTOCOLS:
-            of_protocol = table.filter(pl.col("protocol") == protocol)
             per_skill: list[Interval] = []
             used = unusable = 0
             for name in skills:
-                of_skill = of_protocol.filter(pl.col("skill") == name)
+                # A skill at a time: of a million images all rows with their facets would take gigabytes.
+                of_skill = (
+                    verdicts.lazy()
+                    .filter(pl.col("protocol") == protocol)
+                    .drop("reason")
+                    .join(facets.lazy().filter(pl.col("skill") == name), on="prompt_id", how="inner")
+                    .sort("image_id", "rule")
+                    .collect()
+                )
                 headline = self._proportion("accuracy", protocol, {"skill": name}, of_skill)
                 scores.append(headline)
                 if name in self.version.skills:

@@ -1,0 +1,213 @@
+"""How time, memory and disk space grow with the number of images of a run.
+
+    python benchmarks/scale.py                          1,000, 10,000 and 100,000 images
+    python benchmarks/scale.py --images 1000000         one size
+    python benchmarks/scale.py --suite alignment        captions from a file instead of a detector
+    python benchmarks/scale.py --images 10000 100000 --generate-ms 2 --detect-ms 1
+
+The generator and the detector are stand-ins that cost next to nothing, or as many milliseconds an image as they are
+told; storage, tables, scoring and reports are real. Every stage is a process of its own: its peak memory is that of the
+driver in this stage. Read the ratios: ``time`` is per image beside the smallest size (1.0 is flat), ``memory`` is the
+peak beside the size before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from measuring import peak_mib
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from verism.records import LoadedImage, Need, Request, Result
+
+SIZES = (1_000, 10_000, 100_000)
+PROMPTS = 1_000  # of PaintSkills; a larger run has more images of each
+STAGES = ("run", "resume", "score", "report", "compare")
+WORDS = [f"word{number}" for number in range(5_000)]
+LARGEST_RATIO, LARGEST_MIB, FLAT = 1.5, 2048, 1.2  # goals: memory from 100,000 to 1,000,000 images, and time per image
+
+
+class StandInGenerator:
+    """Two-coloured images of 16 x 16 pixels, each with a colour of its seed."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.name = "stand-in"
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        from verism.records import Result
+
+        for request in requests:
+            time.sleep(self.seconds)
+            pixels = np.zeros((16, 16, 3), np.uint8)
+            pixels[:8] = [request.seed >> shift & 127 | 1 for shift in (0, 8, 16)]
+            yield Result(image_id=request.image_id, state="ok", pixels=pixels)
+
+
+class StandInDetector:
+    """One box in each image, of the class its colour says."""
+
+    role = "detector"
+    name = "stand-in detector"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def check(self, need: Need) -> None:
+        """Any classes will do."""
+
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame:
+        from verism.records import frame
+
+        time.sleep(self.seconds * len(images))
+        rows: list[dict[str, Any]] = []
+        for image in images:
+            number = int(image.pixels[0, 0, 0]) % len(need.classes)
+            scores = [0.9 if other == number else 0.0 for other in range(len(need.classes))]
+            box = {"score": 0.9, "x0": 2.0, "y0": 2.0, "x1": 14.0, "y1": 14.0, "label": need.classes[number]}
+            first = {"image_id": image.image_id, "judge": self.name, "query": -1}
+            rows += [first, first | {"query": 0, "class_scores": scores, "color_scores": []} | box]
+        return frame(need.table, rows)
+
+
+def make(suite: str, images: int, folder: Path, options: argparse.Namespace) -> None:
+    """Make a run, or look at one that is finished."""
+    from verism import api
+
+    generator: Any = StandInGenerator(options.generate_ms / 1000)
+    if suite == "paintskills":
+        prompts = min(PROMPTS, images)
+        api.evaluate(
+            "paintskills",
+            model=generator,
+            detector=StandInDetector(options.detect_ms / 1000),
+            limit=prompts,
+            n_images=max(1, images // prompts),
+            seed=5,
+            out=folder / "run",
+        )
+        return
+    prompts_file, captions = folder / "prompts.jsonl", folder / "captions.jsonl"
+    if not prompts_file.exists():
+        rng = random.Random(1)
+        with prompts_file.open("w") as listed, captions.open("w") as said:
+            for number in range(images):
+                texts = [" ".join(rng.choices(WORDS, k=9)) for _ in range(3)]
+                row = {"prompt_id": f"p{number:07d}", "prompt": texts[0], "references": texts[:2]}
+                listed.write(json.dumps(row) + "\n")
+                said.write(json.dumps({"image_id": f"p{number:07d}#0", "caption": texts[2]}) + "\n")
+    api.evaluate(
+        "alignment",
+        model=generator,
+        captioner=f"results:{captions}",
+        prompts=prompts_file,
+        vqascore=False,
+        out=folder / "run",
+    )
+
+
+def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
+    """Do one stage in this process.
+
+    Returns:
+        Its seconds, and its peak memory in MiB.
+    """
+    from verism import api
+
+    folder, began = Path(options.folder), time.perf_counter()
+    if name in ("run", "resume"):
+        make(options.suite, options.images[0], folder, options)
+    elif name == "score":
+        api.score(folder / "run")
+    elif name == "report":
+        api.report(folder / "run", out=folder / "report.html")
+    elif name == "compare":
+        api.compare(folder / "run", folder / "other")
+    return {"seconds": time.perf_counter() - began, "mib": peak_mib()}
+
+
+def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """All stages of a run of one size, and the bytes it takes."""
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix=f"scale-{images}-") as made:
+        folder = Path(made)
+        for name in options.stages:
+            if name == "compare":
+                _copy(folder / "run", folder / "other")
+            command = [sys.executable, __file__, "--stage", name, "--images", str(images), "--folder", made]
+            command += ["--suite", options.suite, "--generate-ms", str(options.generate_ms)]
+            command += ["--detect-ms", str(options.detect_ms)]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"{name} of {images:,} images failed ({done.returncode}):\n{done.stderr[-2000:]}")
+            results[name] = json.loads(done.stdout.strip().splitlines()[-1])
+            print(_line(name, images, results[name]), flush=True)
+        sizes: dict[str, float] = {"images": 0, "tables": 0, "report": 0}
+        for file in (folder / "run").rglob("*"):
+            if file.is_file():
+                sizes["images" if file.suffix == ".png" else "tables"] += file.stat().st_size
+        if (folder / "report.html").exists():
+            sizes["report"] = (folder / "report.html").stat().st_size
+        results["bytes"] = {kind: size / images for kind, size in sizes.items()}
+        print(
+            f"{images:>9,}  bytes    {results['bytes']['images']:.0f} of its file and {results['bytes']['tables']:.0f} "
+            f"of tables an image; report {sizes['report'] / 1e6:.2f} MB",
+            flush=True,
+        )
+    return results
+
+
+def _copy(run: Path, other: Path) -> None:
+    """A second run with the same tables; its images are the same files."""
+    shutil.copytree(run, other, copy_function=os.link)
+
+
+def _line(name: str, images: int, result: dict[str, float]) -> str:
+    return (
+        f"{images:>9,}  {name:<8} {result['seconds']:>9.1f} s {1000 * result['seconds'] / images:>8.3f} ms an image "
+        f"{result['mib']:>8.0f} MiB"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, nargs="+", default=list(SIZES), help="Numbers of images.")
+    parser.add_argument("--suite", choices=("paintskills", "alignment"), default="paintskills", help="Suite to run.")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), help="What is measured.")
+    parser.add_argument("--generate-ms", type=float, default=0.0, help="Milliseconds an image of the generator.")
+    parser.add_argument("--detect-ms", type=float, default=0.0, help="Milliseconds an image of the detector.")
+    parser.add_argument("--folder", help="Folder for the runs, which are removed; a temporary one by default.")
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="Print one JSON object at the end.")
+    options = parser.parse_args()
+    if options.stage:
+        print(json.dumps(stage(options.stage, options)))
+        return
+    sizes = sorted(options.images)
+    results = {images: measure(images, options) for images in sizes}
+    for smaller, larger in zip(sizes, sizes[1:]):
+        for name in options.stages:
+            a, b = results[smaller][name], results[larger][name]
+            flat = (b["seconds"] / larger) / (a["seconds"] / smaller)
+            grown = b["mib"] / a["mib"]
+            print(f"{smaller:>9,} to {larger:>9,}  {name:<8} time an image x {flat:.2f}   memory x {grown:.2f}")
+    if options.json:
+        print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
