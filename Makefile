@@ -29,7 +29,7 @@ CREATED := $(VENV)/.stamp-created
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
 
-.PHONY: help demo install dev test test-isa check format bench clean distclean no-torchvision
+.PHONY: help demo install dev test test-ray test-isa check format bench clean distclean no-torchvision
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ dev: $(DEV) ## Install verism with everything its tests need into .venv
 test: check ## Format, lint, types, imports between parts, and all tests
 	@# One thread for each worker's arithmetic: two libraries that both take every core slow each other down.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+test-ray: $(DEV) ## The tests on a Ray cluster of this machine, with nothing beside them
+	VERISM_TEST_RAY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/pipeline/test_ray.py
 
 test-isa: $(DEV) ## The numeric tests as on other processors, and which of them pass narrowly
 	$(BIN)/python tests/isa.py $(ISA_ARGS)

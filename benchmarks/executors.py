@@ -5,8 +5,8 @@
     python benchmarks/executors.py --kills 20               so many kills of workers, of nodes and of drivers
 
 The generator draws at once and then sleeps, or computes, for a known time; the judge reads the pixels. Ray is up and
-the workers are warm before the clock starts, as on a cluster; what starting costs stands beside it. ``overhead``: time of
-Ray with one worker by that of this process, at most 1.15 is wanted. ``scaling``: time with one worker by that with
+the workers are warm before the clock starts, as on a cluster; what starting costs stands beside it. ``overhead``: time
+of Ray with one worker by that of this process, at most 1.15 is wanted. ``scaling``: time with one worker by that with
 two, 1.8 is wanted where workers sleep and 1.6 where they compute.
 
 Kills: two nodes on this machine; at a random moment a worker, a node (without warning) or the driver is killed, and a

@@ -69,7 +69,7 @@ def test_worst_groups_of_all_runs_share_a_row(measured_run):
     assert rows == [
         [
             "precision_worst",
-            "{object} in {region}",
+            "object in region",
             "%",
             "50.0 [40.0, 60.0] (40) South",
             "70.0 [60.0, 80.0] (40) North",

@@ -553,7 +553,7 @@ class _Call:
 
         self.cluster, self.kinds, self.on_failure, self.tell = cluster, kinds, on_failure, tell
         self.work = ray.put(work)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         dealer = ray.remote(Dealer)
         self.dealer = dealer.options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here).remote()
         self.running: dict[Any, tuple[_Kind, Any, str]] = {}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from verism.errors import UsageError
 
@@ -58,7 +58,7 @@ class Shares:
         alone: whether the process that holds them does everything, and so also puts parts of tables together.
     """
 
-    alone = True
+    alone: ClassVar[bool] = True
 
     @contextmanager
     def claims(
