@@ -29,7 +29,7 @@ from verism.store import Run, verify
 
 TESTS = Path(__file__).parents[1]
 
-# A cluster of several processes takes cores from the tests beside it, and loses nodes when they take its: `make test-ray`.
+# A cluster takes cores from the tests beside it, and loses nodes when they take its: `make test-ray`.
 pytestmark = [
     pytest.mark.skipif("VERISM_TEST_RAY" not in os.environ, reason="by make test-ray, on their own"),
     pytest.mark.usefixtures("nodes"),
