@@ -1,6 +1,7 @@
 """Names on the command line: parsed, found late, and near ones suggested."""
 
 import importlib
+import json
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -265,9 +266,12 @@ def test_defaults_are_those_that_stored_runs_were_made_with():
 def test_suites_are_those_listed(tmp_path):
     (tmp_path / "prompts.txt").write_text("a red cup\na blue cup\n")
     (tmp_path / "a.png").write_bytes(encode_png(np.zeros((4, 4, 3), np.uint8)))
+    asked = {"prompt": "a ladder", "atom_count": 1, "vqa_list": [["Is it a ladder?", "Yes"]], "skills": ["object"]}
+    (tmp_path / "asked.jsonl").write_text(json.dumps(asked) + "\n")
     needed = {
         "quality": {"images": tmp_path, "reference": tmp_path},
         "alignment": {"prompts": tmp_path / "prompts.txt"},
+        "geneval2": {"prompts_file": tmp_path / "asked.jsonl", "own": True},
     }
     for name in SUITES:
         suite = make_suite(name, **needed.get(name, {"limit": 200}))

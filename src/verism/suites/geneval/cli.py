@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import write_csv, write_whole
+from verism.imaging import encode_png, read_image
 from verism.records import Prompt, SegmentationNeed
 from verism.store import Run
 from verism.suites.geneval.aggregation import Summary, released_summary
@@ -96,12 +96,12 @@ def _folder(prompt_id: str) -> str:
 def _copy_png(source: Path, target: Path) -> None:
     """The image as PNG, which is all the released code reads."""
     if source.suffix.lower() == ".png":
-        shutil.copyfile(source, target)
+        write_whole(target, source.read_bytes())
         return
-    from PIL import Image
-
-    with Image.open(source) as image:
-        image.convert("RGB").save(target)
+    image = read_image(source)
+    if image.pixels is None:
+        raise UsageError(f"{source}: {image.note}")
+    write_whole(target, encode_png(image.pixels))
 
 
 def _result_lines(run: Run, asked: dict[str, Prompt], files: dict[str, str]) -> list[str]:

@@ -119,7 +119,13 @@ def _quoted(writer: Writer) -> None:
             others.append((first[name][0], first[name][1] or "another table"))
         for value, where in others:
             known = Known(value=value, why=ANOTHER_TABLE, verdict=Verdict.DEFINITION)
-            writer.number("contradictions", f"{name}: overall elsewhere ({where})", printed, float(value), known=known)
+            writer.number(
+                "contradictions",
+                f"{name}: overall {printed}, {value} elsewhere ({where})",
+                printed,
+                float(value),
+                known=known,
+            )
         first.setdefault(name, (printed, row["remark"]))
 
 
