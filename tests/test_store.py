@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import verism.store.run as store_run
 from verism.errors import UsageError, VerismError
 from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, Scene, SceneObject, Score, frame
@@ -440,3 +441,17 @@ def test_forgetting_while_another_worker_compacts_leaves_nothing(run, monkeypatc
     monkeypatch.setattr(Run, "_grouped", compacted_meanwhile)
     run.forget("images", ["c", "f"])
     assert Run.open(run.path).read("images")["image_id"].to_list() == list("abde")
+
+
+def test_of_two_processes_that_begin_a_run_at_once_both_go_on_with_one_manifest(tmp_path, monkeypatch):
+    path, settings, others = tmp_path / "run", RunSettings(suite="mine"), []
+    write = store_run.write_new
+
+    def late(file, data):
+        if not others:
+            others.append(None)
+            others.append(Run.start(path, settings).manifest.uid)
+        return write(file, data)
+
+    monkeypatch.setattr(store_run, "write_new", late)
+    assert Run.start(path, settings).manifest.uid == others[1] == Run.open(path).manifest.uid

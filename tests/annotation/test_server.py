@@ -551,6 +551,12 @@ def test_while_others_look_at_the_last_items_a_rater_waits_and_is_not_done(tmp_p
 
 
 # ---------------------------------------------------------------------------------------------------- what it is asked
+def test_what_turns_the_direction_of_writing_is_shown_and_turns_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("verism.annotation.views.filled", lambda *_: [("\u202egnp.exe\u202c", True)])
+    store, runs = study(tmp_path, tasks=[ALIGNMENT])
+    assert join(browser(store, runs))["item"]["question"] == [[r"\u202egnp.exe\u202c", True]]
+
+
 def test_placeholders_are_filled_with_the_prompts_own_words_and_nothing_else(tmp_path):
     prompt = Prompt(prompt_id="p", suite="s", text="a {object} <b>", facets={"object": "dog", "n": 3})
     assert filled("{prompt}: {n} {object}s", prompt) == [

@@ -138,3 +138,9 @@ def test_counts_file_prompt_with_unicode_line_separator_stays_one_row(call, tmp_
     code, out, err = call("--counts-file", str(path), "--json")
     assert code == 0, err
     assert json.loads(out)["n_prompts"] == 2
+
+
+def test_more_classes_than_can_be_worked_out_are_refused(call):
+    code, _, said = call("--counts", ",".join(["1"] * 1001))
+    assert code == 2
+    assert "1,001 classes" in said
