@@ -16,6 +16,7 @@ from pathlib import Path
 
 from verism.annotation.views import LEFT, RIGHT, TIE, StudyView, filled
 from verism.annotation.votes import VoteStore
+from verism.characters import visible
 from verism.errors import UsageError
 from verism.files import write_whole
 from verism.imaging import encode_png, read_image
@@ -126,7 +127,7 @@ def questions(view: StudyView) -> list[Question]:
                 position=position,
                 key=key_of[position],
                 task=task.name,
-                text="".join(text for text, _ in filled(task.question, prompts[run][prompt_of[run][first]])),
+                text=visible("".join(text for text, _ in filled(task.question, prompts[run][prompt_of[run][first]]))),
                 layout=layout_of[task.name],
                 images=tuple(images),
                 check=item.check is not None,
