@@ -1,6 +1,6 @@
 """Kills, damage, floods and lies, in turn: what is lost, what is said of it, and what nobody says.
 
-    python benchmarks/faults.py                     everything, about ten minutes on two cores
+    python benchmarks/faults.py                     everything; 42 minutes on two busy cores, half of it kills
     python benchmarks/faults.py --quick             a few trials of each kind, in seconds
     python benchmarks/faults.py --only kills --only damage --seed 3
     python benchmarks/faults.py --json faults.json

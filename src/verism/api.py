@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -611,7 +612,7 @@ class _WorkerResult:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(ABC):
     """What each worker does of a call; it is sent to the worker, and called there.
 
     Attributes:
@@ -633,11 +634,11 @@ class _Part:
             names, thresholds = self.done(roles, shares, kept, lines)
         return _WorkerResult(names, thresholds, lines)
 
+    @abstractmethod
     def done(
         self, roles: Set[str] | None, shares: Shares, kept: dict[str, Any], lines: list[str]
     ) -> tuple[Mapping[str, str], Mapping[str, float]]:
         """Do it; names and thresholds of judges by role."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,10 @@ def test_junit_of_untested_and_refused(tmp_path):
 def test_names_that_xml_has_no_letters_for_are_escaped(pair):
     gate = api.gate(*pair, max_drop=2)
     odd = replace(gate, rows=(replace(gate.rows[0], group={"skill": 'a\x00\x1b"<&\ud800\uffff'}),))
-    ElementTree.fromstring(gate_junit(odd.record()).encode("utf-8"))
+    root = ElementTree.fromstring(gate_junit(odd.record()).encode("utf-8"))
+    (case,) = root.iter("testcase")
+    assert '"<&' in case.get("name")
+    assert not set("\x00\x1b\ud800\uffff") & set(case.get("name"))
 
 
 # ------------------------------------------------------------------------------------------------------------- planning

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 __all__ = ["image_outcomes"]
 
 
-def image_outcomes(verdicts: pl.LazyFrame, presentation: Presentation) -> pl.LazyFrame:
-    """Whether images are right, by the rules that say so and under the protocol to compare models with.
+def image_outcomes(
+    verdicts: pl.LazyFrame, presentation: Presentation, *, protocol: str = "", rule: str = ""
+) -> pl.LazyFrame:
+    """Whether images are right, by the rules that say so.
 
     Wrong if a rule went against the image; of several decisions of one rule, if none was for it. Images that no such
     rule decided about are left out.
@@ -21,14 +23,16 @@ def image_outcomes(verdicts: pl.LazyFrame, presentation: Presentation) -> pl.Laz
     Args:
         verdicts: table ``verdicts``, lazily.
         presentation: what the suite says of itself.
+        protocol: whose verdicts count; empty for the one to compare models with.
+        rule: the only one that counts; empty for those that say right or wrong.
 
     Returns:
         Columns ``image_id`` and ``outcome``: ``right``, ``wrong`` or ``unusable``.
     """
     import polars as pl
 
-    decisive = sorted({p.rule for p in presentation.pairings if p.right_or_wrong})
-    protocol = next(iter(presentation.info.protocols), "revised")
+    decisive = [rule] if rule else sorted({p.rule for p in presentation.pairings if p.right_or_wrong})
+    protocol = protocol or next(iter(presentation.info.protocols), "revised")
     chosen = verdicts.filter(
         (pl.col("prompt_id") != "") & (pl.col("protocol") == protocol) & pl.col("rule").is_in(decisive)
     )

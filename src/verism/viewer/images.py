@@ -20,6 +20,7 @@ from verism.errors import UsageError
 from verism.records import TABLES
 from verism.report_kit.evidence import Vocabulary
 from verism.report_kit.gallery import calibrated_threshold
+from verism.report_kit.outcomes import image_outcomes
 from verism.specs import Presentation
 from verism.store import Run
 from verism.viewer.library import NotFoundError, fingerprint, observing, presentation_for, reading
@@ -330,7 +331,7 @@ class ImageTable:
                 .filter(hit)
             )
         if query.outcome:
-            outcomes = self._outcomes(verdicts, query.rule)
+            outcomes = image_outcomes(verdicts, self.presentation, protocol=query.protocol, rule=query.rule)
             images = images.join(outcomes, on="image_id", how="left").filter(
                 pl.col("outcome").fill_null("undecided") == query.outcome
             )
@@ -340,35 +341,6 @@ class ImageTable:
         images = images.select("image_id").join(values, on="image_id", how="left")
         return images.sort("by", "image_id", descending=[query.order == "-value", False], nulls_last=True).select(
             "image_id"
-        )
-
-    def _outcomes(self, verdicts: pl.LazyFrame, rule: str) -> pl.LazyFrame:
-        """Columns image_id and outcome, of images with verdicts that count.
-
-        Args:
-            verdicts: of one protocol.
-            rule: the only one that counts; empty for those that say right or wrong.
-        """
-        import polars as pl
-
-        if rule:
-            verdicts = verdicts.filter(pl.col("rule") == rule)
-        else:
-            verdicts = verdicts.filter(pl.col("rule").is_in(sorted(self.decisive)))
-        for pairing in self.presentation.pairings:
-            for name, expected in pairing.where.items():
-                there = pl.col("detail").str.json_path_match(f"$['{name}']")
-                verdicts = verdicts.filter(
-                    (pl.col("rule") != pairing.rule) | (there == expected).fill_null(value=False)
-                )
-        by_rule = verdicts.group_by("image_id", "rule").agg(pl.col("value").max().alias("best"))
-        return by_rule.group_by("image_id").agg(
-            pl.when((pl.col("best") < 0.5).any())
-            .then(pl.lit("wrong"))
-            .when((pl.col("best") >= 0.5).any())
-            .then(pl.lit("right"))
-            .otherwise(pl.lit("unusable"))
-            .alias("outcome")
         )
 
     # ---------------------------------------------------------------------------------------------------- one page
@@ -390,7 +362,8 @@ class ImageTable:
             images = {row["image_id"]: row for row in self.run.scan("images", keys=ids).collect().iter_rows(named=True)}
             verdicts = self.run.scan("verdicts", keys=ids).filter(pl.col("protocol") == protocol)
             decided = rule in self.decisive if rule else bool(self.decisive)
-            outcomes = dict(self._outcomes(verdicts, rule).collect().iter_rows()) if decided else {}
+            counted = image_outcomes(verdicts, self.presentation, protocol=protocol, rule=rule)
+            outcomes = dict(counted.collect().iter_rows()) if decided else {}
             decisions = self._decisions(verdicts)
             prompts = {
                 row["prompt_id"]: row
