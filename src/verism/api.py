@@ -522,10 +522,15 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
         ):
             _take_in(run, the_suite.reference, filled, call.run.on_failure, shares)
         if maker is not None:
-            _make_images(run, the_suite, prompts, seed, requests, maker, filled, call, shares)
+            # Whose objects another process finds looks at the images when they are found.
+            finders = {f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)} | {TRUTH}
+            later = [f for f in filled if asks_for_regions(f.need) and found not in finders]
+            at_once = [f for f in filled if f not in later]
+            _make_images(run, the_suite, prompts, seed, requests, maker, at_once, call, shares)
         else:
-            for f in filled:
-                observe_images(run, requests, f.judge, f.need, segmenter=found, shares=shares, after="images")
+            later = filled
+        for f in later:
+            observe_images(run, requests, f.judge, f.need, segmenter=found, shares=shares, after="images")
     return _Made(run, the_suite, requests, names, thresholds)
 
 

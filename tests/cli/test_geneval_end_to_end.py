@@ -6,7 +6,12 @@ one needs is this one's.
 
 import csv
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -17,6 +22,7 @@ from tiny_vision_language import enliven
 from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, SwinConfig
 
 from verism import api
+from verism.pipeline.shares import ALONE, Shares
 from verism.suites.geneval.layout import read_results
 from verism.suites.geneval.prompts import METADATA_SHA256, draw_prompts, sha256_of
 from verism.suites.geneval.vocabulary import CLASSES, TASKS
@@ -262,3 +268,64 @@ def test_images_named_by_prompt_id_serve_as_well(tmp_path):
         image.save(folder / f"{number:05d}.png")
     planned = verism("run", "geneval", "--images", folder, "--segmenter", "truth", "--dry-run")
     assert planned.exit_code == 0
+
+
+class Together(Shares):
+    """Processes as threads: each has judges of its own, and waits for what the others say and finish."""
+
+    alone = False
+
+    def __init__(self, board: dict[str, object], changed: threading.Condition) -> None:
+        self.board, self.changed = board, changed
+
+    def _await(self, key: str) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: key in self.board, timeout=60), f"nobody gave {key}"
+
+    def _give(self, key: str, value: object) -> None:
+        with self.changed:
+            self.board[key] = value
+            self.changed.notify_all()
+
+    def agree(self, own, wanted):
+        for key, value in own.items():
+            self._give(key, value)
+        for key in wanted:
+            self._await(key)
+        return dict(self.board)
+
+    @contextmanager
+    def claims(self, stage, items, *, key, done, after=""):
+        if after:
+            self._await(f"done {after}")
+        with Shares().claims(stage, items, key=key, done=done) as claims:
+            yield claims
+        self._give(f"done {stage}", None)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"generator", "clip"}, {"segmenter"}],
+        [{"generator"}, {"segmenter", "clip"}],
+        [{"generator", "segmenter"}, {"clip"}],
+        [{"generator"}, {"segmenter"}, {"clip"}],
+    ],
+)
+def test_who_looks_at_objects_is_shown_them_whoever_finds_them(parts, released, mask2former, tmp_path):
+    judges = {"segmenter": f"transformers:{mask2former}?min_score=0", "clip": str(tiny_clip(tmp_path / "clip"))}
+    call = api._Call.of(None, judges, {"limit": 12, "device": "cpu"})
+    asked = api._Evaluation("geneval", None, released, tmp_path / "parts", None, call)
+    alone = api._made(replace(asked, out=tmp_path / "alone"), ALONE)
+    board, changed = {}, threading.Condition()
+    with ThreadPoolExecutor(len(parts)) as pool:
+        made = [pool.submit(api._made, asked, Together(board, changed), roles) for roles in parts]
+        assert [m.result().names for m in made] == [alone.names] * len(parts)
+    run = api.open_run(tmp_path / "parts")
+    for table in ("region_embeddings", "embeddings"):
+        expected = alone.run.read(table, alone.names["clip"])
+        assert expected.height
+        found = run.read(table, alone.names["clip"])
+        assert found.drop("vector").equals(expected.drop("vector"))
+        gap = np.array(found["vector"].to_list()) - np.array(expected["vector"].to_list())
+        assert np.abs(gap).max() <= 1e-4  # batches of other sizes add in another order

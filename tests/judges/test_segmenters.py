@@ -347,3 +347,11 @@ def test_clip_embeds_the_objects_that_were_found(tmp_path: Path):
     assert regions["vector"][0].to_list() != regions["vector"][1].to_list()
     # An image in which nothing was found has no rows, and that is no error.
     assert judge.observe(with_regions(IMAGES[1:2], None), need)["region_embeddings"].height == 0
+
+
+def test_an_image_that_its_segmenter_has_not_looked_at_has_no_empty_list_of_objects():
+    rows = frame("segments", [{"image_id": IMAGES[0].image_id, "judge": "s", "segment": -1}])
+    assert with_regions(IMAGES[:1], rows, segmenter="s")[0].regions == ()
+    with pytest.raises(VerismError, match=f"s has not looked at {IMAGES[1].image_id}"):
+        with_regions(IMAGES[:2], rows, segmenter="s")
+    assert with_regions(IMAGES[:2], rows)[1].regions == ()

@@ -301,7 +301,7 @@ def observe_images(
                     if regions:
                         objects = run.read(SEGMENTS, segmenter) if found is None else found
                         of_batch = objects.filter(pl.col("image_id").is_in([image.image_id for image in shown]))
-                        shown = with_regions(shown, of_batch)
+                        shown = with_regions(shown, of_batch, segmenter="" if segmenter == TRUTH else segmenter)
                     ask(run, judge, need, shown)
                     batch.keep()
                     progress.advance(len(batch.futures))

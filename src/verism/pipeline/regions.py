@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from verism.errors import VerismError
 from verism.records import EmbeddingNeed, Judge, LoadedImage, Need, Region, SegmentationNeed
 
 if TYPE_CHECKING:
@@ -91,14 +92,22 @@ def regions_of_rows(rows: pl.DataFrame) -> dict[str, tuple[Region, ...]]:
     return {image_id: tuple(sorted(regions, key=lambda r: r.segment)) for image_id, regions in found.items()}
 
 
-def with_regions(images: Sequence[LoadedImage], rows: pl.DataFrame | None) -> list[LoadedImage]:
+def with_regions(images: Sequence[LoadedImage], rows: pl.DataFrame | None, *, segmenter: str = "") -> list[LoadedImage]:
     """Images with the objects that were found in them.
 
     Args:
         images: the images.
-        rows: table ``segments`` of these images, by one segmenter; None if nobody looked.
+        rows: table ``segments`` of these images, by one segmenter; None if there is none.
+        segmenter: who must have looked at every image; empty: images that are not in the rows have no objects.
+
+    Raises:
+        VerismError: the segmenter has not looked at one of the images.
     """
     found = {} if rows is None else regions_of_rows(rows)
+    if segmenter and (missing := [image.image_id for image in images if image.image_id not in found]):
+        raise VerismError(
+            f"{segmenter} has not looked at {missing[0]}, whose objects are to be judged; observe with it first"
+        )
     return [replace(image, regions=found.get(image.image_id, ())) for image in images]
 
 
