@@ -420,6 +420,67 @@ def test_parts_that_are_large_are_not_written_again_when_others_are_added(run, m
     assert run.scan("detections", "j@1", keys=["i007", "i190"]).collect().height == 2 * 41
 
 
+def hashed_images(*ids: str, version: str = "1") -> pl.DataFrame:
+    return image_rows(*ids).with_columns((pl.col("image_id") + version * 64).str.head(64).alias("sha256"))
+
+
+def test_a_few_images_observations_are_those_of_the_whole_table(run):
+    """Whatever two workers did twice, of whichever version of an image, and whether parts were put together."""
+    first, other = hashed_images("a", "b", "c"), hashed_images("c", "d", version="2")
+    for rows, version, n in ((first, "1", 2), (other, "2", 3), (first, "1", 4)):
+        bound = {i: (i + version * 64)[:64] for i in rows["image_id"]}
+        run.append("detections", boxes(*rows["image_id"], n=n), "j@1", images=bound)
+        run.append("images", rows)
+    reader = Run.open(run.path)
+
+    def check() -> None:
+        whole = reader.read("detections", "j@1")
+        assert whole["image_id"].n_unique() >= 4
+        for few in (["a"], ["c"], ["b", "c"], ["d", "a"], ["none"], list("abcd")):
+            expected = whole.filter(pl.col("image_id").is_in(few))
+            assert reader.read_few("detections", "j@1", few).equals(expected), few
+
+    check()
+    run.append("detections", boxes("e", n=5), "j@1")
+    check()
+    run.compact("detections", "j@1")
+    run.compact("images")
+    check()
+
+
+def test_asking_for_a_few_images_opens_each_part_once_and_then_only_those_that_hold_them(run, monkeypatch):
+    for number in range(40):
+        run.append("detections", boxes(f"i{number:02d}"), "j@1", images={f"i{number:02d}": "0" * 64})
+        run.append("images", image_rows(f"i{number:02d}").with_columns(sha256=pl.lit("0" * 64)))
+    reader, opened = Run.open(run.path), []
+    part = Run._part
+    monkeypatch.setattr(Run, "_part", lambda self, path, hashes: opened.append(path) or part(self, path, hashes))
+    reader.read_few("detections", "j@1", ["i07"])
+    opened.clear()
+    for number in range(40):
+        assert reader.read_few("detections", "j@1", [f"i{number:02d}"])["image_id"].unique().to_list() == [
+            f"i{number:02d}"
+        ]
+    assert len(opened) == 80  # of the observations one part, and one of the list of images
+
+
+def test_a_part_that_is_put_together_between_two_looks_is_found_again(run, monkeypatch):
+    for ids in ("ab", "cd"):
+        run.append("detections", boxes(*ids), "j@1", images=None)
+    reader, other = Run.open(run.path), Run.open(run.path)
+    with_keys = Run._parts_with
+
+    def compacted_meanwhile(self, table, judge, keys):
+        paths = with_keys(self, table, judge, keys)
+        if self is reader:
+            monkeypatch.setattr(Run, "_parts_with", with_keys)
+            other.compact("detections", "j@1")
+        return paths
+
+    monkeypatch.setattr(Run, "_parts_with", compacted_meanwhile)
+    assert reader.read_few("detections", "j@1", ["c"])["image_id"].to_list() == ["c"] * 3
+
+
 def test_forgetting_writes_only_the_parts_that_hold_what_is_forgotten(run):
     parts = [run.append("images", image_rows(*ids)) for ids in ("ab", "cd", "ef")]
     run.forget("images", ["c"])

@@ -191,6 +191,32 @@ def test_features_of_real_images_are_computed_by_workers(tmp_path, cluster):
     assert np.array_equal(a.features, b.features)
 
 
+def test_a_plan_ends_in_the_scores_of_one_process(tmp_path):
+    """Several models on several suites; one suite takes images from another, and one model fails."""
+    from verism.plans import Plan, run_plan
+    from verism.plans.execution import RayExecutor
+
+    standard = {"suite": "paintskills", "skills": ["object", "count"], "limit": 6}
+    plan = Plan.make(
+        models={"right": "oracle", "wrong": "scripted:error=0.5", "none": f"images:{tmp_path / 'nowhere'}"},
+        suites={"first": standard, "again": {**standard, "rules": {"threshold_revised": 0.9}}},
+        defaults={"detector": "truth", "seed": 3},
+    )
+    said: list[str] = []
+    executor = RayExecutor(RaySettings(actors=2, num_cpus=0.5), tell=said.append)
+    outcomes = {"local": run_plan(plan, tmp_path / "local"), "ray": run_plan(plan, tmp_path / "ray", executor=executor)}
+    assert [(o.model, o.suite, o.state) for o in outcomes["ray"]] == [
+        (o.model, o.suite, o.state) for o in outcomes["local"]
+    ]
+    assert [o.state for o in outcomes["ray"]] == ["done"] * 4 + ["failed"] * 2
+    for local, ray in zip(outcomes["local"][:4], outcomes["ray"][:4], strict=True):
+        assert (local.path / "scores.json").read_bytes() == (ray.path / "scores.json").read_bytes()
+        assert verify(ray.path).is_whole
+    assert len(said) == 6
+    kept = run_plan(plan, tmp_path / "ray", executor=executor)
+    assert [o.state for o in kept] == ["kept"] * 4 + ["failed"] * 2
+
+
 def test_scenes_are_rendered_by_tasks_as_by_processes():
     from functools import partial
 

@@ -299,8 +299,11 @@ def observe_images(
                 for batch in ahead(claimed_batches(chain([first], claims), rows.of, run, pool)):
                     shown = [future.result() for future in batch.futures]
                     if regions:
-                        objects = run.read(SEGMENTS, segmenter) if found is None else found
-                        of_batch = objects.filter(pl.col("image_id").is_in([image.image_id for image in shown]))
+                        ids = [image.image_id for image in shown]
+                        if found is None:
+                            of_batch = run.read_few(SEGMENTS, segmenter, ids)
+                        else:
+                            of_batch = found.filter(pl.col("image_id").is_in(ids))
                         shown = with_regions(shown, of_batch, segmenter="" if segmenter == TRUTH else segmenter)
                     ask(run, judge, need, shown)
                     batch.keep()

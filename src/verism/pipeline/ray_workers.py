@@ -146,17 +146,49 @@ class _Stage:
     deaths: dict[int, int] = field(default_factory=dict)
 
 
+def _work_of(worker: str) -> int:
+    """Number of the piece of work that a worker was started for, which its name begins with."""
+    return int(worker.partition("/")[0])
+
+
+class _OverError(VerismError):
+    """A worker asks about a piece of work that has ended."""
+
+
 class Dealer:
-    """Deals blocks of stages to workers. It runs as an actor on the driver's node and keeps nothing but numbers."""
+    """Deals blocks of stages to workers. It runs as an actor on the driver's node and keeps nothing but numbers.
+
+    It serves one piece of work after the other. What a worker of an earlier one still asks is refused.
+    """
 
     def __init__(self) -> None:
+        self.changed = asyncio.Condition()
+        self.ended = 0
+        self._forget()
+
+    def _forget(self) -> None:
         self.stages: dict[str, _Stage] = {}
         self.agreed: dict[str, Any] = {}
         self.lines: list[str] = []
         self.active: set[str] = set()
         self.dead: set[str] = set()
         self.finished = 0
-        self.changed = asyncio.Condition()
+
+    async def end(self, work: int) -> None:
+        """Forget a piece of work; whoever still waits for something of it is refused.
+
+        Args:
+            work: its number, larger than that of any before it.
+        """
+        async with self.changed:
+            self.ended = work
+            self._forget()
+            self.changed.notify_all()
+
+    def _check(self, worker: str) -> None:
+        """Refuse a worker of a piece of work that has ended."""
+        if _work_of(worker) <= self.ended:
+            raise _OverError("this piece of work has ended")
 
     async def open(self, worker: str, stage: str, sizes: list[int], done: list[int], after: str) -> None:
         """Begin a stage, unless another worker did.
@@ -169,6 +201,7 @@ class Dealer:
             after: the stage in which a block must be done first; empty for none.
         """
         async with self.changed:
+            self._check(worker)
             self.active.add(worker)
             if stage not in self.stages:
                 kept = set(done)
@@ -198,11 +231,13 @@ class Dealer:
             wait: whether to wait while there is nothing.
         """
         async with self.changed:
+            self._check(worker)
             the_stage = self.stages[stage]
             number = NOTHING
             # A worker may die while it waits here; then a block must not go to it.
             while worker not in self.dead and (number := self._next(the_stage)) == NOTHING and wait:
                 await self.changed.wait()
+                self._check(worker)
             if number >= 0:
                 the_stage.held[number] = worker
             return number
@@ -216,6 +251,7 @@ class Dealer:
             number: of the block.
         """
         async with self.changed:
+            self._check(worker)
             the_stage = self.stages[stage]
             the_stage.held.pop(number, None)
             the_stage.done.add(number)
@@ -257,6 +293,7 @@ class Dealer:
             VerismError: two workers differ.
         """
         async with self.changed:
+            self._check(worker)
             self.active.add(worker)
             for key, value in own.items():
                 if self.agreed.setdefault(key, value) != value:
@@ -267,15 +304,18 @@ class Dealer:
             self.changed.notify_all()
             while not all(key in self.agreed for key in wanted):
                 await self.changed.wait()
+                self._check(worker)
             return dict(self.agreed)
 
-    async def note(self, line: str) -> None:
+    async def note(self, worker: str, line: str) -> None:
         """Keep a line for the driver.
 
         Args:
+            worker: who tells it.
             line: about an image that is not ok.
         """
-        self.lines.append(line)
+        if _work_of(worker) > self.ended:
+            self.lines.append(line)
 
     async def status(self) -> dict[str, Any]:
         """What the driver asks for now and then; lines are given once."""
@@ -369,7 +409,7 @@ class RayShares(Shares):
         Args:
             line: about an image that is not ok.
         """
-        self.dealer.note.remote(line)
+        self.dealer.note.remote(self.worker, line)
 
 
 class _Worker:
@@ -422,15 +462,25 @@ class RayCluster:
         self.settings = settings
         self._started = False
         self._idle: dict[tuple[Any, ...], list[Any]] = {}
+        self._dealer: Any = None
+        self._calls = 0
 
     def __enter__(self) -> Self:
         self._started = start_ray(self.settings)
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        dealer = ray.remote(Dealer)
+        # Its process takes a second to start, in which the suite is made.
+        self._dealer = dealer.options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here).remote()
         return self
 
     def __exit__(self, *_: object) -> None:
         import ray
 
         self.dismiss(list(self._idle))
+        ray.kill(self._dealer)
         if self._started:
             ray.shutdown()
 
@@ -530,7 +580,8 @@ class RayCluster:
         kinds = self.kinds(roles, max(1, len(blocks_of(range(items)))))
         # Workers of other kinds would hold what these need.
         self.dismiss([key for key in self._idle if key not in {kind.key for kind in kinds}])
-        call = _Call(self, work, kinds, on_failure, tell)
+        self._calls += 1
+        call = _Call(self, work, kinds, self._calls, on_failure, tell)
         try:
             return call.results()
         finally:
@@ -545,17 +596,15 @@ class _Call:
         cluster: RayCluster,
         work: Work,
         kinds: Sequence[_Kind],
+        number: int,
         on_failure: Callable[[str], None] | None,
         tell: Callable[[str], None] | None,
     ) -> None:
         import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        self.cluster, self.kinds, self.on_failure, self.tell = cluster, kinds, on_failure, tell
+        self.cluster, self.kinds, self.number, self.on_failure, self.tell = cluster, kinds, number, on_failure, tell
         self.work = ray.put(work)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        dealer = ray.remote(Dealer)
-        self.dealer = dealer.options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here).remote()
+        self.dealer = cluster._dealer
         self.running: dict[Any, tuple[_Kind, Any, str]] = {}
         self.workers = 0
         self.told: dict[str, None] = {}
@@ -576,7 +625,7 @@ class _Call:
             worker = ray.remote(_Worker)
             actor = worker.options(num_cpus=kind.num_cpus, num_gpus=kind.num_gpus, max_restarts=0).remote()
         self.workers += 1
-        name = f"worker-{self.workers}"
+        name = f"{self.number}/worker-{self.workers}"
         self.running[actor.run.remote(self.work, kind.roles, self.dealer, name)] = kind, actor, name
 
     def results(self) -> list[Any]:
@@ -656,7 +705,7 @@ class _Call:
         for _, actor, _ in self.running.values():
             ray.kill(actor)
         self.running.clear()
-        ray.kill(self.dealer)
+        ray.get(self.dealer.end.remote(self.number))
 
 
 def _cause(err: Any) -> BaseException:

@@ -57,6 +57,7 @@ class Run:
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
+        self._keys_of_parts: dict[str, frozenset[str]] = {}  # by path, of the parts that read_few looked into
 
     def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
@@ -505,6 +506,44 @@ class Run:
         # Stable within an image: parts keep the judge's order of boxes. One part is in order already.
         return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
 
+    def read_few(self, table: str, judge: str | None, keys: Collection[str]) -> pl.DataFrame:
+        """Observations of some images, as ``read`` gives them, without opening parts that have nothing of them.
+
+        For who asks again and again while the table grows: each part's keys are read once and remembered.
+
+        Args:
+            table: of observations.
+            judge: whose.
+            keys: the images (or texts).
+
+        Raises:
+            DamagedRun: a file of the table is gone, altered or foreign.
+        """
+        import polars as pl
+
+        for attempt in range(READ_ATTEMPTS):
+            try:
+                rows = self._rows(table, judge, paths=self._parts_with(table, judge, keys), keys=list(keys))
+                listing = _listing_of(table)
+                if listing is not None and rows.height:
+                    listed = self._listed_images(listing, paths=self._parts_with(listing, None, keys))
+                    rows = self._counted(table, rows, listed=lambda listed=listed: listed)  # type: ignore[misc]
+                rows = self._distinct(table, rows, [key_of(table)]).select(list(schema(table)))
+                return rows.sort(pl.col(key_of(table)), maintain_order=True)
+            except FileNotFoundError:  # put together with others between the two looks
+                if attempt == READ_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _parts_with(self, table: str, judge: str | None, keys: Collection[str]) -> list[str]:
+        """Paths of the parts of a table that have rows of any of these keys."""
+        folder, key, wanted = self._folder(table, judge), key_of(table), frozenset(keys)
+        counting = self._part_paths(folder)
+        for path in counting.keys() - self._keys_of_parts.keys():
+            (part,) = self._each_part(folder, [key], paths=[path])
+            self._keys_of_parts[path] = frozenset(part[key].to_list())
+        return [path for path in counting if not wanted.isdisjoint(self._keys_of_parts[path])]
+
     def keys(self, table: str, judge: str | None = None) -> set[str]:
         """The images (or texts) a table has rows of, without reading what it says of them."""
         key = key_of(table)
@@ -555,15 +594,21 @@ class Run:
                 break
         return pl.concat(found)
 
-    def _listed_images(self, table: str) -> pl.DataFrame:
-        """Id of each image, and the digits of its hash that observations name."""
+    def _listed_images(self, table: str, *, paths: Sequence[str] | None = None) -> pl.DataFrame:
+        """Id of each image, and the digits of its hash that observations name.
+
+        Args:
+            table: the list of images.
+            paths: of the parts wanted; None for all.
+        """
         import polars as pl
 
         digits = pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND)
-        parts = self._each_part(self._folder(table, None), ["image_id", "sha256"], [pl.col("image_id"), digits])
+        columns = ["image_id", "sha256"]
+        parts = self._each_part(self._folder(table, None), columns, [pl.col("image_id"), digits], paths=paths)
         listed = pl.concat(parts) if parts else empty_table(table).select("image_id", digits)
         if len(parts) > 1 and listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
-            rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS), ["image_id"])
+            rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS, paths=paths), ["image_id"])
             listed = rows.select("image_id", digits)
         return listed
 
