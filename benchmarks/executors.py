@@ -3,11 +3,15 @@
     python benchmarks/executors.py                          50 ms an image, 1 and 2 workers, sleeping and computing
     python benchmarks/executors.py --images 400 --seconds 0.05 --json
     python benchmarks/executors.py --kills 20               so many kills of workers, of nodes and of drivers
+    python benchmarks/executors.py --dealer 64              how many blocks a second are dealt to so many workers
 
 The generator draws at once and then sleeps, or computes, for a known time; the judge reads the pixels. Ray is up and
 the workers are warm before the clock starts, as on a cluster; what starting costs stands beside it. ``overhead``: time
 of Ray with one worker by that of this process, at most 1.15 is wanted. ``scaling``: time with one worker by that with
 two, 1.8 is wanted where workers sleep and 1.6 where they compute.
+
+Dealer: that many threads of one process claim and finish blocks without doing anything, so that nothing but dealing is
+measured.
 
 Kills: two nodes on this machine; at a random moment a worker, a node (without warning) or the driver is killed, and a
 driver that was killed is started again. Every run must end in the scores of one process, bit by bit, each row once.
@@ -36,6 +40,7 @@ sys.path.insert(0, str(TESTS))
 fakes, share_runs = (importlib.import_module(name) for name in ("fakes", "share_runs"))
 
 from verism.pipeline.ray_workers import RayCluster, RaySettings  # noqa: E402
+from verism.pipeline.shares import BLOCK_SIZES, blocks_of  # noqa: E402
 from verism.records import Request, Result  # noqa: E402
 from verism.store import Run, verify  # noqa: E402
 
@@ -112,6 +117,42 @@ def measure(images: int, seconds: float, repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
+def dealt(workers: int, blocks: int = 4000) -> dict[str, float]:
+    """Blocks a second that the dealer deals to workers that do nothing.
+
+    Args:
+        workers: so many threads, each of which claims a block, finishes it and claims the next.
+        blocks: of the stage.
+    """
+    import ray
+
+    from verism.pipeline.ray_workers import RayShares
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    sizes = blocks_of(range(blocks * BLOCK_SIZES[1]))
+    with RayCluster(RaySettings(actors=1)) as cluster:
+        done: list[int] = []
+
+        def work(number: int) -> None:
+            shares = RayShares(cluster.dealer, f"1/worker-{number}")
+            with shares.claims("images", range(blocks * BLOCK_SIZES[1]), key=str, done=frozenset) as claims:
+                for claim in claims:
+                    if claim is not None:
+                        claim.advance(claim.left)
+                        done.append(number)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
+        began = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - began
+    ray.shutdown()
+    assert len(done) == len(sizes)
+    return {"workers": workers, "blocks_per_second": round(len(done) / seconds), "images_of_a_block": BLOCK_SIZES[1]}
+
+
 def killed(kind: str, number: int, alone: bytes) -> str:
     """What is wrong after a kill; empty if nothing is."""
     import ray
@@ -167,6 +208,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.05, help="of the generator for an image")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kills", type=int, default=0, help="of each kind, in place of times")
+    parser.add_argument("--dealer", type=int, default=0, metavar="WORKERS", help="in place of times")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -178,6 +220,9 @@ def main() -> None:
     if asked.drive:
         address, out, log = asked.drive
         share_runs.evaluate(Path(out), Path(log), seconds=0.03, executor=f"ray:{address}")
+        return
+    if asked.dealer:
+        print(json.dumps(dealt(asked.dealer)))
         return
     if not asked.kills:
         for row in measure(asked.images, asked.seconds, asked.repeats):

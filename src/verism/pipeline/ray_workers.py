@@ -451,7 +451,11 @@ class _Kind:
 
 
 class RayCluster:
-    """Workers on a Ray cluster; use it in a ``with`` block. They stay, with their models, from one run to the next."""
+    """Workers on a Ray cluster; use it in a ``with`` block. They stay, with their models, from one run to the next.
+
+    Attributes:
+        dealer: handle of the actor that deals blocks, inside the ``with`` block.
+    """
 
     def __init__(self, settings: RaySettings) -> None:
         """A cluster that is connected to when the block begins.
@@ -462,7 +466,7 @@ class RayCluster:
         self.settings = settings
         self._started = False
         self._idle: dict[tuple[Any, ...], list[Any]] = {}
-        self._dealer: Any = None
+        self.dealer: Any = None
         self._calls = 0
 
     def __enter__(self) -> Self:
@@ -473,14 +477,14 @@ class RayCluster:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         dealer = ray.remote(Dealer)
         # Its process takes a second to start, in which the suite is made.
-        self._dealer = dealer.options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here).remote()
+        self.dealer = dealer.options(num_cpus=0, max_concurrency=1000, scheduling_strategy=here).remote()
         return self
 
     def __exit__(self, *_: object) -> None:
         import ray
 
         self.dismiss(list(self._idle))
-        ray.kill(self._dealer)
+        ray.kill(self.dealer)
         if self._started:
             ray.shutdown()
 
@@ -604,7 +608,7 @@ class _Call:
 
         self.cluster, self.kinds, self.number, self.on_failure, self.tell = cluster, kinds, number, on_failure, tell
         self.work = ray.put(work)
-        self.dealer = cluster._dealer
+        self.dealer = cluster.dealer
         self.running: dict[Any, tuple[_Kind, Any, str]] = {}
         self.workers = 0
         self.told: dict[str, None] = {}
