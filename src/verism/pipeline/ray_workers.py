@@ -454,6 +454,7 @@ class RayCluster:
     """Workers on a Ray cluster; use it in a ``with`` block. They stay, with their models, from one run to the next.
 
     Attributes:
+        settings: where the cluster is, and how many workers there are.
         dealer: handle of the actor that deals blocks, inside the ``with`` block.
     """
 
