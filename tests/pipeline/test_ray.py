@@ -283,17 +283,39 @@ def test_workers_that_die_one_after_the_other_are_given_up(tmp_path, monkeypatch
         )  # fmt: skip
 
 
-def test_a_killed_driver_goes_on_where_it_was(tmp_path, log, nodes, alone):
-    code = f"""
+def driver_code(out: Path, log: Path, address: str) -> str:
+    """A script that evaluates on the cluster, and tells lines on standard error."""
+    return f"""
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(TESTS)!r})
 import fakes, share_runs
 from ray import cloudpickle
 cloudpickle.register_pickle_by_value(fakes); cloudpickle.register_pickle_by_value(share_runs)
-share_runs.evaluate(Path({str(tmp_path / "run")!r}), Path({str(log)!r}), seconds=0.03, executor="ray:{nodes.address}")
+share_runs.evaluate(
+    Path({str(out)!r}), Path({str(log)!r}), seconds=0.03, executor="ray:{address}",
+    on_summary=lambda line: print(line, file=sys.stderr),
+)
 """
-    driver = subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_of_a_killed_worker_the_driver_tells_and_nothing_stands_on_standard_output(tmp_path, log, nodes, alone):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", driver_code(tmp_path / "run", log, nodes.address)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    meanwhile(log, 12, lambda: os.kill(int(next(iter(made_by(log)))), signal.SIGKILL)).join()
+    stdout, stderr = driver.communicate(timeout=120)
+    assert driver.returncode == 0, stderr
+    assert stdout == ""
+    assert "a worker was lost, and its work is dealt again" in stderr
+    check(tmp_path / "run", alone)
+
+
+def test_a_killed_driver_goes_on_where_it_was(tmp_path, log, nodes, alone):
+    driver = subprocess.Popen([sys.executable, "-c", driver_code(tmp_path / "run", log, nodes.address)])
     meanwhile(log, 12, driver.kill).join()
     assert driver.wait() == -signal.SIGKILL
     before = set(made_by(log))

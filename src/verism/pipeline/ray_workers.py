@@ -122,6 +122,7 @@ def start_ray(settings: RaySettings) -> bool:
     ray = require("ray", extra="ray", purpose="--executor ray")
     if ray.is_initialized():
         return False
+    _silence_deaths()
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if settings.address is None:
@@ -131,6 +132,22 @@ def start_ray(settings: RaySettings) -> bool:
     except (ConnectionError, ValueError) as err:
         raise UsageError(f"no Ray cluster at {settings.address}: {err}") from err
     return True
+
+
+def _silence_deaths() -> None:
+    """Keep Ray from printing every worker's death on standard output, where results go; the driver tells of it."""
+    from ray._private import worker
+
+    printed = getattr(worker, "print_to_stdstream", None)
+    if printed is None or getattr(printed, "silent", False):  # another version of Ray, or done before
+        return
+
+    def told(data: Mapping[str, Any], *arguments: Any, **options: Any) -> None:
+        if data.get("pid") != "raylet":
+            printed(data, *arguments, **options)
+
+    told.silent = True  # type: ignore[attr-defined]
+    worker.print_to_stdstream = told
 
 
 # ----------------------------------------------------------------------------------------------------------- the dealer
@@ -696,6 +713,9 @@ class _Call:
         import ray
 
         self.deaths += 1
+        if self.tell is not None:
+            reason = " ".join(str(err).split()).partition(". ")[0]
+            self.tell(f"a worker was lost, and its work is dealt again: {reason}")
         why = ray.get(self.dealer.lost.remote(name))
         if not why and self.deaths >= MAX_DEATHS:
             why = f"{self.deaths} workers died in a row, and nothing was done between"
