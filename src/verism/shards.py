@@ -2,8 +2,8 @@
 
 A shard is an uncompressed tar file as WebDataset has them: files whose names agree up to the first dot belong together,
 ``KEY.png`` and ``KEY.json``. The path of an image in a shard says where in it the image lies,
-``.../shard-5f0c2a11-<digest>.tar/1536+20480.KEY.png`` (offset and length, in bytes), so that nobody has to read an index
-or the shard. ``verism.files`` reads such paths as it reads files. A shard is never changed after it was written.
+``.../shard-5f0c2a11-<digest>.tar/1536+20480.KEY.png`` (offset and length, in bytes), so that nobody has to read an
+index or the shard. ``verism.files`` reads such paths as it reads files. A shard is never changed after it was written.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ SUFFIX = ".tar"
 BLOCK = tarfile.BLOCKSIZE
 END = bytes(2 * BLOCK)  # of an archive; more than two blocks, as tape drives wanted, no reader needs
 _SHARD = re.compile(r"shard-[0-9a-f]{8}-[0-9a-f]{24}\.tar")
-_IN_SHARD = re.compile(
-    r"((?:.*[/\\])?shard-[0-9a-f]{8}-[0-9a-f]{24}\.tar)[/\\][0-9]{1,15}\+[0-9]{1,15}\.[^/\\]+", re.DOTALL
-)
-_MEMBER = re.compile(r"([0-9]{1,15})\+([0-9]{1,15})\.(.+)", re.DOTALL)
+_MEMBER = re.compile(r"([0-9]{1,15})\+([0-9]{1,15})\.([^/\\]+)", re.DOTALL)
+_IN_SHARD = re.compile(rf"((?:.*[/\\])?{_SHARD.pattern})[/\\]{_MEMBER.pattern}", re.DOTALL)
 
 
 class Member(NamedTuple):

@@ -375,8 +375,8 @@ def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
         put_json(asdict(done))
         return
     click.echo(
-        f"{done.images:,} images kept as {done.images_as}; {done.moved:,} moved, which took the run from "
-        f"{done.before:,} files of images to {done.files:,}"
+        f"{done.images:,} images kept as {done.images_as}; {done.moved:,} moved; files of images: {done.before:,} "
+        f"before, {done.files:,} now"
     )
 
 

@@ -250,6 +250,7 @@ class _Check:
                 (files if shard is None else shards.setdefault(shard, [])).append(row)
                 named.add(row["path"] if shard is None else shard)
             self.n_images += len(rows)
+            self.files += sum(not location(shard).is_absolute() for shard in shards)
             with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool:
                 for row, state in zip(files, pool.map(self.state, files), strict=True):
                     self.image(table, row, state)
