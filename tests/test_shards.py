@@ -216,9 +216,9 @@ def test_exports_are_those_of_files(to, reported, tmp_path):
 
 def test_viewer_shows_images_in_shards(reported):
     pytest.importorskip("fastapi.testclient")
-    from verism.viewer.images import RunImages
+    from verism.viewer.images import ImageTable
 
-    plain, packed = (RunImages(Run.open(path)) for path in reported)
+    plain, packed = (ImageTable(Run.open(path)) for path in reported)
     for image_id in Run.open(reported[0]).read("images").filter(pl.col("state") == "ok")["image_id"]:
         assert packed.content(image_id) == plain.content(image_id)
         assert packed.detail(image_id)["file"] == "same"
@@ -283,8 +283,8 @@ def test_command_line_and_plans_take_images_as(tmp_path):
     done = command("run", "paintskills", *small, "--images-as", "shards", "--out", tmp_path / "run")
     assert done.exit_code == 0, done.stderr
     assert len(shard_files(tmp_path / "run")) == 1
-    refused = command("run", "paintskills", *small, "--images-as", "files", "--out", tmp_path / "run")
-    assert refused.exit_code == 2
+    with pytest.raises(UsageError, match="keeps its images as shards, not as files"):
+        command("run", "paintskills", *small, "--images-as", "files", "--out", tmp_path / "run")
     done = command("compact", tmp_path / "run", "--images-as", "files", "--json")
     assert json.loads(done.stdout) == {"images_as": "files", "images": 3, "moved": 3, "files": 3, "before": 1}
     assert "3 images kept as files; 0 moved" in command("compact", tmp_path / "run").stdout
@@ -305,7 +305,7 @@ def test_a_run_killed_at_any_write_goes_on_and_has_each_image_once(number, files
     with monkeypatch.context() as patch, suppress(Killed):
         dying_at(number, patch)
         evaluate(path, images_as="shards")
-    if (path / "manifest.json").exists():
+    if (path / "prompts.parquet").exists():
         assert all(problem == "leftover" for problem in findings(path).values())
     evaluate(path, images_as="shards")
     assert (path / "scores.json").read_bytes() == (files / "scores.json").read_bytes()
@@ -423,12 +423,18 @@ def byte_of(shard: Path, what: str) -> int:
 LOST = {"image": 1, "header": 0, "about": 0, "cut": 5, "deleted": 8, "empty": 8, "folder": 8}
 
 
-@pytest.mark.parametrize(("what", "lost"), LOST.items())
-def test_damage_of_a_shard_is_found_and_repaired(what, lost, tmp_path):
-    path = tmp_path / "run"
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory) -> Path:
+    """A run by the command line, which can be made again."""
+    path = tmp_path_factory.mktemp("commanded") / "run"
     small = ("--model", "oracle", "--limit", 8, "--seed", 5, "--size", 64, "--processes", 1, "--images-as", "shards")
     assert command("run", "paintskills", *small, "--out", path).exit_code == 0
-    before, scores = contents(Run.open(path)), (path / "scores.json").read_bytes()
+    return path
+
+
+@pytest.mark.parametrize(("what", "lost"), LOST.items())
+def test_damage_of_a_shard_is_found_and_repaired(what, lost, commanded, tmp_path):
+    path = Path(shutil.copytree(commanded, tmp_path / "run"))
     (shard,) = shard_files(path)
     data = bytearray(shard.read_bytes())
     if what in ("image", "header", "about"):
@@ -450,21 +456,35 @@ def test_damage_of_a_shard_is_found_and_repaired(what, lost, tmp_path):
     assert all(name.startswith(f"shards/{shard.name}/") for name in found)
     assert command("verify", path).exit_code == 1
     if lost:
+        judge = PixelJudge(name="second@1")
         with pytest.raises(VerismError, match=r"is not what it was when the run took it in.*verism verify"):
-            verism.observe(path, PixelJudge(name="second@1"))
-        with pytest.raises(DamagedRun, match=r"--repair"):
-            verism.compact(path, images_as="files")
-        verism.compact(path, images_as=None)
-        command("compact", path, "--images-as", "shards")
+            verism.observe(shutil.copytree(path, tmp_path / "observed"), judge)
+        assert judge.seen == []
     if what == "folder":
         shard.rmdir()
     done = command("verify", path, "--repair", "--json")
     assert done.exit_code == 0, done.stderr
     record = json.loads(done.stdout)
     assert (record["whole"], record["not_repaired"], record["findings"]) == (True, [], [])
-    assert contents(Run.open(path)) == before
-    assert (path / "scores.json").read_bytes() == scores
+    assert contents(Run.open(path)) == contents(Run.open(commanded))
+    assert (path / "scores.json").read_bytes() == (commanded / "scores.json").read_bytes()
     assert sorted(members(path).values()) == [1] * 16
+
+
+def test_a_conversion_stops_at_a_damaged_image_and_goes_on_after_the_repair(commanded, tmp_path):
+    path = Path(shutil.copytree(commanded, tmp_path / "run"))
+    (shard,) = shard_files(path)
+    data = bytearray(shard.read_bytes())
+    with tarfile.open(shard) as archive:
+        data[archive.getmembers()[6].offset_data + 99] ^= 4
+    shard.write_bytes(data)
+    with pytest.raises(DamagedRun, match=r"content is not what it was.*--repair"):
+        verism.compact(path, images_as="files")
+    assert len(list((path / "images").glob("*.png"))) == 3
+    assert command("verify", path, "--repair").exit_code == 0
+    verism.compact(path, images_as="files")
+    assert (shard_files(path), findings(path)) == ([], {})
+    assert contents(Run.open(path)) == contents(Run.open(commanded))
 
 
 def test_the_table_that_is_the_index_is_lost_and_made_again(copied, files):
@@ -497,10 +517,10 @@ def test_compact_puts_small_shards_together_and_leaves_out_what_no_row_names(cop
     before, scores = contents(run), (copied / "scores.json").read_bytes()
     rows = list(run.read("images").iter_rows(named=True))
     size = sum(file.stat().st_size for file in shard_files(copied))
-    monkeypatch.setattr(images, "SHARD_BYTES", size // 3)
+    monkeypatch.setattr(images, "SHARD_BYTES", size // 2)
     done = compact_images(run)
     assert (done.images, done.moved, done.before) == (LIMIT, LIMIT, LIMIT // 8)
-    assert 3 <= done.files <= 4
+    assert 2 <= done.files <= 3
     assert contents(run) == before
     assert contents(Run.open(copied)) == before
     # Who read the rows before finds the images now.
@@ -508,12 +528,15 @@ def test_compact_puts_small_shards_together_and_leaves_out_what_no_row_names(cop
     assert run.outdated() == []
     assert findings(copied) == {}
     assert len(members(copied)) == 2 * LIMIT
-    small = [file for file in shard_files(copied) if file.stat().st_size < size // 6]
+    small = [file for file in shard_files(copied) if file.stat().st_size < size // 4]
     assert len(small) <= 1
     assert compact_images(run).moved == 0
     run.forget("images", list(before)[: LIMIT - 2])
     compact_images(run)
     assert contents(run) == {name: before[name] for name in list(before)[LIMIT - 2 :]}
+    assert set(findings(copied).values()) == {"leftover", "outdated"}  # shards without any image that counts
+    for finding in verify(copied).findings:
+        (copied / finding.file).unlink() if finding.problem == "leftover" else None
     assert sum(members(copied).values()) == 4
     evaluate(copied)
     assert (copied / "scores.json").read_bytes() == scores

@@ -344,7 +344,7 @@ class _Check:
                     problem: Problem = "damaged" if stored.path(name).exists() else "missing"
                     self.note(self.relative(stored.path(name)), problem, _reason(err), again)
             self.copy(stored)
-            if not self.found and (folders := self.run.outdated()):
+            if all(f.problem == "leftover" for f in self.found) and (folders := self.run.outdated()):
                 what = f"made from tables that changed since: {', '.join(folders)}"
                 self.note(scorings.POINTER, "outdated", what, again)
         previous = "" if stored is None else stored.previous
