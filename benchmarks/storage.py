@@ -27,7 +27,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def _measure_objects(options: argparse.Namespace, client: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------- images
 BATCH = 32  # as of a run
 READ = 2_000  # images read at random
-ROUNDS = 3  # of reading
+ROUNDS = 5  # of reading
 
 
 def measure_images(options: argparse.Namespace) -> None:
@@ -162,23 +162,17 @@ def _measured(folder: Path, rows: Sequence[dict[str, Any]], pngs: Sequence[bytes
     for way in ("files", "shards", "compacted", "parquet"):
         if way == "parquet" and is_remote(folder):
             continue
-        place = folder / ("shards" if way == "compacted" else way)
+        place = folder / way
         times = found[way] = {}
-        run = Run.open(place) if way == "compacted" else Run.start(place, RunSettings(suite="none"))
-        if way == "compacted":
-            times["write"] = _seconds(lambda run=run: compact_images(run))  # beside the time of `shards`
-            times["write"] += found["shards"]["write"]
-        else:
-            run.write_prompts([])
-            times["write"] = _seconds(lambda run=run, way=way: _write(run, way, rows, pngs))
+        run = Run.start(place, RunSettings(suite="none"))
+        run.write_prompts([])
+        times["write"] = _seconds(lambda run=run, way=way: _write(run, way, rows, pngs))
         table = {row["image_id"]: row for row in run.read("images").iter_rows(named=True)}
         wanted = [table.get(rows[i]["image_id"], {"number": i}) for i in chosen]
         reads[way] = lambda run=run, wanted=wanted: [_read(run, row) for row in wanted]
         if reads[way]() != [pngs[i] for i in chosen]:
             raise AssertionError(f"{way}: other images were read than were written")
-        if way == "shards":  # which are gone once they are put together
-            _time_reads(reads, found)
-        kinds = {"files": "images/*.png", "parquet": "rows/*.parquet"}
+        kinds = {"files": "images/*.png", "parquet": "rows/*.parquet"}  # others: shards
         kept = list(place.glob(kinds.get(way, "shards/*.tar")))
         times["files"] = len(kept)
         times["bytes"] = sum(file.stat().st_size for file in kept) / len(rows)
@@ -187,18 +181,13 @@ def _measured(folder: Path, rows: Sequence[dict[str, Any]], pngs: Sequence[bytes
             copy = place.with_name("copy")
             times["copy"] = _seconds(lambda place=place, copy=copy: shutil.copytree(place, copy))
             times["remove"] = _seconds(lambda copy=copy: shutil.rmtree(copy))
-    _time_reads({way: read for way, read in reads.items() if way != "shards"}, found)
-    remove_tree(folder)
-    return found
-
-
-def _time_reads(reads: Mapping[str, Callable[[], list[bytes]]], found: Mapping[str, dict[str, float]]) -> None:
-    """Add the shortest time of reading an image, of a few rounds in turn."""
     for _ in range(ROUNDS):
         for way, read in reads.items():
             begun = time.perf_counter()
             count = len(read())
             found[way]["read"] = min(found[way].get("read", math.inf), (time.perf_counter() - begun) / count)
+    remove_tree(folder)
+    return found
 
 
 def _write(run: Run, way: str, rows: Sequence[dict[str, Any]], pngs: Sequence[bytes]) -> None:
@@ -219,8 +208,8 @@ def _write(run: Run, way: str, rows: Sequence[dict[str, Any]], pngs: Sequence[by
             for path, png in zip(paths, data, strict=True)
         ]
         run.append("images", frame("images", [{**row, **rest} for row, rest in zip(batch, more, strict=True)]))
-    if way == "shards":
-        run.note_images_as("shards")
+    if way == "compacted":
+        compact_images(run, "shards")
 
 
 def _read(run: Run, row: dict[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from commands import verism as command
+from earlier_runs import as_earlier_version
 from fakes import PixelJudge
 from PIL import Image as PilImage
 from report_runs import build_run
@@ -584,10 +585,21 @@ def test_compact_of_images_that_lie_elsewhere_leaves_them_there(files, tmp_path)
     assert len(list(pictures.glob("*.png"))) == LIMIT
 
 
+def test_a_run_of_an_earlier_version_is_converted_and_gets_a_ledger(files, tmp_path):
+    early = as_earlier_version(Run.open(shutil.copytree(files, tmp_path / "run")))
+    assert early.ledger is None
+    done = verism.compact(early.path, images_as="shards")
+    assert (done.moved, done.files) == (LIMIT, 1)
+    run = Run.open(early.path)
+    assert contents(run) == contents(Run.open(files))
+    assert verify(run.path).is_whole
+    assert (run.path / "scores.json").read_bytes() == (files / "scores.json").read_bytes()
+
+
 # ------------------------------------------------------------------------------------------------------- object storage
 def test_shards_in_object_storage_are_put_whole_and_read_by_range(files, monkeypatch):
     with s3_server(monkeypatch) as s3:
-        s3.fails = lambda number: number % 7 == 6
+        s3.fails = lambda number: number % 31 == 30
         run = evaluate("s3://bucket/run", images_as="shards")
         s3.fails = lambda _: False
         assert (run.path / "scores.json").read_bytes() == (files / "scores.json").read_bytes()

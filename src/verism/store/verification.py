@@ -37,7 +37,8 @@ class Finding:
     """Something in a run directory that is not as it was written.
 
     Attributes:
-        file: path in the run with ``/``, or the absolute path of an image that lies elsewhere.
+        file: path in the run with ``/``, or the absolute path of an image that lies elsewhere; of an image in a shard
+            also where in it.
         problem: ``missing``, ``damaged`` (not what was written), ``foreign`` (nothing that this run wrote),
             ``outdated`` (made from tables that changed since), or ``leftover`` (of a process that was killed or is
             still writing; nobody reads it, and the run is whole with it).
