@@ -97,8 +97,8 @@ def test_damaged_manifests_are_named(run, content):
 
 def test_other_schema_versions_are_refused_by_number(run):
     manifest = json.loads((run.path / "manifest.json").read_text())
-    (run.path / "manifest.json").write_text(json.dumps(manifest | {"schema_version": 4}))
-    with pytest.raises(UsageError, match="run schema 4; this version of verism reads schemas 1 to 3"):
+    (run.path / "manifest.json").write_text(json.dumps(manifest | {"schema_version": 5}))
+    with pytest.raises(UsageError, match="run schema 5; this version of verism reads schemas 1 to 4"):
         Run.open(run.path)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from verism.api import (
         Run,
         RunOptions,
+        compact,
         compare,
         evaluate,
         export,
@@ -48,6 +49,7 @@ __all__ = [
     "UsageError",
     "VerismError",
     "__version__",
+    "compact",
     "compare",
     "evaluate",
     "export",
@@ -67,6 +69,7 @@ __all__ = [
 _OF_API = (
     "Run",
     "RunOptions",
+    "compact",
     "compare",
     "evaluate",
     "gate",

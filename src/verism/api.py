@@ -83,7 +83,17 @@ from verism.renames import protocol_name
 from verism.report_kit.page import write_report
 from verism.specs import did_you_mean
 from verism.statistics.power import Spread
-from verism.store import MANIFEST, REPAIR, TRUTH, Verification, begin_repair, discard
+from verism.store import (
+    MANIFEST,
+    REPAIR,
+    STORAGES,
+    TRUTH,
+    Compaction,
+    Verification,
+    begin_repair,
+    compact_images,
+    discard,
+)
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import installed_suite, make_suite, plugin_of, presentation_of, stored_suite, suite_class
 from verism.trackers.evaluation import Evaluation
@@ -93,6 +103,7 @@ __all__ = [
     "Run",
     "RunOptions",
     "agreement",
+    "compact",
     "compare",
     "evaluate",
     "export",
@@ -172,6 +183,9 @@ class RunOptions:
         shard: which share of the images this process does, ``"1/2"`` for the first of two; others do the others. The
             scores come with the last share. None: all of them.
         share: whether several processes that give the same call share the images as they go.
+        images_as: how images that the run makes are kept: in ``"files"`` of their own, or many in one of ``"shards"``
+            (tar files), which file systems like better where there are a million. None: as the run keeps them, and in
+            files if it is new.
         shared: images of other runs, taken instead of being generated again; None for none.
         pool: generators and judges shared with other runs, which load what is named; None: each run loads its own.
         on_failure: called with a line for each image that is not ok.
@@ -199,6 +213,7 @@ class RunOptions:
     gpus: str | int | None = None
     shard: str | Shard | None = None
     share: bool = False
+    images_as: str | None = None
     shared: SharedImages | None = None
     pool: ModelPool | None = None
     on_failure: Tell | None = None
@@ -514,7 +529,7 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
             scoring = None
             if not shares.alone:  # whoever scores it in the end has no judge to ask
                 scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, asked.rules), names)
-            run = _start(out, the_suite, prompts, maker, names, seed, scoring)
+            run = _start(out, the_suite, prompts, maker, names, seed, scoring, images_as=call.run.images_as)
             run.note_call(_call_record("evaluate", call, suite=asked.suite, model=asked.model, images=asked.images))
         shares.agree({RUN: run.manifest.uid}, [])
         if any(isinstance(f.need, FeatureNeed) for f in filled) or (
@@ -824,6 +839,8 @@ def _start(
     judges: Mapping[str, str],
     seed: int,
     scoring: Scoring | None = None,
+    *,
+    images_as: str | None = None,
 ) -> Run:
     settings = RunSettings(
         suite=suite.name,
@@ -835,10 +852,10 @@ def _start(
         reference="" if suite.reference is None else suite.reference.identity()[:16],
     )
     if out is not None:
-        run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite))
+        run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite), images_as=images_as)
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-")
-        run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite))
+        run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite), images_as=images_as)
         run.keep(folder)
     run.write_prompts(prompts)
     return run
@@ -1222,7 +1239,40 @@ def repair(run: store.Run | PathLike, *, run_options: RunOptions | None = None) 
         elif any(f.file.startswith("scor") and f.problem != "leftover" for f in findings):
             left.append(f"the rules of its scores are lost; score it anew: verism score {_quoted(opened)}")
     (path / REPAIR).unlink(missing_ok=True)
-    return store.verify(path), left
+    found = store.verify(path)
+    if found.is_whole and found.findings:  # shards of images that were made again
+        discard(Run.open(path, scoring=False), found)
+        found = store.verify(path)
+    return found, left
+
+
+def compact(run: store.Run | PathLike, *, images_as: str | None = None) -> Compaction:
+    """Put small files of a run together: parts of tables, and shards of images; or convert its images.
+
+    Others may read the run meanwhile. Killed half-way, it leaves a run that is whole, and the same call goes on.
+
+    Args:
+        run: a run or its directory.
+        images_as: how images shall be kept from now on, those that are there included: ``"files"`` or ``"shards"``;
+            None: as they are.
+
+    Returns:
+        What was done to the images.
+
+    Raises:
+        UsageError: it is no run directory; or ``images_as`` is neither.
+        DamagedRun: an image is gone or altered.
+    """
+    if images_as not in (None, *STORAGES):
+        raise UsageError(f"images_as: expected {' or '.join(STORAGES)}, got {images_as!r}")
+    opened = store.Run.open(run.path if isinstance(run, store.Run) else location(run), scoring=False)
+    done = compact_images(opened, images_as)
+    opened.compact("reference")
+    for folder in (opened.path / "observations").glob("*"):
+        judges = opened.judges(folder.name)
+        for judge in [*judges, *([TRUTH] if opened.has_truth(folder.name) else [])]:
+            opened.compact(folder.name, judge)
+    return done
 
 
 def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:

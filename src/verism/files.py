@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 from verism.errors import UsageError, VerismError
 from verism.limits import CELL_CHARACTERS, NESTING, TEXT_BYTES, YAML_BYTES, YAML_VALUES, Limit
 from verism.locations import RemotePath
+from verism.shards import Member, member_of
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -282,7 +283,7 @@ def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
     """A regular file, open for reading. A device, pipe or socket, which may never end or never answer, is refused.
 
     Args:
-        path: the file.
+        path: the file, or a file in a shard (``verism.shards``).
         limit: of its size, in bytes.
     Yields:
         The open file.
@@ -290,9 +291,24 @@ def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
         OSError: as of ``open``; or it is not a regular file, or larger than the limit.
         ValueError: a path that no file system can hold.
     """
+    if (member := member_of(path)) is not None:
+        if member.length > limit.value:
+            raise OSError(errno.EFBIG, f"it has {member.length:,} bytes; {limit.hint()}", str(path))
+        yield io.BytesIO(_read_member(member))
+        return
     if isinstance(path, RemotePath):
         yield path.open_bounded(limit.value, limit.hint())
         return
+    with _open_local(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit.value:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes; {limit.hint()}", str(path))
+        yield file
+
+
+@contextmanager
+def _open_local(path: Path) -> Iterator[BinaryIO]:
+    """A regular file of this machine, of any size."""
     # Not blocking: opening a pipe that nobody writes to would wait for ever. Regular files do not know the flag.
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(number, "rb") as file:
@@ -301,16 +317,27 @@ def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
             code = errno.EISDIR if kind == "a folder" else errno.EINVAL
             text = os.strerror(code) if kind == "a folder" else f"it is {kind}, not a regular file"
             raise OSError(code, text, str(path))
-        if status.st_size > limit.value:
-            raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes; {limit.hint()}", str(path))
         yield file
+
+
+def _read_member(member: Member) -> bytes:
+    """The content of a file in a shard, of which nothing else is read."""
+    if isinstance(member.shard, RemotePath):
+        data = member.shard.read_range(member.offset, member.length)
+    else:
+        with _open_local(member.shard) as file:
+            file.seek(member.offset)
+            data = file.read(member.length)
+    if len(data) < member.length:
+        raise OSError(errno.EIO, f"{member.shard.name} ends before it", str(member.shard))
+    return data
 
 
 def read_regular(path: Path, limit: Limit) -> bytes:
     """The content of a regular file.
 
     Args:
-        path: the file.
+        path: the file, or a file in a shard.
         limit: of its size, in bytes.
     Raises:
         OSError, ValueError: as ``open_regular``.

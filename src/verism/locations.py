@@ -28,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from verism.errors import UsageError, require
+from verism.shards import member_of
 
 __all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location", "remove_tree"]
 
@@ -100,13 +101,14 @@ def beside(folder: Path, written: str) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a file; False, too, for names that no file can have.
+    """Whether a path is a file, or lies in a shard that is one; False, too, for names that no file can have.
 
     Args:
         path: of any kind.
     """
+    member = member_of(path)
     try:
-        return path.is_file()
+        return path.is_file() if member is None else member.shard.is_file()
     except (OSError, ValueError):
         return False
 
@@ -314,6 +316,25 @@ class RemotePath(_Base):
         store, key = self._place()
         with _errors(self):
             return bytes(obstore.get(store, key).bytes())
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Some bytes of an object, by one request for these alone; fewer where it ends before.
+
+        Args:
+            offset: of the first.
+            length: how many.
+
+        Raises:
+            FileNotFoundError: there is none.
+            OSError: it cannot be read, or ends before the first of them.
+        """
+        import obstore
+
+        if not length:
+            return b""
+        store, key = self._place()
+        with _errors(self):
+            return bytes(obstore.get_range(store, key, start=offset, length=length))
 
     def open_bounded(self, limit: int, hint: str) -> io.BytesIO:
         """The content of an object, unless it is too large.

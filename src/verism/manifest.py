@@ -2,7 +2,7 @@
 
 It is written to ``manifest.json`` before anything else, with a hash of its own content. Records of schemas 1 (flat
 mappings) and 2 (runs without a ledger of their files) are read and migrated in memory; they are written back only when
-something is written to the run.
+something is written to the run. Schema 4 is schema 3 with the images in shards.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from verism.renames import rules_of
 
 __all__ = [
     "SCHEMA_VERSION",
+    "STORAGES",
     "Environment",
     "Manifest",
     "RunSettings",
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 3
+SHARDS_VERSION = 4  # of runs whose images are in shards, which versions that know no shards must refuse
+STORAGES = ("files", "shards")  # how a run keeps the images it makes
 PACKAGES = ("numpy", "scipy", "polars", "pillow", "onnxruntime", "embreex", "torch", "transformers", "diffusers")
 SHARED_KEYS = ("suite", "seed", "prompts", "generator", "reference")  # of schema 1, beside roles and suite settings
 GIT_SECONDS = 5.0
@@ -164,6 +167,7 @@ class Manifest:
         environment: software and hardware it was started with.
         uid: identity of the run, which its files are bound to; empty for runs of earlier versions, without a ledger.
         calls: calls that made images and observations, as far as plain JSON can say them, to make again what is lost.
+        images_as: how images that the run makes are kept: in ``files`` of their own, or many in one of ``shards``.
     """
 
     settings: RunSettings
@@ -173,10 +177,15 @@ class Manifest:
     environment: Environment = field(default_factory=Environment)
     uid: str = ""
     calls: tuple[Mapping[str, Any], ...] = ()
+    images_as: str = "files"
 
     @staticmethod
     def new(
-        settings: RunSettings, *, scoring: Scoring | None = None, plugins: Mapping[str, str] | None = None
+        settings: RunSettings,
+        *,
+        scoring: Scoring | None = None,
+        plugins: Mapping[str, str] | None = None,
+        images_as: str = "files",
     ) -> Manifest:
         """The record of a run that starts now.
 
@@ -184,6 +193,7 @@ class Manifest:
             settings: what is asked for.
             scoring: if it is known already.
             plugins: versions by package, of what does not come with this one.
+            images_as: one of ``STORAGES``.
         """
         return Manifest(
             settings=_settings_of(_plain(asdict(settings))),
@@ -191,6 +201,7 @@ class Manifest:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             environment=Environment.current(plugins),
             uid=os.urandom(16).hex(),
+            images_as=images_as,
         )
 
     def adopted(self) -> Manifest:
@@ -224,7 +235,11 @@ class Manifest:
         plain = _plain(asdict(self))
         if not scoring:
             del plain["scoring"]
-        record = {"schema_version": SCHEMA_VERSION, **plain, "settings_hash": self.settings.hash()}
+        version = SHARDS_VERSION
+        if self.images_as == "files":
+            version = SCHEMA_VERSION
+            del plain["images_as"]
+        record = {"schema_version": version, **plain, "settings_hash": self.settings.hash()}
         return record | {"checksum": content_hash(record)}
 
     @staticmethod
@@ -238,12 +253,14 @@ class Manifest:
         version = record["schema_version"]
         if version == 1:
             return _migrated(record)
-        if version not in (2, SCHEMA_VERSION):
-            raise UsageError(f"run schema {version}; this version of verism reads schemas 1 to {SCHEMA_VERSION}")
-        if version == SCHEMA_VERSION:
+        if version not in (2, SCHEMA_VERSION, SHARDS_VERSION):
+            raise UsageError(f"run schema {version}; this version of verism reads schemas 1 to {SHARDS_VERSION}")
+        if version != 2:
             rest = {name: value for name, value in record.items() if name != "checksum"}
             if record["checksum"] != content_hash(rest):
                 raise ValueError("its content is not what was written")
+        if (images_as := record.get("images_as", "files")) not in STORAGES:
+            raise ValueError(f"its images are kept as {images_as!r}; expected {' or '.join(STORAGES)}")
         return Manifest(
             settings=_settings_of(record["settings"]),
             scoring=scoring_of_record(record.get("scoring", {})),
@@ -252,6 +269,7 @@ class Manifest:
             environment=Environment(**record["environment"]),
             uid=str(record.get("uid", "")),
             calls=tuple(record.get("calls", ())),
+            images_as=images_as,
         )
 
 

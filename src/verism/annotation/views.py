@@ -15,7 +15,7 @@ from typing import Any
 from verism.annotation.votes import Rater, ServedItem, VoteStore
 from verism.characters import visible
 from verism.errors import UsageError
-from verism.imaging import encode_png, read_image
+from verism.imaging import ReadImage, encode_png, read_image
 from verism.metrics.colour import MONK_RGB
 from verism.records import Prompt, RatingTask
 from verism.store import Run
@@ -43,18 +43,18 @@ class StudyView:
         """
         self.store = store
         self.runs = _runs_of(store, runs)
-        self._paths: dict[tuple[int, str], Path] = {}
+        self._images: dict[tuple[int, str], dict[str, Any]] = {}  # rows of the images that have a file
         self._prompts: dict[tuple[int, str], Prompt] = {}
         wanted = {image for item in store.study.items for image in item.images}
         for number, run in enumerate(self.runs):
             prompts = {prompt.prompt_id: prompt for prompt in run.prompts()}
-            rows = run.read("images").select("image_id", "prompt_id", "path").iter_rows()
-            for image_id, prompt_id, path in rows:
-                if (number, image_id) in wanted:
-                    self._prompts[number, image_id] = prompts[prompt_id]
-                    if path is not None:
-                        self._paths[number, image_id] = run.resolve(path)
-        if not self._paths:
+            rows = run.read("images").select("image_id", "prompt_id", "path", "sha256").iter_rows(named=True)
+            for row in rows:
+                if (shown := (number, row["image_id"])) in wanted:
+                    self._prompts[shown] = prompts[row["prompt_id"]]
+                    if row["path"] is not None:
+                        self._images[shown] = row
+        if not self._images:
             raise UsageError(f"none of the images of {store.path} is in {', '.join(str(r.path) for r in self.runs)}")
         self._names = {task.name: number for number, task in enumerate(store.study.tasks)}
         self._examples = {
@@ -78,11 +78,14 @@ class StudyView:
             return None
         if self.store.swapped(rater, position):
             number = len(images) - 1 - number
-        return _png(self._paths.get(images[number]))
+        run, _ = shown = images[number]
+        row = self._images.get(shown)
+        return None if row is None else _png(self.runs[run].load_image(row))
 
     def example(self, task: int, option: int) -> bytes | None:
         """The image that a task names as the example of an option, as PNG."""
-        return _png(self._examples.get((task, option)))
+        file = self._examples.get((task, option))
+        return None if file is None else _png(read_image(file))
 
     def _example_file(self, text: str) -> Path | None:
         if Path(text).suffix.lower() not in IMAGE_SUFFIXES or "\n" in text:
@@ -254,9 +257,8 @@ def _swatch(option: str) -> str | None:
     return "#" + "".join(f"{int(c):02x}" for c in MONK_RGB[tone - 1]) if 1 <= tone <= len(MONK_RGB) else None
 
 
-def _png(path: Path | None) -> bytes | None:
-    pixels = None if path is None else read_image(path).pixels
-    return None if pixels is None else encode_png(pixels)
+def _png(read: ReadImage) -> bytes | None:
+    return None if read.pixels is None else encode_png(read.pixels)
 
 
 def _runs_of(store: VoteStore, runs: Sequence[Run]) -> list[Run]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ from verism.cli.view import view
 from verism.cli.wardrobe import people
 from verism.errors import UsageError
 from verism.files import csv_text
+from verism.manifest import STORAGES
 from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
@@ -106,6 +108,11 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
     ]
     output = [
         click.Option(["--out"], type=path, help="Run directory, new or to be resumed."),
+        click.Option(
+            ["--images-as"],
+            type=click.Choice(STORAGES),
+            help="How generated images are kept: each in a file, or many in a tar file.  [default: files]",
+        ),
         click.Option(["--dry-run"], is_flag=True, help="Check everything and say what would be done; do nothing."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the scores as JSON."),
     ]
@@ -348,6 +355,29 @@ def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
     else:
         click.echo(found.text())
     sys.exit(0 if found.is_whole and not left else 1)
+
+
+@cli.command()
+@click.argument("run_dir", type=PathType())
+@click.option("--images-as", type=click.Choice(STORAGES), help="Convert the images.  [default: kept as they are]")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
+    """Put small files of a run together, or convert its images to shards (tar files) or back.
+
+    \b
+    verism compact runs/mine
+    verism compact runs/mine --images-as shards
+    """
+    from verism import api
+
+    done = api.compact(run_dir, images_as=images_as)
+    if as_json:
+        put_json(asdict(done))
+        return
+    click.echo(
+        f"{done.images:,} images kept as {done.images_as}; {done.moved:,} moved; files of images: {done.before:,} "
+        f"before, {done.files:,} now"
+    )
 
 
 @cli.command()

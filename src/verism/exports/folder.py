@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from verism.errors import DamagedRun, UsageError, VerismError
-from verism.files import IMAGE_SUFFIXES, USAGE_ERRNOS, read_regular, write_json, write_whole
-from verism.imaging import encode_png, read_image
-from verism.limits import IMAGE_BYTES
+from verism.files import IMAGE_SUFFIXES, USAGE_ERRNOS, write_json, write_whole
+from verism.imaging import encode_png
 from verism.store import Run
 
 __all__ = ["IMAGES", "MARKER", "check_folder", "copy_images", "whole_folder"]
@@ -106,18 +105,18 @@ def copy_images(run: Run, images: Path, folder: Path) -> int:
     rows = pl.scan_parquet(images).select("path", "sha256", "file_name")
     total = rows.select(pl.len()).collect().item()
     for start in range(0, total, 10_000):
-        for stored, expected, name in rows.slice(start, 10_000).collect().iter_rows():
-            file = run.resolve(stored)
+        for row in rows.slice(start, 10_000).collect().iter_rows(named=True):
+            file, expected = run.resolve(row["path"]), row["sha256"]
             try:
-                data = read_regular(file, IMAGE_BYTES)
+                data = run.image_bytes(row)
             except (OSError, ValueError) as err:
                 raise DamagedRun.of(run.path, file, f"it cannot be read: {err}") from err
             if expected is not None and hashlib.sha256(data).hexdigest() != expected:
                 raise DamagedRun.of(run.path, file, "it was changed since the run was made")
             if file.suffix.lower() not in IMAGE_SUFFIXES:
-                pixels = read_image(file).pixels
+                pixels = run.load_image(row).pixels
                 if pixels is None:
                     raise DamagedRun.of(run.path, file, "it is no image any more")
                 data = encode_png(pixels)
-            write_whole(folder / name, data, sync=False)
+            write_whole(folder / row["file_name"], data, sync=False)
     return int(total)

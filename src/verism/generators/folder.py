@@ -14,7 +14,7 @@ from pathlib import Path
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
-from verism.locations import location
+from verism.locations import is_file, location
 from verism.records import Prompt, Request, Result, UserImage
 from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
 
@@ -86,7 +86,7 @@ def match_images(source: Path, prompts: Sequence[Prompt]) -> Matching:
     else:
         raise UsageError(f"--images {source}: no such folder or manifest")
     missing = tuple(sorted(wanted - set(files)))
-    absent = tuple(path for path in files.values() if not path.exists())
+    absent = tuple(path for path in files.values() if not (is_file(path) or path.exists()))
     return Matching(source, files, missing, tuple(ignored), absent, tuple(reasons))
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image as PilImage
 
 from verism.cards import ImageSample, JudgeCard
-from verism.imaging import read_image
 from verism.records import Estimand
 from verism.statistics.two_sample import energy_test
 from verism.store import Run
@@ -99,12 +98,14 @@ def sample_images(run: Run, strata: Mapping[str, str]) -> ImageSample:
         run: with its images at hand; those that cannot be read are left out.
         strata: the images to draw from, with what each is judged for.
     """
-    rows = run.read("images").select("image_id", "path", "state").iter_rows()
-    paths = {name: path for name, path, state in rows if state == "ok" and path and name in strata}
-    drawn = sorted(paths, key=lambda name: hashlib.sha256(name.encode()).digest())[:MOST]
+    rows = run.read("images").select("image_id", "path", "sha256", "state").iter_rows(named=True)
+    usable = {
+        row["image_id"]: row for row in rows if row["state"] == "ok" and row["path"] and row["image_id"] in strata
+    }
+    drawn = sorted(usable, key=lambda name: hashlib.sha256(name.encode()).digest())[:MOST]
     features: list[tuple[str, tuple[float, ...]]] = []
     for name in sorted(drawn):
-        pixels = read_image(run.resolve(paths[name])).pixels
+        pixels = run.load_image(usable[name]).pixels
         if pixels is not None:
             features.append((strata[name], detail_bands(pixels)))
     return ImageSample(generator=run.manifest.settings.generator or "", measured_by=FEATURES, features=tuple(features))

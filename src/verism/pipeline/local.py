@@ -41,7 +41,7 @@ from verism.records import (
     frame,
     make_image_id,
 )
-from verism.store import TRUTH, Run
+from verism.store import TRUTH, Run, write_shards
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,12 +110,21 @@ def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
 
 @dataclass(eq=False)
 class _ReceivedImage:
-    """An image on its way: its table row, its pixels if it has any to judge, and whether the run wrote its file."""
+    """An image on its way.
+
+    Attributes:
+        row: of the table, without a path where ``png`` is given.
+        image: its pixels, if it has any to judge.
+        truth: ground truth, by table.
+        written: whether the run wrote its file.
+        png: content of its file, which is to be put into a shard; None: it needs not.
+    """
 
     row: dict[str, Any]
     image: LoadedImage | None
     truth: Mapping[str, pl.DataFrame]
     written: bool
+    png: bytes | None
 
 
 def run_images(
@@ -164,6 +173,8 @@ def run_images(
             if row["image_id"] in wanted:
                 on_failure(failure(row))
 
+    texts = {r.prompt.prompt_id: r.prompt.text for r in requests}
+
     def there() -> Set[str]:
         taken.update(run.images_since(seen))
         return have | taken.keys()
@@ -180,11 +191,13 @@ def run_images(
                 for a in arrived:
                     if a.row["state"] != "ok":
                         on_failure(failure(a.row))
+            stored = pool.submit(_store, run, arrived, texts)  # while the judges work
             looked_at = [a.image for a in arrived if a.image is not None]
             _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
             for table in sorted({name for a in arrived for name in a.truth} & kept):
                 rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
+            stored.result()
             # The images' own rows come last: an image is done once it is in this table.
             part = run.append("images", frame("images", [a.row for a in arrived]))
             if part is not None:
@@ -240,6 +253,15 @@ def _ask_all(
         rows = ask(run, judge, need, with_regions(images, found) if asks_for_regions(need) else images)
         if need.table == SEGMENTS:
             found = rows
+
+
+def _store(run: Run, arrived: Sequence[_ReceivedImage], texts: Mapping[str, str]) -> None:
+    """Put those images of a batch into a shard that have no file of their own, and say in their rows where they are."""
+    packed = [(a, a.png) for a in arrived if a.png is not None]
+    paths = write_shards(run, [(a.row, png) for a, png in packed], texts)
+    for (a, _), path in zip(packed, paths, strict=True):
+        a.row["path"] = path
+        a.png = None
 
 
 def _first(run: Run, arrived: Sequence[_ReceivedImage], taken: Mapping[str, str | None]) -> list[_ReceivedImage]:
@@ -515,7 +537,7 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
         "state": result.state,
         "note": result.note,
     }
-    pixels = None
+    pixels, png, in_shard = None, None, False
     if result.path is not None:
         decoded = read_image(location(result.path))
         pixels = decoded.pixels
@@ -525,8 +547,9 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
     elif result.pixels is not None:
         pixels = np.asarray(result.pixels)
         png = encode_png(pixels)
+        in_shard = run.manifest.images_as == "shards"
         row |= {
-            "path": run.write_image(request.image_id, png),
+            "path": None if in_shard else run.write_image(request.image_id, png),
             "sha256": hashlib.sha256(png).hexdigest(),
             "seed": request.seed if result.seeded else None,
         }
@@ -543,4 +566,10 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
                 pixels=pixels,
                 sha256=row["sha256"],
             )
-    return _ReceivedImage(row, image, result.truth, result.pixels is not None and result.path is None)
+    return _ReceivedImage(
+        row,
+        image,
+        result.truth,
+        written=result.path is None and row.get("path") is not None,
+        png=png if in_shard else None,
+    )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from verism.errors import VerismError
-from verism.imaging import read_image
 from verism.records import Generator, Request, Result
 from verism.store import Run
 
@@ -22,7 +20,7 @@ class SharedImages:
     """
 
     def __init__(self) -> None:
-        self._files: dict[tuple[str, str, int], tuple[Path, str]] = {}
+        self._images: dict[tuple[str, str, int], tuple[Run, dict[str, Any]]] = {}
 
     def add(self, run: Run) -> None:
         """Take in the images that a run made.
@@ -37,7 +35,7 @@ class SharedImages:
         for row in run.read("images").iter_rows(named=True):
             if row["state"] == "ok" and row["seed"] is not None and row["path"]:
                 key = (run.manifest.settings.generator, texts[row["prompt_id"]], int(row["seed"]))
-                self._files.setdefault(key, (run.resolve(row["path"]), row["sha256"]))
+                self._images.setdefault(key, (run, {"path": row["path"], "sha256": row["sha256"]}))
 
     def has(self, generator: str, request: Request) -> bool:
         """Whether an image of this text and seed was there when its run was taken in.
@@ -46,7 +44,7 @@ class SharedImages:
             generator: full name.
             request: what is asked for.
         """
-        return (generator, request.prompt.text, request.seed) in self._files
+        return (generator, request.prompt.text, request.seed) in self._images
 
     def find(self, generator: str, request: Request) -> Any:
         """Pixels of the image that a generator made of this text and seed before; None if there is none any more.
@@ -55,12 +53,12 @@ class SharedImages:
             generator: full name.
             request: what is asked for.
         """
-        file = self._files.get((generator, request.prompt.text, request.seed))
-        if file is None:
+        found = self._images.get((generator, request.prompt.text, request.seed))
+        if found is None:
             return None
-        path, sha256 = file
-        image = read_image(path)
-        return image.pixels if image.state == "ok" and image.sha256 == sha256 else None
+        run, row = found
+        image = run.load_image(row)
+        return image.pixels if image.state == "ok" and image.sha256 == row["sha256"] else None
 
 
 class SharingGenerator:

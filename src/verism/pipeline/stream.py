@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from verism.errors import VerismError, repair_command
-from verism.imaging import pixel_count, read_image
+from verism.imaging import pixel_count
 from verism.limits import PENDING_PIXELS
 from verism.pipeline.shares import Claim, Claims
 from verism.prefetch import prefetch
@@ -298,7 +298,7 @@ def reload_image(run: Run, row: Mapping[str, Any]) -> LoadedImage:
     Raises:
         VerismError: the file is gone, or is not what it was.
     """
-    image = read_image(run.resolve(row["path"]))
+    image = run.load_image(row)
     if image.pixels is None or image.sha256 != row["sha256"]:
         why = image.note if image.pixels is None else "its content changed"
         raise VerismError(

@@ -37,7 +37,7 @@ from verism.plans.document import Document, KeyPath, read_document_lines
 from verism.records import Judge, content_hash, roles
 from verism.renames import rule_name
 from verism.specs import Option, did_you_mean
-from verism.store import slug
+from verism.store import STORAGES, slug
 from verism.suites.base import Suite
 from verism.suites.catalogue import suite_class, suite_entries
 
@@ -69,6 +69,7 @@ RUN_SETTINGS: tuple[Option, ...] = (
     Option("device", str, help="PyTorch device of models of the hub."),
     Option("base_url", str, help="Of an OpenAI-compatible service."),
     Option("cache", Path, help="Folder where judges keep vectors of images, shared between runs."),
+    Option("images_as", str, choices=STORAGES, help="How generated images are kept: files, or shards (tar files)."),
 )
 """Settings of ``RunOptions`` that a plan may name."""
 

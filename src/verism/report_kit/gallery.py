@@ -657,12 +657,10 @@ def image_data(run: Run, row: Mapping[str, Any], embed_pixels: int) -> tuple[str
         row: of the table ``images`` or ``reference``.
         embed_pixels: longer side at most, in pixels.
     """
-    from verism.imaging import read_image
-
     if row["path"] is None:
         return None, (1, 1), row["state"]
     try:
-        read = read_image(run.resolve(row["path"]))
+        read = run.load_image(row)
     except ValueError:  # no file can have this name
         return None, (1, 1), f"{row['state']}; its file name is not valid here"
     if read.pixels is not None and row["sha256"] not in (None, read.sha256):

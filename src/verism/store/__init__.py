@@ -6,6 +6,7 @@
       manifest.json        what was asked, with which versions; written first, with a hash of its own content
       prompts.parquet
       images/              images the run made, named by id and hash; user images stay where they are
+      shards/*.tar         the same where the run keeps them in shards (``images_as``), many in one file
       images/part-*.parquet
       reference/part-*.parquet   the real images compared with, if any; they stay where they are
       observations/<table>/<judge>/part-*.parquet
@@ -21,7 +22,8 @@ hash and put parts together by id: the order of writing never matters, an image 
 only observations of that very image count.
 """
 
-from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
+from verism.manifest import SCHEMA_VERSION, STORAGES, RunSettings, Scoring
+from verism.store.images import Compaction, compact_images, write_shards
 from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
@@ -29,7 +31,9 @@ __all__ = [
     "MANIFEST",
     "REPAIR",
     "SCHEMA_VERSION",
+    "STORAGES",
     "TRUTH",
+    "Compaction",
     "Finding",
     "Repair",
     "Run",
@@ -38,9 +42,11 @@ __all__ = [
     "SettingsChanged",
     "Verification",
     "begin_repair",
+    "compact_images",
     "discard",
     "key_of",
     "score_records",
     "slug",
     "verify",
+    "write_shards",
 ]

@@ -23,9 +23,10 @@ from verism.files import write_json
 from verism.locations import is_remote
 from verism.records import content_hash
 
-__all__ = ["FOLDER", "Ledger", "Listing", "is_authentic", "part_name", "sha256"]
+__all__ = ["FOLDER", "Ledger", "Listing", "NameHash", "is_authentic", "part_name", "sha256", "shard_name"]
 
 FOLDER = "ledger"
+DIGITS = 24  # of the hash in the name of a file
 SEGMENT = 64  # files named in a segment: it is written anew with each, so that its length bounds what that costs
 
 
@@ -42,7 +43,18 @@ def part_name(uid: str, folder: str, data: bytes) -> str:
         folder: where the part lies in the run, with ``/``.
         data: content of the part.
     """
-    return _name(uid, folder, os.urandom(4).hex(), data)
+    return f"part-{_words(uid, folder, os.urandom(4).hex(), data)}.parquet"
+
+
+def shard_name(uid: str, folder: str, data: bytes) -> str:
+    """A file name for a shard, which no other file has.
+
+    Args:
+        uid: identity of the run.
+        folder: where the shard lies in the run, with ``/``.
+        data: content of the shard.
+    """
+    return f"shard-{_words(uid, folder, os.urandom(4).hex(), data)}.tar"
 
 
 def is_authentic(uid: str, folder: str, name: str, data: bytes) -> bool:
@@ -54,13 +66,45 @@ def is_authentic(uid: str, folder: str, name: str, data: bytes) -> bool:
         name: file name of the part.
         data: its content.
     """
-    words = name.split("-")
-    return len(words) == 3 and name == _name(uid, folder, words[1], data)
+    named = NameHash(uid, folder, name)
+    named.update(data)
+    return named.agrees
 
 
-def _name(uid: str, folder: str, nonce: str, data: bytes) -> str:
-    digest = sha256(f"{uid}\n{folder}\n{nonce}\n".encode() + data)[:24]
-    return f"part-{nonce}-{digest}.parquet"
+class NameHash:
+    """Whether a part or a shard is what its own name says, found out block by block."""
+
+    def __init__(self, uid: str, folder: str, name: str) -> None:
+        """A file of which nothing was read yet.
+
+        Args:
+            uid: identity of the run.
+            folder: where it lies in the run, with ``/``.
+            name: its file name.
+        """
+        self.name = name
+        self._nonce = name.split("-")[1] if name.count("-") == 2 else ""
+        self._hash = _hash(uid, folder, self._nonce)
+
+    def update(self, data: bytes) -> None:
+        """Take in the next bytes of its content."""
+        self._hash.update(data)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the run wrote a file of this name and content into this folder."""
+        words = f"{self._nonce}-{self._hash.hexdigest()[:DIGITS]}"
+        return self.name in (f"part-{words}.parquet", f"shard-{words}.tar")
+
+
+def _hash(uid: str, folder: str, nonce: str) -> Any:
+    return hashlib.sha256(f"{uid}\n{folder}\n{nonce}\n".encode())
+
+
+def _words(uid: str, folder: str, nonce: str, data: bytes) -> str:
+    digest = _hash(uid, folder, nonce)
+    digest.update(data)
+    return f"{nonce}-{digest.hexdigest()[:DIGITS]}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
-from verism.files import json_bytes, write_json, write_new, write_whole
-from verism.locations import is_remote, location
-from verism.manifest import Manifest, RunSettings, Scoring
+from verism.files import json_bytes, read_regular, write_json, write_new, write_whole
+from verism.limits import IMAGE_BYTES
+from verism.locations import is_file, is_remote, location
+from verism.manifest import STORAGES, Manifest, RunSettings, Scoring
 from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
+from verism.shards import member_of
 from verism.specs import Presentation
 from verism.store import scorings
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
@@ -28,6 +31,8 @@ from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, w
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from verism.imaging import ReadImage
 
 __all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "key_of", "score_records", "slug"]
 
@@ -38,9 +43,12 @@ PART_BYTES = 2**25  # parts are put together up to this size, so that no step ne
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
-LIST_COLUMNS = ["image_id", "state", "sha256", "note"]  # of lists of images: which row counts, and of which image
+LIST_COLUMNS = ["image_id", "state", "path", "sha256", "note"]  # of lists of images: which row counts, of which image
 PART = "part"  # column while parts are put together: in which of them a row stands
 LISTS = {"reference_features": "reference", "text_embeddings": None, "ratings": None}  # where images of a table stand
+
+
+_OWN = re.compile(r"images/[^/]+|shards/[^/]+/[^/]+")  # images that lie in the run
 
 
 class SettingsChanged(UsageError):
@@ -56,6 +64,8 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
+        # By run: parts of its table of images when an image was not found, and the paths by hash in them.
+        self._moved: dict[Path, tuple[frozenset[str], dict[str, str]]] = {}
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
         self._keys_of_parts: dict[str, frozenset[str]] = {}  # by path, of the parts that read_few looked into
 
@@ -88,6 +98,7 @@ class Run:
         *,
         scoring: Scoring | None = None,
         plugins: Mapping[str, str] | None = None,
+        images_as: str | None = None,
     ) -> Self:
         """A new run with these settings, or the run that is there if its settings are the same.
 
@@ -96,11 +107,15 @@ class Run:
             settings: what decides prompts, images and observations.
             scoring: how scores are made, if it is known already.
             plugins: versions by package, of suite, generator and judges that do not come with verism.
+            images_as: how images that the run makes are kept, ``files`` or ``shards``; None: as the run that is there
+                keeps them, and in files if there is none.
 
         Raises:
-            SettingsChanged: the directory holds a run with other settings.
-            UsageError: the directory holds something else.
+            SettingsChanged: the directory holds a run with other settings, or one that keeps its images otherwise.
+            UsageError: the directory holds something else; or ``images_as`` is neither.
         """
+        if images_as not in (None, *STORAGES):
+            raise UsageError(f"images_as: expected {' or '.join(STORAGES)}, got {images_as!r}")
         if (path / "manifest.json").exists():
             run = cls.open(path)
             if differences := run.manifest.settings.differences(settings):
@@ -108,14 +123,20 @@ class Run:
                 raise SettingsChanged(
                     f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
                 )
+            if images_as not in (None, run.manifest.images_as):
+                raise SettingsChanged(
+                    f"{path} keeps its images as {run.manifest.images_as}, not as {images_as}. Leave out --images-as, "
+                    f"or convert the run first: verism compact {shlex.quote(str(path))} --images-as {images_as}"
+                )
             return run
         # A start that was killed may have left the manifest's temporary file.
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
-        run = cls(path, Manifest.new(settings, plugins=plugins))
+        run = cls(path, Manifest.new(settings, plugins=plugins, images_as=images_as or STORAGES[0]))
         if not write_new(path / MANIFEST, json_bytes(run.manifest.record(scoring=False))):
-            return cls.start(path, settings, scoring=scoring, plugins=plugins)  # another process began it just now
+            # Another process began it just now.
+            return cls.start(path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
         if scoring is not None:
             run.write_scoring(scoring=scoring)
         return run
@@ -171,6 +192,16 @@ class Run:
         if noted is not self.manifest:
             self.manifest = noted
             self._write_manifest()
+
+    def note_images_as(self, images_as: str) -> None:
+        """Keep how images are kept that are made from now on.
+
+        Args:
+            images_as: ``files`` or ``shards``.
+        """
+        self._adopt()
+        self.manifest = replace(self.manifest, images_as=images_as)
+        self._write_manifest()
 
     # ----------------------------------------------------------------------------------------------------- ledger
     @property
@@ -948,7 +979,7 @@ class Run:
 
     # ----------------------------------------------------------------------------------------------------- images
     def image_path(self, image_id: str, sha256: str) -> Path:
-        """Where the run keeps an image it made. Its hash is part of the name: no other image ever takes its place.
+        """The file of an image the run made. Its hash is part of the name: no other image ever takes its place.
 
         Args:
             image_id: id of the image.
@@ -957,16 +988,77 @@ class Run:
         return self.path / "images" / f"{slug(image_id)}-{sha256[:BOUND_DIGITS]}.png"
 
     def write_image(self, image_id: str, png: bytes) -> str:
-        """Store an image; returns its path relative to the run."""
+        """Store an image in a file; returns its path relative to the run."""
         path = self.image_path(image_id, sha256(png))
         # Not synced one by one: a row names the hash, so a file that is gone or cut short after a crash shows.
         write_whole(path, png, sync=False)
         return path.relative_to(self.path).as_posix()
 
     def resolve(self, path: str) -> Path:
-        """The file behind the ``path`` column of ``images``."""
+        """The place behind the ``path`` column of ``images``: a file, or one in a shard.
+
+        ``verism.files`` and ``verism.imaging`` read both. To read an image of the run, see ``image_bytes`` and
+        ``load_image``, which find it wherever it was put since the row was read.
+        """
         place = location(path)
         return place if place.is_absolute() else self.path / path
+
+    def image_bytes(self, row: Mapping[str, Any]) -> bytes:
+        """The content of an image's file.
+
+        Args:
+            row: of ``images``, ``reference`` or ``failures``: its ``path``, which is not null, and ``sha256``.
+
+        Raises:
+            OSError, ValueError: it cannot be read; FileNotFoundError: it is gone.
+        """
+        try:
+            return read_regular(self.resolve(row["path"]), IMAGE_BYTES)
+        except FileNotFoundError:
+            now = self._moved_to(row)
+            if now is None:
+                raise
+            return read_regular(now, IMAGE_BYTES)
+
+    def load_image(self, row: Mapping[str, Any]) -> ReadImage:
+        """An image, decoded.
+
+        Args:
+            row: as for ``image_bytes``.
+        """
+        from verism.imaging import read_image
+
+        read = read_image(self.resolve(row["path"]))
+        if read.state == "missing" and (now := self._moved_to(row)) is not None:
+            return read_image(now)
+        return read
+
+    def _moved_to(self, row: Mapping[str, Any]) -> Path | None:
+        """Where an image lies that is not where a row says; None if nobody knows.
+
+        Shards that were put together are gone, and so are files that were put into shards: the table of the run that
+        made them, be it this one or another, says where they are now.
+
+        Args:
+            row: as for ``image_bytes``.
+        """
+        place = self.resolve(row["path"])
+        member = member_of(place)
+        root = (place if member is None else member.shard).parent.parent
+        digest = row.get("sha256")
+        if digest is None or not is_file(root / MANIFEST):
+            return None
+        try:
+            run = self if root == self.path else Run.open(root, scoring=False)
+            parts = frozenset(run._part_paths("images"))
+            if self._moved.get(root, (None,))[0] != parts:  # else the table is what it was when it was read last
+                images = run.read("images").select("sha256", "path").drop_nulls()
+                self._moved[root] = parts, {digest: path for digest, path in images.iter_rows() if _OWN.fullmatch(path)}
+        except VerismError:
+            return None
+        path = self._moved[root][1].get(digest)
+        now = None if path is None else run.resolve(path)
+        return None if now == place else now
 
     # ------------------------------------------------------------------------------------------- verdicts, scores
     def write_verdicts(self, verdicts: pl.DataFrame) -> None:
@@ -1084,8 +1176,9 @@ class Run:
     def failures(self) -> pl.DataFrame:
         """Images that are missing, unusable, or judged wrong, with the reason.
 
-        Columns: ``image_id``, ``path`` (absolute, null without a file), ``prompt_id``, ``prompt``, ``state``, ``rule``
-        (empty for images without a usable verdict at all), ``value``, ``reason``, and a column for each facet.
+        Columns: ``image_id``, ``path`` (absolute, null without a file; ``image_bytes`` reads it, also from a shard),
+        ``prompt_id``, ``prompt``, ``state``, ``rule`` (empty for images without a usable verdict at all), ``value``,
+        ``reason``, and a column for each facet.
 
         Raises:
             VerismError: the run has no verdicts yet.
@@ -1145,8 +1238,12 @@ def _listing_of(table: str) -> str | None:
 
 
 def _rank(row: Mapping[str, Any]) -> str:
-    """By which one of two rows about an image is chosen: a hash, so that it favours no state."""
-    return str(row["sha256"] or hashlib.sha256(f"{row['image_id']}/{row['state']}/{row['note']}".encode()).hexdigest())
+    """By which one of two rows about an image is chosen: a hash, so that it favours no state.
+
+    The path decides between rows of the same bytes, which two workers put into shards of their own.
+    """
+    words = f"{row['image_id']}/{row['state']}/{row['note']}"
+    return f"{row['sha256'] or hashlib.sha256(words.encode()).hexdigest()} {row['path'] or ''}"
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:

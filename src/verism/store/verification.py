@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -13,17 +14,21 @@ from typing import Any, Literal
 
 from verism.errors import DamagedRun, repair_command
 from verism.files import write_json
-from verism.locations import location, remove_tree
+from verism.locations import RemotePath, location, remove_tree
+from verism.shards import SUFFIX, member_of, shard_of
 from verism.store import scorings
+from verism.store.images import SHARDS, renew_shards
 from verism.store.ledger import FOLDER as LEDGER
-from verism.store.ledger import is_authentic, sha256
+from verism.store.ledger import NameHash, is_authentic, sha256
 from verism.store.run import MANIFEST, PROMPTS, TRUTH, Run
 from verism.store.scorings import StoredScoring, current_scoring, last_scoring, write_scoring
 
 __all__ = ["REPAIR", "Finding", "Problem", "Repair", "Verification", "begin_repair", "discard", "verify"]
 
 Problem = Literal["missing", "damaged", "foreign", "outdated", "leftover"]
+State = tuple[Problem, str]  # of an image: what is wrong with it, also in words
 CHUNK = 1 << 20  # bytes read at once
+REMOTE_CHUNK = 1 << 24
 READERS = 4  # files hashed at once
 
 
@@ -32,7 +37,8 @@ class Finding:
     """Something in a run directory that is not as it was written.
 
     Attributes:
-        file: path in the run with ``/``, or the absolute path of an image that lies elsewhere.
+        file: path in the run with ``/``, or the absolute path of an image that lies elsewhere; of an image in a shard
+            also where in it.
         problem: ``missing``, ``damaged`` (not what was written), ``foreign`` (nothing that this run wrote),
             ``outdated`` (made from tables that changed since), or ``leftover`` (of a process that was killed or is
             still writing; nobody reads it, and the run is whole with it).
@@ -234,23 +240,88 @@ class _Check:
         named: set[str] = set()
         for table in ("images", "reference"):
             try:
-                rows = self.run.read(table).select("image_id", "path", "sha256").rows()
+                rows = self.run.read(table).select("image_id", "path", "sha256").rows(named=True)
             except DamagedRun:
                 return  # noted already
-            rows = [row for row in rows if row[1] is not None and row[2] is not None]
-            named |= {row[1] for row in rows}
+            rows = [row for row in rows if row["path"] is not None and row["sha256"] is not None]
+            shards: dict[str, list[dict[str, Any]]] = {}
+            files: list[dict[str, Any]] = []
+            for row in rows:
+                shard = shard_of(row["path"])
+                (files if shard is None else shards.setdefault(shard, [])).append(row)
+                named.add(row["path"] if shard is None else shard)
+            self.n_images += len(rows)
+            self.files += sum(not location(shard).is_absolute() for shard in shards)
             with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool:
-                states = pool.map(lambda row: _state(self.run.resolve(row[1]), row[2]), rows)
-                for (image_id, path, _), state in zip(rows, states, strict=True):
-                    self.n_images += 1
-                    if state is not None:
-                        problem, what = state
-                        own = not location(path).is_absolute()
-                        remedy = "removed, and made again" if own else "restore the file, or start a new run"
-                        self.note(path, problem, what, remedy, image_id if table == "images" else "")
-        for file in sorted((self.run.path / "images").glob("*.png")):
-            if f"images/{file.name}" not in named:
-                self.note(f"images/{file.name}", "leftover", "no row names it", "removed")
+                for row, state in zip(files, pool.map(self.state, files), strict=True):
+                    self.image(table, row, state)
+                found = pool.map(self.shard, shards, shards.values())
+                for (shard, members), (whole, states) in zip(shards.items(), found, strict=True):
+                    if whole is not None and not location(shard).is_absolute():
+                        self.note(shard, *whole)
+                    for row, state in zip(members, states, strict=True):
+                        self.image(table, row, state)
+        kept = [*(self.run.path / "images").glob("*.png"), *(self.run.path / SHARDS).glob(f"*{SUFFIX}")]
+        for file in sorted(self.relative(path) for path in kept):
+            if file not in named:
+                self.note(file, "leftover", "no row names it", "removed")
+
+    def image(self, table: str, row: Mapping[str, Any], state: State | None) -> None:
+        """Note what is wrong with an image, if anything is."""
+        if state is not None:
+            own = not location(row["path"]).is_absolute()
+            remedy = "removed, and made again" if own else "restore the file, or start a new run"
+            self.note(row["path"], *state, remedy, row["image_id"] if table == "images" else "")
+
+    def state(self, row: Mapping[str, Any]) -> State | None:
+        """What is wrong with an image in a file of its own; None if it is what it was."""
+        state = _state(self.run.resolve(row["path"]), row["sha256"])
+        if state is None or state[0] != "missing":
+            return state
+        return self.elsewhere(row, state)
+
+    def elsewhere(self, row: Mapping[str, Any], state: State) -> State | None:
+        """What is wrong with an image that is not where its row says: nothing if its run has put it elsewhere."""
+        try:
+            moved = sha256(self.run.image_bytes(row)) == row["sha256"]
+        except (OSError, ValueError):
+            return state
+        return None if moved else state
+
+    def shard(
+        self, shard: str, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[tuple[Problem, str, str] | None, list[State | None]]:
+        """What is wrong with a shard, and with each of its images, by reading it once.
+
+        Args:
+            shard: its path, as rows have it.
+            rows: of its images.
+        """
+        file, own = self.run.resolve(shard), not location(shard).is_absolute()
+        members = [member_of(Path(row["path"])) for row in rows]
+        ranges = [(m.offset, m.length) for m in members if m is not None]
+        named = NameHash("" if self.run.ledger is None else self.run.ledger.uid, SHARDS, file.name)
+        try:
+            digests = _range_digests(file, ranges, named)
+        except FileNotFoundError:
+            gone: State = ("missing", f"its shard {file.name} is gone")
+            states = [self.elsewhere(row, gone) for row in rows]
+            if own and all(states):
+                return ("missing", f"it is gone, with {len(rows):,} images", "they are made again"), [None] * len(rows)
+            return None, states
+        except (OSError, ValueError) as err:
+            unread: State = ("damaged", f"it cannot be read: {getattr(err, 'strerror', None) or err}")
+            return (*unread, "removed, and its images are made again"), [unread] * len(rows)
+        expected = [row["sha256"] for row in rows]
+        states = [
+            None
+            if digest == sha
+            else ("damaged", "its shard ends before it" if digest is None else "its content is not what it was")
+            for digest, sha in zip(digests, expected, strict=True)
+        ]
+        if named.agrees:
+            return None, states
+        return ("damaged", "its content is not what was written", "its other images are written anew"), states
 
     # ------------------------------------------------------------------------------------------------------- scoring
     def scoring(self) -> None:
@@ -274,7 +345,7 @@ class _Check:
                     problem: Problem = "damaged" if stored.path(name).exists() else "missing"
                     self.note(self.relative(stored.path(name)), problem, _reason(err), again)
             self.copy(stored)
-            if not self.found and (folders := self.run.outdated()):
+            if all(f.problem == "leftover" for f in self.found) and (folders := self.run.outdated()):
                 what = f"made from tables that changed since: {', '.join(folders)}"
                 self.note(scorings.POINTER, "outdated", what, again)
         previous = "" if stored is None else stored.previous
@@ -305,7 +376,50 @@ def _parts(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in found)
 
 
-def _state(path: Path, expected: str) -> tuple[Problem, str] | None:
+def _range_digests(file: Path, ranges: Sequence[tuple[int, int]], named: NameHash) -> list[str | None]:
+    """SHA-256 of some ranges of a file, which is read once; None for those that it ends before.
+
+    Args:
+        file: the file.
+        ranges: offset and length of each, bytes.
+        named: is given all bytes of the file.
+    """
+    found: list[str | None] = [None] * len(ranges)
+    waiting = deque(sorted(range(len(ranges)), key=lambda i: ranges[i]))
+    begun: list[tuple[int, Any]] = []  # ranges that reach into the block, with what is known of their hash
+    position = 0
+    for block in _blocks(file):
+        end = position + len(block)
+        named.update(block)
+        while waiting and ranges[waiting[0]][0] < end:
+            begun.append((waiting.popleft(), hashlib.sha256()))
+        rest = []
+        for i, digest in begun:
+            offset, length = ranges[i]
+            digest.update(block[max(0, offset - position) : offset + length - position])
+            if offset + length <= end:
+                found[i] = digest.hexdigest()
+            else:
+                rest.append((i, digest))
+        begun, position = rest, end
+    return found
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    """A file in blocks; of one in object storage, each by a request."""
+    if isinstance(file, RemotePath):
+        size = file.stat().st_size
+        for start in range(0, size, REMOTE_CHUNK):
+            yield file.read_range(start, min(REMOTE_CHUNK, size - start))
+        return
+    if file.exists() and not file.is_file():
+        raise OSError("it is no regular file")
+    with file.open("rb") as opened:
+        while block := opened.read(CHUNK):
+            yield block
+
+
+def _state(path: Path, expected: str) -> State | None:
     """What is wrong with an image; None if it is what it was."""
     digest = hashlib.sha256()
     try:
@@ -379,6 +493,7 @@ def discard(run: Run, found: Verification) -> list[Finding]:
         return [finding for finding in found.findings if finding.problem != "leftover"]
     left: list[Finding] = []
     forgotten: list[str] = []
+    shards: list[Finding] = []
     in_scoring = False
     for finding in found.findings:
         path = run.path / finding.file
@@ -387,7 +502,10 @@ def discard(run: Run, found: Verification) -> list[Finding]:
                 left.append(finding)
             else:
                 forgotten.append(finding.image_id)
-                path.unlink(missing_ok=True)
+                if shard_of(finding.file) is None:
+                    path.unlink(missing_ok=True)
+        elif finding.file.startswith(f"{SHARDS}/") and finding.problem != "leftover":
+            shards.append(finding)
         elif finding.file == MANIFEST:
             left.append(finding)
         elif finding.file == REPAIR:
@@ -402,8 +520,12 @@ def discard(run: Run, found: Verification) -> list[Finding]:
             path.unlink(missing_ok=True)
             if not finding.file.startswith(f"{LEDGER}/") and finding.file != PROMPTS:
                 ledger.add(replaced=[finding.file])
+    rows = run.read("images").select("image_id", "path").iter_rows() if shards else ()
+    gone = {finding.file for finding in shards if finding.problem == "missing"}
+    forgotten += [image_id for image_id, path in rows if path is not None and shard_of(path) in gone]
     if forgotten:
         run.forget("images", forgotten)
+    renew_shards(run, {finding.file for finding in shards} - gone)
     _without_truth(run, found)
     if in_scoring:
         _empty_scoring(run)

@@ -506,7 +506,7 @@ class ImageTable:
             if not found.height:
                 raise NotFoundError(f"{self.run.path} has no image {image_id!r}")
             self._files[image_id] = found.row(0)
-        stored, _ = self._files[image_id]
+        stored, expected = self._files[image_id]
         if stored is None:
             raise NotFoundError(f"{image_id} has no file")
         path = self.run.resolve(stored)
@@ -514,9 +514,9 @@ class ImageTable:
             inside = path.is_absolute() and stored == str(path)
             if not inside and not path.resolve().is_relative_to(self.run.path.resolve()):
                 raise NotFoundError(f"the run names {stored!r}, which lies outside of it")
-            if not path.is_file():
-                raise NotFoundError(f"the file of {image_id} is gone, or not a regular file")
-            return path.read_bytes()
+            return self.run.image_bytes({"path": stored, "sha256": expected})
+        except FileNotFoundError as err:
+            raise NotFoundError(f"the file of {image_id} is gone") from err
         except (OSError, ValueError) as err:  # ValueError: a name no file can have
             raise NotFoundError(f"the file of {image_id} cannot be read: {err}") from err
 

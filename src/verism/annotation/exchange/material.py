@@ -13,13 +13,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from verism.annotation.views import LEFT, RIGHT, TIE, StudyView, filled
 from verism.annotation.votes import VoteStore
 from verism.characters import visible
 from verism.errors import UsageError
 from verism.files import write_whole
-from verism.imaging import encode_png, read_image
+from verism.imaging import encode_png
+
+if TYPE_CHECKING:
+    from verism.store import Run
 
 __all__ = [
     "IMAGES",
@@ -168,23 +172,26 @@ def write_images(view: StudyView, folder: Path, asked: Iterable[Question]) -> No
         UsageError: an image that cannot be read.
     """
     store, runs = view.store, view.runs
-    sources: dict[str, Path] = {}
+    sources: dict[str, tuple[Run, dict[str, Any]]] = {}
     examples: dict[str, bytes] = {}
-    paths = [dict(run.read("images").select("image_id", "path").iter_rows()) for run in runs]
+    columns = ("image_id", "path", "sha256")
+    rows = [{row["image_id"]: row for row in run.read("images").select(columns).iter_rows(named=True)} for run in runs]
     for question in asked:
         for run, image in store.study.items[question.position].images:
-            stored = paths[run].get(image)
-            if stored is None:
+            row = rows[run].get(image)
+            if row is None or row["path"] is None:
                 raise UsageError(f"{runs[run].path} has no file for the image {image!r}, which the study shows")
-            sources[_image_name(store, run, image)] = runs[run].resolve(stored)
+            sources[_image_name(store, run, image)] = runs[run], row
         examples |= {example_name(question.layout, o): png for o, png in question.layout.example_images.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, png in examples.items():
         write_whole(folder / name, png, sync=False)
-    for name, source in sorted(sources.items()):  # by name: the order of writing tells nothing either
-        read = read_image(source)
+    for name in sorted(sources):  # the order of writing tells nothing either
+        source, row = sources[name]
+        read = source.load_image(row)
         if read.pixels is None:
-            raise UsageError(f"{source}: {read.note or read.state}; the image cannot be given away")
+            where = source.resolve(row["path"])
+            raise UsageError(f"{where}: {read.note or read.state}; the image cannot be given away")
         write_whole(folder / name, encode_png(read.pixels), sync=False)
 
 

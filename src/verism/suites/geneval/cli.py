@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import write_csv, write_whole
-from verism.imaging import encode_png, read_image
+from verism.imaging import encode_png
 from verism.records import Prompt, SegmentationNeed
 from verism.store import Run
 from verism.suites.geneval.aggregation import Summary, released_summary
@@ -83,7 +84,7 @@ def export(run_dir: Path, images: bool, out: Path) -> None:
         files[row["image_id"]] = str(file)
         if images:
             file.parent.mkdir(parents=True, exist_ok=True)
-            _copy_png(run.resolve(row["path"]), file)
+            _copy_png(run, row, file)
     lines = _result_lines(run, asked, files)
     write_whole(out / "results.jsonl", "".join(line + "\n" for line in lines))
     click.echo(f"{len(lines)} results in {out / 'results.jsonl'}")
@@ -93,12 +94,13 @@ def _folder(prompt_id: str) -> str:
     return prompt_id.rpartition("_")[2]
 
 
-def _copy_png(source: Path, target: Path) -> None:
+def _copy_png(run: Run, row: Mapping[str, Any], target: Path) -> None:
     """The image as PNG, which is all the released code reads."""
+    source = run.resolve(row["path"])
     if source.suffix.lower() == ".png":
-        write_whole(target, source.read_bytes())
+        write_whole(target, run.image_bytes(row))
         return
-    image = read_image(source)
+    image = run.load_image(row)
     if image.pixels is None:
         raise UsageError(f"{source}: {image.note}")
     write_whole(target, encode_png(image.pixels))

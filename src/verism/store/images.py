@@ -1,0 +1,290 @@
+"""The images of a run in shards: writing them, putting small ones together, and converting from files and back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verism.errors import DamagedRun
+from verism.files import write_whole
+from verism.shards import SUFFIX, member_of, member_path, pack, shard_of
+from verism.store.ledger import sha256, shard_name
+from verism.store.run import LIST_COLUMNS, Run, slug
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["SHARDS", "Compaction", "compact_images", "renew_shards", "write_shards"]
+
+SHARDS = "shards"  # folder in the run
+SHARD_BYTES = 2**27  # of a shard at most: object storage gets it by one request, out of memory
+MOVED_BYTES = 2**30  # images that are moved before the table says so: what is done twice if the process is killed
+BESIDE = 2048  # bytes that an image takes in a shard beside its own, at most: headers, description, padding
+ABOUT = ("image_id", "prompt_id", "index", "seed")  # columns of ``images`` that stand beside an image in its shard
+
+
+def write_shards(run: Run, images: Iterable[tuple[Mapping[str, Any], bytes]], texts: Mapping[str, str]) -> list[str]:
+    """Store images in shards of at most ``SHARD_BYTES``, each written whole or not at all.
+
+    Args:
+        run: the run that made them.
+        images: row of ``images`` without its path, and the content of the file, of each.
+        texts: text of the prompts by id; those that are not among them stay empty.
+
+    Returns:
+        Path of each image in the run, in order.
+    """
+    uid = run._adopt().uid
+    paths: list[str] = []
+    for group in _groups(images):
+        files: list[tuple[str, bytes]] = []
+        for row, png in group:
+            key = _key(row["image_id"])
+            about = {name: row[name] for name in ABOUT} | {"prompt": texts.get(row["prompt_id"], "")}
+            files += (f"{key}.png", png), (f"{key}.json", json.dumps(about).encode("ascii"))
+        packed = pack(files)
+        path = f"{SHARDS}/{shard_name(uid, SHARDS, packed.data)}"
+        write_whole(run.path / path, packed.data)
+        paths += [
+            member_path(path, offset, length, name)
+            for (name, _), (offset, length) in zip(files[::2], packed.ranges[::2], strict=True)
+        ]
+    return paths
+
+
+def _groups(images: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterator[list[tuple[Mapping[str, Any], bytes]]]:
+    group: list[tuple[Mapping[str, Any], bytes]] = []
+    size = 0
+    for row, png in images:
+        if group and size + len(png) > SHARD_BYTES:
+            yield group
+            group, size = [], 0
+        group.append((row, png))
+        size += len(png)
+    if group:
+        yield group
+
+
+def _key(image_id: str) -> str:
+    """The name of an image in its shard, up to the dot: WebDataset reads on from the first one as the ending."""
+    readable = slug(image_id)
+    return readable if "." not in readable else f"{readable.replace('.', '-')}-{sha256(image_id.encode())[:8]}"
+
+
+# ---------------------------------------------------------------------------------------------------------- compacting
+@dataclass(frozen=True, kw_only=True)
+class Compaction:
+    """What was done to the images of a run.
+
+    Attributes:
+        images_as: how they are kept now.
+        images: number of those that the run made.
+        moved: of them, those that lie elsewhere now.
+        files: number of files they lie in now, shards or files of their own.
+        before: number of files they lay in.
+    """
+
+    images_as: str
+    images: int
+    moved: int
+    files: int
+    before: int
+
+
+@dataclass
+class _Move:
+    """Images that were stored anew, of which the table says nothing yet.
+
+    Attributes:
+        paths: new path by id.
+        left: paths that nobody needs once the table names the new ones.
+        size: of the images, bytes.
+    """
+
+    paths: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def compact_images(run: Run, images_as: str | None = None) -> Compaction:
+    """Put small shards together, leave out what no row names any more, or convert from files to shards or back.
+
+    Nothing is removed before the table names the copy, so a run can be read at any moment; killed half-way, it has
+    images of both kinds, and the same call goes on. Others may read meanwhile, and find what was moved.
+
+    Args:
+        run: the run.
+        images_as: how the images shall be kept, ``files`` or ``shards``; None: as they are.
+
+    Raises:
+        DamagedRun: an image is gone or altered; those before it are moved.
+    """
+    import polars as pl
+
+    if images_as is not None and images_as != run.manifest.images_as:
+        run.note_images_as(images_as)  # first: what is made meanwhile is kept so, too
+    run._adopt()
+    to_shards = run.manifest.images_as == "shards"
+    run.compact("images")
+    _merge_doubles(run)
+    before = _own(run.read("images"))
+    live = _counted(before)
+    texts = {prompt.prompt_id: prompt.text for prompt in run.prompts()} if to_shards else {}
+    n_moved = 0
+    for start in sorted(run._part_paths("images")):
+        try:
+            part, rows = start, run._each_part("images", paths=[start])[0]
+        except FileNotFoundError:  # another process put it together with others
+            continue
+        own = set(_own(rows))
+        moving = _worth_moving(run, own) if to_shards else {path for path in own if shard_of(path) is not None}
+        columns = {"path", "sha256", *ABOUT}
+        wanted = rows.filter(pl.col("path").is_in(list(moving))).select(sorted(columns))
+        for move in _moves_of(run, wanted, texts, to_shards=to_shards):
+            part, rows = _commit(run, part, rows, move)
+            n_moved += len(move.paths)
+            _remove(run, move.left, live)
+    after = _own(run.read("images"))
+    return Compaction(
+        images_as=run.manifest.images_as,
+        images=len(after),
+        moved=n_moved,
+        files=_files_of(after),
+        before=_files_of(before),
+    )
+
+
+def _counted(paths: Iterable[str]) -> Counter[str]:
+    """How many of these images lie in each shard."""
+    return Counter(shard for path in paths if (shard := shard_of(path)) is not None)
+
+
+def _own(rows: pl.DataFrame) -> list[str]:
+    """Paths of images that lie in the run."""
+    paths = rows["path"].drop_nulls().to_list()
+    return [path for path in paths if path.startswith((f"{SHARDS}/", "images/"))]
+
+
+def _files_of(paths: Sequence[str]) -> int:
+    return len({shard_of(path) or path for path in paths})
+
+
+def _merge_doubles(run: Run) -> None:
+    """Put parts together that have rows of the same image: an image is moved once, and every row says so."""
+    rows = run._rows("images", None, LIST_COLUMNS)
+    if rows["image_id"].is_duplicated().any():
+        run._replace("images", None, [list(run._part_paths("images"))], same_rows=True)
+
+
+def renew_shards(run: Run, shards: Collection[str]) -> None:
+    """Store the images of some shards anew, in others, and remove these: they were damaged elsewhere.
+
+    Args:
+        run: the run.
+        shards: their paths in the run. All images that the run names in them are whole.
+    """
+    import polars as pl
+
+    if not shards:
+        return
+    paths = [path for path in _own(run.read("images")) if shard_of(path) in shards]
+    texts = {prompt.prompt_id: prompt.text for prompt in run.prompts()}
+    _merge_doubles(run)
+    for start in sorted(run._part_paths("images")):
+        part, rows = start, run._each_part("images", paths=[start])[0]
+        for move in _moves_of(run, rows.filter(pl.col("path").is_in(paths)), texts, to_shards=True):
+            part, rows = _commit(run, part, rows, move)
+    for shard in shards:
+        (run.path / shard).unlink(missing_ok=True)
+
+
+def _worth_moving(run: Run, paths: Collection[str]) -> set[str]:
+    """Images in files, in small shards if there are several, and in shards of which less than half is used.
+
+    Args:
+        run: the run.
+        paths: of its images in one part of the table.
+    """
+    in_shard = {path: shard for path in paths if (shard := shard_of(path)) is not None}
+    used: Counter[str] = Counter()
+    for path, shard in in_shard.items():
+        used[shard] += member_of(Path(path)).length + BESIDE  # type: ignore[union-attr]
+    sizes = {f"{SHARDS}/{file.name}": file.stat().st_size for file in (run.path / SHARDS).glob(f"*{SUFFIX}")}
+    small = {shard for shard in used if sizes.get(shard, 0) < SHARD_BYTES // 2}
+    chosen = {shard for shard in used if used[shard] < sizes.get(shard, 0) // 2} | (small if len(small) > 1 else set())
+    return {path for path in paths if path not in in_shard or in_shard[path] in chosen}
+
+
+def _moves_of(run: Run, rows: pl.DataFrame, texts: Mapping[str, str], *, to_shards: bool) -> Iterator[_Move]:
+    """Store images anew, some at a time."""
+    move = _Move()
+    waiting: list[tuple[Mapping[str, Any], bytes]] = []
+    pending = 0
+
+    def store() -> None:
+        nonlocal pending
+        stored = (
+            write_shards(run, waiting, texts)
+            if to_shards
+            else [run.write_image(row["image_id"], png) for row, png in waiting]
+        )
+        move.paths |= {row["image_id"]: path for (row, _), path in zip(waiting, stored, strict=True)}
+        move.left += [row["path"] for row, _ in waiting]
+        move.size += pending
+        waiting.clear()
+        pending = 0
+
+    for row in rows.iter_rows(named=True):
+        try:
+            png = run.image_bytes(row)
+            whole = sha256(png) == row["sha256"]
+        except (OSError, ValueError) as err:
+            damage = f"it cannot be read: {getattr(err, 'strerror', None) or err}"
+        else:
+            damage = "" if whole else "its content is not what it was"
+        if damage:
+            store()
+            yield move
+            raise DamagedRun.of(run.path, run.resolve(row["path"]), damage)
+        if pending + len(png) > SHARD_BYTES:
+            store()
+            if move.size >= MOVED_BYTES:
+                yield move
+                move = _Move()
+        waiting.append((row, png))
+        pending += len(png)
+    store()
+    yield move
+
+
+def _commit(run: Run, part: str, rows: pl.DataFrame, move: _Move) -> tuple[str, pl.DataFrame]:
+    """Say in the table where images lie now; the part that does, and its rows."""
+    import polars as pl
+
+    if not move.paths:
+        return part, rows
+    moved = pl.DataFrame({"image_id": list(move.paths), "now": list(move.paths.values())})
+    rows = (
+        rows.join(moved, on="image_id", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("now", "path").alias("path"))
+        .drop("now")
+    )
+    written = run._write_part("images", rows, replaced=[part], same_rows=True)
+    (run.path / part).unlink(missing_ok=True)
+    return written, rows
+
+
+def _remove(run: Run, left: Iterable[str], live: Counter[str]) -> None:
+    """Remove files that were moved, and shards of which all images were."""
+    for path in left:
+        shard = shard_of(path)
+        if shard is None:
+            (run.path / path).unlink(missing_ok=True)
+            continue
+        live[shard] -= 1
+        if not live[shard]:
+            (run.path / shard).unlink(missing_ok=True)
