@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ EVERYWHERE = 2
 SUN_ANGLE = 0.03  # radians; wider than the real sun (0.0047), for shadows as under thin cloud
 OCCLUSION_REACH = 3.0  # metres; sky light is not blocked by things farther away
 SCENERY = 255  # instance number of what belongs to the surroundings
+TONES = 1 << 15  # steps of the tone curve, less than half a level of 255 where it is steepest
 CHALKY = 0.85  # roughness from which on a surface has no highlight worth computing
 
 
@@ -322,14 +323,20 @@ def _frames(normal: Array) -> tuple[Array, Array]:
     return np.stack([1 + sign * x**2 * a, sign * b, -sign * x]), np.stack([b, sign + y**2 * a, -y])
 
 
+@cache
+def _tone_curve() -> NDArray[np.uint8]:
+    """8-bit sRGB (IEC 61966-2-1) of linear light in [0, 1], in steps of 1 / TONES, shape (TONES + 1,)."""
+    x = np.arange(TONES + 1) / TONES
+    srgb = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.power(np.maximum(x, 1e-8), 1 / 2.4) - 0.055)
+    return np.asarray(srgb * 255 + 0.5, dtype=np.uint8)
+
+
 def _tone(radiance: Array) -> NDArray[np.uint8]:
     """Linear light to 8-bit sRGB with a soft shoulder, so that sunlit whites keep their shape."""
     knee = np.float32(0.7)
     over = np.maximum(radiance - knee, 0)
     x = np.minimum(radiance, knee) + (1 - knee) * over / (over + (1 - knee))
-    x = np.clip(x, 0, 1)
-    srgb = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.power(np.maximum(x, 1e-8), 1 / 2.4) - 0.055)
-    return np.asarray(srgb * 255 + 0.5, dtype=np.uint8)
+    return _tone_curve().take((np.clip(x, 0, 1) * np.float32(TONES) + np.float32(0.5)).astype(np.int32))
 
 
 def render(
@@ -378,9 +385,8 @@ def render(
     radiance *= exposure / samples
     mask = np.zeros(count, np.uint8)
     if len(items):
-        best = votes.argmax(axis=0)
-        covered = votes[best, np.arange(count)] >= len(SUBPIXELS) // 2
-        mask[covered] = best[covered] + 1
+        covered = np.flatnonzero(votes.max(axis=0) >= len(SUBPIXELS) // 2)
+        mask[covered] = votes[:, covered].argmax(axis=0) + 1
     pixels = np.ascontiguousarray(_tone(radiance).T)
     return Rendering(pixels=pixels.reshape(size, size, 3), mask=mask.reshape(size, size))
 
