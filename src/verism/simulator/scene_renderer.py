@@ -25,7 +25,7 @@ from verism.simulator.surroundings import Surroundings
 __all__ = ["PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
 
 # Enters the name of the renderer and so every manifest: raise it whenever the same scene would look different.
-RENDERER_VERSION = 1
+RENDERER_VERSION = 2
 
 # sRGB of the paints, near the pure colours of the published simulator but dark and light enough to keep their shading.
 PAINTS: dict[str, tuple[float, float, float]] = {
