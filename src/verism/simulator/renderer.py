@@ -33,6 +33,8 @@ __all__ = ["Camera", "Placed", "Rendering", "render", "silhouette"]
 # where there is something to smooth: at the borders of objects, surfaces and shadows, and where an object is not even.
 SUBPIXELS = ((0.125, 0.625), (0.875, 0.375), (0.375, 0.125), (0.625, 0.875))
 EVERYWHERE = 2
+# Odd numbers that spread the bits of three coordinates over one number of 64 bits.
+MIXERS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F], [0x165667B19E3779F9]], np.uint64)
 EVEN = 0.04  # relative difference of light between samples that is not worth more of them; 2 levels of 255
 SUN_ANGLE = 0.03  # radians; wider than the real sun (0.0047), for shadows as under thin cloud
 OCCLUSION_REACH = 3.0  # metres; sky light is not blocked by things farther away
@@ -154,8 +156,8 @@ def _shared_corners(triangles: Array) -> tuple[Array, NDArray[np.intp]]:
     """Different points (P, 3), and the three of each triangle (F, 3) by number: ``points[corners]`` is ``triangles``."""
     flat = np.ascontiguousarray(triangles, dtype=np.float32).reshape(-1, 3)
     # Sorting one number is quicker than sorting three. Should two points ever share theirs, none are joined.
-    x, y, z = flat.view(np.uint32).T.astype(np.uint64)
-    key = (x * np.uint64(0x9E3779B97F4A7C15)) ^ (y * np.uint64(0xC2B2AE3D27D4EB4F)) ^ (z * np.uint64(0x165667B19E3779F9))
+    x, y, z = flat.view(np.uint32).T * MIXERS
+    key = x ^ y ^ z
     order = np.argsort(key)
     ordered = key[order]
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
