@@ -201,13 +201,19 @@ def _grey_box(size: tuple[float, float, float], center: tuple[float, float, floa
     return Placed(Model.of([(box(size, center), Material((0.5, 0.5, 0.5), roughness=1.0))]), np.eye(4))
 
 
-def test_what_lies_flat_on_the_ground_is_the_ground():
+def test_what_lies_flat_on_the_ground_hides_it_without_holes():
     from verism.simulator.model import Material, Model
     from verism.simulator.shapes import plate
 
     flat = Placed(Model.of([(plate(2, 2), Material((0.9, 0.1, 0.1)))]), np.eye(4))
-    image = render([flat], _evenly_lit(), Camera(position=(0.0, -6.0, 2.0), target=(0.0, 0.0, 0.0)), 64)
-    assert not image.mask.any()
+    camera = Camera(position=(0.0, -6.0, 2.0), target=(0.0, 0.0, 0.0))
+    mask = render([flat], _evenly_lit(), camera, 64).mask
+    corners = camera.project(np.array([[x, y, 0.0] for x in (-1, 1) for y in (-1, 1)]))[:, :2] * 64
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    for row in range(int(low[1]) + 2, int(high[1]) - 1):
+        covered = np.flatnonzero(mask[row])
+        assert len(covered) == covered[-1] - covered[0] + 1
+        assert len(covered) > 0.6 * (high[0] - low[0])
 
 
 def test_a_box_on_the_ground_casts_a_shadow_and_dims_the_sky_beside_it():

@@ -516,8 +516,8 @@ def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_vi
         view = camera._directions(columns, rows)
         origin = np.broadcast_to(position, (len(mesh), 3))
         result = stage.scene.run(origin, view.T, query="INTERSECT", output=1)  # type: ignore[attr-defined]
-        # What lies flat on the ground is the ground, whatever rounding makes of their distances.
-        nearer = result["tfar"] < distance[mesh] * np.float32(1 - 1e-5)
+        # What lies flat on the ground (the floor of a saucer) hides it, whatever rounding makes of their distances.
+        nearer = result["tfar"] < distance[mesh] * np.float32(1 + 1e-5)
         met = np.flatnonzero((result["primID"] >= 0) & nearer)
         mesh, view = mesh[met], view.take(met, axis=1)
         face, u, v = result["primID"][met], result["u"][met], result["v"][met]
