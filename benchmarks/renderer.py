@@ -47,7 +47,7 @@ def draw_scenes(count: int) -> Sequence[Any]:
     return [replace(scene, background=names[k % len(names)]) for k, scene in enumerate(drawn)]
 
 
-# ------------------------------------------------------------------------------------------------- in the worker process
+# ------------------------------------------------------------------------------------------ in the worker process
 def serve(count: int) -> None:
     """Render what each line of the standard input asks for ("first end", and then perhaps a file to write it to).
 
@@ -71,7 +71,11 @@ def serve(count: int) -> None:
         if len(rendered) < len(answers):
             raise SystemExit("a scene could not be rendered")
         if path:
-            np.savez(path[0].strip(), pixels=np.stack([r.pixels for r in rendered]), masks=np.stack([r.mask for r in rendered]))
+            np.savez(
+                path[0].strip(),
+                pixels=np.stack([r.pixels for r in rendered]),
+                masks=np.stack([r.mask for r in rendered]),
+            )
         print(json.dumps(seconds), flush=True)
 
 
@@ -108,7 +112,7 @@ class Worker:
         self._process.wait()
 
 
-# -------------------------------------------------------------------------------------------------- in the first process
+# ------------------------------------------------------------------------------------------ in the first process
 def unpack(commit: str, folder: Path) -> Path:
     """The package as that commit has it."""
     archive = folder / "source.tar"

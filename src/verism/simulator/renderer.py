@@ -153,7 +153,7 @@ def _scene(triangles: Array) -> object:
 
 
 def _shared_corners(triangles: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Different points (P, 3), and the three of each triangle (F, 3) by number: ``points[corners]`` is ``triangles``."""
+    """Different points (P, 3) and three of their numbers a triangle (F, 3): ``points[corners]`` is ``triangles``."""
     flat = np.ascontiguousarray(triangles, dtype=np.float32).reshape(-1, 3)
     # Sorting one number is quicker than sorting three. Should two points ever share theirs, none are joined.
     x, y, z = flat.view(np.uint32).T * MIXERS
