@@ -42,7 +42,8 @@ def draw_scenes(count: int) -> Sequence[Any]:
     from verism.simulator.environments import ENVIRONMENTS
     from verism.suites.paintskills.suite import PaintSkills
 
-    drawn = PaintSkills.standard(limit=count, seed=5).scenes
+    skills = (*PaintSkills.version.skills, *PaintSkills.version.optional_skills)
+    drawn = PaintSkills.standard(skills=skills, limit=count, seed=5).scenes
     names = [environment.name for environment in ENVIRONMENTS]
     return [replace(scene, background=names[k % len(names)]) for k, scene in enumerate(drawn)]
 
