@@ -27,7 +27,6 @@ from verism.suites.paintskills.scenes import (
     split_of,
     spread,
 )
-from verism.suites.paintskills.skills import skill as skill_named
 from verism.suites.paintskills.vocabulary import VERSIONS, class_of_shape, plural, version, with_article
 
 V1, V2 = VERSIONS["paintskills-v1"], VERSIONS["paintskills"]

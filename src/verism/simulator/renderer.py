@@ -360,7 +360,8 @@ def _tone(radiance: Array) -> NDArray[np.uint8]:
     knee = np.float32(0.7)
     over = np.maximum(radiance - knee, 0)
     x = np.minimum(radiance, knee) + (1 - knee) * over / (over + (1 - knee))
-    return _tone_curve().take((np.clip(x, 0, 1) * np.float32(TONES) + np.float32(0.5)).astype(np.int32))
+    step = (np.clip(x, 0, 1) * np.float32(TONES) + np.float32(0.5)).astype(np.int32)
+    return np.asarray(_tone_curve().take(step), dtype=np.uint8)
 
 
 def render(
@@ -702,8 +703,8 @@ def _shade_ground(stage: _Stage, hits: _Hits, occlusion: Array, to_sun: Array) -
             sunlight,
             sun,
             albedo,
-            np.float32(surroundings.ground_roughness),
-            np.float32(0),
+            np.asarray(surroundings.ground_roughness, dtype=np.float32),
+            np.asarray(0, dtype=np.float32),
             occlusion,
         )
     fade = np.exp(hits.distance * np.float32(-1 / surroundings.haze))
