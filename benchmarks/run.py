@@ -21,13 +21,12 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measuring import Measured, best_of
+from measuring import Measured, best_of, least_processor_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,9 +57,7 @@ def renderer(options: argparse.Namespace) -> list[Measured]:
             list(renderer.render_all(todo[:8]))  # processes start, modules load
         one, two = best_of(options.repeats, lambda: list(alone.render_all(todo)), lambda: list(pair.render_all(todo)))
     n = len(todo)
-    started = time.process_time()
-    list(alone.render_all(todo))
-    alone_s = time.process_time() - started
+    (alone_s,) = least_processor_time(options.repeats, lambda: list(alone.render_all(todo)))
     return [
         Measured(
             "renderer", "1 process, processor time", 1000 * alone_s / n, "ms/picture", alone_s / one, "of its wall time"
@@ -123,6 +120,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
         bare()
         pipeline()
         times = best_of(options.repeats, bare, lambda: judge.observe(images, need), pipeline, full)
+        busy = least_processor_time(options.repeats, bare, pipeline)
         paths = sorted((folder / "pictures").iterdir())
         (reading,) = best_of(options.repeats, lambda: [read_image(path) for path in paths])
     unsure = sum(_is_unsure(seen) for seen in judge._look(list(prepared)))
@@ -149,6 +147,14 @@ def detector(options: argparse.Namespace) -> list[Measured]:
             "done on other threads while the network works",
         ),
         Measured("detector", "pipeline: files to stored boxes", 1000 * times[2] / n, "ms/picture", ratio, verdict),
+        Measured(
+            "detector",
+            "pipeline, processor time",
+            1000 * busy[1] / n,
+            "ms/picture",
+            busy[1] / busy[0],
+            "of the network's processor time; what it costs where no core is idle",
+        ),
         Measured(
             "detector", "whole run: files to scores", 1000 * times[3] / n, "ms/picture", times[3] / times[0], fixed
         ),

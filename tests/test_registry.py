@@ -124,10 +124,10 @@ def test_what_is_wrong_is_a_usage_error_that_helps(call, message):
 
 def test_scripted_renderers_carry_their_settings_in_their_names(suite):
     context = Context(classes=suite.classes, colors=suite.colors, size=64)
-    assert make_generator("oracle", context).name == "scripted:error=0(simulator-1@64)"
-    assert make_generator("scripted", context).name == "scripted:error=0.2(simulator-1@64)"
+    assert make_generator("oracle", context).name == "scripted:error=0(simulator-2@64)"
+    assert make_generator("scripted", context).name == "scripted:error=0.2(simulator-2@64)"
     named = make_generator("scripted:error=0.5&mistakes=class+empty", context).name
-    assert named == "scripted:error=0.5&mistakes=class+empty(simulator-1@64)"
+    assert named == "scripted:error=0.5&mistakes=class+empty(simulator-2@64)"
 
 
 PLUGINS = '''

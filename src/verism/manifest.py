@@ -136,12 +136,7 @@ class Environment:
         """
         from verism._version import __version__
 
-        packages = {}
-        for package in PACKAGES:
-            try:
-                packages[package] = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                continue
+        packages = {package: version for package in PACKAGES if (version := _installed(package)) is not None}
         commit, dirty = _repository(os.getcwd())
         return Environment(
             verism=__version__,
@@ -361,6 +356,15 @@ def _repository(folder: str) -> tuple[str, bool | None]:
         return "", None
     changes = git("status", "--porcelain", "--untracked-files=no")
     return commit, None if changes is None else bool(changes)
+
+
+@functools.cache
+def _installed(package: str) -> str | None:
+    """Version of an installed package; read once, since every start of a run asks for all of them."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _hardware() -> dict[str, Any]:

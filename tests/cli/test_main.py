@@ -131,7 +131,7 @@ def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_p
     ("change", "message"),
     [
         (("--seed", 32, "--size", SIZE), "rendered with seed 31, now 32"),
-        (("--seed", 31, "--size", 128), "rendered with painter 'simulator-1@64', now 'simulator-1@128'"),
+        (("--seed", 31, "--size", 128), "rendered with painter 'simulator-2@64', now 'simulator-2@128'"),
     ],
 )
 def test_other_images_are_not_mixed_into_a_set(verism, data, change, message):

@@ -272,8 +272,8 @@ def test_own_models_stand_on_the_ground_in_unit_size(folder):
 
 def test_own_files_are_part_of_the_renderers_name(folder):
     plain, subset = SceneRenderer(SIZE), SceneRenderer(SIZE, standard_catalogue().with_assets(folder))
-    assert plain.name == "simulator-1@96"
-    assert subset.name.startswith("simulator-1@96+assets-")
+    assert plain.name == "simulator-2@96"
+    assert subset.name.startswith("simulator-2@96+assets-")
     assert ParallelRenderer(SIZE, folder).name == subset.name
     export(trimesh.creation.icosphere(0), folder / "mug" / "two.glb")
     assert SceneRenderer(SIZE, standard_catalogue().with_assets(folder)).name not in (plain.name, subset.name)

@@ -47,12 +47,18 @@ VIEWPOINT = (0.0, -4.5, 1.5)  # metres; where the camera usually is, for images 
 @cache
 def _fbm(variant: int) -> Array:
     """Fractal noise, shape (1024, 1024), mean 0.5: fine enough to be looked up without interpolation."""
-    coarse = fbm_texture(variant)
-    t = np.arange(1024, dtype=np.float32) * (len(coarse) / 1024)
-    i = t.astype(np.int64)
-    j, f = (i + 1) % len(coarse), t - i
-    rows = coarse[i] * (1 - f[:, None]) + coarse[j] * f[:, None]
-    return np.ascontiguousarray(rows[:, i] * (1 - f) + rows[:, j] * f, dtype=np.float32)
+    wide = _four_times_wider(_four_times_wider(fbm_texture(variant).T).T)
+    return np.ascontiguousarray(wide, dtype=np.float32)
+
+
+def _four_times_wider(image: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Columns interpolated between each and the next, round the edge, (H, W) -> (H, 4 W)."""
+    image = image.astype(np.float64)
+    following = np.roll(image, -1, axis=1)
+    wide = np.empty((*image.shape, 4))
+    for k in range(4):
+        wide[:, :, k] = image * (1 - k / 4) + following * (k / 4)
+    return wide.reshape(len(image), -1)
 
 
 @cache
@@ -70,7 +76,8 @@ def _blades() -> Array:
     x = x + np.roll(x, 1, 1)
     smeared = np.zeros_like(x)
     for k in range(14):
-        smeared += np.roll(x, k, 0) * (1 - k / 14)
+        smeared[k:] += x[: len(x) - k] * (1 - k / 14)
+        smeared[:k] += x[len(x) - k :] * (1 - k / 14)
     bend = ((_fbm(5) - 0.5) * 60).astype(np.int64)
     rows, cols = np.indices(x.shape)
     smeared = smeared[rows, (cols + bend) % 1024]

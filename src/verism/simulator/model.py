@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from verism.simulator.shapes import Mesh, merge
+from verism.simulator.shapes import Mesh, extremes, merge
 
 __all__ = ["Asset", "Material", "Model", "Part", "Pattern", "jitter", "pick"]
 
@@ -80,7 +80,7 @@ class Model:
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Smallest and largest coordinates, each shape (3,)."""
         points = np.concatenate([p.mesh.triangles.reshape(-1, 3) for p in self.parts])
-        return points.min(axis=0), points.max(axis=0)
+        return extremes(points)
 
     def painted(self, color: Color) -> Model:
         """With every paintable surface in one paint.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,17 @@ __all__ = ["Camera", "Placed", "Rendering", "render", "silhouette"]
 
 # Four samples a pixel on a rotated grid: no two share a row or a column, so near-vertical and near-horizontal edges,
 # the commonest ones, get four steps. The first two, symmetric about the centre, are cast everywhere; the other two only
-# where there is something to smooth: on objects, at the borders of surfaces and shadows.
+# where there is something to smooth: at the borders of objects, surfaces and shadows, and where an object is not even.
 SUBPIXELS = ((0.125, 0.625), (0.875, 0.375), (0.375, 0.125), (0.625, 0.875))
 EVERYWHERE = 2
+# Odd numbers that spread the bits of three coordinates over one number of 64 bits.
+MIXERS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F], [0x165667B19E3779F9]], np.uint64)
+EVEN = 0.04  # relative difference of light between samples that is not worth more of them; 2 levels of 255
 SUN_ANGLE = 0.03  # radians; wider than the real sun (0.0047), for shadows as under thin cloud
 OCCLUSION_REACH = 3.0  # metres; sky light is not blocked by things farther away
 SCENERY = 255  # instance number of what belongs to the surroundings
+TONES = 1 << 15  # steps of the tone curve, less than half a level of 255 where it is steepest
+CHALKY = 0.85  # roughness from which on a surface has no highlight worth computing
 
 
 def _dot(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -104,6 +109,14 @@ class Camera:
         direction /= np.sqrt(_dot(direction, direction))
         return direction.astype(np.float32)
 
+    def _unscaled(self, x: NDArray[np.floating], y: NDArray[np.floating]) -> tuple[Array, Array]:
+        """As ``_directions``, but 1 long along the viewing axis, (3, N), and their lengths, (N,); much cheaper."""
+        half = math.tan(math.radians(self.fov) / 2)
+        right, down, forward = self.axes().astype(np.float32)
+        u, v = ((2 * x - 1) * half).astype(np.float32), ((2 * y - 1) * half).astype(np.float32)
+        direction = np.stack([u * right[k] + (v * down[k] + forward[k]) for k in range(3)])
+        return direction.reshape(3, -1), np.sqrt(u * u + (v * v + 1)).reshape(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class Placed:
@@ -126,13 +139,34 @@ class Rendering:
     mask: NDArray[np.uint8]
 
 
-def _scene(mesh_triangles: Array) -> object:
+def _scene(triangles: Array) -> object:
+    """Embree's scene of triangles (F, 3, 3)."""
     from embreex import rtcore_scene
     from embreex.mesh_construction import TriangleMesh
 
     scene = rtcore_scene.EmbreeScene()
-    TriangleMesh(scene, np.ascontiguousarray(mesh_triangles, dtype=np.float32))
+    # embreex reads number by number: each corner that triangles share is handed over once, and as a Python number,
+    # which it reads in less time than one of numpy's. Together that halves the time.
+    points, corners = _shared_corners(triangles)
+    TriangleMesh(scene, points.astype(object), corners.astype(object))
     return scene
+
+
+def _shared_corners(triangles: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Different points (P, 3) and three of their numbers a triangle (F, 3): ``points[corners]`` is ``triangles``."""
+    flat = np.ascontiguousarray(triangles, dtype=np.float32).reshape(-1, 3)
+    # Sorting one number is quicker than sorting three. Should two points ever share theirs, none are joined.
+    x, y, z = flat.view(np.uint32).T * MIXERS
+    key = x ^ y ^ z
+    order = np.argsort(key)
+    ordered = key[order]
+    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    number = np.empty(len(flat), np.intp)
+    number[order] = np.cumsum(first) - 1
+    points = flat[order[first]]
+    if not np.array_equal(points[number], flat):
+        points, number = flat, np.arange(len(flat))
+    return points, number.reshape(-1, 3)
 
 
 def silhouette(placed: Placed, camera: Camera, size: int) -> int:
@@ -313,45 +347,12 @@ def _frames(normal: Array) -> tuple[Array, Array]:
     return np.stack([1 + sign * x**2 * a, sign * b, -sign * x]), np.stack([b, sign + y**2 * a, -y])
 
 
-def _occlusion(scene: object, point: Array, normal: Array, kept: NDArray[np.intp], shape: tuple[int, int]) -> Array:
-    """Share of the sky each point sees, shape (N,); point and normal are (3, N), ``kept`` their pixels.
-
-    Neighbouring pixels cast different rays of one fixed set, in tiles of 4 x 4, and a 4 x 4 mean over surfaces that
-    face the same way puts them together: 64 directions for the price of 4, without noise.
-    """
-    height, width = shape
-    directions = _cosine_directions(64, np.random.default_rng(7)).reshape(4, 16, 3)
-    rows, cols = np.divmod(kept, width)
-    tile = (rows % 4) * 4 + cols % 4
-    tangent, bitangent = _frames(normal)
-    start = (point + normal * np.float32(2e-3)).T
-    reach = np.full(len(kept), OCCLUSION_REACH, dtype=np.float32)
-    free = np.zeros(len(kept), dtype=np.float32)
-    for k in range(4):
-        d = directions[k].T.take(tile, axis=1)
-        ray = (tangent * d[0] + bitangent * d[1] + normal * d[2]).T
-        hit = scene.run(start, ray, dists=reach.copy(), query="OCCLUDED")  # type: ignore[attr-defined]
-        free += hit < 0
-    free *= 0.25
-    # Joint mean over the 4 x 4 tile: a neighbour counts if it faces the same way. Outside the part of the image that
-    # holds the points, and where there is none, nothing faces any way.
-    rows, cols = rows - rows.min(), cols - cols.min()
-    height, width = int(rows.max()) + 1, int(cols.max()) + 1
-    at = (rows + 2) * (width + 4) + cols + 2
-    image = np.zeros((height + 4, width + 4), dtype=np.float32)
-    facing = np.zeros((3, height + 4, width + 4), dtype=np.float32)
-    image.reshape(-1)[at] = free
-    for k in range(3):
-        facing[k].reshape(-1)[at] = normal[k]
-    middle = np.ascontiguousarray(facing[:, 2 : 2 + height, 2 : 2 + width])
-    total, weight = np.zeros((height, width), np.float32), np.zeros((height, width), np.float32)
-    for dy in range(4):
-        for dx in range(4):
-            same = _dot(facing[:, dy : dy + height, dx : dx + width], middle) > 0.9
-            total += same * image[dy : dy + height, dx : dx + width]
-            weight += same
-    mean: Array = (total / np.maximum(weight, 1)).reshape(-1)[rows * width + cols]
-    return mean
+@cache
+def _tone_curve() -> NDArray[np.uint8]:
+    """8-bit sRGB (IEC 61966-2-1) of linear light in [0, 1], in steps of 1 / TONES, shape (TONES + 1,)."""
+    x = np.arange(TONES + 1) / TONES
+    srgb = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.power(np.maximum(x, 1e-8), 1 / 2.4) - 0.055)
+    return np.asarray(srgb * 255 + 0.5, dtype=np.uint8)
 
 
 def _tone(radiance: Array) -> NDArray[np.uint8]:
@@ -359,9 +360,8 @@ def _tone(radiance: Array) -> NDArray[np.uint8]:
     knee = np.float32(0.7)
     over = np.maximum(radiance - knee, 0)
     x = np.minimum(radiance, knee) + (1 - knee) * over / (over + (1 - knee))
-    x = np.clip(x, 0, 1)
-    srgb = np.where(x <= 0.0031308, 12.92 * x, 1.055 * np.power(np.maximum(x, 1e-8), 1 / 2.4) - 0.055)
-    return np.asarray(srgb * 255 + 0.5, dtype=np.uint8)
+    step = (np.clip(x, 0, 1) * np.float32(TONES) + np.float32(0.5)).astype(np.int32)
+    return np.asarray(_tone_curve().take(step), dtype=np.uint8)
 
 
 def render(
@@ -380,51 +380,38 @@ def render(
         raise ValueError(f"render: {len(items)} items; the instance mask holds at most {SCENERY - 1}")
     world = _flatten(items, surroundings)
     scene = _scene(world.triangles) if len(world.triangles) else None
-    sides = _sky_sides(surroundings)
+    stage = _Stage(world, scene, surroundings, camera, _sky_sides(surroundings))
     count = size * size
-    radiance = np.zeros((3, count), np.float32)
     samples = np.full(count, EVERYWHERE, np.float32)
     votes = np.zeros((len(items), count), np.uint8)
-    # What each of the first samples met: 0 sky, 1 ground, 2 scenery, 3 ... items; and whether the sun reached it.
     kinds = np.zeros((EVERYWHERE, count), np.int16)
     sunny = np.zeros((EVERYWHERE, count), bool)
+    seen = np.zeros((EVERYWHERE, 3, count), np.float32)
     occlusion = np.ones(count, np.float32)
     grid = np.arange(size)
     in_view = _in_view(world.corners, camera, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[:EVERYWHERE]):
-        rays = camera._directions((grid + dx) / size, (grid[:, None] + dy) / size).reshape(3, count)
-        hits = _cast(world, scene, surroundings, camera, rays, in_view)
-        where = hits.kept
-        if k == 0:
-            nearness = _nearness(where, hits.instance, size)
-            near = np.flatnonzero(nearness)
-            if len(near):
-                free = _occlusion(
-                    scene, hits.point.take(near, axis=1), hits.normal.take(near, axis=1), where[near], (size, size)
-                )
-                occlusion[where[near]] = 1 - (1 - free) * nearness[near]
-        color, lit = _shade(world, scene, surroundings, sides, rays, hits, occlusion[where], k)
-        radiance += color
-        kinds[k, where] = np.where(hits.face < 0, 1, np.where(hits.instance == SCENERY, 2, 3 + hits.instance))
-        sunny[k, where] = lit
-        _vote(votes, where, hits.instance)
-    chosen = np.flatnonzero(_edges(kinds, sunny, size))
+        hits = _cast(stage, (grid + dx) / size, (grid[:, None] + dy) / size, in_view)
+        if k == 0 and len(items):
+            occlusion = _occlusion(stage, hits, size)
+        seen[k], sunny[k] = _shade(stage, hits, occlusion, k)
+        kinds[k] = hits.kind
+        _vote(votes, hits.mesh, hits.instance)
+    chosen = np.flatnonzero(_edges(kinds, sunny, size) | _uneven(kinds, seen, size))
+    radiance = seen.sum(axis=0)
     rows, cols = np.divmod(chosen, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[EVERYWHERE:], EVERYWHERE):
-        rays = camera._directions((cols + dx) / size, (rows + dy) / size)
-        hits = _cast(world, scene, surroundings, camera, rays, in_view[chosen])
-        where = chosen[hits.kept]
-        color, _ = _shade(world, scene, surroundings, sides, rays, hits, occlusion[where], k)
+        hits = _cast(stage, (cols + dx) / size, (rows + dy) / size, in_view[chosen])
+        color, _ = _shade(stage, hits, occlusion[chosen], k)
         for channel in range(3):
             radiance[channel, chosen] += color[channel]
         samples[chosen] += 1
-        _vote(votes, where, hits.instance)
+        _vote(votes, chosen[hits.mesh], hits.instance)
     radiance *= exposure / samples
     mask = np.zeros(count, np.uint8)
     if len(items):
-        best = votes.argmax(axis=0)
-        covered = votes[best, np.arange(count)] >= len(SUBPIXELS) // 2
-        mask[covered] = best[covered] + 1
+        covered = np.flatnonzero(votes.max(axis=0) >= len(SUBPIXELS) // 2)
+        mask[covered] = votes[:, covered].argmax(axis=0) + 1
     pixels = np.ascontiguousarray(_tone(radiance).T)
     return Rendering(pixels=pixels.reshape(size, size, 3), mask=mask.reshape(size, size))
 
@@ -436,9 +423,15 @@ def _vote(votes: NDArray[np.uint8], where: NDArray[np.intp], instance: NDArray[n
 
 
 def _edges(kinds: NDArray[np.int16], sunny: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    """Pixels worth more samples, shape (size * size,): items and their rims, borders of surfaces and of shadows."""
+    """Pixels at the borders of objects, surfaces and shadows, and their neighbours, shape (size * size,).
+
+    Args:
+        kinds: what the first samples met, (EVERYWHERE, size * size).
+        sunny: whether the sun reached it, of the same shape.
+        size: width and height of the image, pixels.
+    """
     kind, sun = kinds.reshape(-1, size, size), sunny.reshape(-1, size, size)
-    rough = (kind >= 3).any(axis=0) | (kind[0] != kind[1]) | (sun[0] != sun[1])
+    rough = (kind[0] != kind[1]) | (sun[0] != sun[1])
     for image in (kind[0], sun[0]):
         across, down = image[:, 1:] != image[:, :-1], image[1:] != image[:-1]
         rough[:, 1:] |= across
@@ -454,86 +447,198 @@ def _edges(kinds: NDArray[np.int16], sunny: NDArray[np.bool_], size: int) -> NDA
     return flat
 
 
-def _nearness(where: NDArray[np.intp], instance: NDArray[np.uint8], size: int) -> Array:
-    """How much an item may dim the sky light of each hit: 1 at its box, fading to 0 at half its extent beyond.
+def _uneven(kinds: NDArray[np.int16], seen: Array, size: int) -> NDArray[np.bool_]:
+    """Pixels of items whose samples or neighbours differ visibly, shape (size * size,).
 
-    Farther away the dimming is too faint to be worth the rays; the fading hides where it ends.
+    Args:
+        kinds: what the first samples met, (EVERYWHERE, size * size).
+        seen: what they saw, radiance (EVERYWHERE, 3, size * size).
+        size: width and height of the image, pixels.
     """
-    rows, cols = np.divmod(where, size)
-    nearness = np.zeros(len(where), np.float32)
-    for number in np.unique(instance[instance != SCENERY]).tolist():
-        mask = instance == number
-        y0, y1, x0, x1 = rows[mask].min(), rows[mask].max(), cols[mask].min(), cols[mask].max()
-        reach = 0.5 * max(y1 - y0, x1 - x0) + 4
-        beyond = np.maximum(np.maximum(y0 - rows, rows - y1), np.maximum(x0 - cols, cols - x1))
-        nearness = np.maximum(nearness, np.clip(1 - beyond / reach, 0, 1).astype(np.float32))
-    return nearness
+    uneven = np.zeros(size * size, bool)
+    at = np.flatnonzero((kinds >= 3).any(axis=0))
+    here = seen[0].take(at, axis=1)
+    tolerance = EVEN * here + np.float32(EVEN / 64)
+    apart = np.abs(seen[1].take(at, axis=1) - here) > tolerance
+    for step in (-size, -1, 1, size):
+        # (The neighbour of a pixel at the left or right rim is one of another row; a few needless samples.)
+        apart |= np.abs(seen[0].take(at + step, axis=1, mode="clip") - here) > tolerance
+    uneven[at[apart.any(axis=0)]] = True
+    return uneven
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """All that the rays of one image have in common."""
+
+    world: _World
+    scene: object  # Embree's, or None where there is no mesh
+    surroundings: Surroundings
+    camera: Camera
+    sides: Array  # ambient light from above, from the sides and from below, (3, 3)
 
 
 @dataclass(frozen=True, eq=False)
 class _Hits:
-    """The rays of one sub-pixel that met a surface. ``kept`` are their numbers; the other fields run over them."""
+    """What the N rays of one sub-pixel met: the sky, the ground or a mesh, each with the numbers of its rays."""
 
-    kept: NDArray[np.intp]
-    view: Array  # (3, N) direction of the ray
-    point: Array  # (3, N)
-    normal: Array  # (3, N)
-    instance: NDArray[np.uint8]  # item, or SCENERY
-    face: NDArray[np.int32]  # triangle, or -1 for the ground
-    on_mesh: NDArray[np.intp]  # those whose face is a triangle
-    barycentric: Array  # (3, M), of those on a mesh
-    distance: Array
+    rays: Array  # (3, N) directions
+    length: Array  # (N,) of these directions
+    kind: NDArray[np.int16]  # (N,) 0 sky, 1 ground, 2 scenery, 3 ... items
+    sky: NDArray[np.intp]  # (S,)
+    ground: NDArray[np.intp]  # (G,)
+    place: Array  # (2, G) position on the ground, metres
+    distance: Array  # (G,) to there, metres
+    mesh: NDArray[np.intp]  # (M,)
+    view: Array  # (3, M) unit directions of the rays that met a mesh
+    point: Array  # (3, M)
+    normal: Array  # (3, M)
+    instance: NDArray[np.uint8]  # (M,) item, or SCENERY
+    face: NDArray[np.int32]  # (M,) triangle
+    barycentric: Array  # (3, M)
 
 
-def _cast(
-    world: _World,
-    scene: object,
-    surroundings: Surroundings,
-    camera: Camera,
-    rays: Array,
-    in_view: NDArray[np.bool_],
-) -> _Hits:
-    """What rays (3, N) meet first; only those ``in_view`` (N,) can meet a mesh."""
-    n = rays.shape[1]
+def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_view: NDArray[np.bool_]) -> _Hits:
+    """What rays through image positions meet first; only those ``in_view`` (N,) can meet a mesh.
+
+    ``x`` and ``y`` are (N,), or a row and a column that span a grid of N positions.
+    """
+    world, camera = stage.world, stage.camera
+    rays, length = camera._unscaled(x, y)
     position = np.asarray(camera.position, dtype=np.float32)
-    distance = np.full(n, np.inf, np.float32)
-    face = np.full(n, -1, np.int32)
-    u, v = np.zeros(n, np.float32), np.zeros(n, np.float32)
-    cast = np.flatnonzero(in_view)
-    if scene is not None and len(cast):
-        origin = np.broadcast_to(position, (len(cast), 3))
-        result = scene.run(origin, rays.take(cast, axis=1).T, query="INTERSECT", output=1)  # type: ignore[attr-defined]
-        face[cast], u[cast], v[cast] = result["primID"], result["u"], result["v"]
-        distance[cast] = np.where(result["primID"] >= 0, result["tfar"], np.float32(np.inf))
-    if surroundings.ground is not None:
-        with np.errstate(divide="ignore"):
-            t = np.where(rays[2] < -1e-6, -position[2] / rays[2], np.float32(np.inf))
-        face = np.where(t < distance, np.int32(-1), face)
-        distance = np.minimum(t, distance)
-    kept = np.flatnonzero(np.isfinite(distance))
-    view = rays
-    if len(kept) < n:
-        view, face, distance = rays.take(kept, axis=1), face[kept], distance[kept]
-    point = position[:, None] + view * distance
-    normal = np.zeros_like(point)
-    normal[2] = 1
-    instance = np.full(len(kept), SCENERY, np.uint8)
-    on_mesh = np.flatnonzero(face >= 0)
-    u, v = u[kept[on_mesh]], v[kept[on_mesh]]
+    reach = np.full(len(length), np.inf, np.float32)  # of the ground, in lengths of the direction
+    if stage.surroundings.ground is not None:
+        np.divide(-position[2], rays[2], out=reach, where=rays[2] < -1e-6)
+    distance = reach * length
+    kind = np.isfinite(distance).astype(np.int16)
+    mesh = np.flatnonzero(in_view)
+    if stage.scene is not None and len(mesh):
+        columns, rows = (np.broadcast_to(c, np.broadcast_shapes(x.shape, y.shape)).reshape(-1)[mesh] for c in (x, y))
+        view = camera._directions(columns, rows)
+        origin = np.broadcast_to(position, (len(mesh), 3))
+        result = stage.scene.run(origin, view.T, query="INTERSECT", output=1)  # type: ignore[attr-defined]
+        # What lies flat on the ground (the floor of a saucer) hides it, whatever rounding makes of their distances.
+        nearer = result["tfar"] < distance[mesh] * np.float32(1 + 1e-5)
+        met = np.flatnonzero((result["primID"] >= 0) & nearer)
+        mesh, view = mesh[met], view.take(met, axis=1)
+        face, u, v = result["primID"][met], result["u"][met], result["v"][met]
+        point = position[:, None] + view * result["tfar"][met]
+    else:
+        mesh, view, point = mesh[:0], np.zeros((3, 0), np.float32), np.zeros((3, 0), np.float32)
+        face, u, v = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32)
     barycentric = np.stack([1 - u - v, u, v])
-    if len(on_mesh):
-        f = face[on_mesh]
-        toward = view.take(on_mesh, axis=1)
-        smooth = _interpolated(world.normals, f, barycentric)
-        # A surface seen from behind (the inside of an umbrella, the back of a sign) is lit as if it were two-sided.
-        away = _dot(smooth, toward) > 0
-        away &= _dot(world.facing.take(f, axis=0).T, toward) > 0
-        smooth *= np.where(away, np.float32(-1), np.float32(1))
-        smooth /= np.maximum(np.sqrt(_dot(smooth, smooth)), 1e-9)
-        for k in range(3):
-            normal[k, on_mesh] = smooth[k]
-        instance[on_mesh] = world.instance[f]
-    return _Hits(kept, view, point, normal, instance, face, on_mesh, barycentric, distance)
+    normal = _interpolated(world.normals, face, barycentric)
+    # A surface seen from behind (the inside of an umbrella, the back of a sign) is lit as if it were two-sided.
+    away = np.flatnonzero(_dot(normal, view) > 0)
+    away = away[_dot(world.facing.take(face[away], axis=0).T, view.take(away, axis=1)) > 0]
+    normal[:, away] *= -1
+    normal /= np.maximum(np.sqrt(_dot(normal, normal)), 1e-9)
+    instance = world.instance[face]
+    kind[mesh] = np.where(instance == SCENERY, 2, 3 + instance.astype(np.int16))
+    ground = np.flatnonzero(kind == 1)
+    place = position[:2, None] + rays[:2].take(ground, axis=1) * reach[ground]
+    return _Hits(
+        rays=rays,
+        length=length,
+        kind=kind,
+        sky=np.flatnonzero(kind == 0),
+        ground=ground,
+        place=place,
+        distance=distance[ground],
+        mesh=mesh,
+        view=view,
+        point=point,
+        normal=normal,
+        instance=instance,
+        face=face,
+        barycentric=barycentric,
+    )
+
+
+def _nearness(hits: _Hits, size: int) -> Array:
+    """How much an item may dim the sky light of each pixel: 1 at its box, fading to 0 at half its extent beyond.
+
+    Farther away the dimming is too faint to be worth the rays; the fading hides where it ends.
+    """
+    rows, cols = np.divmod(hits.mesh, size)
+    nearness = np.zeros((size, size), np.float32)
+    grid = np.arange(size)
+    for number in np.unique(hits.instance[hits.instance != SCENERY]).tolist():
+        mask = hits.instance == number
+        y0, y1, x0, x1 = rows[mask].min(), rows[mask].max(), cols[mask].min(), cols[mask].max()
+        reach = 0.5 * max(y1 - y0, x1 - x0) + 4
+        down, across = (np.clip(1 - np.maximum(a - grid, grid - b) / reach, 0, 1) for a, b in ((y0, y1), (x0, x1)))
+        nearness = np.maximum(nearness, np.minimum(down[:, None], across).astype(np.float32))
+    return nearness.reshape(-1)
+
+
+def _occlusion(stage: _Stage, hits: _Hits, size: int) -> Array:
+    """Share of the sky light that items leave to each pixel, shape (size * size,); ``hits`` are one a pixel.
+
+    Neighbouring pixels cast different rays of one fixed set, in tiles of 4 x 4, and a 4 x 4 mean over surfaces that
+    face the same way puts them together: 64 directions for the price of 4, without noise.
+    """
+    nearness = _nearness(hits, size)
+    of_ground, of_mesh = (np.flatnonzero(nearness[where]) for where in (hits.ground, hits.mesh))
+    where = np.concatenate([hits.ground[of_ground], hits.mesh[of_mesh]])
+    n = len(of_ground)  # the first n are on the ground, whose normal is that of the fixed set
+    share = np.ones(size * size, np.float32)
+    if not len(where):
+        return share
+    directions = _cosine_directions(64, np.random.default_rng(7)).reshape(4, 16, 3)
+    rows, cols = np.divmod(where, size)
+    tile = (rows % 4) * 4 + cols % 4
+    normal = hits.normal.take(of_mesh, axis=1)
+    tangent, bitangent = _frames(normal)
+    start, ray = np.empty((len(where), 3), np.float32), np.empty((len(where), 3), np.float32)
+    start[:n, :2] = hits.place.take(of_ground, axis=1).T
+    start[:n, 2] = 2e-3
+    start[n:] = (hits.point.take(of_mesh, axis=1) + normal * np.float32(2e-3)).T
+    reach = np.full(len(where), OCCLUSION_REACH, dtype=np.float32)
+    free = np.zeros(len(where), dtype=np.uint8)
+    for k in range(4):
+        ray[:n] = directions[k].take(tile[:n], axis=0)
+        d = directions[k].T.take(tile[n:], axis=1)
+        ray[n:] = (tangent * d[0] + bitangent * d[1] + normal * d[2]).T
+        hit = stage.scene.run(start, ray, dists=reach.copy(), query="OCCLUDED")  # type: ignore[attr-defined]
+        free += hit < 0
+    # Joint mean over the 4 x 4 tile. Counts fit into bytes: at most 16 points of 4 rays.
+    rows, cols = rows - rows.min(), cols - cols.min()
+    shape = int(rows.max()) + 5, int(cols.max()) + 5
+    at = (rows + 2) * shape[1] + cols + 2
+    image, known, uneven = (np.zeros(shape, np.uint8) for _ in range(3))
+    image.reshape(-1)[at], known.reshape(-1)[at], uneven.reshape(-1)[at[n:]] = free, 1, 1
+    mean = np.empty(len(where), np.float32)
+    corner = at - 2 * shape[1] - 2  # of the tile, and so its place in the array of all tiles' sums
+    corner = corner // shape[1] * (shape[1] - 3) + corner % shape[1]
+    total, weight = _tile_sums(image).reshape(-1)[corner], _tile_sums(known).reshape(-1)[corner]
+    mean[:] = total / (np.float32(4) * weight)
+    # Where there are meshes as well, a neighbour counts if it faces the same way.
+    mixed = np.flatnonzero(_tile_sums(uneven).reshape(-1)[corner])
+    facing = np.zeros((3, image.size), np.float32)
+    facing[2, at[:n]] = 1
+    for k in range(3):
+        facing[k, at[n:]] = normal[k]
+    here = facing.take(at[mixed], axis=1)
+    mixed_total, mixed_weight = np.zeros(len(mixed), np.uint8), np.zeros(len(mixed), np.uint8)
+    for dy in range(-2, 2):
+        for dx in range(-2, 2):
+            beside = at[mixed] + (dy * shape[1] + dx)
+            same = _dot(facing.take(beside, axis=1), here) > 0.9
+            mixed_total += same * image.reshape(-1)[beside]
+            mixed_weight += same
+    mean[mixed] = mixed_total / np.maximum(np.float32(4) * mixed_weight, 1)
+    share[where] = 1 - (1 - mean) * nearness[where]
+    return share
+
+
+def _tile_sums(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Sums over all tiles of 4 x 4, (H, W) -> (H - 3, W - 3)."""
+    pairs = image[:-1] + image[1:]
+    rows = pairs[:-2] + pairs[2:]
+    pairs = rows[:, :-1] + rows[:, 1:]
+    sums: NDArray[np.uint8] = pairs[:, :-2] + pairs[:, 2:]
+    return sums
 
 
 def _interpolated(corners: Array, face: NDArray[np.int32], barycentric: Array) -> Array:
@@ -542,62 +647,117 @@ def _interpolated(corners: Array, face: NDArray[np.int32], barycentric: Array) -
     return np.ascontiguousarray(barycentric[0] * a + barycentric[1] * b + barycentric[2] * c)
 
 
-def _shade(
-    world: _World,
-    scene: object,
-    surroundings: Surroundings,
-    sides: Array,
-    rays: Array,
-    hits: _Hits,
-    occlusion: Array,
-    sample: int,
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Radiance along every ray (3, N), and for every hit whether the sun reaches it.
-
-    ``occlusion`` runs over the hits.
-    """
-    n = len(hits.kept)
-    out = np.empty_like(rays)
-    if n < rays.shape[1]:
-        beyond = np.ones(rays.shape[1], bool)
-        beyond[hits.kept] = False
-        missed = np.flatnonzero(beyond)
-        sky = surroundings.sky(rays.take(missed, axis=1).T)
-        for k in range(3):
-            out[k, missed] = sky[:, k]
-    if n == 0:
-        return out, np.zeros(0, bool)
-    albedo, roughness, metallic, emission = _surface(world, surroundings, hits)
-
-    # Each of the four samples looks at another point of the sun's disc: four-step soft shadows.
+def _towards_sun(surroundings: Surroundings, sample: int) -> Array:
+    """Each of the four samples looks at another point of the sun's disc: four-step soft shadows. Shape (3,)."""
     to_sun = np.asarray(surroundings.sun_direction, dtype=np.float32)
     tangent, bitangent = _frames(to_sun[:, None])
     turn = math.pi / 2 * sample + 0.4
     aside = math.cos(turn) * tangent[:, 0] + math.sin(turn) * bitangent[:, 0]
     to_sun = np.asarray(to_sun + SUN_ANGLE * aside, dtype=np.float32)
     to_sun /= np.linalg.norm(to_sun)
-    sunlight = np.maximum(_dot(to_sun, hits.normal), 0)
-    if scene is not None:
-        reached = hits.face >= 0
-        ground = np.flatnonzero(~reached)
-        x, y, _ = hits.point.take(ground, axis=1)
-        reached[ground] = _may_be_shaded(world.corners, to_sun, x, y)
-        asked = np.flatnonzero(reached & (sunlight > 0))
-        start = (hits.point.take(asked, axis=1) + hits.normal.take(asked, axis=1) * np.float32(3e-3)).T
-        direction = np.broadcast_to(to_sun, start.shape)
-        blocked = scene.run(start, direction, query="OCCLUDED") >= 0  # type: ignore[attr-defined]
-        sunlight[asked[blocked]] = 0
-    sun = np.asarray(surroundings.sun, dtype=np.float32)
+    return to_sun
 
-    light = _ambient(sides, hits.normal) * occlusion + (sun / math.pi)[:, None] * sunlight
-    color = albedo * (1 - metallic) * light
+
+def _shade(stage: _Stage, hits: _Hits, occlusion: Array, sample: int) -> tuple[Array, NDArray[np.bool_]]:
+    """Radiance along every ray (3, N), and whether the sun reaches what it met; ``occlusion`` is (N,)."""
+    out = np.empty_like(hits.rays)
+    lit = np.zeros(len(hits.length), bool)
+    to_sun = _towards_sun(stage.surroundings, sample)
+    if len(hits.sky):
+        sky = stage.surroundings.sky((hits.rays.take(hits.sky, axis=1) / hits.length[hits.sky]).T)
+        for k in range(3):
+            out[k, hits.sky] = sky[:, k]
+    for where, shade in ((hits.ground, _shade_ground), (hits.mesh, _shade_meshes)):
+        if len(where):
+            color, lit[where] = shade(stage, hits, occlusion[where], to_sun)
+            for k in range(3):
+                out[k, where] = color[k]
+    return out, lit
+
+
+def _shade_ground(stage: _Stage, hits: _Hits, occlusion: Array, to_sun: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Radiance of the ground (3, G) and whether the sun reaches it; it faces up, so most of its light is constant."""
+    surroundings = stage.surroundings
+    assert surroundings.ground is not None
+    lit = np.full(len(hits.ground), to_sun[2] > 0)
+    if stage.scene is not None and to_sun[2] > 0:
+        asked = np.flatnonzero(_may_be_shaded(stage.world.corners, to_sun, *hits.place))
+        start = np.full((len(asked), 3), 3e-3, np.float32)
+        start[:, :2] = hits.place.take(asked, axis=1).T
+        lit[asked] = _sees(stage.scene, start, to_sun)
+    albedo = np.ascontiguousarray(surroundings.ground(hits.place.T).T)
+    sun = np.asarray(surroundings.sun, dtype=np.float32)
+    sunlight = lit * to_sun[2]
+    above = stage.sides[0]
+    color = np.empty_like(albedo)
+    for k in range(3):
+        color[k] = albedo[k] * (occlusion * above[k] + sunlight * (sun[k] / np.float32(math.pi)))
+    rays = hits.rays.take(hits.ground, axis=1)
+    if surroundings.ground_roughness < CHALKY:
+        color += _gloss(
+            surroundings,
+            stage.sides,
+            rays / hits.length[hits.ground],
+            np.array([[0], [0], [1]], np.float32),
+            to_sun,
+            sunlight,
+            sun,
+            albedo,
+            np.asarray(surroundings.ground_roughness, dtype=np.float32),
+            np.asarray(0, dtype=np.float32),
+            occlusion,
+        )
+    fade = np.exp(hits.distance * np.float32(-1 / surroundings.haze))
+    mist = _mist(surroundings, rays)
+    for k in range(3):
+        color[k] = mist[k] + (color[k] - mist[k]) * fade
+    return color, lit
+
+
+def _mist(surroundings: Surroundings, rays: Array) -> Array:
+    """Radiance of the horizon below which rays (3, N) pass, (3, N): the ground far away fades into it."""
+    if (rays[1] > np.abs(rays[0])).all():
+        # One row of the sky, finer than the pixels, is all that a camera looking ahead needs.
+        across = rays[0] / rays[1]
+        low, high = float(across.min()), float(across.max())
+        entries = max(2, min(len(across), 4 * math.isqrt(len(across))))
+        step = max((high - low) / (entries - 1), 1e-9)
+        u = (low + step * np.arange(entries)).astype(np.float32)
+        number = ((across - np.float32(low)) * np.float32(1 / step) + np.float32(0.5)).astype(np.intp)
+        x, y = u, np.ones_like(u)
+    else:
+        x, y = rays[:2]
+        number = None
+    directions = np.stack([x, y, 0.002 * np.sqrt(x * x + y * y)], axis=1).astype(np.float32)
+    directions /= np.sqrt(_dot(directions.T, directions.T))[:, None]
+    mist = np.ascontiguousarray(surroundings.sky(directions).T)
+    return mist if number is None else mist.take(number, axis=1, mode="clip")
+
+
+def _sees(scene: object, start: Array, direction: Array) -> NDArray[np.bool_]:
+    """Whether nothing lies in one direction (3,) from points (N, 3)."""
+    toward = np.broadcast_to(direction, start.shape)
+    free: NDArray[np.bool_] = scene.run(start, toward, query="OCCLUDED") < 0  # type: ignore[attr-defined]
+    return free
+
+
+def _shade_meshes(stage: _Stage, hits: _Hits, occlusion: Array, to_sun: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Radiance of the meshes that were hit, (3, M), and whether the sun reaches them."""
+    albedo, roughness, metallic, emission = _surface(stage.world, hits)
+    sunlight = np.maximum(_dot(to_sun, hits.normal), 0)
+    asked = np.flatnonzero(sunlight > 0)
+    start = (hits.point.take(asked, axis=1) + hits.normal.take(asked, axis=1) * np.float32(3e-3)).T
+    sunlight[asked] *= _sees(stage.scene, start, to_sun)
+    sun = np.asarray(stage.surroundings.sun, dtype=np.float32)
+    light = _ambient(stage.sides, hits.normal) * occlusion + (sun / np.float32(math.pi))[:, None] * sunlight
+    color = albedo * ((1 - metallic) * light + emission)
 
     # Highlights and reflections (GGX with Schlick's Fresnel); chalky surfaces have none worth computing.
-    shiny = np.flatnonzero(roughness < 0.85)
+    shiny = np.flatnonzero(roughness < CHALKY)
     if len(shiny):
         gloss = _gloss(
-            surroundings,
-            sides,
+            stage.surroundings,
+            stage.sides,
             hits.view.take(shiny, axis=1),
             hits.normal.take(shiny, axis=1),
             to_sun,
@@ -610,56 +770,27 @@ def _shade(
         )
         for k in range(3):
             color[k, shiny] += gloss[k]
-    color += albedo * emission
-
-    if len(hits.on_mesh) < n:
-        ground = np.flatnonzero(hits.face < 0)
-        fade = np.exp(-hits.distance[ground] / surroundings.haze)
-        horizon = hits.view.take(ground, axis=1)
-        horizon[2] = 0.002
-        horizon /= np.sqrt(_dot(horizon, horizon))
-        mist = surroundings.sky(horizon.T).T
-        for k in range(3):
-            color[k, ground] = color[k, ground] * fade + mist[k] * (1 - fade)
-    if n == rays.shape[1]:
-        return color, sunlight > 0
-    for k in range(3):
-        out[k, hits.kept] = color[k]
-    return out, sunlight > 0
+    return color, sunlight > 0
 
 
-def _surface(world: _World, surroundings: Surroundings, hits: _Hits) -> tuple[Array, Array, Array, Array]:
-    """Albedo (3, N), roughness, metallic and emission (N,) under each hit."""
-    n = len(hits.kept)
-    albedo = np.empty((3, n), np.float32)
-    roughness, metallic = np.ones(n, np.float32), np.zeros(n, np.float32)
-    emission = np.zeros(n, np.float32)
-    if len(hits.on_mesh) < n and surroundings.ground is not None:
-        ground = np.flatnonzero(hits.face < 0)
-        seen = surroundings.ground(hits.point[:2].take(ground, axis=1).T)
+def _surface(world: _World, hits: _Hits) -> tuple[Array, Array, Array, Array]:
+    """Albedo (3, M), roughness, metallic and emission (M,) of the meshes that were hit."""
+    material = world.material[hits.face]
+    colors = linear(np.array([x.color for x in world.materials], dtype=np.float32).reshape(-1, 3)).T
+    albedo = colors.take(material, axis=1)
+    roughness, metallic, emission = np.array(
+        [(x.roughness, x.metallic, x.emission) for x in world.materials], np.float32
+    ).T.take(material, axis=1)
+    for number in np.flatnonzero(np.bincount(material)).tolist():
+        pattern = world.materials[number].pattern
+        if pattern is None:
+            continue
+        of_it = np.flatnonzero(material == number)
+        local = _interpolated(world.local, hits.face[of_it], hits.barycentric.take(of_it, axis=1))
+        w = _pattern_weight(pattern, local.T)
+        second = linear(pattern.color)
         for k in range(3):
-            albedo[k, ground] = seen[:, k]
-        roughness[ground] = surroundings.ground_roughness
-    if len(hits.on_mesh):
-        f = hits.face[hits.on_mesh]
-        m = world.material[f]
-        colors = linear(np.array([x.color for x in world.materials], dtype=np.float32)).T
-        for k in range(3):
-            albedo[k, hits.on_mesh] = colors[k].take(m)
-        roughness[hits.on_mesh] = np.array([x.roughness for x in world.materials], np.float32)[m]
-        metallic[hits.on_mesh] = np.array([x.metallic for x in world.materials], np.float32)[m]
-        emission[hits.on_mesh] = np.array([x.emission for x in world.materials], np.float32)[m]
-        for number, material in enumerate(world.materials):
-            if material.pattern is None:
-                continue
-            of_it = np.flatnonzero(m == number)
-            if len(of_it):
-                local = _interpolated(world.local, f[of_it], hits.barycentric.take(of_it, axis=1))
-                w = _pattern_weight(material.pattern, local.T)
-                second = linear(material.pattern.color)
-                chosen = hits.on_mesh[of_it]
-                for k in range(3):
-                    albedo[k, chosen] = albedo[k, chosen] * (1 - w) + second[k] * w
+            albedo[k, of_it] = albedo[k, of_it] * (1 - w) + second[k] * w
     return albedo, roughness, metallic, emission
 
 

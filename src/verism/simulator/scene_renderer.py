@@ -19,12 +19,13 @@ from verism.records import Rendered, Scene, SceneObject
 from verism.simulator.catalogue import Catalogue, standard_catalogue
 from verism.simulator.model import Asset, Model
 from verism.simulator.renderer import Camera, Placed, render, silhouette
+from verism.simulator.shapes import extremes
 from verism.simulator.surroundings import Surroundings
 
 __all__ = ["PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
 
 # Enters the name of the renderer and so every manifest: raise it whenever the same scene would look different.
-RENDERER_VERSION = 1
+RENDERER_VERSION = 2
 
 # sRGB of the paints, near the pure colours of the published simulator but dark and light enough to keep their shading.
 PAINTS: dict[str, tuple[float, float, float]] = {
@@ -167,7 +168,7 @@ class SceneRenderer:
         image = render(placed, surroundings, camera, self.size, exposure=exposure)
         boxes = np.zeros((len(placed), 4), dtype=np.float32)
         visible = np.zeros(len(placed))
-        extents = [_extent(item, camera) for item in placed]
+        extents = [_extent(item, camera) for item in placed] if len(placed) > 1 else [np.zeros(4)]
         for number, item in enumerate(placed):
             ys, xs = np.nonzero(image.mask == number + 1)
             if len(xs) == 0:
@@ -183,8 +184,9 @@ class SceneRenderer:
 def _extent(item: Placed, camera: Camera) -> NDArray[np.float64]:
     """The item's box in the image, hidden parts included, as shares of the image: x0, y0, x1, y1."""
     corners = np.concatenate([p.mesh.triangles.reshape(-1, 3) for p in item.model.parts]).astype(np.float64)
-    at = camera.project(corners @ item.matrix[:3, :3].T + item.matrix[:3, 3])[:, :2]
-    return np.concatenate([at.min(axis=0), at.max(axis=0)])
+    at = camera.project(corners @ item.matrix[:3, :3].T + item.matrix[:3, 3])
+    low, high = extremes(at)
+    return np.concatenate([low[:2], high[:2]])
 
 
 def _meets_another(number: int, boxes: Sequence[NDArray[np.float64]]) -> bool:
@@ -228,10 +230,11 @@ def _actor(model: Model, yaw: float, extent: float) -> _Actor:
     c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
     turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
     points = np.concatenate([p.mesh.triangles.reshape(-1, 3) for p in model.parts])
-    points = points[np.unique((_SUPPORT.astype(np.float32) @ points.T).argmax(axis=1))].astype(np.float64)
-    low, high = model.bounds
+    # The axes are among the directions, so that these few points have the bounds of all.
+    points = points[np.unique((_SUPPORT.astype(np.float32) @ points.T).argmax(axis=1))]
+    low, high = extremes(points)
     linear = turn / float((high - low).max())
-    turned = points @ linear.T
+    turned = points.astype(np.float64) @ linear.T
     lowest, highest = turned.min(axis=0), turned.max(axis=0)
     offset = -np.array([(lowest[0] + highest[0]) / 2, (lowest[1] + highest[1]) / 2, lowest[2]])
     return _Actor(model, linear, offset, turned + offset, extent)

@@ -24,6 +24,7 @@ __all__ = [
     "cone",
     "cylinder",
     "ellipsoid",
+    "extremes",
     "extrude",
     "frustum",
     "grid_surface",
@@ -58,8 +59,7 @@ class Mesh:
     @property
     def bounds(self) -> tuple[Array, Array]:
         """Smallest and largest corner coordinates, each shape (3,)."""
-        points = self.triangles.reshape(-1, 3)
-        return points.min(axis=0), points.max(axis=0)
+        return extremes(self.triangles.reshape(-1, 3))
 
     def transformed(self, matrix: ArrayLike) -> Mesh:
         """The mesh under an affine 3x4 or 4x4 matrix; a mirroring matrix keeps normals pointing outwards."""
@@ -108,6 +108,15 @@ class Mesh:
         return merge([self, self.mirrored(axis)])
 
 
+def extremes(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Smallest and largest coordinates of points, (N, 3) -> (3,) each.
+
+    By rows of coordinates: numpy reduces short rows of three up to twenty times more slowly.
+    """
+    rows = np.ascontiguousarray(points.T)
+    return rows.min(axis=1), rows.max(axis=1)
+
+
 def rotation_matrix(axis: Sequence[float], degrees: float) -> NDArray[np.float64]:
     """Rodrigues' rotation matrix, shape (3, 3)."""
     x, y, z = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
@@ -137,7 +146,9 @@ def _unit(v: NDArray[np.floating]) -> Array:
 
 def _cross(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
     """Cross products of rows, (N, 3); ``np.cross`` takes four times as long on the short arrays models are made of."""
-    product: NDArray[np.floating] = a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
+    product: NDArray[np.floating] = np.empty_like(a)
+    (x, y, z), (u, v, w) = a.T, b.T
+    product[:, 0], product[:, 1], product[:, 2] = y * w - z * v, z * u - x * w, x * v - y * u
     return product
 
 

@@ -1224,7 +1224,7 @@ def _parquet(rows: pl.DataFrame) -> bytes:
 
 def _score_row(score: Score) -> dict[str, Any]:
     finite = {k: _finite(getattr(score, k)) for k in ("value", "ci_low", "ci_high")}
-    return {**asdict(score), "group": json.dumps(dict(score.group))} | finite
+    return {**vars(score), "group": json.dumps(dict(score.group))} | finite
 
 
 def _is_list(table: str) -> bool:

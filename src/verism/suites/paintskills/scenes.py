@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -86,8 +87,8 @@ def sample_scenes(version: Version, skill_name: str, split: Split, limit: int | 
     if limit is None or limit >= design.total:
         return [design.scene(index) for index in range(design.total)]
     # All scenes of a cell have the same facets but for the background.
-    of_cells = [facets_of(design.scene(cell)) for cell in range(len(design.objects))]
-    codes = _codes([{k: v for k, v in f.items() if k != "background"} for f in of_cells])
+    of_cells = [_facets(skill_name, objects) for objects in design.objects]
+    codes = _codes(of_cells)
     every = np.arange(design.total)
     backgrounds = _codes([{"background": version.backgrounds[b]} for b in design.backgrounds])
     codes = np.concatenate([codes[every % len(of_cells)], backgrounds], axis=1)
@@ -112,12 +113,12 @@ class _Design:
 
     def __init__(self, version: Version, skill_name: str, split: Split, seed: int) -> None:
         the_skill = skill(skill_name)
-        cells = list(the_skill.cells(version))
-        self.objects = [the_skill.objects(cell, version) for cell in cells]
-        self._words = [the_skill.words(cell, version) for cell in cells]
+        self._cells = list(the_skill.cells(version))
+        self.objects = [the_skill.objects(cell, version) for cell in self._cells]
+        self._words = cache(lambda cell: the_skill.words(self._cells[cell], version))
         self._templates = version.templates[skill_name]
         self._repeats = prompts_per_cell(version, skill_name, split) // len(self._templates)
-        self.total = len(self._templates) * self._repeats * len(cells)
+        self.total = len(self._templates) * self._repeats * len(self._cells)
         stream = np.random.default_rng(scene_seed(version.name, f"{skill_name}_{split}", seed))
         self.backgrounds: list[int] = stream.permutation(np.arange(self.total) % len(version.backgrounds)).tolist()
         # Relative to the usual size of the simulator; the published units refer to other models. Four draws per scene,
@@ -134,7 +135,7 @@ class _Design:
             scene_id=scene_id,
             skill=self._skill,
             split=self._split,
-            text=self._templates[repeat // self._repeats].format(**self._words[cell]),
+            text=self._templates[repeat // self._repeats].format(**self._words(cell)),
             background=self._version.backgrounds[self.backgrounds[index]],
             objects=tuple(
                 replace(obj, scale=scale)
@@ -193,15 +194,19 @@ def facets_of(scene: Scene) -> dict[str, Any]:
     """What breakdowns group by, read off the scene itself."""
     if not scene.objects:
         return {"skill": scene.skill, "background": scene.background}
-    facets: dict[str, Any] = {"skill": scene.skill, "object": scene.objects[0].label}
-    if scene.skill == "count":
-        facets["count"] = len(scene.objects)
-    if scene.skill == "color":
-        facets["color"] = scene.objects[0].color
-    if len(scene.objects) > 1 and scene.objects[1].relation is not None:
-        facets["object_b"] = scene.objects[1].label
-        facets["relation"] = scene.objects[1].relation.rpartition("_")[0]
-    facets["background"] = scene.background
+    return {**_facets(scene.skill, scene.objects), "background": scene.background}
+
+
+def _facets(skill_name: str, objects: Sequence[SceneObject]) -> dict[str, Any]:
+    """Facets of scenes of these objects, but for the background."""
+    facets: dict[str, Any] = {"skill": skill_name, "object": objects[0].label}
+    if skill_name == "count":
+        facets["count"] = len(objects)
+    if skill_name == "color":
+        facets["color"] = objects[0].color
+    if len(objects) > 1 and objects[1].relation is not None:
+        facets["object_b"] = objects[1].label
+        facets["relation"] = objects[1].relation.rpartition("_")[0]
     return facets
 
 

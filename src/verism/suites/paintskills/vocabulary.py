@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 __all__ = [
@@ -154,6 +155,11 @@ class Version:
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(c.label for c in self.classes)
+
+    @cached_property
+    def by_label(self) -> Mapping[str, ObjectClass]:
+        """The classes by their labels."""
+        return {c.label: c for c in self.classes}
 
     @property
     def head(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ __all__ = ["ObjectSkill", "class_named", "scene_object"]
 
 def class_named(version: Version, label: str) -> ObjectClass:
     """The class of that label."""
-    return next(c for c in version.classes if c.label == label)
+    return version.by_label[label]
 
 
 def scene_object(version: Version, label: str, **fields: Any) -> SceneObject:
