@@ -61,6 +61,7 @@ from verism.pipeline.ray_workers import GENERATOR, RayCluster, RaySettings
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.regions import RegionJudge, asks_for_regions
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
+from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import ALONE, Shard, Shares
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
@@ -570,7 +571,7 @@ def _make_images(
         from verism.generators.shuffled import ShuffledGenerator
 
         generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
-    known = run.keys("images")
+    known = run.ids("images")
     pairs = [(f.judge, f.need) for f in filled]
     try:
         run_images(
@@ -584,7 +585,7 @@ def _make_images(
             shares=shares,
         )
     finally:  # an interrupted run, too, says what made its images
-        made = not {r.image_id for r in requests} <= known
+        made = len(pending_items(requests, lambda r: r.image_id, known)) > 0
         described: Mapping[str, Any] = getattr(maker, "describe", dict)()
         if described and made:  # a call that made nothing has little to say
             run.note_generator(described)
@@ -846,10 +847,10 @@ def _start(
 
 def _say_what_was_slow(run: Run, tell: Tell) -> None:
     """Images so large that decoding them takes longer than judging."""
-    notes = run.read("images")["note"].drop_nulls()
-    if count := sum(REDUCED in note for note in notes):
+    count, known = run.count_notes(REDUCED)
+    if count:
         tell(
-            f"{count:,} of {notes.len():,} images have more than {FULL_PIXELS.value:,} pixels. They were reduced, as "
+            f"{count:,} of {known:,} images have more than {FULL_PIXELS.value:,} pixels. They were reduced, as "
             "their notes say, and decoding each takes about a second (JPEG: a tenth); smaller files are quicker"
         )
 
@@ -1588,7 +1589,7 @@ def _observed(run: store.Run, call: _Call, shares: Shares, roles: Set[str] | Non
     return _Made(run, suite, requests, names, _thresholds(filled))
 
 
-def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], list[Request]]:
+def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], Sequence[Request]]:
     """The suite of a run, what it asks by role, and all its images.
 
     Raises:

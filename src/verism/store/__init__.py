@@ -22,6 +22,7 @@ only observations of that very image count.
 """
 
 from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
+from verism.store.ids import IdSet
 from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
@@ -31,6 +32,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "TRUTH",
     "Finding",
+    "IdSet",
     "Repair",
     "Run",
     "RunSettings",

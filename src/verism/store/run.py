@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from html import escape
@@ -23,18 +23,21 @@ from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
 from verism.store import scorings
+from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 __all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "key_of", "score_records", "slug"]
 
 T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
 MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
-PART_BYTES = 2**25  # parts are put together up to this size, so that no step needs more memory than a few of them
+PART_BYTES = 2**23  # parts are put together up to this size, so that no step needs more memory than a few of them
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
@@ -512,6 +515,87 @@ class Run:
             return set(self._rows(table, judge, [key])[key].to_list())
         return set(self._counted(table, self._rows(table, judge, [key, BOUND]))[key].to_list())
 
+    def ids(self, table: str, judge: str | None = None) -> IdSet:
+        """As ``keys``, part by part and in 16 bytes for each: one can ask for an id, and not for all of them.
+
+        Args:
+            table: name of the table.
+            judge: of observations; None for others.
+        """
+        key, folder, listing = key_of(table), self._folder(table, judge), _listing_of(table)
+        if listing is None:
+            return IdSet.of_digests(self._each_part(folder, [key], lambda rows: digests(rows[key])))
+        listed = self._listed_pairs(listing)
+
+        def counted(rows: pl.DataFrame) -> NDArray[np.bytes_]:
+            found = digests(rows[key])
+            if BOUND not in rows.columns or not rows[BOUND].count():
+                return found
+            chosen: NDArray[np.bool_] = listed.holds(_pair_texts(rows, key)) | rows[BOUND].is_null().to_numpy()
+            return found[chosen]
+
+        return IdSet.of_digests(self._each_part(folder, [key, BOUND], lambda rows: counted(rows.unique())))
+
+    def _listed_pairs(self, table: str) -> IdSet:
+        """Which image, by id and hash, each row of a list of images stands for."""
+        columns = ["image_id", "sha256"]
+        rows = _digits("sha256")
+        parts = self._each_part(
+            self._folder(table, None), columns, lambda part: digests(_pair_texts(part.with_columns(rows), "image_id"))
+        )
+        if sum(map(len, parts)) == len(self.ids(table)):
+            return IdSet.of_digests(parts)
+        return IdSet(_pair_texts(self._listed_images(table), "image_id"))  # two workers did one: one of them counts
+
+    def unusable(self, table: str = "images") -> pl.DataFrame:
+        """The rows of images that are missing, failed, refused or cannot be used, sorted by id.
+
+        Args:
+            table: ``images`` or ``reference``.
+        """
+        import polars as pl
+
+        states = self._each_part(
+            self._folder(table, None), None, lambda rows: (rows.height, rows.filter(pl.col("state") != "ok"))
+        )
+        if sum(height for height, _ in states) != len(self.ids(table)):  # two workers did one: one of them counts
+            return self.read(table).filter(pl.col("state") != "ok")
+        rows = pl.concat([empty_table(table), *(part.select(list(schema(table))) for _, part in states)])
+        return rows.sort(key_of(table), maintain_order=True)
+
+    def count_notes(self, text: str) -> tuple[int, int]:
+        """How many images have notes that hold a text, and how many have a note at all.
+
+        Args:
+            text: what is looked for.
+        """
+        import polars as pl
+
+        held = self._each_part(
+            "images",
+            ["note"],
+            lambda rows: (rows.filter(pl.col("note").str.contains(text, literal=True)).height, rows["note"].count()),
+        )
+        return sum(n for n, _ in held), sum(n for _, n in held)
+
+    def unknown(self, table: str, judge: str | None, known: IdSet) -> list[str]:
+        """Images (or texts) that a table speaks of and others do not know, sorted.
+
+        Args:
+            table: name of the table.
+            judge: of observations; None for others.
+            known: those that are known.
+        """
+        key = key_of(table)
+
+        def foreign(rows: pl.DataFrame) -> list[str]:
+            ids = rows[key].unique()
+            return ids.filter(~known.holds(ids)).to_list()
+
+        counting = self.ids(table, judge)
+        found = {name for part in self._each_part(self._folder(table, judge), [key], foreign) for name in part}
+        return sorted(name for name in found if name in counting)
+
     def images_since(self, seen: set[str]) -> dict[str, str | None]:
         """SHA-256 by id of the images in parts that were added since the last call, by any process.
 
@@ -559,8 +643,10 @@ class Run:
         """Id of each image, and the digits of its hash that observations name."""
         import polars as pl
 
-        digits = pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND)
-        parts = self._each_part(self._folder(table, None), ["image_id", "sha256"], [pl.col("image_id"), digits])
+        digits = _digits("sha256")
+        parts = self._each_part(
+            self._folder(table, None), ["image_id", "sha256"], lambda part: part.select("image_id", digits)
+        )
         listed = pl.concat(parts) if parts else empty_table(table).select("image_id", digits)
         if len(parts) > 1 and listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
             rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS), ["image_id"])
@@ -642,7 +728,7 @@ class Run:
 
         wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
         folder = self._folder(table, judge)
-        parts = self._each_part(folder, columns, filters=wanted, paths=paths) or [empty_table(table)]
+        parts = self._each_part(folder, columns, _itself, filters=wanted, paths=paths) or [empty_table(table)]
         numbered = []
         for number, rows in enumerate(parts):
             more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
@@ -697,18 +783,19 @@ class Run:
             columns: only these; None for all.
             most: only so many of the first; None for all.
         """
-        return self._each_part(folder, columns, most=most)
+        return self._each_part(folder, columns, _itself, most=most)
 
     def _each_part(
         self,
         folder: str,
-        columns: list[str] | None = None,
-        expressions: Sequence[pl.Expr] | None = None,
+        columns: list[str] | None,
+        take: Callable[[pl.DataFrame], T],
         *,
         filters: Sequence[pl.Expr] = (),
         paths: Sequence[str] | None = None,
         most: int | None = None,
-    ) -> list[pl.DataFrame]:
+        begin: Callable[[], object] = lambda: None,
+    ) -> list[T]:
         """What is wanted of each part of a table, all of one moment, in the order of their names.
 
         One part is in memory as a whole at a time.
@@ -716,10 +803,11 @@ class Run:
         Args:
             folder: where they lie in the run.
             columns: only these; None for all.
-            expressions: what is kept of each; None: all of these columns.
+            take: what is kept of each.
             filters: which rows are kept.
             paths: of the parts wanted, all of which must be there; None for those that count.
             most: only so many of the first; None for all.
+            begin: called before the first part, and again where reading begins anew.
 
         Raises:
             DamagedRun: a part is gone, altered or foreign.
@@ -732,11 +820,11 @@ class Run:
                     raise FileNotFoundError(folder)
                 counting = {path: counting[path] for path in sorted(paths)}
             try:
+                begin()
                 parts = []
                 for path, hashes in list(counting.items())[:most]:
                     rows = self._parsed(self.path / path, self._part(path, hashes), columns)
-                    rows = rows.filter(*filters) if filters else rows
-                    parts.append(rows if expressions is None else rows.select(expressions))
+                    parts.append(take(rows.filter(*filters) if filters else rows))
                 return parts
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
@@ -804,7 +892,8 @@ class Run:
             there = list(self._part_paths(folder))
             try:
                 for path in (path for path in there if path not in held):
-                    rows = self._each_part(folder, [key_of(table)], filters=[key.is_in(list(keys))], paths=[path])
+                    wanted = [key.is_in(list(keys))]
+                    rows = self._each_part(folder, [key_of(table)], _itself, filters=wanted, paths=[path])
                     held[path] = not rows[0].is_empty()
                 groups = self._grouped({path for path in there if held[path]}, self._sizes(folder))
                 self._replace(table, judge, groups, without=keys)
@@ -1076,6 +1165,26 @@ class Run:
         first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
         names = [*first, *(facet for facet in facets if facet not in first)]
         return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _itself(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _digits(column: str) -> pl.Expr:
+    """The digits of a SHA-256 that observations name, as column ``BOUND``.
+
+    Args:
+        column: that holds the hash.
+    """
+    import polars as pl
+
+    return pl.col(column).str.head(BOUND_DIGITS).alias(BOUND)
+
+
+def _pair_texts(rows: pl.DataFrame, key: str) -> Iterator[str]:
+    """Id and digits of the hash of each row, as one text; a row without a hash equals no row that has one."""
+    return (f"{image}\n{'-' if digits is None else digits}" for image, digits in rows.select(key, BOUND).iter_rows())
 
 
 def _parquet(rows: pl.DataFrame) -> bytes:
