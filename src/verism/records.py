@@ -481,12 +481,14 @@ class Observed:
         observations: by table name (``detections``, ``features`` ...), the observations of one judge each. A need that
             nobody filled has no table here.
         reference: table ``reference``, for suites with a reference set; its vectors are ``reference_features``.
+        facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
     """
 
     prompts: Mapping[str, Prompt]
     images: pl.DataFrame
     observations: Mapping[str, pl.DataFrame]
     reference: pl.DataFrame | None = None
+    facts: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ only observations of that very image count.
 
 from verism.manifest import SCHEMA_VERSION, RunSettings, Scoring
 from verism.store.ids import IdSet
-from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
+from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug, sorted_verdicts
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
 __all__ = [
@@ -44,5 +44,6 @@ __all__ = [
     "key_of",
     "score_records",
     "slug",
+    "sorted_verdicts",
     "verify",
 ]

@@ -8,9 +8,10 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,7 +23,8 @@ from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_tabl
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
-from verism.store import scorings
+from verism.store import blocks, scorings
+from verism.store.blocks import SAMPLED, Dealer, ImageBlocks, bounds_of
 from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
@@ -297,7 +299,7 @@ class Run:
     def with_scoring(
         self,
         *,
-        verdicts: pl.DataFrame | None = None,
+        verdicts: pl.DataFrame | Path | None = None,
         scores: Sequence[Score] | None = None,
         adjustments: Sequence[Mapping[str, Any]] | None = None,
         presentation: Presentation | None = None,
@@ -310,7 +312,7 @@ class Run:
         What is not given stays as it is in the scoring that counts.
 
         Args:
-            verdicts: table ``verdicts``.
+            verdicts: table ``verdicts``; or a parquet file of it, sorted, that stays until the scoring is written.
             scores: all numbers.
             adjustments: how scores were adjusted for judges' errors (``pipeline.correction``); empty for none.
             presentation: what the run's suite says of itself, for reports and comparisons without it.
@@ -318,9 +320,10 @@ class Run:
             scoring: rules, judges and remarks.
             inputs: the tables it was made from, as ``inputs`` gave them before they were read.
         """
-        contents: dict[str, bytes | None] = {}
+        contents: dict[str, bytes | Path | None] = {}
         if verdicts is not None:
-            contents[scorings.VERDICTS] = _parquet(verdicts.sort("image_id", "protocol", "rule", "detail"))
+            content = verdicts if isinstance(verdicts, Path) else _parquet(sorted_verdicts(verdicts))
+            contents[scorings.VERDICTS] = content
         if scores is not None:
             contents[scorings.SCORES] = _parquet(frame("scores", [_score_row(s) for s in scores]))
             contents[scorings.SCORES_JSON] = json_bytes(score_records(scores))
@@ -706,6 +709,72 @@ class Run:
         mask = bound.select(kept.fill_null(value=False)).to_series()
         return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
 
+    @contextmanager
+    def blocks(self, observations: Mapping[str, str], *, size: int | None = None) -> Iterator[ImageBlocks]:
+        """Images sorted by id, some thousands at a time, with all that judges said of them.
+
+        The rows are those of ``read``, in the same order. No more than a block, or a part, is in memory at a time;
+        a table of several blocks is dealt into files of a temporary folder before (``store.blocks``).
+
+        Args:
+            observations: name of a judge by table.
+            size: images of a block, about; None: ``BLOCK``.
+
+        Yields:
+            The blocks, of which there is one at least.
+
+        Raises:
+            DamagedRun: a file of a table is gone, altered or foreign.
+        """
+        import polars as pl
+
+        size = size or blocks.BLOCK
+        step = min(SAMPLED, max(1, size // SAMPLED))
+        sampled = self._each_part("images", ["image_id"], lambda rows: rows["image_id"].gather_every(step))
+        bounds = bounds_of(pl.concat(sampled), step, size) if sampled else pl.Series(dtype=pl.String)
+        if bounds.is_empty():
+            yield ImageBlocks(
+                1,
+                lambda _: (
+                    self.read("images"),
+                    {table: self.read(table, name) for table, name in observations.items()},
+                ),
+            )
+            return
+        with Dealer(bounds) as dealer:
+            for table, judge in {"images": None, **observations}.items():
+                self._deal(dealer, table, judge)
+
+            def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+                images = self._read_dealt(dealer, number, "images", None)
+                return images, {table: self._read_dealt(dealer, number, table, images) for table in observations}
+
+            yield ImageBlocks(len(dealer), read)
+
+    def _deal(self, dealer: Dealer, table: str, judge: str | None) -> None:
+        numbers = count()
+
+        def begin() -> None:
+            nonlocal numbers
+            numbers = count()
+            dealer.begin(table)
+
+        self._each_part(
+            self._folder(table, judge),
+            None,
+            lambda rows: dealer.deal(table, _numbered(table, rows, next(numbers))),
+            begin=begin,
+        )
+
+    def _read_dealt(self, dealer: Dealer, number: int, table: str, images: pl.DataFrame | None) -> pl.DataFrame:
+        rows = dealer.take(table, number, lambda: _numbered(table, empty_table(table), 0))
+        if images is not None:
+            listed = images.select("image_id", _digits("sha256"))
+            rows = self._counted(table, rows, listed=lambda: listed)
+        key = key_of(table)
+        rows = self._distinct(table, rows, [key]).select(list(schema(table)))
+        return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
+
     def _rows(
         self,
         table: str,
@@ -729,13 +798,7 @@ class Run:
         wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
         folder = self._folder(table, judge)
         parts = self._each_part(folder, columns, _itself, filters=wanted, paths=paths) or [empty_table(table)]
-        numbered = []
-        for number, rows in enumerate(parts):
-            more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
-            if _listing_of(table) is not None and BOUND not in rows.columns:
-                more.insert(0, pl.lit(None, dtype=pl.String).alias(BOUND))
-            numbered.append(rows.with_columns(more))
-        return pl.concat(numbered)
+        return pl.concat([_numbered(table, rows, number) for number, rows in enumerate(parts)])
 
     def scan(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.LazyFrame:
         """A table without reading all of it, for looking at runs: hashes of its files are not checked (``verify``).
@@ -753,8 +816,8 @@ class Run:
         key = key_of(table)
         parts: list[Any]
         if table == "verdicts" and self._pinned is not None:  # which is held in memory
-            held = self._scoring_content(scorings.VERDICTS)
-            parts = [] if held is None else [io.BytesIO(held)]
+            held = scorings.VERDICTS in self._pinned
+            parts = [self._pinned.source(scorings.VERDICTS)] if held else []
         elif table in ("prompts", "verdicts"):
             prompts = self.path / "prompts.parquet"
             there = prompts.exists() if table == "prompts" else self.has_verdicts
@@ -766,7 +829,9 @@ class Run:
         if len(parts) > 1:
             rows = self.read(table, judge, keys=keys).lazy()
         else:
-            source = io.BytesIO(parts[0].read_bytes()) if is_remote(parts[0]) else parts[0]
+            source = parts[0]
+            if isinstance(source, Path) and is_remote(source):
+                source = io.BytesIO(source.read_bytes())
             rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
         rows = rows.drop(BOUND, strict=False)
         if keys is not None:
@@ -1032,7 +1097,27 @@ class Run:
                 f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
             )
         verdicts = self._parsed(self.scoring_file(scorings.VERDICTS), data)
-        return verdicts.with_columns(pl.col("protocol").map_elements(protocol_name, return_dtype=pl.String))
+        return verdicts.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
+
+    def scan_verdicts(self) -> pl.LazyFrame:
+        """Table ``verdicts`` without reading all of it at once; its hash is checked before.
+
+        Raises:
+            VerismError: the run has none yet.
+            DamagedRun: they are not those that were written.
+        """
+        import polars as pl
+
+        def source(stored: StoredScoring | None) -> Path | io.BytesIO | None:
+            return stored.source(scorings.VERDICTS) if stored is not None and scorings.VERDICTS in stored else None
+
+        found = self._of_scoring(source)
+        if found is None:
+            raise VerismError(
+                f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
+            )
+        rows = pl.scan_parquet(found, glob=False, hive_partitioning=False)
+        return rows.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
 
     def write_scores(self, scores: Sequence[Score]) -> None:
         """Put other scores in place of those that count; see ``write_scoring``."""
@@ -1165,6 +1250,25 @@ class Run:
         first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
         names = [*first, *(facet for facet in facets if facet not in first)]
         return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _numbered(table: str, rows: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Rows of a part with its number, and with the image they speak of where the table has any."""
+    import polars as pl
+
+    more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
+    if _listing_of(table) is not None and BOUND not in rows.columns:
+        more.insert(0, pl.lit(None, dtype=pl.String).alias(BOUND))
+    return rows.with_columns(more)
+
+
+def sorted_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Table ``verdicts`` in the order in which it is kept.
+
+    Args:
+        verdicts: in any order.
+    """
+    return verdicts.sort("image_id", "protocol", "rule", "detail")
 
 
 def _itself(rows: pl.DataFrame) -> pl.DataFrame:
