@@ -60,6 +60,7 @@ __all__ = [
     "TaskLevel",
     "TaskUnit",
     "UserImage",
+    "canonical_json",
     "content_hash",
     "empty_table",
     "frame",
@@ -947,5 +948,9 @@ def vectors_of(column: pl.Series) -> np.ndarray:
 
 def content_hash(value: Any) -> str:
     """SHA-256 of a JSON-serialisable value in canonical form: the same for the same content on every machine."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """A JSON-serialisable value as text in canonical form."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -7,19 +7,20 @@ import hashlib
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, write_json, write_new, write_whole
 from verism.locations import is_remote, location
 from verism.manifest import Manifest, RunSettings, Scoring
-from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.records import TABLES, Prompt, Scene, SceneObject, Score, canonical_json, empty_table, frame, schema
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.specs import Presentation
@@ -50,6 +51,20 @@ LISTS = {"reference_features": "reference", "text_embeddings": None, "ratings": 
 
 class SettingsChanged(UsageError):
     """A run directory exists, made with other settings; the message names each difference."""
+
+
+class ImageSummary(NamedTuple):
+    """The images of a run in short.
+
+    Attributes:
+        states: number of images by state.
+        digest: ``content_hash`` of id, state and SHA-256 of each, sorted by id.
+        n_hashed: how many have a SHA-256.
+    """
+
+    states: Mapping[str, int]
+    digest: str
+    n_hashed: int
 
 
 class Run:
@@ -574,12 +589,38 @@ class Run:
         """
         import polars as pl
 
-        held = self._each_part(
-            "images",
+        held = self.take_images(
             ["note"],
             lambda rows: (rows.filter(pl.col("note").str.contains(text, literal=True)).height, rows["note"].count()),
         )
         return sum(n for n, _ in held), sum(n for _, n in held)
+
+    def take_images(self, columns: list[str], take: Callable[[pl.DataFrame], T]) -> list[T]:
+        """What is wanted of each part of ``images``, of which one is in memory at a time.
+
+        An image that two workers did has two rows there; ``blocks`` leaves one out.
+
+        Args:
+            columns: only these.
+            take: gives it.
+        """
+        return self._each_part("images", columns, take)
+
+    def image_summary(self) -> ImageSummary:
+        """How many images there are by state, and a hash of them all."""
+        states: Counter[str] = Counter()
+        n_hashed = 0
+        hashed = hashlib.sha256(b"[")
+        with self.blocks({}) as blocks:
+            for images, _ in blocks:
+                rows = images.select("image_id", "state", "sha256").rows()
+                if rows:  # as ``content_hash`` of all rows as one list
+                    text = canonical_json([list(row) for row in rows])[1:-1]
+                    hashed.update((f",{text}" if states else text).encode())
+                states.update(state for _, state, _ in rows)
+                n_hashed += sum(digest is not None for *_, digest in rows)
+        hashed.update(b"]")
+        return ImageSummary(dict(states), hashed.hexdigest(), n_hashed)
 
     def unknown(self, table: str, judge: str | None, known: IdSet) -> list[str]:
         """Images (or texts) that a table speaks of and others do not know, sorted.
