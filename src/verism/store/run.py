@@ -1160,6 +1160,10 @@ class Run:
         rows = pl.scan_parquet(found, glob=False, hive_partitioning=False)
         return rows.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
 
+    def verdicts_hash(self) -> str:
+        """SHA-256 of the file of verdicts; empty where it is not known, as of verdicts in memory."""
+        return self._of_scoring(lambda stored: (stored and stored.hashes.get(scorings.VERDICTS)) or "")
+
     def write_scores(self, scores: Sequence[Score]) -> None:
         """Put other scores in place of those that count; see ``write_scoring``."""
         self.write_scoring(scores=scores)
