@@ -163,7 +163,7 @@ class RunOptions:
         assets: folder of the user's own 3D models.
         processes: renderers at once, at least 1.
         threads: number of threads of judges on the CPU; None for their own default.
-        device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
+        device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...), and of matrix products of the scores on a GPU.
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
         executor: where the work is done. ``"local"``: in this process. ``"ray"`` or ``"ray:ADDRESS"``: on a Ray
@@ -433,7 +433,8 @@ def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> 
                 shares.remove()
                 return {}
             compact_tables(run, judged)
-        score_run(run, suite, judges=made.names, metrics=call.run.metrics)
+        with _products_on(call.run.device):
+            score_run(run, suite, judges=made.names, metrics=call.run.metrics)
         shares.remove()
     return {}
 
@@ -1297,6 +1298,7 @@ def score(
     min_right: float = 0.0,
     anyway: bool = False,
     metrics: Sequence[Metric] = (),
+    device: str | None = None,
     on_scores: OnScores | Sequence[OnScores] | None = None,
     step: int | None = None,
     checkpoint: str = "",
@@ -1318,6 +1320,8 @@ def score(
         min_right: annotators with a smaller share of right answers to checks are left out of ``human``.
         anyway: adjust also by a card of images that differ from the run's; ``adjusted`` of the scores then says so.
         metrics: added to those of the suite and of installed packages.
+        device: PyTorch device (``cuda``, ``cuda:1`` ...) that multiplies for precision, recall, density and coverage;
+            the numbers are the same. None: numpy.
         on_scores: a function or tracker, or several, told of the scores; see ``RunOptions``.
         step: optimizer steps the model was trained for; functions and trackers are told.
         checkpoint: name of the model's checkpoint; likewise.
@@ -1352,11 +1356,25 @@ def score(
         "min_right": min_right,
         "anyway": anyway,
     }
-    scores = score_run(
-        run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
-    )
+    with _products_on(device):
+        scores = score_run(
+            run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
+        )
     _tell_scores(run, RunOptions(on_scores=on_scores, step=step, checkpoint=checkpoint, on_summary=on_summary))
     return scores
+
+
+@contextmanager
+def _products_on(device: str | None) -> Iterator[None]:
+    """Where metrics multiply large matrices: on a GPU if one is named, else on the CPU; the numbers are the same."""
+    if device is None or device == "cpu":
+        yield
+        return
+    from verism.inference import float32_product
+    from verism.metrics.manifold import products_by
+
+    with products_by(float32_product(device)):
+        yield
 
 
 def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:

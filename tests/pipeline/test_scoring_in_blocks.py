@@ -1,4 +1,4 @@
-"""Large runs are scored, shown and compared block by block: the same to the last bit, with no more than a block held."""
+"""Large runs are scored, shown and compared block by block: the same to the last bit, no more than a block held."""
 
 from dataclasses import replace
 from pathlib import Path

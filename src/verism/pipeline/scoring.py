@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from verism.errors import UsageError
 from verism.locations import remove_tree
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Adjust", "judges_of", "observed_of", "planned_scoring", "score_run", "true_classes"]
 
 MEASUREMENTS = "observations/measurements/"  # of added metrics, which measure while scores are computed
+
+VECTORS = ("features", "reference_features")  # tables whose vectors may be larger than the memory
 
 Adjust = Callable[[Sequence[Estimand], Mapping[str, str]], Sequence[Adjustment]]
 
@@ -82,11 +84,11 @@ def _scored(
     if suite.in_blocks:
         with Working("computing scores"):
             verdicts, observed, n_images = _in_blocks(run, suite, named, file)
-            scores = list(suite.scores(observed, verdicts))
+            scores = list(suite.scores(observed, cast(Any, verdicts)))
             if truth:
                 true_verdicts, _, _ = _in_blocks(run, suite.for_truth(), truth, folder / "truth.parquet")
     else:
-        observed = observed_of(run, suite, judges)
+        observed = observed_of(run, suite, judges, folder=folder)
         n_images = observed.images.height
         with Working("computing scores"):
             verdicts = suite.verdicts(observed)
@@ -257,20 +259,30 @@ def judges_of(run: Run) -> dict[str, str]:
     return {role: name for role in roles() if (name := run.judge(role)) is not None}
 
 
-def observed_of(run: Run, suite: Suite, judges: Mapping[str, str] | None = None) -> Observed:
+def observed_of(
+    run: Run, suite: Suite, judges: Mapping[str, str] | None = None, *, folder: Path | None = None
+) -> Observed:
     """What is known about the images of a run.
 
     Args:
         run: the run.
         suite: whose needs count.
         judges: full name of the judge whose observations count, by role, as in ``score_run``.
+        folder: for vectors of suites that take them from files; None: they are held in memory.
     """
-    observations = _tables(run, _named(run, suite, judges))
+    named = _named(run, suite, judges)
+    mapped = [table for table in named if suite.maps_vectors and folder is not None and table in VECTORS]
+    observations = _tables(run, {table: name for table, name in named.items() if table not in mapped})
+    vectors = {}
+    for table in mapped:
+        assert folder is not None
+        observations[table], vectors[table] = run.map_vectors(table, named[table], folder)
     reference = run.read("reference")
     return Observed(
         prompts={p.prompt_id: p for p in run.prompts()},
         images=run.read("images"),
         observations=observations,
+        vectors=vectors,
         reference=None if reference.is_empty() else reference,
     )
 

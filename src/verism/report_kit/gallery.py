@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 from verism.records import DetectionNeed, FacetValue, Prompt, SegmentationNeed
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import part
+from verism.report_kit.outcomes import within
 from verism.report_kit.section import Section
 from verism.report_kit.svg import GLYPH_WIDTH, trimmed
 from verism.report_kit.words import UNDEFINED
@@ -418,10 +419,10 @@ class _Images:
                 .select(pl.col("within").fill_null(""), "value")
                 .collect(engine="streaming")
             )
-            for (within,), of_group in values.group_by("within"):
+            for (group,), of_group in values.group_by("within"):
                 numbers = of_group["value"].to_numpy()
                 # The highest never stands out: where most images tie, the lowest tenth would be nearly all of them.
-                ends[protocol, rule, str(within)] = (float(np.quantile(numbers, LOWEST)), float(numbers.max()))
+                ends[protocol, rule, str(group)] = (float(np.quantile(numbers, LOWEST)), float(numbers.max()))
         return ends
 
     def _main_outcomes(self, images: pl.DataFrame) -> Iterator[tuple[str, str, Outcome, bool]]:
@@ -432,7 +433,7 @@ class _Images:
         import polars as pl
 
         main, names = self.evidence.main, ["image_id", "prompt_id", "rule", "value", "detail"]
-        block = pl.col("image_id").is_between(*map(pl.lit, images["image_id"][[0, -1]]))
+        block = within(images["image_id"])
         rows = self._of_rules().filter((pl.col("protocol") == main) & block).select(names).collect()
         conditions = {pairing.rule: pairing.where for pairing in self.pairings if pairing.where}
         if conditions:

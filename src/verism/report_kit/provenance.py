@@ -13,6 +13,7 @@ from verism.records import NEEDS, STATES, TABLES, content_hash, roles
 from verism.report_kit.comparability import set_sizes
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.gallery import boxes_of
+from verism.report_kit.outcomes import within
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Presentation
 from verism.store import TRUTH, Run
@@ -126,7 +127,7 @@ def _unread(evidence: Evidence, number: int) -> int:
     with run.blocks({}) as blocks:
         for images, _ in blocks:
             if images.height:
-                block = pl.col("image_id").is_between(*map(pl.lit, images["image_id"][[0, -1]]))
+                block = within(images["image_id"])
                 of_block = silent.filter(block).collect()["image_id"]
                 in_order = images.filter(pl.col("state") == "ok")
                 unread += in_order.filter(pl.col("image_id").is_in(of_block.implode())).height

@@ -751,7 +751,9 @@ class Run:
         return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
 
     @contextmanager
-    def blocks(self, observations: Mapping[str, str], *, size: int | None = None) -> Iterator[ImageBlocks]:
+    def blocks(
+        self, observations: Mapping[str, str], *, size: int | None = None, images: str = "images"
+    ) -> Iterator[ImageBlocks]:
         """Images sorted by id, some thousands at a time, with all that judges said of them.
 
         The rows are those of ``read``, in the same order. No more than a block, or a part, is in memory at a time;
@@ -760,6 +762,7 @@ class Run:
         Args:
             observations: name of a judge by table.
             size: images of a block, about; None: ``BLOCK``.
+            images: the table that lists the images: ``images``, or ``reference`` for real ones.
 
         Yields:
             The blocks, of which there is one at least.
@@ -771,26 +774,56 @@ class Run:
 
         size = size or blocks.BLOCK
         step = min(SAMPLED, max(1, size // SAMPLED))
-        sampled = self._each_part("images", ["image_id"], lambda rows: rows["image_id"].gather_every(step))
+        sampled = self._each_part(images, ["image_id"], lambda rows: rows["image_id"].gather_every(step))
         bounds = bounds_of(pl.concat(sampled), step, size) if sampled else pl.Series(dtype=pl.String)
         if bounds.is_empty():
             yield ImageBlocks(
                 1,
                 lambda _: (
-                    self.read("images"),
+                    self.read(images),
                     {table: self.read(table, name) for table, name in observations.items()},
                 ),
             )
             return
         with Dealer(bounds) as dealer:
-            for table, judge in {"images": None, **observations}.items():
+            for table, judge in {images: None, **observations}.items():
                 self._deal(dealer, table, judge)
 
             def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
-                images = self._read_dealt(dealer, number, "images", None)
-                return images, {table: self._read_dealt(dealer, number, table, images) for table in observations}
+                listed = self._read_dealt(dealer, number, images, None)
+                return listed, {table: self._read_dealt(dealer, number, table, listed) for table in observations}
 
             yield ImageBlocks(len(dealer), read)
+
+    def map_vectors(self, table: str, judge: str, folder: Path) -> tuple[pl.DataFrame, NDArray[np.float32]]:
+        """Vectors of a judge as an array in a file, and the table's rows without them.
+
+        Args:
+            table: ``features`` or ``reference_features``.
+            judge: full name of the judge.
+            folder: for the file; it must stay as long as the array is used.
+
+        Returns:
+            The rows sorted by image, their column ``vector`` empty; and the vectors in their order, shape (N, D).
+        """
+        import numpy as np
+        import polars as pl
+
+        from verism.records import vectors_of
+
+        path, rows, dim = folder / f"{table}.f32", [], 0
+        with path.open("wb") as file, self.blocks({table: judge}, images=_listing_of(table) or "images") as blocks:
+            for _, tables in blocks:
+                some = vectors_of(tables[table]["vector"]).astype(np.float32, copy=False)
+                if len(some) and dim not in (0, some.shape[1]):
+                    raise VerismError(f"vectors of one judge must be of one size; got lengths {[dim, some.shape[1]]}")
+                dim = some.shape[1] or dim
+                some.tofile(file)
+                rows.append(tables[table].with_columns(pl.lit(None, schema(table)["vector"]).alias("vector")))
+        found = pl.concat(rows)
+        if not found.height:
+            return found, np.zeros((0, 0), np.float32)
+        return found, np.memmap(path, np.float32, "r", shape=(found.height, dim))
 
     def _deal(self, dealer: Dealer, table: str, judge: str | None) -> None:
         numbers = count()

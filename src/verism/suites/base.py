@@ -141,6 +141,8 @@ class Suite(ABC):
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
             observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts`` and
             verdicts, which ``scores`` may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+        maps_vectors: whether vectors of features come as arrays in files, ``Observed.vectors``, and not in the tables,
+            so that any number of them can be gone through.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
@@ -157,6 +159,7 @@ class Suite(ABC):
     published: ClassVar[Mapping[str, str]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
     in_blocks: ClassVar[bool] = False
+    maps_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
 
     rule_values: Mapping[str, Any] = MappingProxyType({})
@@ -356,7 +359,7 @@ class Suite(ABC):
         """
         return self.facts(observed) if observed.facts is None else observed.facts
 
-    def scores(self, observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame) -> Sequence[Score]:
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order.
 
         The default is, for every pairing and protocol, the mean of the verdicts over all images and over those of each
