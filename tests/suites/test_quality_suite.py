@@ -10,9 +10,13 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
+from verism.manifest import RunSettings
 from verism.metrics.frechet import frechet_from_features
 from verism.metrics.manifold import PRDC, half_samples, prdc
+from verism.pipeline.scoring import score_run
 from verism.records import FeatureNeed, Observed, Prompt, frame
+from verism.store import Run
+from verism.suites.base import complete_scores
 from verism.suites.quality.suite import Quality
 
 JUDGE = "network@1"
@@ -387,3 +391,36 @@ def test_a_stored_run_scores_the_same(tmp_path):
     value = numbers(back, seen)["fid", "revised"].value
     generated = np.array(seen.observations["features"]["vector"].to_list())
     assert value == pytest.approx(frechet_from_features(np.load(reference), generated).value, rel=1e-5)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_features_from_files_give_the_scores_of_those_in_memory(tmp_path, block, monkeypatch):
+    from verism.store import blocks
+
+    suite = quality(40, k=2, splits=3)
+    rng = np.random.default_rng(5)
+    seen = observed(suite, rng.normal(size=(40, 3)), rng.normal(size=(31, 3)), states={4: "failed"})
+    run = Run.start(tmp_path / "run", RunSettings(suite="quality", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    shuffled = seen.images.sample(fraction=1.0, shuffle=True, seed=3)
+    for start in range(0, 40, 9):
+        run.append("images", shuffled[start : start + 9])
+    for table, rows in seen.observations.items():
+        for start in range(0, rows.height, 8):
+            run.append(table, rows[start : start + 8], JUDGE)
+    run.append("reference", seen.reference)
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    files = []
+    map_vectors = Run.map_vectors
+
+    def noted(self, *arguments):
+        rows, vectors = map_vectors(self, *arguments)
+        files.append((type(vectors), len(vectors), rows["vector"].null_count()))
+        return rows, vectors
+
+    monkeypatch.setattr(Run, "map_vectors", noted)
+    scores = score_run(run, suite, judges={"features": JUDGE})
+    assert files == [(np.memmap, 39, 39), (np.memmap, 31, 31)]
+    expected = complete_scores(suite, suite.scores(seen, suite.verdicts(seen)))
+    assert [repr(s) for s in scores] == [repr(s) for s in expected]
+    assert any(s.metric == "fid" and s.value > 0 for s in scores)
