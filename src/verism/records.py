@@ -482,6 +482,7 @@ class Observed:
         observations: by table name (``detections``, ``features`` ...), the observations of one judge each. A need that
             nobody filled has no table here.
         reference: table ``reference``, for suites with a reference set; its vectors are ``reference_features``.
+        judges: full name of the judge by table, where it is known.
         vectors: by table, the vectors of its rows in their order, shape (N, D), in a file that is mapped into memory;
             the column ``vector`` of these tables is empty. Only for suites that declare ``maps_vectors``.
         facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
@@ -491,6 +492,7 @@ class Observed:
     images: pl.DataFrame
     observations: Mapping[str, pl.DataFrame]
     reference: pl.DataFrame | None = None
+    judges: Mapping[str, str] = field(default_factory=dict)
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, float] | None = None
 

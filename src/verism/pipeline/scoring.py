@@ -161,19 +161,20 @@ def _in_blocks(
         prompts=prompts,
         images=empty_table("images"),
         observations={table: empty_table(table) for table in judges},
+        judges=judges,
         facts=facts,
     )
     with run.blocks(judges) as blocks:
         if type(suite).facts is not Suite.facts:
             for images, tables in blocks:
-                block = Observed(prompts=prompts, images=images, observations=tables)
+                block = Observed(prompts=prompts, images=images, observations=tables, judges=judges)
                 for name, number in suite.facts(block).items():
                     facts[name] = max(number, facts.get(name, number))
         parts = file.with_name(f"{file.name}.parts")
         written: list[Path] = []
         n_images = 0
         for images, tables in blocks:
-            block = Observed(prompts=prompts, images=images, observations=tables, facts=facts)
+            block = Observed(prompts=prompts, images=images, observations=tables, judges=judges, facts=facts)
             verdicts = sorted_verdicts(suite.verdicts(block))
             n_images += images.height
             if len(blocks) == 1:
@@ -282,6 +283,7 @@ def observed_of(
         prompts={p.prompt_id: p for p in run.prompts()},
         images=run.read("images"),
         observations=observations,
+        judges=named,
         vectors=vectors,
         reference=None if reference.is_empty() else reference,
     )

@@ -757,7 +757,8 @@ class Run:
         """Images sorted by id, some thousands at a time, with all that judges said of them.
 
         The rows are those of ``read``, in the same order. No more than a block, or a part, is in memory at a time;
-        a table of several blocks is dealt into files of a temporary folder before (``store.blocks``).
+        a table of several blocks is dealt into files of a temporary folder before (``store.blocks``). Tables about
+        texts and not images come as a whole with every block.
 
         Args:
             observations: name of a judge by table.
@@ -785,13 +786,17 @@ class Run:
                 ),
             )
             return
+        of_texts = {table: name for table, name in observations.items() if _listing_of(table) is None}
+        whole = {table: self.read(table, name) for table, name in of_texts.items()}
+        of_images = {table: name for table, name in observations.items() if table not in of_texts}
         with Dealer(bounds) as dealer:
-            for table, judge in {images: None, **observations}.items():
+            for table, judge in {images: None, **of_images}.items():
                 self._deal(dealer, table, judge)
 
             def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
                 listed = self._read_dealt(dealer, number, images, None)
-                return listed, {table: self._read_dealt(dealer, number, table, listed) for table in observations}
+                dealt = {table: self._read_dealt(dealer, number, table, listed) for table in of_images}
+                return listed, dealt | whole
 
             yield ImageBlocks(len(dealer), read)
 
