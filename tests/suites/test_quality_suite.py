@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from verism import api
 from verism.errors import UsageError
 from verism.manifest import RunSettings
 from verism.metrics.frechet import frechet_from_features
@@ -424,3 +425,32 @@ def test_features_from_files_give_the_scores_of_those_in_memory(tmp_path, block,
     expected = complete_scores(suite, suite.scores(seen, suite.verdicts(seen)))
     assert [repr(s) for s in scores] == [repr(s) for s in expected]
     assert any(s.metric == "fid" and s.value > 0 for s in scores)
+
+
+def test_scores_on_a_named_device_are_those_of_the_cpu(tmp_path, monkeypatch):
+    suite = quality(20, k=2, splits=3)
+    rng = np.random.default_rng(6)
+    seen = observed(suite, rng.normal(size=(20, 3)), rng.normal(size=(18, 3)))
+    run = Run.start(tmp_path / "run", RunSettings(suite="quality", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    for table, rows in {"images": seen.images, "reference": seen.reference, **seen.observations}.items():
+        run.append(table, rows, None if table in ("images", "reference") else JUDGE)
+    used = []
+
+    def product(device):
+        def multiply(x, y, out):
+            used.append(device)
+            np.matmul(x, y.T, out=out)
+
+        return multiply
+
+    monkeypatch.setattr("verism.inference.float32_product", product)
+    rules = {"k": 2, "splits": 3}
+    plain = api.score(run, judges={"features": JUDGE}, rules=rules)
+    assert not used
+    again = api.score(run, judges={"features": JUDGE}, rules=rules, device="cuda:1")
+    assert set(used) == {"cuda:1"}
+    assert [repr(s) for s in again] == [repr(s) for s in plain]
+    used.clear()
+    api.score(run, judges={"features": JUDGE}, rules=rules, device="cpu")
+    assert not used
