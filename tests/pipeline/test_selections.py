@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from verism.pipeline import selections
 from verism.pipeline.local import make_requests
-from verism.pipeline.selections import Blocks, Chosen, pending_items
+from verism.pipeline.selections import Blocks, Chosen, Either, pending_items
 from verism.records import Prompt
 from verism.store import IdSet
 
@@ -37,7 +37,9 @@ def test_what_is_pending_is_what_is_not_done_in_order(done, asked):
     known = {item for item, is_done in zip(items, done, strict=True) if is_done}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selections, "ASKED", asked)
-        for each in (known, IdSet(known)):
+        some = {item for item in known if int(item[1:]) % 2}
+        for each in (known, IdSet(known), Either(IdSet(known - some), some)):
+            assert {item for item in items if item in each} == known
             left = pending_items(items, str, each)
             assert list(left) == [item for item in items if item not in known]
             again = pending_items(left, str, IdSet(["i0", "i3"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +22,7 @@ from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.locations import location
 from verism.pipeline.regions import SEGMENTS, asks_for_regions, with_regions
-from verism.pipeline.selections import Blocks, pending_items
+from verism.pipeline.selections import Blocks, Either, pending_items
 from verism.pipeline.shares import ALONE, Claim, Claims, Shares
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, claimed_batches, failure
 from verism.progress import Progress
@@ -161,9 +161,9 @@ def run_images(
     if on_failure is not None:
         _tell_of_unusable(run, requests, on_failure)
 
-    def there() -> IdSet:
+    def there() -> Either:
         taken.update(run.images_since(seen))
-        return have | IdSet(taken) if taken else have
+        return Either(have, taken)
 
     with (
         shares.claims("images", requests, key=lambda r: r.image_id, done=there) as claims,
@@ -437,7 +437,11 @@ class _WrongAnswerError(VerismError):
 
 
 def _claimed_parts(
-    claims: Claims[Request], there: Callable[[], IdSet], generator: Generator, run: Run, pool: ThreadPoolExecutor
+    claims: Claims[Request],
+    there: Callable[[], Container[str]],
+    generator: Generator,
+    run: Run,
+    pool: ThreadPoolExecutor,
 ) -> Iterator[Batch]:
     """The generator's answers to what this process claims, in parts."""
     for claim in claims:

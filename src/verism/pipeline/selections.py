@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from verism.store import IdSet
 
-__all__ = ["Blocks", "Chosen", "pending_items"]
+__all__ = ["Blocks", "Chosen", "Either", "pending_items"]
 
 T = TypeVar("T")
 ASKED = 8192  # ids looked up at once
@@ -94,6 +94,32 @@ class Chosen(_Lazy[T], Generic[T]):
         return self._items[int(self._places[number])]
 
 
+class Either:
+    """Ids of two kinds together: many that were there before, and some that were added; neither is copied."""
+
+    def __init__(self, before: IdSet, added: Container[str]) -> None:
+        """All of them.
+
+        Args:
+            before: many, as hashes.
+            added: others.
+        """
+        self._before = before
+        self._added = added
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._added or text in self._before
+
+    def holds(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """For each id whether it is among them, shape (N,).
+
+        Args:
+            ids: any texts.
+        """
+        found: NDArray[np.bool_] = self._before.holds(ids) | np.array([i in self._added for i in ids], dtype=bool)
+        return found
+
+
 def pending_items(items: Sequence[T], key: Callable[[T], str], done: Container[str]) -> Sequence[T]:
     """The items that are not done yet, in order.
 
@@ -105,7 +131,10 @@ def pending_items(items: Sequence[T], key: Callable[[T], str], done: Container[s
     places: list[NDArray[np.intp]] = []
     waiting, start = iter(items), 0
     while ids := [key(item) for item in islice(waiting, ASKED)]:
-        known = done.holds(ids) if isinstance(done, IdSet) else np.array([i in done for i in ids], dtype=bool)
+        if isinstance(done, IdSet | Either):
+            known = done.holds(ids)
+        else:
+            known = np.array([i in done for i in ids], dtype=bool)
         places.append(start + np.flatnonzero(~known))
         start += len(ids)
     left = np.concatenate(places) if places else np.zeros(0, dtype=np.intp)
