@@ -131,10 +131,7 @@ def pending_items(items: Sequence[T], key: Callable[[T], str], done: Container[s
     places: list[NDArray[np.intp]] = []
     waiting, start = iter(items), 0
     while ids := [key(item) for item in islice(waiting, ASKED)]:
-        if isinstance(done, IdSet | Either):
-            known = done.holds(ids)
-        else:
-            known = np.array([i in done for i in ids], dtype=bool)
+        known = done.holds(ids) if isinstance(done, IdSet | Either) else np.array([i in done for i in ids], dtype=bool)
         places.append(start + np.flatnonzero(~known))
         start += len(ids)
     left = np.concatenate(places) if places else np.zeros(0, dtype=np.intp)
