@@ -100,6 +100,17 @@ def test_blocks_of_any_size_hold_the_rows_of_the_tables_in_their_order(run, size
             assert all(set(t["detections"]["image_id"]) <= set(images["image_id"]) for images, t in found)
 
 
+def test_blocks_are_of_the_size_asked_for_however_small_parts_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("verism.store.run.SAMPLED", 8)
+    run = Run.start(tmp_path / "run", RunSettings(suite="paintskills"))
+    for start in range(0, 320, 4):
+        run.append("images", image_rows(*(f"p{number:03d}#0" for number in range(start, start + 4))))
+    with run.blocks({}, size=64) as blocks:
+        sizes = [images.height for images, _ in blocks]
+    assert len(sizes) == 5  # about 64 images each: which id is looked at depends on the names of parts
+    assert sum(sizes) == 320
+
+
 def test_blocks_are_read_anew_when_another_worker_puts_parts_together(run, monkeypatch):
     whole, deal, done = run.read("detections", "j@1"), store_blocks.Dealer.deal, []
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["IdSet", "digests"]
 
@@ -20,6 +21,8 @@ def digests(ids: Iterable[str]) -> NDArray[np.bytes_]:
     Args:
         ids: any texts.
     """
+    import numpy as np
+
     hashed = b"".join(hashlib.blake2b(text.encode(), digest_size=DIGEST).digest() for text in ids)
     # As ``S16`` these sort and compare in numpy; trailing zero bytes are dropped on both sides of a comparison alike.
     return np.frombuffer(hashed, dtype=f"S{DIGEST}")
@@ -38,6 +41,8 @@ class IdSet:
     """
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
+        import numpy as np
+
         self._hashes: NDArray[np.bytes_] = np.unique(digests(ids))
 
     @classmethod
@@ -47,6 +52,8 @@ class IdSet:
         Args:
             parts: each of shape (N,).
         """
+        import numpy as np
+
         made = cls()
         if parts:
             made._hashes = np.unique(np.concatenate(parts))
@@ -67,6 +74,8 @@ class IdSet:
         return self._found(digests(ids))
 
     def _found(self, asked: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+        import numpy as np
+
         if not len(self._hashes):
             return np.zeros(len(asked), dtype=bool)
         places = np.searchsorted(self._hashes, asked)

@@ -775,7 +775,18 @@ class Run:
 
         size = size or blocks.BLOCK
         step = min(SAMPLED, max(1, size // SAMPLED))
-        sampled = self._each_part(images, ["image_id"], lambda rows: rows["image_id"].gather_every(step))
+        n_seen = 0
+
+        def begin() -> None:
+            nonlocal n_seen
+            n_seen = 0
+
+        def sample(rows: pl.DataFrame) -> pl.Series:
+            nonlocal n_seen
+            offset, n_seen = -n_seen % step, n_seen + rows.height
+            return rows["image_id"].gather_every(step, offset)
+
+        sampled = self._each_part(images, ["image_id"], sample, begin=begin)
         bounds = bounds_of(pl.concat(sampled), step, size) if sampled else pl.Series(dtype=pl.String)
         if bounds.is_empty():
             yield ImageBlocks(
