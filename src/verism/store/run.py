@@ -725,7 +725,6 @@ class Run:
         table: str,
         rows: pl.DataFrame,
         *,
-        waiting: bool = False,
         listed: Callable[[], pl.DataFrame] | None = None,
     ) -> pl.DataFrame:
         """Observations of the images as they are listed.
@@ -733,7 +732,6 @@ class Run:
         Args:
             table: of observations; others stay as they are.
             rows: its rows.
-            waiting: whether those of images that are not listed yet stay.
             listed: what gives the list of images, for callers that ask several times; None: it is read.
         """
         import polars as pl
@@ -745,8 +743,6 @@ class Run:
         listed_as = images.select("image_id", pl.col(BOUND).alias("listed"))
         bound = rows.select("image_id", BOUND).join(listed_as, on="image_id", how="left", maintain_order="left")
         kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
-        if waiting:
-            kept |= ~pl.col("image_id").is_in(listed_as["image_id"].implode())
         mask = bound.select(kept.fill_null(value=False)).to_series()
         return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
 
@@ -1102,11 +1098,12 @@ class Run:
 
         folder, key = self._folder(table, judge), key_of(table)
         ledger = self._adopt()
-        listed: list[pl.DataFrame] = []
+        listed: list[tuple[IdSet, IdSet]] = []
 
-        def images() -> pl.DataFrame:
+        def images() -> tuple[IdSet, IdSet]:
             if not listed:
-                listed.append(self._listed_images(str(_listing_of(table))))
+                listing = str(_listing_of(table))
+                listed.append((self._listed_pairs(listing), self.ids(listing)))
             return listed[0]
 
         of_one = [key] if _listing_of(table) is None else [key, BOUND]
@@ -1117,7 +1114,7 @@ class Run:
                 if same_rows:  # others put them together
                     continue
                 raise
-            rows = self._counted(table, self._distinct(table, rows, of_one), waiting=True, listed=images)
+            rows = _not_superseded(table, self._distinct(table, rows, of_one), images)
             rows = rows.filter(~pl.col(key).is_in(list(without))).drop(PART).sort(key, maintain_order=True)
             if rows.height:
                 self._write_part(folder, rows, replaced=group, same_rows=same_rows)
@@ -1363,6 +1360,23 @@ def sorted_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
         verdicts: in any order.
     """
     return verdicts.sort("image_id", "protocol", "rule", "detail")
+
+
+def _not_superseded(table: str, rows: pl.DataFrame, listed: Callable[[], tuple[IdSet, IdSet]]) -> pl.DataFrame:
+    """Observations without those of images that are listed as others; those of images not listed yet stay.
+
+    Args:
+        table: of observations; others stay as they are.
+        rows: its rows.
+        listed: gives which image each row of the list stands for, by id and hash, and the ids.
+    """
+    import polars as pl
+
+    if _listing_of(table) is None or rows.is_empty() or rows[BOUND].null_count() == rows.height:
+        return rows
+    pairs, ids = listed()
+    kept = rows[BOUND].is_null().to_numpy() | pairs.holds(_pair_texts(rows, "image_id")) | ~ids.holds(rows["image_id"])
+    return rows if kept.all() else rows.filter(pl.Series(kept))
 
 
 def _itself(rows: pl.DataFrame) -> pl.DataFrame:
