@@ -61,6 +61,7 @@ from verism.pipeline.ray_workers import GENERATOR, RayCluster, RaySettings
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.regions import RegionJudge, asks_for_regions
 from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
+from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import ALONE, Shard, Shares
 from verism.pipeline.sharing import SharedImages, SharingGenerator
 from verism.records import (
@@ -173,7 +174,7 @@ class RunOptions:
         assets: folder of the user's own 3D models.
         processes: renderers at once, at least 1.
         threads: number of threads of judges on the CPU; None for their own default.
-        device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...).
+        device: PyTorch device of Hub models (``cpu``, ``cuda:1`` ...), and of matrix products of the scores on a GPU.
         base_url: base URL of an OpenAI-compatible service.
         cache: folder where judges keep vectors of images by content, shared between runs.
         executor: where the work is done. ``"local"``: in this process. ``"ray"`` or ``"ray:ADDRESS"``: on a Ray
@@ -447,7 +448,8 @@ def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> 
                 shares.remove()
                 return {}
             compact_tables(run, judged)
-        score_run(run, suite, judges=made.names, metrics=call.run.metrics)
+        with _products_on(call.run.device):
+            score_run(run, suite, judges=made.names, metrics=call.run.metrics)
         shares.remove()
     return {}
 
@@ -585,7 +587,7 @@ def _make_images(
         from verism.generators.shuffled import ShuffledGenerator
 
         generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
-    known = run.keys("images")
+    known = run.ids("images")
     pairs = [(f.judge, f.need) for f in filled]
     try:
         run_images(
@@ -599,7 +601,7 @@ def _make_images(
             shares=shares,
         )
     finally:  # an interrupted run, too, says what made its images
-        made = not {r.image_id for r in requests} <= known
+        made = len(pending_items(requests, lambda r: r.image_id, known)) > 0
         described: Mapping[str, Any] = getattr(maker, "describe", dict)()
         if described and made:  # a call that made nothing has little to say
             run.note_generator(described)
@@ -863,10 +865,10 @@ def _start(
 
 def _say_what_was_slow(run: Run, tell: Tell) -> None:
     """Images so large that decoding them takes longer than judging."""
-    notes = run.read("images")["note"].drop_nulls()
-    if count := sum(REDUCED in note for note in notes):
+    count, known = run.count_notes(REDUCED)
+    if count:
         tell(
-            f"{count:,} of {notes.len():,} images have more than {FULL_PIXELS.value:,} pixels. They were reduced, as "
+            f"{count:,} of {known:,} images have more than {FULL_PIXELS.value:,} pixels. They were reduced, as "
             "their notes say, and decoding each takes about a second (JPEG: a tenth); smaller files are quicker"
         )
 
@@ -1346,6 +1348,7 @@ def score(
     min_right: float = 0.0,
     anyway: bool = False,
     metrics: Sequence[Metric] = (),
+    device: str | None = None,
     on_scores: OnScores | Sequence[OnScores] | None = None,
     step: int | None = None,
     checkpoint: str = "",
@@ -1367,6 +1370,8 @@ def score(
         min_right: annotators with a smaller share of right answers to checks are left out of ``human``.
         anyway: adjust also by a card of images that differ from the run's; ``adjusted`` of the scores then says so.
         metrics: added to those of the suite and of installed packages.
+        device: PyTorch device (``cuda``, ``cuda:1`` ...) that multiplies for precision, recall, density and coverage;
+            the numbers are the same. None: numpy.
         on_scores: a function or tracker, or several, told of the scores; see ``RunOptions``.
         step: optimizer steps the model was trained for; functions and trackers are told.
         checkpoint: name of the model's checkpoint; likewise.
@@ -1401,11 +1406,25 @@ def score(
         "min_right": min_right,
         "anyway": anyway,
     }
-    scores = score_run(
-        run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
-    )
+    with _products_on(device):
+        scores = score_run(
+            run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
+        )
     _tell_scores(run, RunOptions(on_scores=on_scores, step=step, checkpoint=checkpoint, on_summary=on_summary))
     return scores
+
+
+@contextmanager
+def _products_on(device: str | None) -> Iterator[None]:
+    """Where metrics multiply large matrices: on a GPU if one is named, else on the CPU; the numbers are the same."""
+    if device is None or device == "cpu":
+        yield
+        return
+    from verism.inference import float32_product
+    from verism.metrics.manifold import products_by
+
+    with products_by(float32_product(device)):
+        yield
 
 
 def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -1638,7 +1657,7 @@ def _observed(run: store.Run, call: _Call, shares: Shares, roles: Set[str] | Non
     return _Made(run, suite, requests, names, _thresholds(filled))
 
 
-def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], list[Request]]:
+def _observable(run: store.Run, call: _Call) -> tuple[Suite, dict[str, Need], Sequence[Request]]:
     """The suite of a run, what it asks by role, and all its images.
 
     Raises:

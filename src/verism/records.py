@@ -60,6 +60,7 @@ __all__ = [
     "TaskLevel",
     "TaskUnit",
     "UserImage",
+    "canonical_json",
     "content_hash",
     "empty_table",
     "frame",
@@ -481,12 +482,19 @@ class Observed:
         observations: by table name (``detections``, ``features`` ...), the observations of one judge each. A need that
             nobody filled has no table here.
         reference: table ``reference``, for suites with a reference set; its vectors are ``reference_features``.
+        judges: full name of the judge by table, where it is known.
+        vectors: by table, the vectors of its rows in their order, shape (N, D), in a file that is mapped into memory;
+            the column ``vector`` of these tables is empty. Only for suites that declare ``maps_vectors``.
+        facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
     """
 
     prompts: Mapping[str, Prompt]
     images: pl.DataFrame
     observations: Mapping[str, pl.DataFrame]
     reference: pl.DataFrame | None = None
+    judges: Mapping[str, str] = field(default_factory=dict)
+    vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -945,5 +953,9 @@ def vectors_of(column: pl.Series) -> np.ndarray:
 
 def content_hash(value: Any) -> str:
     """SHA-256 of a JSON-serialisable value in canonical form: the same for the same content on every machine."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """A JSON-serialisable value as text in canonical form."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -21,6 +21,7 @@ from verism.metrics.frechet import (
     frechet_interval,
     read_statistics,
 )
+from verism.metrics.kernel import kid
 
 
 def by_definition(mean_a, cov_a, mean_b, cov_b):
@@ -291,6 +292,28 @@ def test_leaving_out_groups_equals_computing_again(n):
     assert full_value == pytest.approx(frechet_from_features(other, x).value, rel=1e-9)
     for group, value in zip(groups, without, strict=True):
         assert value == pytest.approx(frechet_from_features(other, np.delete(x, group, axis=0)).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 4096])
+@pytest.mark.parametrize("kept", [0, 2**28])
+def test_features_in_chunks_give_the_numbers_of_all_at_once(chunk, kept, monkeypatch):
+    # To the precision of sums of some hundred products in float64, which the order of summation moves.
+    real, generated = features(120, 9, 1), features(200, 9, 2, shift=0.3)
+    interval, limit = frechet_interval(real, generated), fid_infinity(real, generated, n_points=4, n_groups=3)
+    monkeypatch.setattr(frechet, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(frechet, "KEPT_VALUES", kept)
+    assert frechet_interval(real, generated) == pytest.approx(interval, rel=1e-9)
+    again = fid_infinity(real, generated, n_points=4, n_groups=3)
+    assert again.values == pytest.approx(limit.values, rel=1e-9)
+    assert (again.value, again.low, again.high) == pytest.approx((limit.value, limit.low, limit.high), rel=1e-6)
+
+
+def test_features_mapped_from_a_file_are_as_those_in_memory(tmp_path):
+    x, y = (features(n, 6, seed).astype(np.float32) for n, seed in ((90, 1), (80, 2)))
+    x.tofile(tmp_path / "x.f32")
+    mapped = np.memmap(tmp_path / "x.f32", np.float32, "r", shape=x.shape)
+    assert frechet_interval(mapped, y) == frechet_interval(x, y)
+    assert kid(mapped, y) == kid(x, y)
 
 
 def test_jackknife_of_a_mean_is_its_textbook_variance():

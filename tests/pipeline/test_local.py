@@ -271,7 +271,7 @@ def test_what_was_seen_of_a_lost_image_is_forgotten(shift, start, suite):
     marked[2:9, 3:12] = 1, 0, 200
     # In batches of other images, so that no new part replaces the old one by its name.
     requests = make_requests(run.prompts(), 5)
-    requests = requests[shift:] + requests[:shift]
+    requests = [*requests[shift:], *requests[:shift]]
     judge = PixelJudge()
     run_images(run, requests, Answers(lambda r: replace(ok(r), pixels=marked)), [(judge, n) for n in suite.needs()])
     rows = run.read("detections", judge.name)

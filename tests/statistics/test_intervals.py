@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from verism.statistics import (
@@ -20,6 +20,7 @@ from verism.statistics import (
     mean_of_independent,
     wilson,
 )
+from verism.statistics.intervals import proportion_of_totals
 
 
 @st.composite
@@ -98,6 +99,31 @@ def test_clustered_proportion_by_hand():
     # t(79) = 1.990450, t(39) = 2.022691: factor 0.968375. Effective size 80 / 1.499850 * 0.968375 = 51.6518.
     many = clustered_proportion(values * 10, [f"{c}{i}" for i in range(10) for c in clusters])
     assert many == pytest.approx(wilson(5 / 8 * 51.6518, 51.6518), abs=1e-5)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=8))
+def test_totals_of_clusters_say_as_much_as_their_units(units):
+    values = [float(value) for cluster in units for value in cluster]
+    labels = [f"c{number}" for number, cluster in enumerate(units) for _ in cluster]
+    right, sizes = [sum(cluster) for cluster in units], [len(cluster) for cluster in units]
+    expected = clustered_proportion(values, labels)
+    assert proportion_of_totals(right, sizes) == expected
+    assert proportion_of_totals([0, *right], [0, *sizes]) == expected  # a cluster without units is none
+
+
+def test_totals_by_hand():
+    # One unit of each: Wilson's interval of 2 of 3.
+    assert proportion_of_totals([1, 0, 1], [1, 1, 1]) == wilson(2, 3)
+    assert math.isnan(proportion_of_totals([], []).value)
+
+
+@pytest.mark.parametrize(
+    ("right", "sizes"), [([2], [1]), ([-1], [1]), ([0.5], [1]), ([0], [1.5]), ([1, 1], [1]), ([math.nan], [1])]
+)
+def test_totals_that_cannot_be_are_refused(right, sizes):
+    with pytest.raises(ValueError, match="right"):
+        proportion_of_totals(right, sizes)
 
 
 def test_design_effect_of_many_clusters_is_that_of_the_ratio_estimator():

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verism.statistics import holm, paired_difference
+from verism.statistics import holm, paired, paired_difference
+from verism.statistics._common import cluster_totals
 
 
 def test_sign_says_that_b_is_better():
@@ -160,6 +161,29 @@ def test_signs_of_many_prompts_exclude_zero_where_the_random_subsets_do_not():
     result = paired_difference(np.zeros(120), b, np.repeat(np.arange(30), 4), seed=0, n_resamples=30)
     assert result.p_value == pytest.approx(2 / 2**7)
     assert 0 < result.low < result.difference
+
+
+@pytest.mark.parametrize("cells", [1, 13 * 64, 13 * 200])
+@pytest.mark.parametrize("whole", [False, True])
+def test_random_subsets_in_blocks_give_the_same_ends(cells, whole, monkeypatch):
+    rng = np.random.default_rng(8)
+    values = rng.normal(0.4, 1.0, 39)
+    values = np.rint(values) if whole else values
+    totals = cluster_totals(values, np.repeat(np.arange(13), 3))
+
+    def ends():
+        return paired._ends_beside_zero(totals, -0.1, 0.1, np.random.default_rng(3), 1_000, 0.95)
+
+    expected = ends()
+    drawn = []
+    means = paired._subset_means
+    monkeypatch.setattr(
+        paired, "_subset_means", lambda chosen, *more: drawn.append(len(chosen)) or means(chosen, *more)
+    )
+    monkeypatch.setattr(paired, "CHUNK_CELLS", cells)
+    assert ends() == expected
+    assert sum(drawn) == 1_000
+    assert max(drawn) == max(64, cells // 13 // 64 * 64)
 
 
 def test_random_sign_patterns_approach_the_exact_p_value():

@@ -7,8 +7,12 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
+from verism.manifest import RunSettings
+from verism.pipeline.scoring import score_run
 from verism.published import Verdict
 from verism.records import Observed, frame
+from verism.store import Run, blocks, sorted_verdicts
+from verism.suites.base import complete_scores
 from verism.suites.geneval.human_labels import human_summary, is_right, rated_class, rating_tasks, read_annotations
 from verism.suites.geneval.layout import is_released_layout, read_folders, read_results, result_line
 from verism.suites.geneval.prompts import draw_prompts
@@ -280,3 +284,45 @@ def test_published_figures_agree_or_differ_as_known():
     assert all(c.verdict is Verdict.AGREES for c in logs)
     assert any(c.table == "contradictions" and "FLUX.1-dev" in c.quantity for c in checks)
     assert sum("people minus judge" in c.quantity for c in checks) == 7
+
+
+@pytest.mark.parametrize("source", ["clip", "head", "pixels", "nobody"])
+@pytest.mark.parametrize("size", [1, 7])
+def test_blocks_of_any_size_give_the_scores_of_all_images(tmp_path, source, size, monkeypatch):
+    """Of one image alone something is said of a colour: blocks without it must know that somebody judges colours."""
+    suite = GenEval.make({"limit": 30, "n_images": 1})
+    rng = np.random.default_rng(3)
+    found, last = {}, None
+    for prompt in suite.prompts():
+        entries = prompt.spec["metadata"]["include"]
+        boxes = [(e["class"], 0.95, BOX, None, None) for e in entries for _ in range(e.get("count", 1))]
+        found[prompt.prompt_id] = boxes if rng.random() < 0.7 else boxes[:-1]
+        if "color" in entries[0]:
+            last = prompt.prompt_id, entries[0]
+    prompt_id, entry = last
+    shares = [float(c == entry["color"]) for c in COLORS] if source == "pixels" else None
+    head = entry["color"] if source == "head" else None
+    found[prompt_id] = [(entry["class"], 0.95, BOX, head, shares)]
+    texts = suite.needs()[1].texts
+    vectors = [{"text": t, "judge": "c", "vector": [1.0, float(n)]} for n, t in enumerate(texts)]
+    region = {"image_id": f"{prompt_id}#0", "judge": "c", "segmenter": "segmenter:mask2former", "segment": 0}
+    views = [region | {"view": view, "vector": [1.0, 0.0]} for view in ("masked", "square")]
+    clip = {
+        "region_embeddings": frame("region_embeddings", views),
+        "text_embeddings": frame("text_embeddings", vectors),
+    }
+    seen = observed(suite, found, clip=clip if source == "clip" else None)
+    run = Run.start(tmp_path / "run", RunSettings(suite="geneval", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    run.append("images", seen.images)
+    for table, rows in seen.observations.items():
+        run.append(table, rows, rows["judge"][0])
+    judges = {"segmenter": "segmenter:mask2former"} | ({"clip": "c"} if source == "clip" else {})
+    monkeypatch.setattr(blocks, "BLOCK", size)
+    scores = score_run(run, suite, judges=judges)
+    whole = suite.verdicts(seen)
+    assert run.verdicts().equals(sorted_verdicts(whole))
+    assert [repr(s) for s in scores] == [repr(s) for s in complete_scores(suite, suite.scores(seen, whole))]
+    if source == "nobody":
+        assert any("nobody" in line for line in run.manifest.scoring.remarks)
+    assert f'"color_by": "{source}"' in "".join(run.verdicts()["detail"].drop_nulls())

@@ -9,10 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from verism import api
 from verism.errors import UsageError
+from verism.manifest import RunSettings
 from verism.metrics.frechet import frechet_from_features
 from verism.metrics.manifold import PRDC, half_samples, prdc
+from verism.pipeline.scoring import score_run
 from verism.records import FeatureNeed, Observed, Prompt, frame
+from verism.store import Run
+from verism.suites.base import complete_scores
 from verism.suites.quality.suite import Quality
 
 JUDGE = "network@1"
@@ -387,3 +392,65 @@ def test_a_stored_run_scores_the_same(tmp_path):
     value = numbers(back, seen)["fid", "revised"].value
     generated = np.array(seen.observations["features"]["vector"].to_list())
     assert value == pytest.approx(frechet_from_features(np.load(reference), generated).value, rel=1e-5)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_features_from_files_give_the_scores_of_those_in_memory(tmp_path, block, monkeypatch):
+    from verism.store import blocks
+
+    suite = quality(40, k=2, splits=3)
+    rng = np.random.default_rng(5)
+    seen = observed(suite, rng.normal(size=(40, 3)), rng.normal(size=(31, 3)), states={4: "failed"})
+    run = Run.start(tmp_path / "run", RunSettings(suite="quality", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    shuffled = seen.images.sample(fraction=1.0, shuffle=True, seed=3)
+    for start in range(0, 40, 9):
+        run.append("images", shuffled[start : start + 9])
+    for table, rows in seen.observations.items():
+        for start in range(0, rows.height, 8):
+            run.append(table, rows[start : start + 8], JUDGE)
+    run.append("reference", seen.reference)
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    files = []
+    map_vectors = Run.map_vectors
+
+    def noted(self, *arguments):
+        rows, vectors = map_vectors(self, *arguments)
+        files.append((type(vectors), len(vectors), rows["vector"].null_count()))
+        return rows, vectors
+
+    monkeypatch.setattr(Run, "map_vectors", noted)
+    scores = score_run(run, suite, judges={"features": JUDGE})
+    assert files == [(np.memmap, 39, 39), (np.memmap, 31, 31)]
+    expected = complete_scores(suite, suite.scores(seen, suite.verdicts(seen)))
+    assert [repr(s) for s in scores] == [repr(s) for s in expected]
+    assert any(s.metric == "fid" and s.value > 0 for s in scores)
+
+
+def test_scores_on_a_named_device_are_those_of_the_cpu(tmp_path, monkeypatch):
+    suite = quality(20, k=2, splits=3)
+    rng = np.random.default_rng(6)
+    seen = observed(suite, rng.normal(size=(20, 3)), rng.normal(size=(18, 3)))
+    run = Run.start(tmp_path / "run", RunSettings(suite="quality", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    for table, rows in {"images": seen.images, "reference": seen.reference, **seen.observations}.items():
+        run.append(table, rows, None if table in ("images", "reference") else JUDGE)
+    used = []
+
+    def product(device):
+        def multiply(x, y, out):
+            used.append(device)
+            np.matmul(x, y.T, out=out)
+
+        return multiply
+
+    monkeypatch.setattr("verism.inference.float32_product", product)
+    rules = {"k": 2, "splits": 3}
+    plain = api.score(run, judges={"features": JUDGE}, rules=rules)
+    assert not used
+    again = api.score(run, judges={"features": JUDGE}, rules=rules, device="cuda:1")
+    assert set(used) == {"cuda:1"}
+    assert [repr(s) for s in again] == [repr(s) for s in plain]
+    used.clear()
+    api.score(run, judges={"features": JUDGE}, rules=rules, device="cpu")
+    assert not used

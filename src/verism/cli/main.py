@@ -250,6 +250,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 @click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
 @click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
 @click.option("--anyway", is_flag=True, help="Adjust by a card of images unlike the run's, too; the numbers say so.")
+@click.option("--device", help="PyTorch device that multiplies for precision and recall; the numbers are the same.")
 @with_options(tracking_options())
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
@@ -262,6 +263,7 @@ def score(
     detector: str | None,
     judges: tuple[str, ...],
     anyway: bool,
+    device: str | None,
     track: tuple[str, ...],
     step: int | None,
     checkpoint: str | None,
@@ -296,6 +298,7 @@ def score(
             cards=cards,
             min_right=min_right,
             anyway=anyway,
+            device=device,
             on_scores=trackers,
             step=step,
             checkpoint=checkpoint or "",

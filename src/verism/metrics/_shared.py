@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+CHECKED_ROWS = 16_384
 
 
 def checked_features(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -17,12 +18,19 @@ def checked_features(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be features of shape (images, numbers per image); got shape {array.shape}")
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers; got {array.dtype}")
-    if not np.isfinite(array).all():
-        bad = int(np.count_nonzero(~np.isfinite(array).all(axis=1)))
+    # A part at a time, since the array may be a file that is larger than the memory.
+    starts = range(0, len(array), CHECKED_ROWS)
+    bad = sum(_not_finite(array[start : start + CHECKED_ROWS]) for start in starts)
+    if bad:
         raise ValueError(
             f"{name} has NaN or infinity in {bad} of {len(array)} images; remove them first, and count them"
         )
     return array
+
+
+def _not_finite(rows: NDArray[Any]) -> int:
+    finite = np.isfinite(rows)
+    return 0 if finite.all() else int(np.count_nonzero(~finite.all(axis=1)))
 
 
 def check_same_width(real: int, generated: int) -> None:

@@ -19,6 +19,7 @@ import math
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 CHECKED_ROWS = 128  # of a covariance compared with its columns at once, so that both stay in the cache
+KEPT_VALUES = 2**28  # projected features that are kept: 2 GiB; those of more images are computed when they are needed
 CHUNK_ROWS = 4096  # images converted to float64 at once: 64 MiB at 2048 features
 EPS = float(np.finfo(np.float64).eps)
 # Largest error of Tr(sqrt(A B)), relative to Tr(A) + Tr(B), up to which eigenvalues of the squared problem will do;
@@ -603,7 +605,9 @@ class _Projection:
         self.x, self.other = x, other
         self.centre = x.mean(axis=0, dtype=np.float64)
         self.factor = other.factor()
-        self.projected = self._project(slice(None)) if keep or len(x) <= self.factor.shape[1] else None
+        few = len(x) <= self.factor.shape[1]
+        keep = keep and len(x) * self.factor.shape[1] <= KEPT_VALUES
+        self.projected = self._project(slice(None)) if keep or few else None
         self.gram = (
             self.projected @ self.projected.T if self.projected is not None and len(x) <= self.factor.shape[1] else None
         )
@@ -611,6 +615,11 @@ class _Projection:
     def _project(self, rows: Any) -> Floats:
         projected: Floats = (self.x[rows] - self.centre) @ self.factor
         return projected
+
+    def _centred(self, chosen: NDArray[np.intp]) -> Iterator[Floats]:
+        """Some images less the middle of all, a part at a time."""
+        for start in range(0, len(chosen), CHUNK_ROWS):
+            yield self.x[chosen[start : start + CHUNK_ROWS]] - self.centre
 
     def _value(self, n: int, total: Floats, squares: float, roots: float) -> float:
         """Distance of n images: sum and sum of squares of their centred features, sum of roots not yet over n - 1."""
@@ -620,12 +629,18 @@ class _Projection:
 
     def subset(self, chosen: NDArray[np.intp]) -> float:
         total, squares = np.zeros(self.x.shape[1]), 0.0
-        for start in range(0, len(chosen), CHUNK_ROWS):
-            part = self.x[chosen[start : start + CHUNK_ROWS]] - self.centre
+        for part in self._centred(chosen):
             total += part.sum(axis=0)
             squares += float(np.vdot(part, part))
         if self.gram is not None:
             matrix = _double_centred(self.gram[np.ix_(chosen, chosen)])
+        elif self.projected is None and len(chosen) * self.factor.shape[1] > KEPT_VALUES:
+            sums, matrix = np.zeros(self.factor.shape[1]), np.zeros((self.factor.shape[1],) * 2)
+            for part in self._centred(chosen):
+                projected = part @ self.factor
+                sums += projected.sum(axis=0)
+                matrix += projected.T @ projected
+            matrix -= np.outer(sums, sums / len(chosen))
         else:
             rows = self.projected[chosen] if self.projected is not None else self._project(chosen)
             rows -= rows.mean(axis=0)
@@ -642,19 +657,21 @@ class _Projection:
         total, squares = np.zeros((len(groups), dim)), np.zeros(len(groups))
         sums, scatter = np.zeros((len(groups), rank)), np.zeros((rank, rank))
         for number, group in enumerate(groups):
-            part = self.x[group] - self.centre
-            total[number], squares[number] = part.sum(axis=0), np.vdot(part, part)
-            projected = part @ self.factor
-            sums[number] = projected.sum(axis=0)
-            scatter += projected.T @ projected
+            for part in self._centred(group):
+                total[number] += part.sum(axis=0)
+                squares[number] += np.vdot(part, part)
+                projected = part @ self.factor
+                sums[number] += projected.sum(axis=0)
+                scatter += projected.T @ projected
 
         def value(number: int | None) -> float:
             left = np.ones(len(groups), dtype=np.bool_)
             matrix, n = scatter, len(self.x)
             if number is not None:
                 left[number] = False
-                projected = self._project(groups[number])
-                matrix, n = scatter - projected.T @ projected, n - len(projected)
+                for part in self._centred(groups[number]):
+                    projected = part @ self.factor
+                    matrix, n = matrix - projected.T @ projected, n - len(projected)
             shift = sums[left].sum(axis=0)
             matrix = matrix - np.outer(shift, shift / n)
             return self._value(n, total[left].sum(axis=0), float(squares[left].sum()), _roots(matrix))

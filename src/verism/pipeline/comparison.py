@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
+ROWS = 2**17  # verdicts of a run that are in memory at once
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
 
 
@@ -273,7 +274,7 @@ def compare_runs(
 
 def main_protocol(a: Run, b: Run, presentation: Presentation) -> str | None:
     """The protocol to compare models with: the first of the suite that both runs have; None if they share none."""
-    known = [set(run.verdicts()["protocol"].to_list()) | {s.protocol for s in run.scores()} for run in (a, b)]
+    known = [_protocols(run.scan_verdicts()) | {s.protocol for s in run.scores()} for run in (a, b)]
     return next((name for name in presentation.info.protocols if name in known[0] & known[1]), None)
 
 
@@ -290,10 +291,29 @@ def same_outcome(a: Run, b: Run) -> bool:
     """Whether two runs are the same run, or hold the same images with the same verdicts."""
     if a.path.resolve() == b.path.resolve():
         return True
-    images = [run.read("images").select("image_id", "state", "sha256").sort("image_id") for run in (a, b)]
-    if images[0].is_empty() or images[0]["sha256"].null_count() or not images[0].equals(images[1]):
+    images = [run.image_summary() for run in (a, b)]
+    n_images = sum(images[0].states.values())
+    if not n_images or images[0].n_hashed < n_images or images[0].digest != images[1].digest:
         return False
-    return a.verdicts().equals(b.verdicts())
+    hashes = [run.verdicts_hash() for run in (a, b)]
+    if hashes[0] and hashes[0] == hashes[1]:
+        return True
+    verdicts = a.scan_verdicts(), b.scan_verdicts()
+    heights = [_height(table) for table in verdicts]
+    return heights[0] == heights[1] and all(
+        verdicts[0].slice(start, ROWS).collect().equals(verdicts[1].slice(start, ROWS).collect())
+        for start in range(0, heights[0], ROWS)
+    )
+
+
+def _protocols(verdicts: pl.LazyFrame) -> set[str]:
+    return set(verdicts.select("protocol").unique().collect(engine="streaming")["protocol"].to_list())
+
+
+def _height(rows: pl.LazyFrame) -> int:
+    import polars as pl
+
+    return int(rows.select(pl.len()).collect().item())
 
 
 def compare_images(
@@ -408,12 +428,13 @@ def pair_images(
     asked, shared = _common_prompts(a, b)
     if by is not None and all(p.facets.get(by) is None for p in asked.values()):
         raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
-    verdicts = a.verdicts(), b.verdicts()
+    verdicts = a.scan_verdicts(), b.scan_verdicts()
+    ranges = _ranges(verdicts)
     families: list[list[PairedValues]] = []
-    result = {name for table in verdicts for name in table["protocol"].unique().to_list()}
+    result = {name for table in verdicts for name in _protocols(table)}
     for name in sorted(result, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
         for pairing in pairings:
-            joined = _joined(verdicts, pairing, name)
+            joined = _joined(verdicts, pairing, name, ranges, list(asked))
             if joined.height:
                 families += _of_pairing(pairing, name, joined, asked, by, defined)
     return families
@@ -434,32 +455,75 @@ def _common_prompts(a: Run, b: Run) -> tuple[dict[str, Prompt], list[str]]:
     return prompts_b | prompts_a, shared
 
 
-def _joined(verdicts: tuple[pl.DataFrame, pl.DataFrame], pairing: Pairing, protocol: str) -> pl.DataFrame:
-    """Values of both runs by image and key: columns image_id, prompt_id, ``key_0`` ..., value, value_right."""
+def _ranges(verdicts: Sequence[pl.LazyFrame]) -> list[tuple[str | None, str | None]]:
+    """Ranges of image ids, each with about ``ROWS`` verdicts of a run at most: first id, and first of the next."""
+    bounds: set[str] = set()
+    for table in verdicts:  # sorted by image
+        for start in range(ROWS, _height(table), ROWS):
+            bounds.add(table.select("image_id").slice(start, 1).collect().item())
+    ends = [None, *sorted(bounds), None]
+    return list(zip(ends, ends[1:], strict=False))
+
+
+def _joined(
+    verdicts: Sequence[pl.LazyFrame],
+    pairing: Pairing,
+    protocol: str,
+    ranges: Sequence[tuple[str | None, str | None]],
+    prompts: Sequence[str],
+) -> pl.DataFrame:
+    """Values of both runs by image and key, in the order of images.
+
+    Args:
+        verdicts: table ``verdicts`` of both runs.
+        pairing: what is compared.
+        protocol: under which protocol.
+        ranges: of image ids; the rows of one are in memory with all their columns at a time.
+        prompts: ids of all prompts of both runs.
+
+    Returns:
+        Columns ``prompt`` (its number), ``key_0`` ..., ``value``, ``value_right``.
+    """
     import polars as pl
 
     keys = [f"key_{n}" for n in range(len(pairing.key))]
+    numbers = pl.DataFrame({"prompt_id": list(prompts)}, schema={"prompt_id": pl.String}).with_row_index("prompt")
+    blocks = []
+    for first, following in ranges:
+        tables = []
+        for table in verdicts:
+            rows = table.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
+            # Verdicts of real images have no prompt, and are of no run alone.
+            rows = rows.filter(pl.col("prompt_id") != "")
+            rows = rows if first is None else rows.filter(pl.col("image_id") >= first)
+            rows = rows if following is None else rows.filter(pl.col("image_id") < following)
+            tables.append(_keyed(rows, pairing, keys))
+        on = ["image_id", "prompt_id", *keys]
+        both = tables[0].join(tables[1], on=on, how="full", coalesce=True, nulls_equal=True).sort("image_id", *keys)
+        both = both.join(numbers, on="prompt_id", how="left", maintain_order="left")
+        blocks.append(both.select("prompt", *keys, "value", "value_right"))
+    return pl.concat(blocks)
+
+
+def _keyed(verdicts: pl.LazyFrame, pairing: Pairing, keys: Sequence[str]) -> pl.DataFrame:
+    """Image, prompt, keys and value of the verdicts that a pairing is about."""
+    import polars as pl
+
     wanted = [*pairing.key, *pairing.where, *pairing.indicator]
-    tables = []
-    for table in verdicts:
-        rows = table.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
-        # Verdicts of real images have no prompt, and are of no run alone.
-        rows = rows.filter(pl.col("prompt_id") != "")
-        if wanted:
-            details = [json.loads(text) if text else {} for text in rows["detail"].to_list()]
-            rows = rows.with_columns(
-                pl.Series(key, [_text(d.get(name)) for d in details], dtype=pl.String)
-                for key, name in zip(keys, pairing.key, strict=True)
-            )
-            chosen = [all(_text(d.get(k)) == v for k, v in pairing.where.items()) for d in details]
-            if pairing.indicator:
-                hits = [float(all(_text(d.get(k)) == v for k, v in pairing.indicator.items())) for d in details]
-                hit = pl.Series("hit", hits, dtype=pl.Float64)
-                rows = rows.with_columns(pl.when(pl.col("value").is_null()).then(None).otherwise(hit).alias("value"))
-            rows = rows.filter(pl.Series(chosen, dtype=pl.Boolean))
-        tables.append(rows.select("image_id", "prompt_id", *keys, "value"))
-    on = ["image_id", "prompt_id", *keys]
-    return tables[0].join(tables[1], on=on, how="full", coalesce=True, nulls_equal=True).sort("image_id", *keys)
+    if not wanted:
+        return verdicts.select("image_id", "prompt_id", "value").collect()
+    rows = verdicts.select("image_id", "prompt_id", "value", "detail").collect()
+    details = [json.loads(text) if text else {} for text in rows["detail"].to_list()]
+    rows = rows.with_columns(
+        pl.Series(key, [_text(d.get(name)) for d in details], dtype=pl.String)
+        for key, name in zip(keys, pairing.key, strict=True)
+    )
+    chosen = [all(_text(d.get(k)) == v for k, v in pairing.where.items()) for d in details]
+    if pairing.indicator:
+        hits = [float(all(_text(d.get(k)) == v for k, v in pairing.indicator.items())) for d in details]
+        hit = pl.Series("hit", hits, dtype=pl.Float64)
+        rows = rows.with_columns(pl.when(pl.col("value").is_null()).then(None).otherwise(hit).alias("value"))
+    return rows.filter(pl.Series(chosen, dtype=pl.Boolean)).select("image_id", "prompt_id", *keys, "value")
 
 
 def _text(value: Any) -> str | None:
@@ -479,21 +543,46 @@ def _of_pairing(
 
     facet = by or pairing.facet
     keys = [f"key_{n}" for n in range(len(pairing.key))]
-    prompts = [asked[p] for p in joined["prompt_id"].to_list()]
-    parts = [tuple(p.facets.get(name) for name in pairing.split) for p in prompts]
-    columns = [joined[key].to_list() for key in keys]
-    cells = [(*part, *key) for part, key in zip(parts, zip(*columns) if keys else [()] * len(parts))]
-    levels = [p.facets.get(facet) if facet else None for p in prompts]
+    prompts = list(asked.values())
+    ids = np.array([p.prompt_id for p in prompts], dtype=object)
+    number = joined["prompt"].to_numpy()
+    parts = _Coded.of([tuple(p.facets.get(name) for name in pairing.split) for p in prompts])
+    levels = _Coded.of([p.facets.get(facet) if facet else None for p in prompts])
+    cells: list[tuple[Any, ...]] = [()]
+    cell_of = np.zeros(joined.height, dtype=np.int64)
+    if keys:
+        distinct = joined.select(keys).unique(maintain_order=True).with_row_index("cell")
+        cells = distinct.drop("cell").rows()
+        cell_of = joined.join(distinct, on=keys, nulls_equal=True, how="left", maintain_order="left")["cell"].to_numpy()
+    cell_of = parts.codes[number].astype(np.int64) * len(cells) + cell_of
+    found, first = np.unique(cell_of, return_index=True)
     families: list[list[PairedValues]] = []
-    for cell in dict.fromkeys(cells):
+    for code in found[np.argsort(first)].tolist():  # in the order in which they first come
+        cell = (*parts.values[code // len(cells)], *cells[code % len(cells)])
         group = dict(pairing.group) | {
             name: value for name, value in zip((*pairing.split, *pairing.key), cell, strict=True) if value is not None
         }
-        inside = [c == cell for c in cells]
-        table = joined.filter(pl.Series(inside, dtype=pl.Boolean))
-        of_level = [level for level, chosen in zip(levels, inside) if chosen]
-        families.append(_of_cell(pairing, protocol, group, table, facet, of_level, defined))
+        table = joined.select("prompt", "value", "value_right")
+        table = table if len(found) == 1 else table.filter(pl.Series(cell_of == code))
+        families.append(_of_cell(pairing, protocol, group, table, facet, levels, ids, defined))
     return families
+
+
+class _Coded(NamedTuple):
+    """Values by number.
+
+    Attributes:
+        values: different ones, in the order in which they first come.
+        codes: place of each value among them, shape (N,).
+    """
+
+    values: list[Any]
+    codes: np.ndarray
+
+    @staticmethod
+    def of(values: Sequence[Any]) -> _Coded:
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        return _Coded(list(places), np.array([places[value] for value in values], dtype=np.int32))
 
 
 def _of_cell(
@@ -502,37 +591,46 @@ def _of_cell(
     group: Mapping[str, FacetValue],
     table: pl.DataFrame,
     facet: str,
-    of_row: Sequence[FacetValue],
+    levels: _Coded,
+    ids: np.ndarray,
     defined: Collection[tuple[str, str]] | None,
 ) -> list[PairedValues]:
     import polars as pl
 
     def values(metric: str, rows: pl.DataFrame, weights: np.ndarray | None = None) -> PairedValues:
-        return _paired(metric, pairing.scale.unit, protocol, group, rows, weights)
+        return _paired(metric, pairing.scale.unit, protocol, group, rows, weights, ids)
 
     if not facet:
         return [values(pairing.metric, table)]
-    known = sorted({level for level in of_row if level is not None}, key=lambda v: (isinstance(v, str), v))
+    of_row = levels.codes[table["prompt"].to_numpy()]
+    there = [levels.values[code] for code in np.unique(of_row).tolist()]
+    known = sorted((level for level in there if level is not None), key=lambda v: (isinstance(v, str), v))
+    place = {level: code for code, level in enumerate(levels.values)}
+
+    def of_levels(chosen: Sequence[Any]) -> pl.Series:
+        return pl.Series(np.isin(of_row, [place[level] for level in chosen]), dtype=pl.Boolean)
+
     groups = []
     for level in known:
-        of_level = table.filter(pl.Series([value == level for value in of_row], dtype=pl.Boolean))
+        of_level = table.filter(of_levels([level]))
         groups.append(replace(values(pairing.metric, of_level), group={**group, facet: level}, overall=False))
     if not pairing.mean:
-        chosen = [level is not None for level in of_row]
-        return [values(pairing.metric, table.filter(pl.Series(chosen, dtype=pl.Boolean))), *groups]
-    name, levels = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
-    complete = {str(level) for level in levels} >= set(pairing.groups)
+        return [values(pairing.metric, table.filter(of_levels(known))), *groups]
+    name, chosen = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
+    complete = {str(level) for level in chosen} >= set(pairing.groups)
     if facet != pairing.facet or not (complete if defined is None else (name, protocol) in defined):
-        name, levels = f"{pairing.metric}{MEAN_OVER}{facet}", known
-        if len(levels) < 2:
+        name, chosen = f"{pairing.metric}{MEAN_OVER}{facet}", known
+        if len(chosen) < 2:
             return groups
-    inside = table.filter(pl.Series([level in levels for level in of_row], dtype=pl.Boolean))
-    level_of = pl.Series("level", [str(level) for level in of_row if level in levels], dtype=pl.String)
-    usable = _usable(inside.with_columns(level_of))
+    inside = table.filter(of_levels(chosen))
+    usable = _usable(inside)
     # Each image weighs so that every group counts the same: the plain mean over groups.
-    sizes = dict(usable.group_by("level").len().iter_rows())
-    weights = np.array([usable.height / (len(sizes) * sizes[level]) for level in usable["level"].to_list()])
-    return [replace(values(name, inside, weights), defined=len(sizes) == len(levels)), *groups]
+    named = _Coded.of([str(level) for level in levels.values])
+    level_of = named.codes[levels.codes[usable["prompt"].to_numpy()]]
+    sizes = np.bincount(level_of, minlength=len(named.values))
+    n_groups = int(np.count_nonzero(sizes))
+    weights = np.divide(usable.height, n_groups * sizes, where=sizes > 0, out=np.zeros(len(sizes)))[level_of]
+    return [replace(values(name, inside, weights), defined=n_groups == len(chosen)), *groups]
 
 
 def _undefined(row: Difference) -> Difference:
@@ -554,6 +652,7 @@ def _paired(
     group: Mapping[str, FacetValue],
     rows: pl.DataFrame,
     weights: np.ndarray | None,
+    ids: np.ndarray,
 ) -> PairedValues:
     usable = _usable(rows)
     only_a, only_b = (rows[name].count() - usable.height for name in ("value", "value_right"))
@@ -565,7 +664,7 @@ def _paired(
         overall=True,
         a=usable["value"].to_numpy(),
         b=usable["value_right"].to_numpy(),
-        prompts=usable["prompt_id"].to_numpy(),
+        prompts=ids[usable["prompt"].to_numpy()],
         weights=weights,
         only_a=only_a,
         only_b=only_b,

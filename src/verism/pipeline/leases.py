@@ -15,7 +15,7 @@ import platform
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 from verism.errors import VerismError
 from verism.files import json_bytes, write_json, write_new
 from verism.locations import remove_tree
+from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import Claim, Claims, Shares, block_size, blocks_of
 from verism.store import slug
 
@@ -92,7 +93,7 @@ class LeasedShares(Shares):
         items: Sequence[T],
         *,
         key: Callable[[T], str],
-        done: Callable[[], Set[str]],
+        done: Callable[[], Container[str]],
         after: str = "",
     ) -> Iterator[Claims[T]]:
         """Blocks that nobody has, one after the other; ends when all blocks are done, by whomever.
@@ -111,17 +112,17 @@ class LeasedShares(Shares):
         # Marks first, and then what is there: a mark that the tables do not bear out is of what was lost since.
         marked = {n: g for n, g in self._latest(name).items() if self._state(name, n, g) == "done"}
         known = done()
-        pending = {n: [item for item in block if key(item) not in known] for n, block in enumerate(blocks)}
+        waiting = {n: pending_items(block, key, known) for n, block in enumerate(blocks)}
         mine: list[_Lease] = []
         try:
-            yield self._offered(name, {n: left for n, left in pending.items() if left}, marked, mine)
+            yield self._offered(name, {n: left for n, left in waiting.items() if left}, marked, mine)
         finally:
             for lease in mine:
                 if lease.path in self._held:
                     self._leave(lease, "dropped")
 
     def _offered(
-        self, stage: str, pending: dict[int, list[T]], stale: dict[int, int], mine: list[_Lease]
+        self, stage: str, pending: dict[int, Sequence[T]], stale: dict[int, int], mine: list[_Lease]
     ) -> Iterator[Claim[T] | None]:
         # Everyone begins elsewhere, so that few try the same block.
         order = sorted(pending)

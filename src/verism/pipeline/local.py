@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -22,6 +22,7 @@ from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.locations import location
 from verism.pipeline.regions import SEGMENTS, asks_for_regions, with_regions
+from verism.pipeline.selections import Blocks, Either, pending_items
 from verism.pipeline.shares import ALONE, Claim, Claims, Shares
 from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, claimed_batches, failure
 from verism.progress import Progress
@@ -41,7 +42,7 @@ from verism.records import (
     frame,
     make_image_id,
 )
-from verism.store import TRUTH, Run, write_shards
+from verism.store import TRUTH, IdSet, Run, write_shards
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,8 +71,8 @@ def image_seed(seed: int, image_id: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def make_requests(prompts: Sequence[Prompt], seed: int, needs: Sequence[Need] = ()) -> list[Request]:
-    """Every image a run asks for, in order.
+def make_requests(prompts: Sequence[Prompt], seed: int, needs: Sequence[Need] = ()) -> Sequence[Request]:
+    """Every image a run asks for, in order. Each request is made when it is asked for, and not held.
 
     A suite may pair the images of several prompts by their noise: prompts whose ``spec`` holds the same ``seed_key``
     get the same seeds, index by index. Or it may give the seeds themselves, as ``seeds``, one for each image.
@@ -87,18 +88,18 @@ def make_requests(prompts: Sequence[Prompt], seed: int, needs: Sequence[Need] = 
     if count > RUN_IMAGES.value:
         raise UsageError(f"{len(prompts):,} prompts ask for {count:,} images; {RUN_IMAGES.hint()}")
     asked = [need.questions for need in needs if isinstance(need, AnswerNeed)]
-    questions = {p.prompt_id: tuple(q for each in asked for q in each.get(p.prompt_id, ())) for p in prompts}
-    return [
-        Request(
-            image_id=make_image_id(p.prompt_id, index),
-            prompt=p,
+
+    def request(number: int, index: int) -> Request:
+        prompt = prompts[number]
+        return Request(
+            image_id=make_image_id(prompt.prompt_id, index),
+            prompt=prompt,
             index=index,
-            seed=_seed_of(p, index, seed),
-            questions=questions[p.prompt_id],
+            seed=_seed_of(prompt, index, seed),
+            questions=tuple(q for each in asked for q in each.get(prompt.prompt_id, ())),
         )
-        for p in prompts
-        for index in range(p.n_images)
-    ]
+
+    return Blocks([p.n_images for p in prompts], request)
 
 
 def _seed_of(prompt: Prompt, index: int, seed: int) -> int:
@@ -118,6 +119,7 @@ class _ReceivedImage:
         truth: ground truth, by table.
         written: whether the run wrote its file.
         png: content of its file, which is to be put into a shard; None: it needs not.
+        prompt: what was asked for, in words.
     """
 
     row: dict[str, Any]
@@ -125,6 +127,7 @@ class _ReceivedImage:
     truth: Mapping[str, pl.DataFrame]
     written: bool
     png: bytes | None
+    prompt: str
 
 
 def run_images(
@@ -160,29 +163,23 @@ def run_images(
     taken: dict[str, str | None] = {}
     if retry:
         forget_failures(run)
-    known = run.read("images")
-    have = set(known["image_id"].to_list())
+    have = run.ids("images")
     for judge, need in judges:
         # Rows of a batch cut off before its images' own rows: these images come anew, and may come otherwise.
         for table in _tables_of(need):
-            if stale := sorted(run.keys(table, judge.name) - have):
+            if stale := run.unknown(table, judge.name, have):
                 run.forget(table, stale, judge.name)
     if on_failure is not None:
-        wanted = {r.image_id for r in requests}
-        for row in known.filter(pl.col("state") != "ok").iter_rows(named=True):
-            if row["image_id"] in wanted:
-                on_failure(failure(row))
+        _tell_of_unusable(run, requests, on_failure)
 
-    texts = {r.prompt.prompt_id: r.prompt.text for r in requests}
-
-    def there() -> Set[str]:
+    def there() -> Either:
         taken.update(run.images_since(seen))
-        return have | taken.keys()
+        return Either(have, taken)
 
     with (
         shares.claims("images", requests, key=lambda r: r.image_id, done=there) as claims,
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
-        Progress("images", len(requests), done=sum(r.image_id in have for r in requests)) as progress,
+        Progress("images", len(requests), done=_n_done(requests, have)) as progress,
     ):
         for batch in ahead(_claimed_parts(claims, there, generator, run, pool)):
             taken |= run.images_since(seen)
@@ -191,7 +188,7 @@ def run_images(
                 for a in arrived:
                     if a.row["state"] != "ok":
                         on_failure(failure(a.row))
-            stored = pool.submit(_store, run, arrived, texts)  # while the judges work
+            stored = pool.submit(_store, run, arrived)  # while the judges work
             looked_at = [a.image for a in arrived if a.image is not None]
             _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
             for table in sorted({name for a in arrived for name in a.truth} & kept):
@@ -214,11 +211,28 @@ def run_images(
             run.compact(table, TRUTH)
 
 
+def _tell_of_unusable(run: Run, requests: Sequence[Request], on_failure: Callable[[str], None]) -> None:
+    """Tell of the images that are wanted and cannot be used."""
+    rows = run.unusable()
+    if rows.is_empty():
+        return
+    of_run = IdSet(rows["image_id"])
+    ids = (r.image_id for r in requests)
+    wanted = {image_id for image_id in ids if image_id in of_run}
+    for row in rows.iter_rows(named=True):
+        if row["image_id"] in wanted:
+            on_failure(failure(row))
+
+
+def _n_done(requests: Sequence[Request], have: IdSet) -> int:
+    return len(requests) - len(pending_items(requests, lambda r: r.image_id, have))
+
+
 def forget_failures(run: Run) -> None:
     """Drop the rows of images that are missing, failed or refused, so that they are asked for again."""
     import polars as pl
 
-    known = run.read("images")
+    known = run.unusable()
     again = known.filter(pl.col("state").is_in(["missing", "failed", "refused"]))["image_id"].to_list()
     if again:
         run.forget("images", again)
@@ -255,9 +269,10 @@ def _ask_all(
             found = rows
 
 
-def _store(run: Run, arrived: Sequence[_ReceivedImage], texts: Mapping[str, str]) -> None:
+def _store(run: Run, arrived: Sequence[_ReceivedImage]) -> None:
     """Put those images of a batch into a shard that have no file of their own, and say in their rows where they are."""
     packed = [(a, a.png) for a in arrived if a.png is not None]
+    texts = {a.row["prompt_id"]: a.prompt for a in arrived}
     paths = write_shards(run, [(a.row, png) for a, png in packed], texts)
     for (a, _), path in zip(packed, paths, strict=True):
         a.row["path"] = path
@@ -305,8 +320,8 @@ def observe_images(
     if regions and after and segmenter != TRUTH:
         after = _stage(SEGMENTS, segmenter)  # an image is shown with its objects, once they are found
 
-    def observed() -> Set[str]:
-        return run.keys(need.table, judge.name) | rows.unusable()
+    def observed() -> IdSet:
+        return run.ids(need.table, judge.name) | rows.unusable()
 
     with shares.claims(
         _stage(need.table, judge.name), requests, key=lambda r: r.image_id, done=observed, after=after
@@ -343,23 +358,23 @@ def _stage(table: str, judge: str) -> str:
 
 
 class _ImageRows:
-    """Rows of the images of a run, to which others may add."""
+    """Rows of the images of a run, to which others may add; read when the first are asked for."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.rows = run.read("images")
         self.seen: set[str] = set()
+        self.rows: pl.DataFrame | None = None
 
-    def unusable(self) -> set[str]:
+    def unusable(self) -> IdSet:
         """Images there is nothing to see of."""
-        import polars as pl
-
-        return set(self.rows.filter(pl.col("state") != "ok")["image_id"].to_list())
+        return IdSet(self.run.unusable()["image_id"])
 
     def of(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """The rows of those images that can be looked at."""
         import polars as pl
 
+        if self.rows is None:
+            self.rows = self.run.read("images")
         ids = [r.image_id for r in requests]
         chosen = self.rows.filter(pl.col("image_id").is_in(ids))
         if chosen.height < len(ids):
@@ -426,11 +441,11 @@ def unfinished(
         judges: full name of each judge, with what it is asked.
         reference: the real images it compares with, if any.
     """
-    images = run.read("images").select("image_id", "state").rows()
-    usable = {image_id for image_id, state in images if state == "ok"}
-    gaps = {"images": len({r.image_id for r in requests} - {image_id for image_id, _ in images})}
+    images = run.ids("images")
+    usable = images - IdSet(run.unusable()["image_id"])
+    gaps = {"images": len(requests) - _n_done(requests, images)}
     for name, need in judges:
-        gaps[f"observations by {name}"] = len(usable - run.keys(need.table, name))
+        gaps[f"observations by {name}"] = len(usable - run.ids(need.table, name))
         if isinstance(need, EmbeddingNeed):
             gaps[f"texts by {name}"] = len(set(need.texts) - run.keys("text_embeddings", name))
     if reference is not None:
@@ -448,7 +463,11 @@ class _WrongAnswerError(VerismError):
 
 
 def _claimed_parts(
-    claims: Claims[Request], there: Callable[[], Set[str]], generator: Generator, run: Run, pool: ThreadPoolExecutor
+    claims: Claims[Request],
+    there: Callable[[], Container[str]],
+    generator: Generator,
+    run: Run,
+    pool: ThreadPoolExecutor,
 ) -> Iterator[Batch]:
     """The generator's answers to what this process claims, in parts."""
     for claim in claims:
@@ -456,9 +475,9 @@ def _claimed_parts(
             yield Batch.flush()
             continue
         known = there()  # also what an earlier owner of the claim kept
-        pending = [r for r in claim.items if r.image_id not in known]
-        claim.advance(len(claim.items) - len(pending))
-        yield from _parts(pending, generator, run, pool, claim)
+        left = pending_items(claim.items, lambda r: r.image_id, known)
+        claim.advance(len(claim.items) - len(left))
+        yield from _parts(left, generator, run, pool, claim)
 
 
 def _parts(
@@ -572,4 +591,5 @@ def _take_in(request: Request, result: Result, run: Run) -> _ReceivedImage:
         result.truth,
         written=result.path is None and row.get("path") is not None,
         png=png if in_shard else None,
+        prompt=request.prompt.text,
     )

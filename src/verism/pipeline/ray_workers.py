@@ -15,13 +15,14 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from verism.errors import UsageError, VerismError, require
+from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import Claim, Claims, Shares, blocks_of
 from verism.progress import Progress
 
@@ -373,7 +374,7 @@ class RayShares(Shares):
         items: Sequence[T],
         *,
         key: Callable[[T], str],
-        done: Callable[[], Set[str]],
+        done: Callable[[], Container[str]],
         after: str = "",
     ) -> Iterator[Claims[T]]:
         """Blocks as they are dealt; ends when all blocks are done, by whomever.
@@ -387,13 +388,13 @@ class RayShares(Shares):
         """
         blocks = blocks_of(items)
         known = done()
-        pending = [[item for item in block if key(item) not in known] for block in blocks]
-        finished = [n for n, left in enumerate(pending) if not left]
+        waiting = [pending_items(block, key, known) for block in blocks]
+        finished = [n for n, left in enumerate(waiting) if not left]
         self._ask("open", stage, [len(block) for block in blocks], finished, after)
         # A worker that fails takes all others with it, and one that dies is seen to: nothing needs to be given back.
-        yield self._dealt(stage, pending)
+        yield self._dealt(stage, waiting)
 
-    def _dealt(self, stage: str, pending: list[list[T]]) -> Iterator[Claim[T] | None]:
+    def _dealt(self, stage: str, pending: Sequence[Sequence[T]]) -> Iterator[Claim[T] | None]:
         held: set[int] = set()
 
         def finished(number: int) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from verism.errors import UsageError
+from verism.locations import remove_tree
 from verism.pipeline.added_metrics import Metric, added_scores
 from verism.pipeline.correction import Adjustment
 from verism.progress import Working
-from verism.records import Estimand, Need, Observed, Score, content_hash, option_of, roles
+from verism.records import Estimand, Need, Observed, Score, content_hash, empty_table, option_of, roles
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.section import section_records
-from verism.store import TRUTH, Run, Scoring
+from verism.store import TRUTH, Run, Scoring, sorted_verdicts
 from verism.suites.base import Suite, complete_scores
 from verism.suites.catalogue import SUITES
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Adjust", "judges_of", "observed_of", "planned_scoring", "score_run", "true_classes"]
 
 MEASUREMENTS = "observations/measurements/"  # of added metrics, which measure while scores are computed
+
+VECTORS = ("features", "reference_features")  # tables whose vectors may be larger than the memory
 
 Adjust = Callable[[Sequence[Estimand], Mapping[str, str]], Sequence[Adjustment]]
 
@@ -55,21 +60,53 @@ def score_run(
         UsageError: a judge that did not observe was named, or several observed and none was named.
         VerismError: scores that the suite does not declare.
     """
-    inputs = {folder: state for folder, state in run.inputs().items() if not folder.startswith(MEASUREMENTS)}
-    observed = observed_of(run, suite, judges)
-    with Working("computing scores"):
-        verdicts = suite.verdicts(observed)
-        scores = list(suite.scores(observed, verdicts))
-    if truth := _truth_of(run, suite):
-        known = Observed(prompts=observed.prompts, images=observed.images, observations=truth)
-        scores += suite.judge_errors(observed, verdicts, suite.for_truth().verdicts(known))
+    inputs = {name: state for name, state in run.inputs().items() if not name.startswith(MEASUREMENTS)}
+    with tempfile.TemporaryDirectory(prefix="verism-scores-") as folder:
+        return _scored(run, suite, judges, adjust, metrics, adjustment, inputs, Path(folder))
+
+
+def _scored(
+    run: Run,
+    suite: Suite,
+    judges: Mapping[str, str] | None,
+    adjust: Adjust | None,
+    metrics: Sequence[Metric],
+    adjustment: Mapping[str, Any] | None,
+    inputs: Mapping[str, str],
+    folder: Path,
+) -> list[Score]:
+    import polars as pl
+
+    verdicts: pl.DataFrame | pl.LazyFrame
+    true_verdicts: pl.DataFrame | pl.LazyFrame | None = None
+    named, truth = _named(run, suite, judges), _truth_judges(run, suite)
+    file = folder / "verdicts.parquet"
+    if suite.in_blocks:
+        with Working("computing scores"):
+            verdicts, observed, n_images = _in_blocks(run, suite, named, file)
+            scores = list(suite.scores(observed, cast(Any, verdicts)))
+            if truth:
+                true_verdicts, _, _ = _in_blocks(run, suite.for_truth(), truth, folder / "truth.parquet")
+    else:
+        observed = observed_of(run, suite, judges, folder=folder)
+        n_images = observed.images.height
+        with Working("computing scores"):
+            verdicts = suite.verdicts(observed)
+            scores = list(suite.scores(observed, verdicts))
+        if truth:
+            known = Observed(prompts=observed.prompts, images=observed.images, observations=_tables(run, truth))
+            true_verdicts = suite.for_truth().verdicts(known)
+    if true_verdicts is not None:
+        rules = [pairing.rule for pairing in suite.all_pairings()] if suite.in_blocks else None
+        scores += suite.judge_errors(observed, _collected(verdicts, rules), _collected(true_verdicts, rules))
     adjustments: Sequence[Adjustment] = ()
     if adjust is not None:
         used = {
             need.role: name for need in suite.needs() if (name := _choose(run, need, (judges or {}).get(need.role)))
         }
         there = {_key(s) for s in scores}
-        adjustments = [a for a in adjust(suite.estimands(observed, verdicts), used) if _key(a.score) not in there]
+        estimands = suite.estimands(observed, _collected(verdicts))
+        adjustments = [a for a in adjust(estimands, used) if _key(a.score) not in there]
         adjustments = [
             replace(a, score=complete_scores(suite, [a.score])[0], judged=complete_scores(suite, [a.judged])[0])
             for a in adjustments
@@ -77,15 +114,15 @@ def score_run(
         scores += [a.score for a in adjustments]
     added = added_scores(run, suite.presentation(), metrics)
     scores = [*complete_scores(suite, scores), *added.scores]
-    absent = [option_of(need.role) for need in suite.needs() if need.table not in observed.observations]
+    absent = [option_of(need.role) for need in suite.needs() if need.table not in named]
     left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
-    gap = sum(p.n_images for p in observed.prompts.values()) - observed.images.height
+    gap = sum(p.n_images for p in observed.prompts.values()) - n_images
     if gap > 0:
         left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")
     remarks = [*left_out, *suite.remarks(observed)]
     del observed  # the largest tables of all, and what is written now takes memory of its own
     draft = run.with_scoring(
-        verdicts=verdicts,
+        verdicts=file if isinstance(verdicts, pl.LazyFrame) else verdicts,
         scores=scores,
         adjustments=[a.record() for a in adjustments],
         presentation=added.presentation,
@@ -99,6 +136,70 @@ def score_run(
             draft = draft.with_scoring(sections=section_records(sections))
     run.keep_scoring(draft)
     return scores
+
+
+def _in_blocks(
+    run: Run, suite: Suite, judges: Mapping[str, str], file: Path
+) -> tuple[pl.DataFrame | pl.LazyFrame, Observed, int]:
+    """Verdicts computed block by block.
+
+    Args:
+        run: the run.
+        suite: with the rules to apply.
+        judges: full name of a judge by table.
+        file: where verdicts are written if there are several blocks; its name with ``.parts`` is used, too.
+
+    Returns:
+        Verdicts, of several blocks as a query of ``file``, sorted as they are kept; what is observed, without any image
+        but with the facts about all; and the number of images.
+    """
+    import polars as pl
+
+    prompts = {p.prompt_id: p for p in run.prompts()}
+    facts: dict[str, float] = {}
+    observed = Observed(
+        prompts=prompts,
+        images=empty_table("images"),
+        observations={table: empty_table(table) for table in judges},
+        judges=judges,
+        facts=facts,
+    )
+    with run.blocks(judges) as blocks:
+        if type(suite).facts is not Suite.facts:
+            for images, tables in blocks:
+                block = Observed(prompts=prompts, images=images, observations=tables, judges=judges)
+                for name, number in suite.facts(block).items():
+                    facts[name] = max(number, facts.get(name, number))
+        parts = file.with_name(f"{file.name}.parts")
+        written: list[Path] = []
+        n_images = 0
+        for images, tables in blocks:
+            block = Observed(prompts=prompts, images=images, observations=tables, judges=judges, facts=facts)
+            verdicts = sorted_verdicts(suite.verdicts(block))
+            n_images += images.height
+            if len(blocks) == 1:
+                return verdicts, observed, n_images
+            parts.mkdir(exist_ok=True)
+            written.append(parts / f"{len(written):06}.parquet")
+            verdicts.write_parquet(written[-1], compression="lz4")
+            del block, images, tables, verdicts
+    pl.scan_parquet(written, glob=False).sink_parquet(file, compression="zstd", compression_level=3)
+    remove_tree(parts)
+    return pl.scan_parquet(file, glob=False), observed, n_images
+
+
+def _collected(verdicts: pl.DataFrame | pl.LazyFrame, rules: Sequence[str] | None = None) -> pl.DataFrame:
+    """Verdicts in memory.
+
+    Args:
+        verdicts: table ``verdicts``.
+        rules: only those of these rules, if they are not in memory yet; None for all.
+    """
+    import polars as pl
+
+    if isinstance(verdicts, pl.DataFrame):
+        return verdicts
+    return (verdicts if rules is None else verdicts.filter(pl.col("rule").is_in(list(rules)))).collect()
 
 
 def _noted(
@@ -135,9 +236,23 @@ def planned_scoring(suite: Suite, judges: Mapping[str, str]) -> Scoring:
     return Scoring(judges=dict(judges), rules=suite.all_rules(), thresholds=thresholds)
 
 
-def _truth_of(run: Run, suite: Suite) -> dict[str, pl.DataFrame]:
-    """Ground truth by table, of generators that know what their images show."""
-    return {need.table: run.read(need.table, TRUTH) for need in suite.needs() if run.has_truth(need.table)}
+def _truth_judges(run: Run, suite: Suite) -> dict[str, str]:
+    """``TRUTH`` by table of ground truth, of generators that know what their images show."""
+    return {need.table: TRUTH for need in suite.needs() if run.has_truth(need.table)}
+
+
+def _named(run: Run, suite: Suite, judges: Mapping[str, str] | None) -> dict[str, str]:
+    """Full name of the judge whose observations count, by table."""
+    named: dict[str, str] = {}
+    for need in suite.needs():
+        name = _choose(run, need, (judges or {}).get(need.role))
+        if name is not None:
+            named |= dict.fromkeys((need.table, *need.beside), name)
+    return named
+
+
+def _tables(run: Run, named: Mapping[str, str]) -> dict[str, pl.DataFrame]:
+    return {table: run.read(table, name) for table, name in named.items()}
 
 
 def judges_of(run: Run) -> dict[str, str]:
@@ -145,27 +260,31 @@ def judges_of(run: Run) -> dict[str, str]:
     return {role: name for role in roles() if (name := run.judge(role)) is not None}
 
 
-def observed_of(run: Run, suite: Suite, judges: Mapping[str, str] | None = None) -> Observed:
+def observed_of(
+    run: Run, suite: Suite, judges: Mapping[str, str] | None = None, *, folder: Path | None = None
+) -> Observed:
     """What is known about the images of a run.
 
     Args:
         run: the run.
         suite: whose needs count.
         judges: full name of the judge whose observations count, by role, as in ``score_run``.
+        folder: for vectors of suites that take them from files; None: they are held in memory.
     """
-    observations: dict[str, pl.DataFrame] = {}
-    for need in suite.needs():
-        name = _choose(run, need, (judges or {}).get(need.role))
-        if name is None:
-            continue
-        observations[need.table] = run.read(need.table, name)
-        for beside in need.beside:
-            observations[beside] = run.read(beside, name)
+    named = _named(run, suite, judges)
+    mapped = [table for table in named if suite.maps_vectors and folder is not None and table in VECTORS]
+    observations = _tables(run, {table: name for table, name in named.items() if table not in mapped})
+    vectors = {}
+    for table in mapped:
+        assert folder is not None
+        observations[table], vectors[table] = run.map_vectors(table, named[table], folder)
     reference = run.read("reference")
     return Observed(
         prompts={p.prompt_id: p for p in run.prompts()},
         images=run.read("images"),
         observations=observations,
+        judges=named,
+        vectors=vectors,
         reference=None if reference.is_empty() else reference,
     )
 
@@ -176,7 +295,7 @@ def true_classes(run: Run, suite: Suite) -> dict[tuple[str, str], dict[str, str]
     Returns:
         The class by image, by rule and the hash of its key; empty without ground truth.
     """
-    tables = _truth_of(run, suite)
+    tables = _tables(run, _truth_judges(run, suite))
     if not tables:
         return {}
     known = Observed(prompts={p.prompt_id: p for p in run.prompts()}, images=run.read("images"), observations=tables)

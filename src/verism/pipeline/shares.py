@@ -8,12 +8,13 @@ as parts of tables are idempotent (``verism.store``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from verism.errors import UsageError
+from verism.pipeline.selections import pending_items
 
 __all__ = ["ALONE", "Claim", "Claims", "Shard", "Shares", "block_size", "blocks_of"]
 
@@ -32,7 +33,7 @@ class Claim(Generic[T]):
         finished: called when all are done and kept.
     """
 
-    items: list[T]
+    items: Sequence[T]
     left: int
     finished: Callable[[], None]
 
@@ -67,7 +68,7 @@ class Shares:
         items: Sequence[T],
         *,
         key: Callable[[T], str],
-        done: Callable[[], Set[str]],
+        done: Callable[[], Container[str]],
         after: str = "",
     ) -> Iterator[Claims[T]]:
         """What this process shall do of a stage; what it leaves unfinished at the end of the block is free again.
@@ -80,9 +81,8 @@ class Shares:
             after: a stage over the same items in which an item must be done before; empty for none.
         """
         del stage, after
-        known = done()
-        pending = [item for item in items if key(item) not in known]
-        yield iter([Claim(pending, len(pending), lambda: None)] if pending else [])
+        left = pending_items(items, key, done())
+        yield iter([Claim(left, len(left), lambda: None)] if left else [])
 
     @contextmanager
     def turn(self, what: str) -> Iterator[None]:
@@ -159,7 +159,7 @@ class Shard(Shares):
         items: Sequence[T],
         *,
         key: Callable[[T], str],
-        done: Callable[[], Set[str]],
+        done: Callable[[], Container[str]],
         after: str = "",
     ) -> Iterator[Claims[T]]:
         """Items ``index``, ``index + count`` ...: prompts of a kind follow each other, and cost about the same.

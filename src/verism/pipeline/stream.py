@@ -45,6 +45,7 @@ __all__ = [
 
 T = TypeVar("T")
 BATCH = 32  # images per part; a killed run loses at most one batch
+LISTED = 128 * BATCH  # images whose rows are held as Python objects at once
 AHEAD = 2  # batches of images that exist already, decoded before they are needed
 
 
@@ -112,10 +113,12 @@ def claimed_batches(
         if claim is None:
             yield Batch.flush()
             continue
-        rows = rows_of(claim.items)
-        claim.advance(len(claim.items) - len(rows))
-        for part in batches(rows, BATCH, pixels=partial(row_pixels, run)):
-            yield Batch([pool.submit(reload_image, run, row) for row in part], made=False, claim=claim)
+        for start in range(0, len(claim.items), LISTED):
+            items = claim.items[start : start + LISTED]
+            rows = rows_of(items)
+            claim.advance(len(items) - len(rows))
+            for part in batches(rows, BATCH, pixels=partial(row_pixels, run)):
+                yield Batch([pool.submit(reload_image, run, row) for row in part], made=False, claim=claim)
 
 
 def row_pixels(run: Run, row: Mapping[str, Any]) -> int:

@@ -240,7 +240,7 @@ class Comparability:
     def _seeds(self) -> list[Reason]:
         a, b = (run.manifest.settings.seed for run in (self.a, self.b))
         # Images that exist already, and generators that take no seed, have none.
-        drawn = all(run.read("images")["seed"].count() for run in (self.a, self.b))
+        drawn = all(any(run.take_images(["seed"], lambda rows: rows["seed"].count())) for run in (self.a, self.b))
         if a == b or not drawn:
             return []
         text = self._difference("seed of the images", str(a), str(b))
@@ -367,8 +367,13 @@ def _real_identity(run: Run) -> tuple[Any, ...]:
 
 def _image_size(run: Run) -> tuple[int, int] | None:
     """Width and height of the images in pixels, where all of them have the same."""
-    images = run.read("images")
-    known = images.filter(images["state"] == "ok").select("width", "height").drop_nulls().unique()
+    import polars as pl
+
+    def sizes(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.filter(pl.col("state") == "ok").select("width", "height").drop_nulls().unique()
+
+    found = run.take_images(["state", "width", "height"], sizes)
+    known = pl.concat(found).unique() if found else pl.DataFrame()
     return (int(known["width"][0]), int(known["height"][0])) if known.height == 1 else None
 
 

@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 from verism.records import DetectionNeed, FacetValue, Prompt, SegmentationNeed
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import part
+from verism.report_kit.outcomes import within
 from verism.report_kit.section import Section
 from verism.report_kit.svg import GLYPH_WIDTH, trimmed
 from verism.report_kit.words import UNDEFINED
@@ -67,6 +68,8 @@ JPEG_QUALITY = 82
 LOWEST = 0.1  # share of a similarity's values that counts as standing out
 LINES = 6  # decisions shown per image and protocol
 MOST_FILTERS, MOST_VALUES = 3, 200
+WITHIN = ("prompt_id", "within")
+WITHIN_ENDS = ("rule", "within", "low", "high")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -175,7 +178,7 @@ def gallery_section(evidence: Evidence, gallery: Gallery, *, title: str = "Image
         title: of the section.
         generic: whether it can be made of any suite's runs.
     """
-    n_images = sum(run.read("images").height for run in evidence.runs)
+    n_images = sum(len(run.ids("images")) for run in evidence.runs)
     shown = sum(bool(shot.image_id) for tile in gallery.tiles for shot in tile.shots)
     body = part(evidence, "gallery.html.j2", gallery=gallery, n_shown=shown, n_images=n_images)
     return Section(title=title, id="gallery", nav="Images", body=body, generic=generic)
@@ -309,14 +312,18 @@ def collect(evidence: Evidence, settings: GallerySettings) -> list[Tile]:
     """
     results = [_Images(evidence, number, settings) for number in range(len(evidence.runs))]
     tiles: list[tuple[int, Tile]] = []
-    for images, share in zip(results, even_shares([len(i.rows) for i in results], evidence.gallery), strict=True):
+    for images, share in zip(results, even_shares([i.n_images for i in results], evidence.gallery), strict=True):
         tiles += images.tiles(share)
     # Over all runs by outcome, then as they were drawn: images of the same outcome lie together.
     return [tile for _, tile in sorted(tiles, key=lambda pair: pair[0])]
 
 
 class _Images:
-    """All images of a run with what was decided about them."""
+    """The images of a run that a gallery may show, with what was decided about those that it does.
+
+    All images are gone through block by block. Of each outcome and group, no more are remembered than the gallery has
+    places; and the rows of an image are only read once it has one.
+    """
 
     def __init__(self, evidence: Evidence, number: int, settings: GallerySettings) -> None:
         self.evidence, self.number, self.settings = evidence, number, settings
@@ -325,36 +332,46 @@ class _Images:
         self.filters = _filters(evidence) if settings.filters is None else settings.filters
         self.decisive = {pairing.rule for pairing in self.pairings if pairing.right_or_wrong}
         self.prompts = {p.prompt_id: p for p in self.run.prompts()}
-        self.rows = {row["image_id"]: row for row in self.run.read("images").sort("image_id").iter_rows(named=True)}
-        self.reference = {row["image_id"]: row for row in self.run.read("reference").iter_rows(named=True)}
+        self.verdicts = self.run.scan_verdicts()
+        self.ends = {} if self.decisive else self._lowest()
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.reference: dict[str, dict[str, Any]] = {}
         self.nearest: dict[str, tuple[float, str]] = {}
-        self.lines = self._decisions(self.run.verdicts())
+        self.lines: dict[str, dict[str, list[Line]]] = {}
+        self.n_images = 0
+        self.order = self._draw(evidence.gallery)
 
-    def _facets(self, image_id: str) -> Mapping[str, FacetValue]:
-        prompt = self.prompts.get(self.rows[image_id]["prompt_id"])
+    def _facets_of(self, prompt_id: str) -> Mapping[str, FacetValue]:
+        prompt = self.prompts.get(prompt_id)
         return {} if prompt is None else prompt.facets
 
-    def _within(self, image_id: str) -> str:
-        return str(self._facets(image_id).get(self.settings.within, ""))
+    def _facets(self, image_id: str) -> Mapping[str, FacetValue]:
+        return self._facets_of(self.rows[image_id]["prompt_id"])
+
+    def _within(self, prompt_id: str) -> str:
+        return str(self._facets_of(prompt_id).get(self.settings.within, ""))
 
     # ------------------------------------------------------------------------------------------------- decisions
-    def _decisions(self, verdicts: pl.DataFrame) -> dict[str, dict[str, list[Line]]]:
+    def _of_rules(self) -> pl.LazyFrame:
+        """The verdicts that the gallery rests on."""
         import polars as pl
 
-        subset = verdicts.filter(pl.col("image_id").is_in(list(self.rows)))
-        if self.decisive:
-            subset = subset.filter(pl.col("rule").is_in(sorted(self.decisive)))
-        ends = {} if self.decisive else self._lowest(subset)
+        rows = self.verdicts.filter(pl.col("prompt_id") != "")  # others are of real images
+        return rows.filter(pl.col("rule").is_in(sorted(self.decisive))) if self.decisive else rows
+
+    def _decisions(self, image_ids: Sequence[str]) -> dict[str, dict[str, list[Line]]]:
+        import polars as pl
+
+        subset = self._of_rules().filter(pl.col("image_id").is_in(list(image_ids))).collect()
         where = {pairing.rule: pairing.where for pairing in self.pairings}
         lines: dict[str, dict[str, list[Line]]] = {}
         columns = subset.select("image_id", "protocol", "rule", "value", "reason", "detail")
         for image_id, protocol, rule, value, reason, result in columns.iter_rows():
-            detail = json.loads(result) if result else {}
-            detail = detail if isinstance(detail, dict) else {}
+            detail = _detail(result)
             if detail.get("nearest") is not None and protocol == self.evidence.main:
                 near = (float(detail["distance"]), str(detail["nearest"]))
                 self.nearest[image_id] = min(near, self.nearest.get(image_id, near))
-            end = ends.get((protocol, rule, self._within(image_id)))
+            end = self.ends.get((protocol, rule, self._within(self.rows[image_id]["prompt_id"])))
             lines.setdefault(image_id, {}).setdefault(protocol, []).append(
                 Line(
                     rule="" if len(self.decisive) == 1 else rule.replace("_", " "),
@@ -378,19 +395,77 @@ class _Images:
         words = ("wrong", "right") if rule in self.decisive else self.settings.answers(rule)
         return f"{value:.3f}" if graded else words[int(value >= 0.5)]
 
-    def _lowest(self, own_values: pl.DataFrame) -> dict[tuple[str, str, str], tuple[float, float]]:
+    def _withins(self) -> pl.LazyFrame:
+        """By prompt, the group within whose values a similarity stands out."""
+        import polars as pl
+
+        ids = list(self.prompts)
+        return pl.LazyFrame(
+            {"prompt_id": ids, "within": [self._within(i) for i in ids]}, schema=dict.fromkeys(WITHIN, pl.String)
+        )
+
+    def _lowest(self) -> dict[tuple[str, str, str], tuple[float, float]]:
         """Up to which value a similarity stands out, and its highest: by protocol, rule and group."""
-        values: dict[tuple[str, str, str], list[float]] = {}
-        for image_id, protocol, rule, value in own_values.select("image_id", "protocol", "rule", "value").iter_rows():
-            if value is not None:
-                values.setdefault((protocol, rule, self._within(image_id)), []).append(value)
-        graded = {(protocol, rule) for (protocol, rule, _), result in values.items() if set(result) - {0.0, 1.0}}
-        # The highest never stands out: where most images tie, the lowest tenth would be nearly all of them.
-        return {
-            key: (float(np.quantile(np.array(result), LOWEST)), max(result))
-            for key, result in values.items()
-            if key[:2] in graded
-        }
+        import polars as pl
+
+        known = self._of_rules().filter(pl.col("value").is_not_null())
+        is_graded = ~pl.col("value").is_in([0.0, 1.0])
+        rules = known.group_by("protocol", "rule").agg(is_graded.any()).filter("value").collect(engine="streaming")
+        ends: dict[tuple[str, str, str], tuple[float, float]] = {}
+        for protocol, rule in rules.select("protocol", "rule").sort("protocol", "rule").iter_rows():
+            values = (
+                known.filter((pl.col("protocol") == protocol) & (pl.col("rule") == rule))
+                .join(self._withins(), on="prompt_id", how="left")
+                .select(pl.col("within").fill_null(""), "value")
+                .collect(engine="streaming")
+            )
+            for (group,), of_group in values.group_by("within"):
+                numbers = of_group["value"].to_numpy()
+                # The highest never stands out: where most images tie, the lowest tenth would be nearly all of them.
+                ends[protocol, rule, str(group)] = (float(np.quantile(numbers, LOWEST)), float(numbers.max()))
+        return ends
+
+    def _main_outcomes(self, images: pl.DataFrame) -> Iterator[tuple[str, str, Outcome, bool]]:
+        """Of each image of a block: id, prompt, outcome under the first protocol, and whether it was refused.
+
+        It is refused if a yes or no decision went against it: that says more than a low similarity.
+        """
+        import polars as pl
+
+        main, names = self.evidence.main, ["image_id", "prompt_id", "rule", "value", "detail"]
+        block = within(images["image_id"])
+        rows = self._of_rules().filter((pl.col("protocol") == main) & block).select(names).collect()
+        conditions = {pairing.rule: pairing.where for pairing in self.pairings if pairing.where}
+        if conditions:
+            counts = [
+                all(str(_detail(text).get(k)) == v for k, v in conditions.get(rule, {}).items())
+                for rule, text in rows.select("rule", "detail").iter_rows()
+            ]
+            rows = rows.filter(pl.Series(counts, dtype=pl.Boolean))
+        of_main = [(rule, within, *end) for (protocol, rule, within), end in self.ends.items() if protocol == main]
+        types = (pl.String, pl.String, pl.Float64, pl.Float64)
+        ends = pl.DataFrame(of_main, schema=dict(zip(WITHIN_ENDS, types, strict=True)), orient="row")
+        rows = rows.join(self._withins().collect(), on="prompt_id", how="left").with_columns(
+            pl.col("within").fill_null("")
+        )
+        rows = rows.join(ends, on=["rule", "within"], how="left")
+        value, graded = pl.col("value").fill_nan(-np.inf), pl.col("low").is_not_null()
+        low = (value <= pl.col("low")) & (value < pl.col("high"))
+        wrong = pl.when(graded).then(low).otherwise(value < 0.5)
+        by_rule = rows.group_by("image_id", "rule").agg(
+            wrong.any().alias("any_wrong"),
+            (~wrong).any().alias("any_right"),
+            (wrong & ~graded).any().alias("plain_wrong"),
+            (~wrong & ~graded).any().alias("plain_right"),
+        )
+        by_image = by_rule.group_by("image_id").agg(
+            (pl.col("any_wrong") & ~pl.col("any_right")).any().alias("wrong"),
+            pl.col("any_right").any().alias("right"),
+            (pl.col("plain_wrong") & ~pl.col("plain_right")).any().alias("refused"),
+        )
+        found = images.select("image_id", "prompt_id").join(by_image, on="image_id", how="left", maintain_order="left")
+        for image_id, prompt_id, is_wrong, is_right, is_refused in found.iter_rows():
+            yield image_id, prompt_id, "wrong" if is_wrong else "right" if is_right else "unusable", bool(is_refused)
 
     def _counted(self, image_id: str, protocol: str) -> dict[str, list[Line]]:
         """Decisions that count, by rule."""
@@ -407,33 +482,57 @@ class _Images:
         ]
         return "wrong" if "wrong" in results else "right" if "right" in results else "unusable"
 
-    def _refused(self, image_id: str) -> bool:
-        """Whether a yes or no decision went against an image: that says more than a low similarity."""
-        owner = self._counted(image_id, self.evidence.main).values()
-        return any(_of_rule([line.outcome for line in lines if not line.graded]) == "wrong" for lines in owner)
-
     # ------------------------------------------------------------------------------------------------ which images
-    def _order(self, outcomes: Mapping[str, Outcome]) -> dict[Outcome, list[str]]:
-        """Images by outcome, each list so that every beginning of it is spread over the first groups, then others."""
+    def _draw(self, most: int) -> dict[Outcome, list[str]]:
+        """Images by outcome, each list so that every beginning of it is spread over the first groups, then others.
+
+        Args:
+            most: how many of each list are wanted; of a single group no more are remembered either.
+        """
+        if most == 0:
+            self.n_images = len(self.run.ids("images"))
+            return {outcome: [] for outcome in OUTCOMES}
         facets = [names[0] for names in self.filters.values()]
-        groups: dict[Outcome, dict[str, dict[str, list[str]]]] = {outcome: {} for outcome in OUTCOMES}
-        for image_id, outcome in outcomes.items():
-            subset = self._facets(image_id)
-            first, second = (str(subset.get(facets[k])) if k < len(facets) else "" for k in (0, 1))
-            groups[outcome].setdefault(first, {}).setdefault(second, []).append(image_id)
+        groups: dict[Outcome, dict[str, dict[str, list[tuple[bool, str, str]]]]] = {o: {} for o in OUTCOMES}
+        with self.run.blocks({}) as blocks:
+            for images, _ in blocks:
+                self.n_images += images.height
+                for image_id, prompt_id, outcome, refused in self._main_outcomes(images) if images.height else ():
+                    subset = self._facets_of(prompt_id)
+                    first, second = (str(subset.get(facets[k])) if k < len(facets) else "" for k in (0, 1))
+                    drawn = groups[outcome].setdefault(first, {}).setdefault(second, [])
+                    drawn.append((not refused, shuffled(image_id), image_id))
+                    if len(drawn) > 2 * most:
+                        drawn.sort()
+                        del drawn[most:]
         return {
-            outcome: turns([spread(name, by, self._refused) for name, by in result.items()])
+            outcome: turns(
+                [
+                    spread(
+                        name,
+                        {part: [image_id for *_, image_id in drawn] for part, drawn in by.items()},
+                        {image_id for drawn in by.values() for plain, _, image_id in drawn if not plain}.__contains__,
+                    )
+                    for name, by in result.items()
+                ]
+            )
             for outcome, result in groups.items()
         }
 
     def tiles(self, share: int) -> Iterator[tuple[int, Tile]]:
         """The images that are shown, with the place of their outcome."""
-        outcomes = {image_id: {p: self.outcome(image_id, p) for p in self.evidence.protocols} for image_id in self.rows}
-        main = {image_id: by[self.evidence.main] for image_id, by in outcomes.items()}
-        chosen = pick(self._order(main), share)
+        chosen = pick(self.order, share)
+        self.rows = {row["image_id"]: row for row in self.run.read("images", keys=chosen).iter_rows(named=True)}
+        self.lines = self._decisions(chosen)
+        near = sorted({real for _, real in self.nearest.values()})
+        if near:
+            real = self.run.read("reference", keys=near)
+            self.reference = {row["image_id"]: row for row in real.iter_rows(named=True)}
         boxes = _boxes(self.run, chosen, self.settings.threshold(self.run))
         for image_id in chosen:
-            yield OUTCOMES.index(main[image_id]), self._tile(image_id, outcomes[image_id], boxes.get(image_id, []))
+            outcomes = {p: self.outcome(image_id, p) for p in self.evidence.protocols}
+            place = OUTCOMES.index(outcomes[self.evidence.main])
+            yield place, self._tile(image_id, outcomes, boxes.get(image_id, []))
 
     def _tile(self, image_id: str, outcomes: Mapping[str, Outcome], boxes: Sequence[_Box]) -> Tile:
         row = self.rows[image_id]
@@ -489,6 +588,12 @@ class _Images:
         if row is not None and row["path"] is not None:
             source, _, missing = image_data(self.run, row, self.evidence.embed_pixels)
         return {"image_id": real, "distance": distance, "source": source, "missing": missing}
+
+
+def _detail(text: str | None) -> dict[str, Any]:
+    """What a decision rests on, as a verdict keeps it."""
+    detail = json.loads(text) if text else {}
+    return detail if isinstance(detail, dict) else {}
 
 
 def _outcome(value: float | None, end: tuple[float, float] | None) -> Outcome:
@@ -595,8 +700,8 @@ def _boxes(run: Run, chosen: Sequence[str], threshold: float) -> dict[str, list[
     table, judge = source
     number = "query" if table == DetectionNeed.table else "segment"
     rows = (
-        run.read(table, judge)
-        .filter((pl.col(number) >= 0) & (pl.col("score") > threshold) & pl.col("image_id").is_in(list(chosen)))
+        run.read(table, judge, keys=chosen)
+        .filter((pl.col(number) >= 0) & (pl.col("score") > threshold))
         .sort("image_id", "score", number, descending=[False, True, False])
         .select("image_id", "x0", "y0", "x1", "y1", "label", "raw_label", "color", "score")
     )

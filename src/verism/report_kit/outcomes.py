@@ -9,7 +9,7 @@ from verism.specs import Presentation
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["image_outcomes"]
+__all__ = ["image_outcomes", "within"]
 
 
 def image_outcomes(
@@ -49,3 +49,14 @@ def image_outcomes(
         .otherwise(pl.lit("unusable"))
         .alias("outcome")
     )
+
+
+def within(images: pl.Series) -> pl.Expr:
+    """Whether rows are of images between the first and the last of some: of a file sorted by image, little is read.
+
+    Args:
+        images: ids, sorted, at least one.
+    """
+    import polars as pl
+
+    return pl.col("image_id").is_between(pl.lit(images[0]), pl.lit(images[-1]))

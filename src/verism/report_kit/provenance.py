@@ -13,12 +13,13 @@ from verism.records import NEEDS, STATES, TABLES, content_hash, roles
 from verism.report_kit.comparability import set_sizes
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.gallery import boxes_of
+from verism.report_kit.outcomes import within
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Presentation
 from verism.store import TRUTH, Run
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 __all__ = ["Source", "cautions", "introduce", "provenance"]
 
@@ -68,8 +69,8 @@ def introduce(evidence: Evidence) -> list[Source]:
 def _source(evidence: Evidence, number: int) -> Source:
     run = evidence.runs[number]
     prompts = run.prompts()
-    images = run.read("images").sort("image_id")
-    by_state = dict(images["state"].value_counts().iter_rows())
+    images = run.image_summary()
+    by_state = images.states
     asked = sum(p.n_images for p in prompts)
     return Source(
         name=evidence.names[number],
@@ -79,10 +80,10 @@ def _source(evidence: Evidence, number: int) -> Source:
         n_prompts=len(prompts),
         asked=asked,
         states={state: by_state[state] for state in STATES if by_state.get(state)},
-        pending=max(0, asked - images.height),
-        unread=_unread(evidence, number, images),
+        pending=max(0, asked - sum(by_state.values())),
+        unread=_unread(evidence, number),
         prompts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in prompts])[:16],
-        images_hash=_images_hash(images),
+        images_hash=images.digest[:16],
         against=_against(evidence, number),
         run=run,
     )
@@ -112,17 +113,25 @@ def _real_images(run: Run, presentation: Presentation) -> str:
     return " ".join(filter(None, ("real images", name, f"({reference.height:,})" if reference.height else "")))
 
 
-def _unread(evidence: Evidence, number: int, images: pl.DataFrame) -> int:
+def _unread(evidence: Evidence, number: int) -> int:
     """Images that are in order but that no rule could call right or wrong."""
     import polars as pl
 
     rules = [q.rule for q in evidence.presentations[number].pairings if q.right_or_wrong]
     if not rules:
         return 0
-    verdicts = evidence.runs[number].verdicts()
-    verdicts = verdicts.filter(pl.col("rule").is_in(rules) & (pl.col("protocol") == evidence.main))
-    silent = verdicts.filter(pl.col("value").is_null())["image_id"]
-    return images.filter((pl.col("state") == "ok") & pl.col("image_id").is_in(silent.implode())).height
+    run = evidence.runs[number]
+    verdicts = run.scan_verdicts().filter(pl.col("rule").is_in(rules) & (pl.col("protocol") == evidence.main))
+    silent = verdicts.filter(pl.col("value").is_null()).select("image_id")
+    unread = 0
+    with run.blocks({}) as blocks:
+        for images, _ in blocks:
+            if images.height:
+                block = within(images["image_id"])
+                of_block = silent.filter(block).collect()["image_id"]
+                in_order = images.filter(pl.col("state") == "ok")
+                unread += in_order.filter(pl.col("image_id").is_in(of_block.implode())).height
+    return unread
 
 
 def _judges(run: Run) -> dict[str, str]:
@@ -131,10 +140,6 @@ def _judges(run: Run) -> dict[str, str]:
     if source is not None:
         named[next(role for role in roles() if NEEDS[role].table == source[0])] = source[1]
     return {role: "the ground truth of the generator" if name == TRUTH else name for role, name in named.items()}
-
-
-def _images_hash(images: pl.DataFrame) -> str:
-    return content_hash([list(row) for row in images.select("image_id", "state", "sha256").iter_rows()])[:16]
 
 
 def cautions(sources: Sequence[Source]) -> list[str]:

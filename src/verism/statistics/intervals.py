@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics._common import (
+    ClusterTotals,
     Floats,
     check_confidence,
     check_resamples,
@@ -35,6 +36,7 @@ __all__ = [
     "clustered_mean",
     "clustered_proportion",
     "mean_of_independent",
+    "proportion_of_totals",
     "wilson",
 ]
 
@@ -106,7 +108,36 @@ def clustered_proportion(values: ArrayLike, clusters: ArrayLike, *, confidence: 
         hardly be seen, see ``effective_size`` in ``_common.py``.
     """
     check_confidence(confidence)
-    totals = cluster_totals(zero_one(values, "values"), clusters)
+    return _proportion(cluster_totals(zero_one(values, "values"), clusters), confidence)
+
+
+def proportion_of_totals(right: ArrayLike, sizes: ArrayLike, *, confidence: float = 0.95) -> Interval:
+    """``clustered_proportion`` from the totals of clusters: equal to the last bit for clusters in the order of labels.
+
+    Args:
+        right: units with value 1 of each cluster, whole numbers, shape (K,).
+        sizes: units of each cluster, whole numbers, shape (K,); clusters without units are left out.
+        confidence: confidence level, in (0, 1).
+    Returns:
+        Proportion and interval, in [0, 1]; all NaN if there are no units.
+    Raises:
+        ValueError: numbers that are not whole, or not in 0 <= right <= size; arrays of unequal length.
+
+    >>> proportion_of_totals([9], [10]) == clustered_proportion([1] * 9 + [0], ["a"] * 10)
+    True
+    """
+    check_confidence(confidence)
+    sums, counts = finite(right, "right"), finite(sizes, "sizes")
+    if sums.shape != counts.shape:
+        raise ValueError(f"right and sizes must be of the same clusters; got {len(sums)} and {len(counts)}")
+    whole = np.all(sums == np.rint(sums)) and np.all(counts == np.rint(counts))
+    if not whole or np.any(sums < 0) or np.any(sums > counts):
+        raise ValueError("right and sizes must be whole numbers with 0 <= right <= size in every cluster")
+    kept = counts > 0
+    return _proportion(ClusterTotals(sums[kept], counts[kept]), confidence)
+
+
+def _proportion(totals: ClusterTotals, confidence: float) -> Interval:
     if not len(totals.sizes):
         return Interval(math.nan, math.nan, math.nan)
     right = float(totals.sums.sum())

@@ -131,18 +131,35 @@ def _ends_beside_zero(
     # Totals minus d times their sizes change sign patterns of the sum beyond it as often as subsets have means below d.
     n_clusters = len(sums)
     if n_clusters <= MAX_ENUMERATED:
-        chosen = all_subsets(n_clusters)
+        means = _subset_means(all_subsets(n_clusters), sums, sizes_of)
     else:
-        chosen = rng.integers(0, 2, size=(n_resamples, n_clusters)).astype(np.float64)
-    sizes = chosen @ sizes_of
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # The empty subset stands for the observed pattern, which is as far from 0 as itself at any difference.
-        means = np.sort(np.where(sizes > 0, chosen @ sums / sizes, -np.inf))
+        # A multiple of 64 patterns at once: matrix products then round alike however many there are in all.
+        step = max(64, CHUNK_CELLS // n_clusters // 64 * 64)
+        drawn = (
+            rng.integers(0, 2, size=(min(step, n_resamples - start), n_clusters)).astype(np.float64)
+            for start in range(0, n_resamples, step)
+        )
+        means = np.concatenate([_subset_means(chosen, sums, sizes_of) for chosen in drawn])
+    means = np.sort(means)
     beyond = means[means > 1e-9 * float(np.abs(sums).max())]
     at = means[min(int((1 - confidence) / 2 * len(means)), len(means) - 1)]
     # Random subsets may put the quantile at 0, which the exact test excludes: then the first difference beyond it.
     end = min(max(float(at), float(beyond[0])), abs(difference))
     return (end, high) if difference > 0 else (low, -end)
+
+
+def _subset_means(chosen: Floats, sums: Floats, sizes_of: Floats) -> Floats:
+    """Mean over each subset of the clusters; -inf for the empty one.
+
+    Args:
+        chosen: 1 where a subset holds a cluster, else 0, shape (S, K).
+        sums: of each cluster, shape (K,).
+        sizes_of: units of each cluster, shape (K,).
+    """
+    sizes = chosen @ sizes_of
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The empty subset stands for the observed pattern, which is as far from 0 as itself at any difference.
+        return np.where(sizes > 0, chosen @ sums / sizes, -np.inf)
 
 
 def all_subsets(n_clusters: int) -> Floats:

@@ -23,8 +23,9 @@ only observations of that very image count.
 """
 
 from verism.manifest import SCHEMA_VERSION, STORAGES, RunSettings, Scoring
+from verism.store.ids import IdSet
 from verism.store.images import Compaction, compact_images, write_shards
-from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug
+from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug, sorted_verdicts
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "TRUTH",
     "Compaction",
     "Finding",
+    "IdSet",
     "Repair",
     "Run",
     "RunSettings",
@@ -47,6 +49,7 @@ __all__ = [
     "key_of",
     "score_records",
     "slug",
+    "sorted_verdicts",
     "verify",
     "write_shards",
 ]

@@ -137,7 +137,7 @@ def compact_images(run: Run, images_as: str | None = None) -> Compaction:
     n_moved = 0
     for start in sorted(run._part_paths("images")):
         try:
-            part, rows = start, run._each_part("images", paths=[start])[0]
+            part, rows = start, run._parts("images", paths=[start])[0]
         except FileNotFoundError:  # another process put it together with others
             continue
         own = set(_own(rows))
@@ -195,7 +195,7 @@ def renew_shards(run: Run, shards: Collection[str]) -> None:
     texts = {prompt.prompt_id: prompt.text for prompt in run.prompts()}
     _merge_doubles(run)
     for start in sorted(run._part_paths("images")):
-        part, rows = start, run._each_part("images", paths=[start])[0]
+        part, rows = start, run._parts("images", paths=[start])[0]
         for move in _moves_of(run, rows.filter(pl.col("path").is_in(paths)), texts, to_shards=True):
             part, rows = _commit(run, part, rows, move)
     for shard in shards:

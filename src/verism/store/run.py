@@ -8,29 +8,35 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from html import escape
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, read_regular, write_json, write_new, write_whole
 from verism.limits import IMAGE_BYTES
 from verism.locations import is_file, is_remote, location
 from verism.manifest import STORAGES, Manifest, RunSettings, Scoring
-from verism.records import TABLES, Prompt, Scene, SceneObject, Score, empty_table, frame, schema
+from verism.records import TABLES, Prompt, Scene, SceneObject, Score, canonical_json, empty_table, frame, schema
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.shards import member_of
 from verism.specs import Presentation
-from verism.store import scorings
+from verism.store import blocks, scorings
+from verism.store.blocks import SAMPLED, Dealer, ImageBlocks, bounds_of
+from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
     from verism.imaging import ReadImage
 
@@ -39,7 +45,7 @@ __all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "k
 T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
 MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
-PART_BYTES = 2**25  # parts are put together up to this size, so that no step needs more memory than a few of them
+PART_BYTES = 2**23  # parts are put together up to this size, so that no step needs more memory than a few of them
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
@@ -53,6 +59,20 @@ _OWN = re.compile(r"images/[^/]+|shards/[^/]+/[^/]+")  # images that lie in the 
 
 class SettingsChanged(UsageError):
     """A run directory exists, made with other settings; the message names each difference."""
+
+
+class ImageSummary(NamedTuple):
+    """The images of a run in short.
+
+    Attributes:
+        states: number of images by state.
+        digest: ``content_hash`` of id, state and SHA-256 of each, sorted by id.
+        n_hashed: how many have a SHA-256.
+    """
+
+    states: Mapping[str, int]
+    digest: str
+    n_hashed: int
 
 
 class Run:
@@ -326,7 +346,7 @@ class Run:
     def with_scoring(
         self,
         *,
-        verdicts: pl.DataFrame | None = None,
+        verdicts: pl.DataFrame | Path | None = None,
         scores: Sequence[Score] | None = None,
         adjustments: Sequence[Mapping[str, Any]] | None = None,
         presentation: Presentation | None = None,
@@ -339,7 +359,7 @@ class Run:
         What is not given stays as it is in the scoring that counts.
 
         Args:
-            verdicts: table ``verdicts``.
+            verdicts: table ``verdicts``; or a parquet file of it, sorted, that stays until the scoring is written.
             scores: all numbers.
             adjustments: how scores were adjusted for judges' errors (``pipeline.correction``); empty for none.
             presentation: what the run's suite says of itself, for reports and comparisons without it.
@@ -347,9 +367,10 @@ class Run:
             scoring: rules, judges and remarks.
             inputs: the tables it was made from, as ``inputs`` gave them before they were read.
         """
-        contents: dict[str, bytes | None] = {}
+        contents: dict[str, bytes | Path | None] = {}
         if verdicts is not None:
-            contents[scorings.VERDICTS] = _parquet(verdicts.sort("image_id", "protocol", "rule", "detail"))
+            content = verdicts if isinstance(verdicts, Path) else _parquet(sorted_verdicts(verdicts))
+            contents[scorings.VERDICTS] = content
         if scores is not None:
             contents[scorings.SCORES] = _parquet(frame("scores", [_score_row(s) for s in scores]))
             contents[scorings.SCORES_JSON] = json_bytes(score_records(scores))
@@ -571,8 +592,8 @@ class Run:
         folder, key, wanted = self._folder(table, judge), key_of(table), frozenset(keys)
         counting = self._part_paths(folder)
         for path in counting.keys() - self._keys_of_parts.keys():
-            (part,) = self._each_part(folder, [key], paths=[path])
-            self._keys_of_parts[path] = frozenset(part[key].to_list())
+            (ids,) = self._each_part(folder, [key], lambda part: frozenset(part[key].to_list()), paths=[path])
+            self._keys_of_parts[path] = ids
         return [path for path in counting if not wanted.isdisjoint(self._keys_of_parts[path])]
 
     def keys(self, table: str, judge: str | None = None) -> set[str]:
@@ -581,6 +602,113 @@ class Run:
         if _listing_of(table) is None:
             return set(self._rows(table, judge, [key])[key].to_list())
         return set(self._counted(table, self._rows(table, judge, [key, BOUND]))[key].to_list())
+
+    def ids(self, table: str, judge: str | None = None) -> IdSet:
+        """As ``keys``, part by part and in 16 bytes for each: one can ask for an id, and not for all of them.
+
+        Args:
+            table: name of the table.
+            judge: of observations; None for others.
+        """
+        key, folder, listing = key_of(table), self._folder(table, judge), _listing_of(table)
+        if listing is None:
+            return IdSet.of_digests(self._each_part(folder, [key], lambda rows: digests(rows[key])))
+        listed = self._listed_pairs(listing)
+
+        def counted(rows: pl.DataFrame) -> NDArray[np.bytes_]:
+            found = digests(rows[key])
+            if BOUND not in rows.columns or not rows[BOUND].count():
+                return found
+            chosen: NDArray[np.bool_] = listed.holds(_pair_texts(rows, key)) | rows[BOUND].is_null().to_numpy()
+            return found[chosen]
+
+        return IdSet.of_digests(self._each_part(folder, [key, BOUND], lambda rows: counted(rows.unique())))
+
+    def _listed_pairs(self, table: str) -> IdSet:
+        """Which image, by id and hash, each row of a list of images stands for."""
+        columns = ["image_id", "sha256"]
+        rows = _digits("sha256")
+        parts = self._each_part(
+            self._folder(table, None), columns, lambda part: digests(_pair_texts(part.with_columns(rows), "image_id"))
+        )
+        if sum(map(len, parts)) == len(self.ids(table)):
+            return IdSet.of_digests(parts)
+        return IdSet(_pair_texts(self._listed_images(table), "image_id"))  # two workers did one: one of them counts
+
+    def unusable(self, table: str = "images") -> pl.DataFrame:
+        """The rows of images that are missing, failed, refused or cannot be used, sorted by id.
+
+        Args:
+            table: ``images`` or ``reference``.
+        """
+        import polars as pl
+
+        states = self._each_part(
+            self._folder(table, None), None, lambda rows: (rows.height, rows.filter(pl.col("state") != "ok"))
+        )
+        if sum(height for height, _ in states) != len(self.ids(table)):  # two workers did one: one of them counts
+            return self.read(table).filter(pl.col("state") != "ok")
+        rows = pl.concat([empty_table(table), *(part.select(list(schema(table))) for _, part in states)])
+        return rows.sort(key_of(table), maintain_order=True)
+
+    def count_notes(self, text: str) -> tuple[int, int]:
+        """How many images have notes that hold a text, and how many have a note at all.
+
+        Args:
+            text: what is looked for.
+        """
+        import polars as pl
+
+        held = self.take_images(
+            ["note"],
+            lambda rows: (rows.filter(pl.col("note").str.contains(text, literal=True)).height, rows["note"].count()),
+        )
+        return sum(n for n, _ in held), sum(n for _, n in held)
+
+    def take_images(self, columns: list[str], take: Callable[[pl.DataFrame], T]) -> list[T]:
+        """What is wanted of each part of ``images``, of which one is in memory at a time.
+
+        An image that two workers did has two rows there; ``blocks`` leaves one out.
+
+        Args:
+            columns: only these.
+            take: gives it.
+        """
+        return self._each_part("images", columns, take)
+
+    def image_summary(self) -> ImageSummary:
+        """How many images there are by state, and a hash of them all."""
+        states: Counter[str] = Counter()
+        n_hashed = 0
+        hashed = hashlib.sha256(b"[")
+        with self.blocks({}) as blocks:
+            for images, _ in blocks:
+                rows = images.select("image_id", "state", "sha256").rows()
+                if rows:  # as ``content_hash`` of all rows as one list
+                    text = canonical_json([list(row) for row in rows])[1:-1]
+                    hashed.update((f",{text}" if states else text).encode())
+                states.update(state for _, state, _ in rows)
+                n_hashed += sum(digest is not None for *_, digest in rows)
+        hashed.update(b"]")
+        return ImageSummary(dict(states), hashed.hexdigest(), n_hashed)
+
+    def unknown(self, table: str, judge: str | None, known: IdSet) -> list[str]:
+        """Images (or texts) that a table speaks of and others do not know, sorted.
+
+        Args:
+            table: name of the table.
+            judge: of observations; None for others.
+            known: those that are known.
+        """
+        key = key_of(table)
+
+        def foreign(rows: pl.DataFrame) -> list[str]:
+            ids = rows[key].unique()
+            return ids.filter(~known.holds(ids)).to_list()
+
+        counting = self.ids(table, judge)
+        found = {name for part in self._each_part(self._folder(table, judge), [key], foreign) for name in part}
+        return sorted(name for name in found if name in counting)
 
     def images_since(self, seen: set[str]) -> dict[str, str | None]:
         """SHA-256 by id of the images in parts that were added since the last call, by any process.
@@ -634,9 +762,11 @@ class Run:
         """
         import polars as pl
 
-        digits = pl.col("sha256").str.head(BOUND_DIGITS).alias(BOUND)
+        digits = _digits("sha256")
         columns = ["image_id", "sha256"]
-        parts = self._each_part(self._folder(table, None), columns, [pl.col("image_id"), digits], paths=paths)
+        parts = self._each_part(
+            self._folder(table, None), columns, lambda part: part.select("image_id", digits), paths=paths
+        )
         listed = pl.concat(parts) if parts else empty_table(table).select("image_id", digits)
         if len(parts) > 1 and listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
             rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS, paths=paths), ["image_id"])
@@ -671,7 +801,6 @@ class Run:
         table: str,
         rows: pl.DataFrame,
         *,
-        waiting: bool = False,
         listed: Callable[[], pl.DataFrame] | None = None,
     ) -> pl.DataFrame:
         """Observations of the images as they are listed.
@@ -679,7 +808,6 @@ class Run:
         Args:
             table: of observations; others stay as they are.
             rows: its rows.
-            waiting: whether those of images that are not listed yet stay.
             listed: what gives the list of images, for callers that ask several times; None: it is read.
         """
         import polars as pl
@@ -691,10 +819,123 @@ class Run:
         listed_as = images.select("image_id", pl.col(BOUND).alias("listed"))
         bound = rows.select("image_id", BOUND).join(listed_as, on="image_id", how="left", maintain_order="left")
         kept = pl.col(BOUND).is_null() | (pl.col(BOUND) == pl.col("listed"))
-        if waiting:
-            kept |= ~pl.col("image_id").is_in(listed_as["image_id"].implode())
         mask = bound.select(kept.fill_null(value=False)).to_series()
         return rows if mask.all() else rows.filter(mask)  # nearly always all: no second copy of a large table
+
+    @contextmanager
+    def blocks(
+        self, observations: Mapping[str, str], *, size: int | None = None, images: str = "images"
+    ) -> Iterator[ImageBlocks]:
+        """Images sorted by id, some thousands at a time, with all that judges said of them.
+
+        The rows are those of ``read``, in the same order. No more than a block, or a part, is in memory at a time;
+        a table of several blocks is dealt into files of a temporary folder before (``store.blocks``). Tables about
+        texts and not images come as a whole with every block.
+
+        Args:
+            observations: name of a judge by table.
+            size: images of a block, about; None: ``BLOCK``.
+            images: the table that lists the images: ``images``, or ``reference`` for real ones.
+
+        Yields:
+            The blocks, of which there is one at least.
+
+        Raises:
+            DamagedRun: a file of a table is gone, altered or foreign.
+        """
+        import polars as pl
+
+        size = size or blocks.BLOCK
+        step = min(SAMPLED, max(1, size // SAMPLED))
+        n_seen = 0
+
+        def begin() -> None:
+            nonlocal n_seen
+            n_seen = 0
+
+        def sample(rows: pl.DataFrame) -> pl.Series:
+            nonlocal n_seen
+            offset, n_seen = -n_seen % step, n_seen + rows.height
+            return rows["image_id"].gather_every(step, offset)
+
+        sampled = self._each_part(images, ["image_id"], sample, begin=begin)
+        bounds = bounds_of(pl.concat(sampled), step, size) if sampled else pl.Series(dtype=pl.String)
+        if bounds.is_empty():
+            yield ImageBlocks(
+                1,
+                lambda _: (
+                    self.read(images),
+                    {table: self.read(table, name) for table, name in observations.items()},
+                ),
+            )
+            return
+        of_texts = {table: name for table, name in observations.items() if _listing_of(table) is None}
+        whole = {table: self.read(table, name) for table, name in of_texts.items()}
+        of_images = {table: name for table, name in observations.items() if table not in of_texts}
+        with Dealer(bounds) as dealer:
+            for table, judge in {images: None, **of_images}.items():
+                self._deal(dealer, table, judge)
+
+            def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+                listed = self._read_dealt(dealer, number, images, None)
+                dealt = {table: self._read_dealt(dealer, number, table, listed) for table in of_images}
+                return listed, dealt | whole
+
+            yield ImageBlocks(len(dealer), read)
+
+    def map_vectors(self, table: str, judge: str, folder: Path) -> tuple[pl.DataFrame, NDArray[np.float32]]:
+        """Vectors of a judge as an array in a file, and the table's rows without them.
+
+        Args:
+            table: ``features`` or ``reference_features``.
+            judge: full name of the judge.
+            folder: for the file; it must stay as long as the array is used.
+
+        Returns:
+            The rows sorted by image, their column ``vector`` empty; and the vectors in their order, shape (N, D).
+        """
+        import numpy as np
+        import polars as pl
+
+        from verism.records import vectors_of
+
+        path, rows, dim = folder / f"{table}.f32", [], 0
+        with path.open("wb") as file, self.blocks({table: judge}, images=_listing_of(table) or "images") as blocks:
+            for _, tables in blocks:
+                some = vectors_of(tables[table]["vector"]).astype(np.float32, copy=False)
+                if len(some) and dim not in (0, some.shape[1]):
+                    raise VerismError(f"vectors of one judge must be of one size; got lengths {[dim, some.shape[1]]}")
+                dim = some.shape[1] or dim
+                some.tofile(file)
+                rows.append(tables[table].with_columns(pl.lit(None, schema(table)["vector"]).alias("vector")))
+        found = pl.concat(rows)
+        if not found.height:
+            return found, np.zeros((0, 0), np.float32)
+        return found, np.memmap(path, np.float32, "r", shape=(found.height, dim))
+
+    def _deal(self, dealer: Dealer, table: str, judge: str | None) -> None:
+        numbers = count()
+
+        def begin() -> None:
+            nonlocal numbers
+            numbers = count()
+            dealer.begin(table)
+
+        self._each_part(
+            self._folder(table, judge),
+            None,
+            lambda rows: dealer.deal(table, _numbered(table, rows, next(numbers))),
+            begin=begin,
+        )
+
+    def _read_dealt(self, dealer: Dealer, number: int, table: str, images: pl.DataFrame | None) -> pl.DataFrame:
+        rows = dealer.take(table, number, lambda: _numbered(table, empty_table(table), 0))
+        if images is not None:
+            listed = images.select("image_id", _digits("sha256"))
+            rows = self._counted(table, rows, listed=lambda: listed)
+        key = key_of(table)
+        rows = self._distinct(table, rows, [key]).select(list(schema(table)))
+        return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
 
     def _rows(
         self,
@@ -718,14 +959,8 @@ class Run:
 
         wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
         folder = self._folder(table, judge)
-        parts = self._each_part(folder, columns, filters=wanted, paths=paths) or [empty_table(table)]
-        numbered = []
-        for number, rows in enumerate(parts):
-            more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
-            if _listing_of(table) is not None and BOUND not in rows.columns:
-                more.insert(0, pl.lit(None, dtype=pl.String).alias(BOUND))
-            numbered.append(rows.with_columns(more))
-        return pl.concat(numbered)
+        parts = self._each_part(folder, columns, _itself, filters=wanted, paths=paths) or [empty_table(table)]
+        return pl.concat([_numbered(table, rows, number) for number, rows in enumerate(parts)])
 
     def scan(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.LazyFrame:
         """A table without reading all of it, for looking at runs: hashes of its files are not checked (``verify``).
@@ -743,8 +978,8 @@ class Run:
         key = key_of(table)
         parts: list[Any]
         if table == "verdicts" and self._pinned is not None:  # which is held in memory
-            held = self._scoring_content(scorings.VERDICTS)
-            parts = [] if held is None else [io.BytesIO(held)]
+            held = scorings.VERDICTS in self._pinned
+            parts = [self._pinned.source(scorings.VERDICTS)] if held else []
         elif table in ("prompts", "verdicts"):
             prompts = self.path / "prompts.parquet"
             there = prompts.exists() if table == "prompts" else self.has_verdicts
@@ -756,7 +991,9 @@ class Run:
         if len(parts) > 1:
             rows = self.read(table, judge, keys=keys).lazy()
         else:
-            source = io.BytesIO(parts[0].read_bytes()) if is_remote(parts[0]) else parts[0]
+            source = parts[0]
+            if isinstance(source, Path) and is_remote(source):
+                source = io.BytesIO(source.read_bytes())
             rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
         rows = rows.drop(BOUND, strict=False)
         if keys is not None:
@@ -765,26 +1002,35 @@ class Run:
             rows = rows.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
         return rows
 
-    def _parts(self, folder: str, columns: list[str] | None = None, *, most: int | None = None) -> list[pl.DataFrame]:
+    def _parts(
+        self,
+        folder: str,
+        columns: list[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        most: int | None = None,
+    ) -> list[pl.DataFrame]:
         """The parts of a table that count now; see ``_each_part``.
 
         Args:
             folder: where they lie in the run.
             columns: only these; None for all.
+            paths: of the parts wanted, all of which must be there; None for those that count.
             most: only so many of the first; None for all.
         """
-        return self._each_part(folder, columns, most=most)
+        return self._each_part(folder, columns, _itself, paths=paths, most=most)
 
     def _each_part(
         self,
         folder: str,
-        columns: list[str] | None = None,
-        expressions: Sequence[pl.Expr] | None = None,
+        columns: list[str] | None,
+        take: Callable[[pl.DataFrame], T],
         *,
         filters: Sequence[pl.Expr] = (),
         paths: Sequence[str] | None = None,
         most: int | None = None,
-    ) -> list[pl.DataFrame]:
+        begin: Callable[[], object] = lambda: None,
+    ) -> list[T]:
         """What is wanted of each part of a table, all of one moment, in the order of their names.
 
         One part is in memory as a whole at a time.
@@ -792,10 +1038,11 @@ class Run:
         Args:
             folder: where they lie in the run.
             columns: only these; None for all.
-            expressions: what is kept of each; None: all of these columns.
+            take: what is kept of each.
             filters: which rows are kept.
             paths: of the parts wanted, all of which must be there; None for those that count.
             most: only so many of the first; None for all.
+            begin: called before the first part, and again where reading begins anew.
 
         Raises:
             DamagedRun: a part is gone, altered or foreign.
@@ -808,11 +1055,11 @@ class Run:
                     raise FileNotFoundError(folder)
                 counting = {path: counting[path] for path in sorted(paths)}
             try:
+                begin()
                 parts = []
                 for path, hashes in list(counting.items())[:most]:
                     rows = self._parsed(self.path / path, self._part(path, hashes), columns)
-                    rows = rows.filter(*filters) if filters else rows
-                    parts.append(rows if expressions is None else rows.select(expressions))
+                    parts.append(take(rows.filter(*filters) if filters else rows))
                 return parts
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
@@ -880,7 +1127,8 @@ class Run:
             there = list(self._part_paths(folder))
             try:
                 for path in (path for path in there if path not in held):
-                    rows = self._each_part(folder, [key_of(table)], filters=[key.is_in(list(keys))], paths=[path])
+                    wanted = [key.is_in(list(keys))]
+                    rows = self._each_part(folder, [key_of(table)], _itself, filters=wanted, paths=[path])
                     held[path] = not rows[0].is_empty()
                 groups = self._grouped({path for path in there if held[path]}, self._sizes(folder))
                 self._replace(table, judge, groups, without=keys)
@@ -934,11 +1182,12 @@ class Run:
 
         folder, key = self._folder(table, judge), key_of(table)
         ledger = self._adopt()
-        listed: list[pl.DataFrame] = []
+        listed: list[tuple[IdSet, IdSet]] = []
 
-        def images() -> pl.DataFrame:
+        def images() -> tuple[IdSet, IdSet]:
             if not listed:
-                listed.append(self._listed_images(str(_listing_of(table))))
+                listing = str(_listing_of(table))
+                listed.append((self._listed_pairs(listing), self.ids(listing)))
             return listed[0]
 
         of_one = [key] if _listing_of(table) is None else [key, BOUND]
@@ -949,7 +1198,7 @@ class Run:
                 if same_rows:  # others put them together
                     continue
                 raise
-            rows = self._counted(table, self._distinct(table, rows, of_one), waiting=True, listed=images)
+            rows = _not_superseded(table, self._distinct(table, rows, of_one), images)
             rows = rows.filter(~pl.col(key).is_in(list(without))).drop(PART).sort(key, maintain_order=True)
             if rows.height:
                 self._write_part(folder, rows, replaced=group, same_rows=same_rows)
@@ -1080,7 +1329,31 @@ class Run:
                 f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
             )
         verdicts = self._parsed(self.scoring_file(scorings.VERDICTS), data)
-        return verdicts.with_columns(pl.col("protocol").map_elements(protocol_name, return_dtype=pl.String))
+        return verdicts.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
+
+    def scan_verdicts(self) -> pl.LazyFrame:
+        """Table ``verdicts`` without reading all of it at once; its hash is checked before.
+
+        Raises:
+            VerismError: the run has none yet.
+            DamagedRun: they are not those that were written.
+        """
+        import polars as pl
+
+        def source(stored: StoredScoring | None) -> Path | io.BytesIO | None:
+            return stored.source(scorings.VERDICTS) if stored is not None and scorings.VERDICTS in stored else None
+
+        found = self._of_scoring(source)
+        if found is None:
+            raise VerismError(
+                f"{self.path} has no verdicts yet; finish it with the same `verism run`, or: verism score"
+            )
+        rows = pl.scan_parquet(found, glob=False, hive_partitioning=False)
+        return rows.with_columns(pl.col("protocol").replace({FORMER_PROTOCOL: protocol_name(FORMER_PROTOCOL)}))
+
+    def verdicts_hash(self) -> str:
+        """SHA-256 of the file of verdicts; empty where it is not known, as of verdicts in memory."""
+        return self._of_scoring(lambda stored: (stored and stored.hashes.get(scorings.VERDICTS)) or "")
 
     def write_scores(self, scores: Sequence[Score]) -> None:
         """Put other scores in place of those that count; see ``write_scoring``."""
@@ -1214,6 +1487,62 @@ class Run:
         first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
         names = [*first, *(facet for facet in facets if facet not in first)]
         return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _numbered(table: str, rows: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Rows of a part with its number, and with the image they speak of where the table has any."""
+    import polars as pl
+
+    more = [pl.lit(number, dtype=pl.Int32).alias(PART)]
+    if _listing_of(table) is not None and BOUND not in rows.columns:
+        more.insert(0, pl.lit(None, dtype=pl.String).alias(BOUND))
+    return rows.with_columns(more)
+
+
+def sorted_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Table ``verdicts`` in the order in which it is kept.
+
+    Args:
+        verdicts: in any order.
+    """
+    return verdicts.sort("image_id", "protocol", "rule", "detail")
+
+
+def _not_superseded(table: str, rows: pl.DataFrame, listed: Callable[[], tuple[IdSet, IdSet]]) -> pl.DataFrame:
+    """Observations without those of images that are listed as others; those of images not listed yet stay.
+
+    Args:
+        table: of observations; others stay as they are.
+        rows: its rows.
+        listed: gives which image each row of the list stands for, by id and hash, and the ids.
+    """
+    import polars as pl
+
+    if _listing_of(table) is None or rows.is_empty() or rows[BOUND].null_count() == rows.height:
+        return rows
+    pairs, ids = listed()
+    kept = rows[BOUND].is_null().to_numpy() | pairs.holds(_pair_texts(rows, "image_id")) | ~ids.holds(rows["image_id"])
+    return rows if kept.all() else rows.filter(pl.Series(kept))
+
+
+def _itself(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _digits(column: str) -> pl.Expr:
+    """The digits of a SHA-256 that observations name, as column ``BOUND``.
+
+    Args:
+        column: that holds the hash.
+    """
+    import polars as pl
+
+    return pl.col(column).str.head(BOUND_DIGITS).alias(BOUND)
+
+
+def _pair_texts(rows: pl.DataFrame, key: str) -> Iterator[str]:
+    """Id and digits of the hash of each row, as one text; a row without a hash equals no row that has one."""
+    return (f"{image}\n{'-' if digits is None else digits}" for image, digits in rows.select(key, BOUND).iter_rows())
 
 
 def _parquet(rows: pl.DataFrame) -> bytes:

@@ -6,8 +6,12 @@ Its files are written to a folder of their own, ``RUN/scorings/<id>``. It counts
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -15,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import DamagedRun
-from verism.files import write_json, write_whole
-from verism.locations import remove_tree
+from verism.files import whole_file, write_json, write_whole
+from verism.locations import is_remote, remove_tree
 from verism.manifest import Scoring, scoring_of_record
 from verism.records import content_hash
 from verism.store.ledger import sha256
@@ -34,6 +38,7 @@ __all__ = [
 
 FOLDER = "scorings"
 POINTER = "scoring.json"
+HELD_BYTES = 2**22  # of a file that is kept in memory; larger ones are copied
 ATTEMPTS = 100  # to copy the scores that count while other processes score
 RECORD = "scoring.json"  # in the folder of a scoring
 SCORES, SCORES_JSON, VERDICTS = "scores.parquet", "scores.json", "verdicts.parquet"
@@ -55,8 +60,9 @@ class StoredScoring:
         inputs: hashes of the tables it was made from, by folder.
         hashes: hashes of its files by name; None where they are not known, in runs of earlier versions.
         folder: where its files lie; None while it is held in memory alone.
-        contents: its files by name, of a scoring that is not written yet.
+        contents: its files by name, of a scoring that is not written yet; large ones as files elsewhere.
         previous: name of the folder of the scoring that counted before; empty for the first.
+        folders: temporary ones that large ``contents`` lie in; they go with the last scoring that holds them.
     """
 
     run: Path
@@ -64,8 +70,9 @@ class StoredScoring:
     inputs: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str | None] = field(default_factory=dict)
     folder: Path | None = None
-    contents: Mapping[str, bytes] = field(default_factory=dict)
+    contents: Mapping[str, bytes | Path] = field(default_factory=dict)
     previous: str = ""
+    folders: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list, compare=False, repr=False)
 
     def __contains__(self, name: str) -> bool:
         return name in self.contents or name in self.hashes
@@ -80,7 +87,8 @@ class StoredScoring:
             DamagedRun: the file is gone or altered.
         """
         if name in self.contents:
-            return self.contents[name]
+            content = self.contents[name]
+            return content.read_bytes() if isinstance(content, Path) else content
         path = self.path(name)
         try:
             data = path.read_bytes()
@@ -91,18 +99,60 @@ class StoredScoring:
             raise DamagedRun.of(self.run, path, "its content is not what was written")
         return data
 
+    def source(self, name: str) -> Path | io.BytesIO:
+        """One of its files for reading bit by bit, after its hash was checked.
+
+        Args:
+            name: one of ``FILES`` that it has.
+
+        Raises:
+            DamagedRun: the file is gone or altered.
+        """
+        if name in self.contents:
+            content = self.contents[name]
+            return content if isinstance(content, Path) else io.BytesIO(content)
+        path = self.path(name)
+        if is_remote(path):
+            return io.BytesIO(self.read(name))
+        try:
+            digest = file_sha256(path)
+        except OSError as err:
+            raise _unreadable(self.run, path, err) from err
+        if self.hashes[name] not in (None, digest):
+            raise DamagedRun.of(self.run, path, "its content is not what was written")
+        return path
+
+    def _held(self, name: str) -> bytes | Path:
+        """A file as ``contents`` holds it: nobody who scores the run meanwhile can change it."""
+        if name in self.contents:
+            return self.contents[name]
+        source = self.source(name)
+        if not isinstance(source, Path) or source.stat().st_size <= HELD_BYTES:
+            return self.read(name)
+        folder = tempfile.TemporaryDirectory(prefix="verism-scoring-")
+        copied = Path(folder.name) / name
+        try:
+            shutil.copyfile(source, copied)
+        except OSError as err:
+            folder.cleanup()
+            raise _unreadable(self.run, source, err) from err
+        if self.hashes[name] not in (None, file_sha256(copied)):
+            raise DamagedRun.of(self.run, source, "its content is not what was written")
+        self.folders.append(folder)
+        return copied
+
     def path(self, name: str) -> Path:
         """Where one of its files lies."""
         return (self.folder or self.run) / name
 
-    def changed(self, contents: Mapping[str, bytes | None], **fields: Any) -> StoredScoring:
-        """The scoring with other files, held in memory.
+    def changed(self, contents: Mapping[str, bytes | Path | None], **fields: Any) -> StoredScoring:
+        """The scoring with other files, held in memory; large ones in a temporary folder.
 
         Args:
             contents: files by name; None for one that it shall not have.
             **fields: other fields of the record.
         """
-        kept = {name: self.read(name) for name in FILES if name in self and name not in contents}
+        kept = {name: self._held(name) for name in FILES if name in self and name not in contents}
         new = {name: data for name, data in contents.items() if data is not None}
         return replace(self, contents=kept | new, hashes={}, folder=None, **fields)
 
@@ -214,12 +264,20 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     previous = before.folder.name if before is not None and before.folder is not None else ""
     number = int(previous.partition("-")[0]) + 1 if previous.partition("-")[0].isdigit() else 1
     folder = run / FOLDER / f"{number:04}-{os.urandom(4).hex()}"
+    hashes = {}
     for name, data in draft.contents.items():
-        write_whole(folder / name, data)
+        if isinstance(data, Path) and not is_remote(folder):
+            with whole_file(folder / name) as temporary:
+                shutil.copyfile(data, temporary)
+            hashes[name] = file_sha256(data)
+        else:
+            content = data.read_bytes() if isinstance(data, Path) else data
+            write_whole(folder / name, content)
+            hashes[name] = sha256(content)
     record = {
         "scoring": asdict(draft.scoring),
         "inputs": dict(draft.inputs),
-        "files": {name: sha256(data) for name, data in draft.contents.items()},
+        "files": hashes,
         "previous": previous,
     }
     record = json.loads(json.dumps(record))
@@ -250,3 +308,13 @@ def publish(run: Path) -> None:
         except GoneScoring:  # others took its place meanwhile
             if attempt == ATTEMPTS - 1:
                 raise
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits, read bit by bit.
+
+    Args:
+        path: of this machine.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

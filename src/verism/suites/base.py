@@ -138,6 +138,11 @@ class Suite(ABC):
         published: figures of papers about it, worked out again: ``"package.module:function"`` by the name of the paper.
             The function gives a list of ``published.Check``; the first line of its docstring says of what.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
+        in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
+            observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts`` and
+            verdicts, which ``scores`` may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+        maps_vectors: whether vectors of features come as arrays in files, ``Observed.vectors``, and not in the tables,
+            so that any number of them can be gone through.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
@@ -153,6 +158,8 @@ class Suite(ABC):
     commands: ClassVar[Mapping[str, str]] = MappingProxyType({})
     published: ClassVar[Mapping[str, str]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
+    in_blocks: ClassVar[bool] = False
+    maps_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
 
     rule_values: Mapping[str, Any] = MappingProxyType({})
@@ -333,6 +340,25 @@ class Suite(ABC):
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """What each image shows, under each protocol; table ``verdicts`` (``suites.verdict_table`` helps)."""
 
+    def facts(self, observed: Observed) -> Mapping[str, float]:
+        """What the verdicts of one image need to know of all others, for suites that are scored ``in_blocks``.
+
+        It is asked of every block, and of each fact the largest number of all blocks is given to ``verdicts``.
+
+        Args:
+            observed: a block of images.
+        """
+        del observed
+        return {}
+
+    def known_facts(self, observed: Observed) -> Mapping[str, float]:
+        """The facts about all images of a run: those given with a block, or those of the images that are here.
+
+        Args:
+            observed: a block of images, or all of them.
+        """
+        return self.facts(observed) if observed.facts is None else observed.facts
+
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order.
 
@@ -342,7 +368,7 @@ class Suite(ABC):
         scores: list[Score] = []
         for pairing in self.all_pairings():
             for protocol in self.info.protocols:
-                scores += _means(self.name, pairing, protocol, observed, verdicts)
+                scores += _means(self.name, pairing, protocol, observed, verdicts.lazy())
         return scores
 
     def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -465,14 +491,15 @@ def complete_scores(suite: Suite, scores: Iterable[Score]) -> list[Score]:
     return completed
 
 
-def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verdicts: pl.DataFrame) -> list[Score]:
+def _means(suite: str, pairing: Pairing, protocol: str, observed: Observed, verdicts: pl.LazyFrame) -> list[Score]:
     """Means of a rule's verdicts: of each group, and over all images or all groups."""
     import numpy as np
     import polars as pl
 
     from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
 
-    rows = verdicts.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
+    chosen = verdicts.filter((pl.col("rule") == pairing.rule) & (pl.col("protocol") == protocol))
+    rows = chosen.select("prompt_id", "value").collect()
     if rows.is_empty():
         return []
     level = {p.prompt_id: p.facets.get(pairing.facet) for p in observed.prompts.values()}

@@ -13,9 +13,41 @@ from verism.specs import Pairing
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RIGHT", "WRONG", "right_or_wrong_estimands"]
+__all__ = ["RIGHT", "WRONG", "right_by_prompt", "right_or_wrong_estimands"]
 
 RIGHT, WRONG = "right", "wrong"
+
+
+def right_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, *by: str) -> pl.DataFrame:
+    """How many images of each prompt are right, all that shares and their intervals depend on.
+
+    Args:
+        verdicts: table ``verdicts``, of rules that say 1 (right), 0 (wrong) or nothing.
+        *by: columns that are told apart, such as ``protocol`` and ``rule``.
+
+    Returns:
+        Columns ``by``, ``prompt_id``, ``right``, ``used`` (images with a value) and ``images``, sorted.
+
+    Raises:
+        ValueError: a value that is neither 0 nor 1.
+    """
+    import polars as pl
+
+    value = pl.col("value")
+    totals = (
+        verdicts.lazy()
+        .group_by(*by, "prompt_id")
+        .agg(
+            (value == 1).sum().cast(pl.Int64).alias("right"),
+            value.count().cast(pl.Int64).alias("used"),
+            pl.len().cast(pl.Int64).alias("images"),
+            (~value.is_in([0.0, 1.0])).sum().alias("others"),
+        )
+        .collect(engine="streaming")
+    )
+    if others := int(totals["others"].sum()):
+        raise ValueError(f"values of verdicts must be 0 or 1; got {others} others")
+    return totals.drop("others").sort(*by, "prompt_id")
 
 
 def right_or_wrong_estimands(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.records import FacetValue, Observed, Prompt, Score
-from verism.statistics.intervals import Interval, clustered_average, mean_of_independent
+from verism.statistics.intervals import Interval, mean_of_independent, proportion_of_totals
 from verism.suites.geneval.vocabulary import TASKS
+from verism.suites.right_or_wrong import right_by_prompt
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +22,9 @@ PARTS = ("objects_right", "colors_right", "relation_right")
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 
-def geneval_scores(suite: str, protocols: Sequence[str], observed: Observed, verdicts: pl.DataFrame) -> list[Score]:
+def geneval_scores(
+    suite: str, protocols: Sequence[str], observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame
+) -> list[Score]:
     """All numbers, in a fixed order.
 
     Args:
@@ -37,7 +39,7 @@ def geneval_scores(suite: str, protocols: Sequence[str], observed: Observed, ver
     tasks = [task for task in TASKS if any(p.facets["task"] == task for p in prompts.values())]
     scores: list[Score] = []
     for protocol in protocols:
-        made = _Protocol(suite, protocol, prompts, verdicts.filter(pl.col("protocol") == protocol))
+        made = _Protocol(suite, protocol, prompts, verdicts.lazy().filter(pl.col("protocol") == protocol))
         by_task = [made.share("accuracy", {"task": task}) for task in tasks]
         bounds = [made.share("accuracy_if_unusable_wrong", {"task": task}) for task in tasks]
         scores += by_task
@@ -78,17 +80,17 @@ def _belongs(prompt: Prompt, group: Mapping[str, FacetValue]) -> bool:
 class _Protocol:
     """The verdicts of one protocol, and the numbers that are made of them."""
 
-    def __init__(self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> None:
+    def __init__(self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.LazyFrame) -> None:
         self.suite, self.protocol, self.prompts = suite, protocol, prompts
-        self._rows: dict[str, list[tuple[str, float | None, str | None]]] = {}
-        for rule, prompt_id, value, detail in (
-            verdicts.sort("image_id").select("rule", "prompt_id", "value", "detail").iter_rows()
-        ):
-            self._rows.setdefault(rule, []).append((prompt_id, value, detail))
+        self.verdicts = verdicts
+        self._rows: dict[str, list[_Counts]] = {}
+        for rule, *counts in right_by_prompt(verdicts, "rule").iter_rows():
+            self._rows.setdefault(rule, []).append(_Counts(*counts))
 
-    def _of(self, rule: str, group: Mapping[str, FacetValue]) -> list[tuple[str, float | None, str | None]]:
+    def _of(self, rule: str, group: Mapping[str, FacetValue]) -> list[_Counts]:
+        """The prompts of a group, sorted by id."""
         members = {prompt_id for prompt_id, p in self.prompts.items() if _belongs(p, group)}
-        return [row for row in self._rows.get(rule, []) if row[0] in members]
+        return [row for row in self._rows.get(rule, []) if row.prompt in members]
 
     def _score(
         self, metric: str, group: Mapping[str, FacetValue], interval: Interval, used: int, unusable: int
@@ -109,25 +111,18 @@ class _Protocol:
         """Share of right images of a group."""
         strict = metric.endswith("_if_unusable_wrong")
         rows = self._of("accuracy" if strict else metric, group)
-        if strict:
-            rows = [(prompt, 0.0 if value is None else value, detail) for prompt, value, detail in rows]
-        usable = [(prompt, value) for prompt, value, _ in rows if value is not None]
-        interval = clustered_average([value for _, value in usable], np.array([prompt for prompt, _ in usable]))
-        unusable = len(rows) - len(usable)
-        if strict:  # all enter the value; those that had no answer are told all the same
-            unusable = sum(value is None for _, value, _ in self._of("accuracy", group))
-        return self._score(metric, group, interval, len(usable), unusable)
+        sizes = [row.images if strict else row.used for row in rows]
+        interval = proportion_of_totals([row.right for row in rows], sizes)
+        # Of the strict one all enter the value; those that had no answer are told all the same.
+        return self._score(metric, group, interval, sum(sizes), sum(row.images - row.used for row in rows))
 
     def prompt_share(self, group: Mapping[str, FacetValue]) -> Score:
         """Share of prompts with at least one right image, among those with any usable image."""
         rows = self._of("accuracy", group)
-        best: dict[str, float] = {}
-        for prompt, value, _ in rows:
-            if value is not None:
-                best[prompt] = max(best.get(prompt, 0.0), value)
-        interval = clustered_average(list(best.values()), np.array(list(best)))
-        used = sum(value is not None for _, value, _ in rows)
-        return self._score("prompt_accuracy", group, interval, used, len(rows) - used)
+        best = [float(row.right > 0) for row in rows if row.used]
+        interval = proportion_of_totals(best, [1.0] * len(best))
+        used = sum(row.used for row in rows)
+        return self._score("prompt_accuracy", group, interval, used, sum(row.images for row in rows) - used)
 
     def mean(self, metric: str, parts: Sequence[Score], *, complete: bool) -> Score:
         """Plain mean over tasks: those with images, or undefined if not ``complete``."""
@@ -142,18 +137,35 @@ class _Protocol:
 
     def count_confusion(self) -> list[Score]:
         """Of the images asked to show ``count`` objects, the share that shows ``found``."""
+        import polars as pl
+
         scores = []
-        asked = {p.facets.get("count") for p in self.prompts.values()} - {None}
-        for count in sorted(asked, key=str):
+        asked = sorted({p.facets.get("count") for p in self.prompts.values()} - {None}, key=str)
+        found: dict[str, Counter[int]] = {}
+        if asked:
+            usable = self.verdicts.filter((pl.col("rule") == "accuracy") & pl.col("value").is_not_null())
+            counted = usable.group_by("prompt_id", "detail").agg(pl.len().alias("images")).collect(engine="streaming")
+            for prompt, detail, images in counted.iter_rows():
+                found.setdefault(prompt, Counter())[_found(detail)] += images
+        for count in asked:
             rows = self._of("accuracy", {"task": "counting", "count": count})
-            seen = [(prompt, _found(detail)) for prompt, value, detail in rows if value is not None]
-            numbers = np.array([number for _, number in seen])
-            clusters = np.array([prompt for prompt, _ in seen])
-            for number in sorted({number for _, number in seen}):
-                interval = clustered_average((numbers == number).astype(np.float64), clusters)
+            used = sum(row.used for row in rows)
+            for number in sorted({number for row in rows for number in found.get(row.prompt, ())}):
+                right = [found.get(row.prompt, Counter())[number] for row in rows]
+                interval = proportion_of_totals(right, [row.used for row in rows])
                 group = {"task": "counting", "count": count, "found": number}
-                scores.append(self._score("count_found", group, interval, len(seen), len(rows) - len(seen)))
+                unusable = sum(row.images for row in rows) - used
+                scores.append(self._score("count_found", group, interval, used, unusable))
         return scores
+
+
+class _Counts(NamedTuple):
+    """Images of a prompt that are right, that have a verdict at all, and all of them."""
+
+    prompt: str
+    right: int
+    used: int
+    images: int
 
 
 def _found(detail: str | None) -> int:

@@ -89,6 +89,7 @@ class GenEval(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        in_blocks: large runs are scored block by block, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
@@ -113,6 +114,7 @@ class GenEval(Suite):
     commands: ClassVar[Mapping[str, str]] = {"geneval": "verism.suites.geneval.cli:geneval"}
     published: ClassVar[Mapping[str, str]] = {"geneval": "verism.suites.geneval.published:geneval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("segmenter", "clip")
+    in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "tasks", str, many=True, choices=TASKS, flag="--task", help="Only this task; may be given several times."
@@ -299,11 +301,27 @@ class GenEval(Suite):
         )
         return {"released": released, "paper": paper, "revised": revised}
 
+    def facts(self, observed: Observed) -> Mapping[str, float]:
+        """Who says anything of colours: CLIP, the segmenter's own head, the pixels of masks."""
+        import polars as pl
+
+        tables = observed.observations
+        regions, segments = tables.get("region_embeddings"), tables.get(SegmentationNeed.table)
+        by_clip = regions is not None and not regions.is_empty() and "text_embeddings" in tables
+        if segments is None:
+            return {"clip": by_clip, "head": False, "pixels": False}
+        objects = segments.filter(pl.col("segment") >= 0)
+        return {
+            "clip": by_clip,
+            "head": bool(objects["color"].is_not_null().any()),
+            "pixels": bool((objects["pixel_colors"].list.len() > 0).any()),
+        }
+
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """Every protocol's decision about every image, and the parts of it; table ``verdicts``."""
         segments = _segments(observed)
         seen = objects_by_image(segments)
-        source = _color_source(observed, segments, self.rule("color_by"))
+        source = _color_source(observed, segments, self.rule("color_by"), self.known_facts(observed))
         colors = {view: source.colors(view) for view in dict.fromkeys(VIEW.values())}
         judged = set(segments["image_id"].to_list())
         sets, rows = self.rule_sets(), VerdictRows()
@@ -350,7 +368,7 @@ class GenEval(Suite):
         """What keeps the numbers from being compared with published ones."""
         segments = _segments(observed)
         lines = []
-        judge = next(iter(segments["judge"].to_list()), "")
+        judge = next(iter(segments["judge"].to_list()), observed.judges.get(SegmentationNeed.table, ""))
         if judge and judge != "truth" and "mask2former" not in judge.lower():
             lines.append(
                 f"the thresholds {self.rule('object_threshold'):g} and {self.rule('counting_threshold'):g} were tuned "
@@ -358,7 +376,7 @@ class GenEval(Suite):
                 "and paper scores are not comparable with published ones"
             )
         if self.colors:
-            source = _color_source(observed, segments, self.rule("color_by")).name
+            source = _color_source_name(self.rule("color_by"), self.known_facts(observed))
             if source != "clip":
                 lines.append(
                     f"colours were judged by {WORDS[source]}, not by CLIP as published; name a CLIP model with --clip"
@@ -466,22 +484,33 @@ class _Colors:
         return self.by_view.get(view, self.by_view.get("", {}))
 
 
-def _color_source(observed: Observed, segments: pl.DataFrame, asked: str) -> _Colors:
-    """The colours by the source that was asked for; ``auto``: CLIP, else the segmenter's head, else the pixel rule.
+def _color_source_name(asked: str, facts: Mapping[str, float]) -> str:
+    """Who judges colours: ``auto`` is CLIP, else the segmenter's head, else the pixel rule.
+
+    Args:
+        asked: the rule ``color_by``.
+        facts: of all images (``GenEval.facts``).
+    """
+    there = [name for name in ("clip", "head", "pixels") if facts[name] and asked in ("auto", name)]
+    return there[0] if there else "nobody"
+
+
+def _color_source(observed: Observed, segments: pl.DataFrame, asked: str, facts: Mapping[str, float]) -> _Colors:
+    """The colours by the source that was asked for.
 
     Raises:
         UsageError: CLIP looked at the objects of another segmenter.
     """
-    by_clip = _clip_colors(observed, segments) if asked in ("auto", "clip") else None
-    if by_clip is not None or asked == "clip":
-        return _Colors(name="clip" if by_clip else "nobody", by_view=by_clip or {})
-    objects = [row for row in segments.iter_rows(named=True) if row["segment"] >= 0]
-    if asked in ("auto", "head") and any(row["color"] is not None for row in objects):
-        return _Colors(name="head", by_view={"": _by_image((row, row["color"]) for row in objects)})
-    if asked in ("auto", "pixels") and any(row["pixel_colors"] for row in objects):
+    name = _color_source_name(asked, facts)
+    if name == "clip":
+        return _Colors(name=name, by_view=_clip_colors(observed, segments) or {})
+    objects = (row for row in segments.iter_rows(named=True) if row["segment"] >= 0)
+    if name == "head":
+        return _Colors(name=name, by_view={"": _by_image((row, row["color"]) for row in objects)})
+    if name == "pixels":
         named = ((row, dominant_color(row["pixel_colors"], COLORS)) for row in objects if row["pixel_colors"])
-        return _Colors(name="pixels", by_view={"": _by_image(named)})
-    return _Colors(name="nobody", by_view={})
+        return _Colors(name=name, by_view={"": _by_image(named)})
+    return _Colors(name=name, by_view={})
 
 
 def _by_image(named: Any) -> dict[str, dict[int, str]]:

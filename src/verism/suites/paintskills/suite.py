@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from verism.records import (
     Scene,
     Score,
 )
-from verism.statistics.intervals import Interval, clustered_proportion, mean_of_independent
+from verism.statistics.intervals import Interval, mean_of_independent, proportion_of_totals
 from verism.suites.base import (
     LIMIT,
     N_IMAGES,
@@ -53,7 +52,7 @@ from verism.suites.paintskills.scenes import (
 )
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
-from verism.suites.right_or_wrong import right_or_wrong_estimands
+from verism.suites.right_or_wrong import right_by_prompt, right_or_wrong_estimands
 from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
@@ -105,6 +104,7 @@ class PaintSkills(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        in_blocks: large runs are scored block by block, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
@@ -134,6 +134,7 @@ class PaintSkills(Suite):
     }
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
+    in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),
         Option("skills", str, many=True, flag="--skill", help="Only this skill; may be given several times."),
@@ -328,17 +329,25 @@ class PaintSkills(Suite):
         return (DetectionNeed(classes=self.labels, colors=self.colors),)
 
     # ------------------------------------------------------------------------------------------------------ verdicts
-    def verdicts(self, observed: Observed) -> pl.DataFrame:
-        """Every protocol's decisions about every image; table ``verdicts``."""
+    def facts(self, observed: Observed) -> Mapping[str, float]:
+        """Whether there are boxes, and any with a colour."""
         import polars as pl
 
+        detections = observed.observations.get("detections")
+        if detections is None:
+            return {"boxes": False, "colored_boxes": False}
+        colors = detections.filter(pl.col("query") >= 0)["color"]
+        return {"boxes": not colors.is_empty(), "colored_boxes": bool(colors.is_not_null().any())}
+
+    def verdicts(self, observed: Observed) -> pl.DataFrame:
+        """Every protocol's decisions about every image; table ``verdicts``."""
         if "detections" not in observed.observations:
             raise UsageError(f"{self.name} needs detections; this run has {sorted(observed.observations)}")
         detections = observed.observations["detections"]
         looked = set(detections["image_id"].to_list())
+        facts = self.known_facts(observed)
         # A detector without a colour for any box judges none, also in images where it found nothing.
-        colors = detections.filter(pl.col("query") >= 0)["color"]
-        judges_colors = colors.is_empty() or bool(colors.is_not_null().any())
+        judges_colors = not facts["boxes"] or bool(facts["colored_boxes"])
         nothing = _no_boxes(self.labels, judges_colors)
         seen: Mapping[str, Boxes] = {}
         rows = VerdictRows()
@@ -367,7 +376,7 @@ class PaintSkills(Suite):
         return rows.table()
 
     # -------------------------------------------------------------------------------------------------------- scores
-    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
+    def scores(self, observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame) -> Sequence[Score]:
         """All numbers of the suite; order is fixed, so that equal verdicts give equal bytes."""
         import polars as pl
 
@@ -380,26 +389,22 @@ class PaintSkills(Suite):
             | {name: (pl.Int64 if name == "count" else pl.String) for name in facet_names},
         )
         skills = [s for s in (*self.version.skills, *self.version.optional_skills) if s in set(facets["skill"])]
+        totals = right_by_prompt(verdicts, "protocol", "rule")
+        found = _found_by_prompt(verdicts, facets.filter(pl.col("skill") == "count")["prompt_id"])
         scores: list[Score] = []
         for protocol in PROTOCOLS:
+            of_protocol = totals.filter(pl.col("protocol") == protocol)
             per_skill: list[Interval] = []
             used = unusable = 0
             for name in skills:
-                # A skill at a time: of a million images all rows with their facets would take gigabytes.
-                of_skill = (
-                    verdicts.lazy()
-                    .filter(pl.col("protocol") == protocol)
-                    .drop("reason")
-                    .join(facets.lazy().filter(pl.col("skill") == name), on="prompt_id", how="inner")
-                    .sort("image_id", "rule")
-                    .collect()
-                )
+                of_skill = of_protocol.join(facets.filter(pl.col("skill") == name), on="prompt_id", how="inner")
+                of_skill = of_skill.sort("prompt_id", "rule")
                 headline = self._proportion("accuracy", protocol, {"skill": name}, of_skill)
                 scores.append(headline)
                 if name in self.version.skills:
                     per_skill.append(Interval(headline.value, headline.ci_low, headline.ci_high))
                     used, unusable = used + headline.n_used, unusable + headline.n_unusable
-                scores += self._details(name, protocol, of_skill)
+                scores += self._details(name, protocol, of_skill, found.filter(pl.col("protocol") == protocol))
             scores.append(self._mean(protocol, per_skill, used, unusable))
         scores += self._expectations(prompts, skills)
         return scores
@@ -423,8 +428,13 @@ class PaintSkills(Suite):
         import polars as pl
 
         rows = rows.filter(pl.col("rule") == metric)
-        usable = rows.filter(pl.col("value").is_not_null())
-        interval = _share(usable["value"].to_numpy(), usable["prompt_id"].to_numpy())
+        return self._share(metric, protocol, group, rows["right"], rows["used"], int(rows["images"].sum()))
+
+    def _share(
+        self, metric: str, protocol: str, group: Mapping[str, Any], right: pl.Series, sizes: pl.Series, images: int
+    ) -> Score:
+        interval = proportion_of_totals(right.to_numpy(), sizes.to_numpy())
+        used = int(sizes.sum())
         return Score(
             suite=self.name,
             metric=metric,
@@ -433,19 +443,19 @@ class PaintSkills(Suite):
             value=interval.value,
             ci_low=interval.low,
             ci_high=interval.high,
-            n_used=usable.height,
-            n_unusable=rows.height - usable.height,
+            n_used=used,
+            n_unusable=images - used,
         )
 
-    def _details(self, name: str, protocol: ProtocolName, rows: pl.DataFrame) -> list[Score]:
+    def _details(self, name: str, protocol: ProtocolName, rows: pl.DataFrame, found: pl.DataFrame) -> list[Score]:
         import polars as pl
 
         scores = []
         for rule in [r for r in rows["rule"].unique(maintain_order=True).sort().to_list() if r != "accuracy"]:
             scores.append(self._proportion(rule, protocol, {"skill": name}, rows))
         accuracy = rows.filter(pl.col("rule") == "accuracy")
-        strict = accuracy.with_columns(pl.col("value").fill_null(0.0))
-        if accuracy["value"].null_count():
+        if accuracy["images"].sum() > accuracy["used"].sum():
+            strict = accuracy.with_columns(used="images")
             bound = self._proportion("accuracy", protocol, {"skill": name}, strict)
             scores.append(replace(bound, metric="accuracy_if_unusable_wrong"))
         for facet in (*skill(name).breakdowns, "background"):
@@ -464,36 +474,32 @@ class PaintSkills(Suite):
                 group = {"skill": name, "count": level}
                 scores.append(self._proportion("right_number", protocol, group, rows.filter(pl.col("count") == level)))
         if name == "count" and protocol != "paper":
-            scores += self._count_confusion(protocol, accuracy)
+            scores += self._count_confusion(protocol, accuracy, found)
         return scores
 
-    def _count_confusion(self, protocol: str, accuracy: pl.DataFrame) -> list[Score]:
-        """Of the images asked to show ``count`` objects, the share that shows ``found``."""
+    def _count_confusion(self, protocol: str, accuracy: pl.DataFrame, found: pl.DataFrame) -> list[Score]:
+        """Of the images asked to show ``count`` objects, the share that shows ``found``.
+
+        Args:
+            protocol: name of the protocol.
+            accuracy: by prompt, how many images were decided upon.
+            found: by prompt and number of objects found, how many images.
+        """
         import polars as pl
 
-        usable = accuracy.filter(pl.col("value").is_not_null())
-        parsed = np.array([json.loads(d)["found"] for d in usable["detail"].to_list()], dtype=np.int64)
-        expected = usable["count"].to_numpy()
-        clusters = usable["prompt_id"].to_numpy()
         scores = []
-        for count in sorted(set(expected.tolist())):
-            chosen = expected == count
-            unusable = accuracy.filter((pl.col("count") == count) & pl.col("value").is_null()).height
-            for number in sorted(set(parsed[chosen].tolist())):
-                interval = _share((parsed[chosen] == number).astype(np.float64), clusters[chosen])
-                scores.append(
-                    Score(
-                        suite=self.name,
-                        metric="count_found",
-                        protocol=protocol,
-                        group={"skill": "count", "count": int(count), "found": int(number)},
-                        value=interval.value,
-                        ci_low=interval.low,
-                        ci_high=interval.high,
-                        n_used=int(chosen.sum()),
-                        n_unusable=unusable,
-                    )
-                )
+        usable = accuracy.filter(pl.col("used") > 0)
+        for count in sorted(set(usable["count"].to_list())):
+            chosen = accuracy.filter(pl.col("count") == count)
+            of_count = found.filter(pl.col("prompt_id").is_in(chosen["prompt_id"].implode()))
+            for number in sorted(set(of_count["found"].to_list())):
+                hits = of_count.filter(pl.col("found") == number).select("prompt_id", "images")
+                right = chosen.select("prompt_id", "used").join(
+                    hits, on="prompt_id", how="left", maintain_order="left"
+                )["images"]
+                group = {"skill": "count", "count": int(count), "found": int(number)}
+                images = int(chosen["images"].sum())
+                scores.append(self._share("count_found", protocol, group, right.fill_null(0), chosen["used"], images))
         return scores
 
     def _mean(self, protocol: str, per_skill: Sequence[Interval], used: int, unusable: int) -> Score:
@@ -577,10 +583,17 @@ def _shares(limit: int | None, parts: int) -> list[int | None]:
     return [limit // parts + (k < limit % parts) for k in range(parts)]
 
 
-def _share(values: Any, clusters: Any) -> Interval:
-    if len(values) == 0:
-        return Interval(math.nan, math.nan, math.nan)
-    return clustered_proportion(np.asarray(values, dtype=np.float64), clusters)
+def _found_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, prompts: pl.Series) -> pl.DataFrame:
+    """How many images of each prompt show so many objects: columns protocol, prompt_id, found, images."""
+    import polars as pl
+
+    counted = (
+        verdicts.lazy()
+        .filter((pl.col("rule") == "accuracy") & pl.col("value").is_not_null() & (pl.col("protocol") != "paper"))
+        .filter(pl.col("prompt_id").is_in(prompts.implode()))
+        .with_columns(pl.col("detail").str.json_path_match("$.found").cast(pl.Int64).alias("found"))
+    )
+    return counted.group_by("protocol", "prompt_id", "found").agg(pl.len().alias("images")).collect(engine="streaming")
 
 
 def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:

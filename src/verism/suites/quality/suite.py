@@ -72,6 +72,7 @@ class Quality(Suite):
         source: what both were made from, for the settings of a run.
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        maps_vectors: features are read from files, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
@@ -102,6 +103,7 @@ class Quality(Suite):
         citation="Heusel et al. 2017 (FID), Binkowski et al. 2018 (KID), Naeem et al. 2020 (PRDC)",
     )
     judge_roles: ClassVar[tuple[str, ...]] = ("features",)
+    maps_vectors: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "reference",
@@ -532,22 +534,22 @@ class _Sets:
 
         table = observed.observations["features"]
         usable = observed.images.filter(pl.col("state") == "ok").select("image_id", "prompt_id")
-        rows = table.join(usable, on="image_id", how="inner").sort("image_id")
+        rows = table.with_row_index("row").join(usable, on="image_id", how="inner").sort("image_id")
         seen = set(rows["image_id"].to_list())
         facets = {p: prompt.facets for p, prompt in observed.prompts.items()}
         lost = observed.images.filter(~pl.col("image_id").is_in(list(seen)))
         real, real_ids, real_facets, real_lost = None, [], [], []
         if observed.reference is not None:
-            vectors = observed.observations.get("reference_features", table.clear())
+            vectors = observed.observations.get("reference_features", table.clear()).with_row_index("row")
             known = observed.reference.sort("image_id")
             owner = {row["image_id"]: json.loads(row["facets"]) for row in known.iter_rows(named=True)}
             ok = known.filter(pl.col("state") == "ok")["image_id"].to_list()
             vectors = vectors.filter(pl.col("image_id").is_in(ok)).sort("image_id")
-            real, real_ids = vectors_of(vectors["vector"]), vectors["image_id"].to_list()
+            real, real_ids = _vectors(observed, "reference_features", vectors), vectors["image_id"].to_list()
             real_facets = [owner[image_id] for image_id in real_ids]
             there = set(real_ids)
             real_lost = [facets_ for image_id, facets_ in owner.items() if image_id not in there]
-        generated = vectors_of(rows["vector"])
+        generated = _vectors(observed, "features", rows)
         if real is not None and len(real) and len(generated) and real.shape[1] != generated.shape[1]:
             raise UsageError(
                 f"real images have {real.shape[1]} features and the others {generated.shape[1]}: both must come from "
@@ -566,6 +568,16 @@ class _Sets:
             real_unusable_facets=real_lost,
             logits="layer=logits" in judge,
         )
+
+
+def _vectors(observed: Observed, table: str, rows: pl.DataFrame) -> NDArray[np.float32]:
+    """Vectors of some rows of a table, with their numbers in the column ``row``: all of them are not copied."""
+    mapped = observed.vectors.get(table)
+    if mapped is None:
+        return vectors_of(rows["vector"])
+    numbers = rows["row"].to_numpy()
+    every = len(numbers) == len(mapped) and bool((numbers == np.arange(len(mapped))).all())
+    return mapped if every else mapped[numbers]
 
 
 def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:
