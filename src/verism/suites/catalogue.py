@@ -206,7 +206,7 @@ def presentation_of(run: Run) -> Presentation:
         UsageError: the suite is not installed, and the run keeps nothing of it.
     """
     stored = run.presentation()
-    return stored_suite(run).presentation() if stored is None or run.suite_name in SUITES else stored
+    return stored_suite(run, rules=True).presentation() if stored is None or run.suite_name in SUITES else stored
 
 
 def plugin_of(suite: Suite) -> dict[str, str]:
