@@ -111,6 +111,11 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.geneval2.suite:GenEval2",
         "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
     ),
+    "dpg_bench": Entry(
+        f"{HOME}.dpg_bench.suite:DPGBench",
+        "1,065 dense prompts, 14,000 questions with dependencies, four images each; from your copy of the data",
+        published={"dpg": f"{HOME}.dpg_bench.published:dpg"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
