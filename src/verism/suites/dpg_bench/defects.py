@@ -1,8 +1,8 @@
 """What the released code of DPG-Bench does to category scores when several processes share the work.
 
-Each process goes through its own set of category names while lists are exchanged between processes. The order of a set of
-strings differs from process to process, so the lists that are joined at one step are of different categories. The overall
-score does not pass this way. The mixture depends on random hashes, so it cannot be computed again, only imitated.
+Each process goes through its own set of category names while lists are exchanged between processes. The order of a set
+of strings differs from process to process, so the lists that are joined at one step are of different categories. The
+overall score does not pass this way. The mixture depends on random hashes: it cannot be computed again, only imitated.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def joined_lists(
     if any(sorted(order) != sorted(orders[0]) for order in orders):
         raise ValueError("all processes must go through the same categories")
     return {
-        order_of_step[0]: [value for part, name in zip(parts, order_of_step, strict=True) for value in part.get(name, ())]
+        order_of_step[0]: [
+            value for part, name in zip(parts, order_of_step, strict=True) for value in part.get(name, ())
+        ]
         for order_of_step in zip(*orders, strict=True)
     }

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 from verism.errors import UsageError
 from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.dpg_bench.benchmark import EXPECTED, alterations, read_file
+from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
 from verism.suites.questions.suite import QuestionSuite, question_options
-from verism.suites.questions.switches import Switches, switch_rules
+from verism.suites.questions.switches import AnswerTest, Switches, switch_rules
 
 __all__ = ["DPGBench"]
 
 PAPER = "Hu et al. 2024, ELLA, arXiv:2403.05135"
 REVISED = Switches(dependency="cascading")
-TESTS = ("read", "yes", "Yes", "plain_yes", "probability")
+TESTS: tuple[AnswerTest, ...] = ("read", "yes", "Yes", "plain_yes", "probability")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,9 +89,7 @@ class DPGBench(QuestionSuite):
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "dpg_score", title="DPG score", source=f"{PAPER}; released evaluation"
     )
-    pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="questions", metric="dpg_score", facet="prompt_source"),
-    )
+    pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="questions", metric="dpg_score", facet="prompt_source"),)
     layout: ClassVar[Layout] = Layout(
         rows=(Row("dpg_score"), Row("category_score", ("category",)), Row("answered")),
         detail=("subcategory", "prompt_source"),
@@ -98,41 +97,20 @@ class DPGBench(QuestionSuite):
     )
 
     @classmethod
-    def build(
-        cls,
-        *,
-        prompts_file: Path | None = None,
-        own: bool = False,
-        images: Path | None = None,
-        grid: bool = False,
-        suffix: str | None = None,
-        limit: int | None = None,
-        seed: int = 0,
-        n_images: int | None = None,
-    ) -> Self:
-        """The suite with the prompts of a file.
+    def read(cls, path: Path | None, *, own: bool) -> tuple[Sequence[AskedPrompt], Mapping[str, Any]]:
+        """The prompts of the user's copy, or our own about rendered scenes.
 
         Args:
-            prompts_file: the user's copy of the released file; None: our own prompts.
+            path: the file; None: our own prompts.
             own: whether a file is meant to differ from the released one.
-            images: images that exist.
-            grid: whether each file is a grid of four.
-            suffix: behind each question, see ``question_options``.
-            limit: prompts in all; None for all.
-            seed: of which prompts a limit keeps.
-            n_images: images per prompt; None: four, or as many as the folder has.
 
         Raises:
             UsageError: a file that is not the released one, and ``own`` does not say that this is meant.
         """
-        common = {
-            "images": images, "grid": grid, "suffix": suffix, "limit": limit, "seed": seed, "n_images": n_images,
-        }  # fmt: skip
-        if prompts_file is None:
-            return cls.assemble(scene_prompts(), {"scenes": True}, **common)
-        read = read_file(prompts_file)
+        if path is None:
+            return scene_prompts(), {"scenes": True}
+        read = read_file(path)
         altered = alterations(read)
         if altered and not own:
-            raise UsageError(f"{prompts_file}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
-        source = {"sha256": read.digest, "altered": altered, "defects": read.defect_words()}
-        return cls.assemble(read.prompts, source, **common)
+            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        return read.prompts, {"sha256": read.digest, "altered": altered, "defects": read.defect_words()}

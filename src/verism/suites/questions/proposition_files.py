@@ -177,7 +177,9 @@ def read_propositions(
     prompts, defects = [], []
     for item_id, item in items.items():
         questions, found = _questions(item_id, item, groups, released_graph_lost=released_graph_lost)
-        prompts.append(AskedPrompt(prompt_id=item_id, text=item.text, questions=questions, facets=dict(facets(item_id))))
+        prompts.append(
+            AskedPrompt(prompt_id=item_id, text=item.text, questions=questions, facets=dict(facets(item_id)))
+        )
         defects += found
     prompts[0] = replace(prompts[0], first_row_lost=True)
     return PropositionFile(prompts=tuple(prompts), defects=tuple(defects), digest=file_digest(path))

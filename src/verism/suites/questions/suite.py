@@ -7,6 +7,7 @@ are grouped by. Everything else is the same for all of them and stands here.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,9 +76,7 @@ def question_options(
         Option("images", Path, help="Images named by prompt id, in a folder, or any list."),
     ]
     if grids:
-        options.append(
-            Option("grid", bool, help="Each file is a grid of 2 x 2 images of its prompt.", default="false")
-        )
+        options.append(Option("grid", bool, help="Each file is a grid of 2 x 2 images of its prompt.", default="false"))
     if named_by_model:
         options.append(Option("image_model", str, help="Images are named ID_MODEL, as released; the MODEL."))
     return (
@@ -125,6 +124,33 @@ class QuestionSuite(Suite):
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
 
     # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    @abstractmethod
+    def read(cls, path: Path | None, *, own: bool) -> tuple[Sequence[AskedPrompt], Mapping[str, Any]]:
+        """The prompts of a file, and what they are (``source``).
+
+        Args:
+            path: the user's copy of the released file; None if none was named.
+            own: whether the file is meant to differ from the released one.
+
+        Raises:
+            UsageError: no such file, or another one than released that is not meant to be so.
+        """
+
+    @classmethod
+    def build(cls, *arguments: Any, prompts_file: Path | None = None, own: bool = False, **options: Any) -> Self:
+        """The suite with the prompts of a file; see ``assemble``.
+
+        Args:
+            *arguments: none are given.
+            prompts_file: the user's copy of the released file; None: as the benchmark has it.
+            own: whether the file is meant to differ from the released one.
+            **options: of ``assemble``.
+        """
+        del arguments
+        every, source = cls.read(prompts_file, own=own)
+        return cls.assemble(every, source, **options)
+
     @classmethod
     def assemble(
         cls,
@@ -281,7 +307,9 @@ class QuestionSuite(Suite):
         """
         answers = observed.observations.get(AnswerNeed.table)
         if answers is None:
-            raise UsageError(f"{self.name} needs a VQA model; this run has {sorted(observed.observations) or 'nothing'}")
+            raise UsageError(
+                f"{self.name} needs a VQA model; this run has {sorted(observed.observations) or 'nothing'}"
+            )
         replies = _replies(observed)
         asked = {p.prompt_id: p for p in self.asked}
         made: dict[str, list[tuple[ShownImage, JudgedImage, dict[str, Reply]]]] = {p: [] for p in self.info.protocols}
@@ -360,7 +388,9 @@ class QuestionSuite(Suite):
             for value in dict.fromkeys(q.groups.get(facet) for p in self.asked for q in p.questions):
                 if value is None:
                     continue
-                members = {p.prompt_id: [q.name for q in p.questions if q.groups.get(facet) == value] for p in self.asked}
+                members = {
+                    p.prompt_id: [q.name for q in p.questions if q.groups.get(facet) == value] for p in self.asked
+                }
                 for metric, gated in (("category_score", False), ("category_score_gated", True)):
                     mean = category_mean(images, members, switches, gated=gated)
                     scores.append(self._score(metric, protocol, {facet: value}, mean))
@@ -434,9 +464,7 @@ class QuestionSuite(Suite):
                     if value is not None
                 ]
                 if of_kind:
-                    mean = Mean(
-                        interval=_average(errors), n_used=len(errors), n_unusable=len(of_kind) - len(errors)
-                    )
+                    mean = Mean(interval=_average(errors), n_used=len(errors), n_unusable=len(of_kind) - len(errors))
                     scores.append(self._score(metric, protocol, {}, mean))
         return scores
 
@@ -502,9 +530,7 @@ def _replies(observed: Observed) -> dict[tuple[str, str], Reply]:
     nearest: dict[tuple[str, str], tuple[float, str]] = {}
     table = observed.observations.get(NEAREST)
     if table is not None:
-        for image_id, question, choice, cosine in table.select(
-            "image_id", "question", "choice", "cosine"
-        ).iter_rows():
+        for image_id, question, choice, cosine in table.select("image_id", "question", "choice", "cosine").iter_rows():
             best = nearest.get((image_id, question))
             if best is None or cosine > best[0]:  # the first of equals wins, as released
                 nearest[image_id, question] = (cosine, choice)
@@ -558,5 +584,3 @@ def _own_answers(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str, str],
 
 def _average(rows: Sequence[tuple[str, float]]) -> Interval:
     return clustered_average([value for _, value in rows], np.array([prompt for prompt, _ in rows]))
-
-

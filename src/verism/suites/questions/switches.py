@@ -2,7 +2,7 @@
 
 Seven things make two numbers of one benchmark incomparable: how an answer is tested, what is written behind a question,
 how questions depend on each other, over what is averaged, how many images a prompt has, what becomes of missing images
-and answers, and the judge. Five are rules of a scoring (``Switches``); the suffix and the judge decide what is observed.
+and answers, and the judge. Five are rules of a scoring (``Switches``); suffix and judge decide what is observed.
 """
 
 from __future__ import annotations
