@@ -116,6 +116,12 @@ SUITES: Mapping[str, Entry] = {
         "1,065 dense prompts, 14,000 questions with dependencies, four images each; from your copy of the data",
         published={"dpg": f"{HOME}.dpg_bench.published:dpg"},
     ),
+    "dsg": Entry(
+        f"{HOME}.dsg.suite:DSG",
+        "1,060 prompts of ten sets, 8,182 questions with dependencies (ICLR 2024); from your copy of the data",
+        commands={"dsg": f"{HOME}.dsg.cli:dsg"},
+        published={"dsg": f"{HOME}.dsg.published:dsg"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

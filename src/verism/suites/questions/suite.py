@@ -106,7 +106,7 @@ class QuestionSuite(Suite):
         presets: the switches of each protocol, by name.
         headline: name of the main number.
         grouped_by: facets of questions, by which categories are made.
-        prompt_facet: facet of prompts, by which the main number is broken down; empty for none.
+        prompt_facets: facets of prompts, by each of which the main number is broken down.
     """
 
     asked: tuple[AskedPrompt, ...]
@@ -118,7 +118,7 @@ class QuestionSuite(Suite):
     presets: ClassVar[Mapping[str, Switches]]
     headline: ClassVar[str]
     grouped_by: ClassVar[tuple[str, ...]] = ("category",)
-    prompt_facet: ClassVar[str] = "prompt_source"
+    prompt_facets: ClassVar[tuple[str, ...]] = ("prompt_source",)
     usual_suffix: ClassVar[str | None] = None
     usual_images: ClassVar[int] = 1
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
@@ -372,8 +372,9 @@ class QuestionSuite(Suite):
         switches = self.switches(protocol)
         scores = [self._score(self.headline, protocol, {}, overall_mean(images, switches))]
         scores += [
-            self._score(self.headline, protocol, {self.prompt_facet: value}, overall_mean(members, switches))
-            for value, members in self._by_facet(images)
+            self._score(self.headline, protocol, {facet: value}, overall_mean(members, switches))
+            for facet in self.prompt_facets
+            for value, members in self._by_facet(images, facet)
         ]
         wrong = replace(switches, when_missing="zero")
         if any(image.problem or None in image.own.values() for image in images):
@@ -412,12 +413,10 @@ class QuestionSuite(Suite):
             object.__setattr__(self, "_prompts_by_id", known)
         return known
 
-    def _by_facet(self, images: Sequence[JudgedImage]) -> Iterable[tuple[FacetValue, list[JudgedImage]]]:
-        if not self.prompt_facet:
-            return []
+    def _by_facet(self, images: Sequence[JudgedImage], facet: str) -> Iterable[tuple[FacetValue, list[JudgedImage]]]:
         groups: dict[FacetValue, list[JudgedImage]] = {}
         for image in images:
-            value = self._by_id[image.prompt_id].facets.get(self.prompt_facet)
+            value = self._by_id[image.prompt_id].facets.get(facet)
             if value is not None:
                 groups.setdefault(value, []).append(image)
         return groups.items()
