@@ -70,6 +70,23 @@ ROW = {
     "group": "woman",
     "word": "nurse",
 }
+PROPOSITION = {
+    "item_id": "a",
+    "text": "a cat",
+    "proposition_id": "1",
+    "dependency": "0",
+    "tuple": "entity - whole (cat)",
+    "question_natural_language": "Is there a cat?",
+}
+RELEASED_ANSWER = {
+    "t2i_model": "m",
+    "model_type": "m",
+    "item_id": "a",
+    "question": "Is there a cat?",
+    "question_id": "1",
+    "dependency_id": "0",
+    "answer": "1",
+}
 COCO = {"annotations": [{"image_id": 1, "id": 1, "caption": "a cat"}, {"image_id": 2, "id": 2, "caption": "a dog"}]}
 SCENES = {
     "data": [
@@ -380,6 +397,18 @@ READERS: dict[str, Reader] = {
     "suites.alignment.questions:read_questions": Reader(
         call=plain("suites.alignment.questions:read_questions"), base=[ROW]
     ),
+    "suites.dpg_bench.benchmark:read_file": Reader(
+        call=plain("suites.dpg_bench.benchmark:read_file"), base=[PROPOSITION], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.benchmark:read_file": Reader(
+        call=plain("suites.dsg.benchmark:read_file"), base=[PROPOSITION], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.human_labels:read_answers": Reader(
+        call=plain("suites.dsg.human_labels:read_answers"), base=[RELEASED_ANSWER], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.human_labels:read_ratings": Reader(
+        call=plain("suites.dsg.human_labels:read_ratings"), base=[RELEASED_ANSWER], suffixes=(".csv", ".jsonl")
+    ),
     "suites.gender_presentation.labels:read_votes": Reader(
         call=lambda p: resolved("suites.gender_presentation.labels:read_votes")([p], known()["presentation"]),
         base=[ROW],
@@ -462,6 +491,7 @@ READERS: dict[str, Reader] = {
 # Readers that are not tried here, and why.
 LEFT_OUT = {
     "suites.geneval.layout:read_folders": "a folder; its files are read by read_metadata",
+    "suites.questions.proposition_files:read_propositions": "read_file of its suites is tried",
     "files:open_regular": "raises OSError, which its callers tell of",
     "files:read_regular": "raises OSError, which its callers tell of",
     "imaging:open_image": "raises what decoders raise; read_image makes a state of it",

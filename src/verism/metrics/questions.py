@@ -146,7 +146,8 @@ def gated_values(
         for parent in parents.get(question, ()):
             if parent not in own:
                 raise ValueError(f"question {question!r} depends on {parent!r}, and there is no such question")
-            terms.append(seen[parent])
+            # Whatever is decided of a parent whose own answer is wrong, it does not pass.
+            terms += [seen[parent], own[parent]]
         if not terms:
             continue
         if values[question] == 0 or any(term is not None and term <= passed for term in terms):

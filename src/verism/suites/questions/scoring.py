@@ -100,13 +100,15 @@ def image_value(image: JudgedImage, switches: Switches) -> float | None:
     usable = [value for value in image.values.values() if value is not None]
     if image.problem or not usable:
         return None
-    if len(usable) < len(image.values) and switches.when_missing not in ("counted", "zero"):
+    # A question without a reply stops the released code also where the question it depends on is wrong anyway.
+    failed = any(image.own.get(name) is None for name in image.values)
+    if failed and switches.when_missing not in ("counted", "zero"):
         return None
     return sum(usable) / len(usable)
 
 
 def _shown(images: Iterable[JudgedImage], switches: Switches) -> list[JudgedImage]:
-    limit = switches.images_per_prompt
+    limit = switches.images_counted
     return [image for image in images if limit is None or image.index < limit]
 
 

@@ -107,6 +107,9 @@ class QuestionSuite(Suite):
         headline: name of the main number.
         grouped_by: facets of questions, by which categories are made.
         prompt_facets: facets of prompts, by each of which the main number is broken down.
+        usual_suffix: the suffix where the user names none.
+        usual_images: images per prompt where the user names no number.
+        judge_roles: roles of the judges it may ask.
     """
 
     asked: tuple[AskedPrompt, ...]

@@ -45,7 +45,7 @@ HELP: Mapping[str, str] = {
     "average_over": "Mean over the questions of a prompt and then over prompts, or over all questions at once.",
     "when_missing": "Missing images and answers: counted and left out, the image or the whole prompt dropped, zero, or "
     "refused (no number at all).",
-    "images_per_prompt": "Images of each prompt that count, the first ones; null: all.",
+    "images_counted": "Images of each prompt that count, the first ones; null: all.",
     "graph": "Dependencies with defects of the file mended, or as the released code reads them.",
     "category_images": "Images that count for categories: all, or the last of each prompt.",
 }
@@ -62,7 +62,7 @@ class Switches:
         average_over: ``prompts``: mean over the questions of an image, its images, the prompts; ``questions``: all
             questions pooled.
         when_missing: see ``HELP``.
-        images_per_prompt: images of each prompt that count; None for all.
+        images_counted: images of each prompt that count; None for all.
         graph: ``mended`` or ``released`` dependencies.
         category_images: ``all``, or only the ``last`` image of each prompt.
         first_row: whether the first row of the file counts; ``lost`` as in released code.
@@ -72,7 +72,7 @@ class Switches:
     dependency: Dependency = "plain"
     average_over: Average = "prompts"
     when_missing: Missing = "counted"
-    images_per_prompt: int | None = None
+    images_counted: int | None = None
     graph: Graph = "mended"
     category_images: Shown = "all"
     first_row: Literal["kept", "lost"] = "kept"
@@ -90,7 +90,7 @@ class Switches:
             images: how many images a prompt has, in words.
             judge: name of the judge; empty where it is not known.
         """
-        shown = images if self.images_per_prompt is None else f"first {self.images_per_prompt} of {images}"
+        shown = images if self.images_counted is None else f"first {self.images_counted} of {images}"
         parts = {
             "answer test": self.answer_test,
             "suffix": suffix_words(suffix),
