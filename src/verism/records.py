@@ -474,7 +474,7 @@ class AnswerNeed(Need):
     weighed: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
-    beside: ClassVar[tuple[str, ...]] = ("token_probabilities",)
+    beside: ClassVar[tuple[str, ...]] = ("token_probabilities", "answer_similarities")
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
 
@@ -858,6 +858,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("string", "str", "the text whose first token it is"),
         Column("token", "i64", "number of that token in the model's vocabulary: several texts may share one"),
         Column("probability", "f64", "that the reply begins with it, among all tokens, in [0, 1]"),
+    ),
+    "answer_similarities": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "VQA model, and the model that embeds sentences"),
+        Column("question", "str", "the question, as the suite asks it"),
+        Column("choice", "str", "one of its choices; only for replies that are none of them"),
+        Column("cosine", "f64", "of the embeddings of reply and choice, in [-1, 1]"),
     ),
     "skin_tones": (
         Column("image_id", "str", "image looked at"),

@@ -122,6 +122,12 @@ SUITES: Mapping[str, Entry] = {
         commands={"dsg": f"{HOME}.dsg.cli:dsg"},
         published={"dsg": f"{HOME}.dsg.published:dsg"},
     ),
+    "tifa": Entry(
+        f"{HOME}.tifa.suite:TIFA",
+        "4,081 captions, 25,000 questions with choices of 12 types (ICCV 2023); from your copy of the data",
+        commands={"tifa": f"{HOME}.tifa.cli:tifa"},
+        published={"tifa": f"{HOME}.tifa.published:tifa"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

@@ -13,7 +13,16 @@ from verism.statistics.intervals import Interval, clustered_average
 from verism.suites.questions.asked import AskedQuestion
 from verism.suites.questions.switches import Switches
 
-__all__ = ["JudgedImage", "Mean", "answer_share", "category_mean", "image_value", "judged_values", "overall_mean"]
+__all__ = [
+    "NOTHING",
+    "JudgedImage",
+    "Mean",
+    "answer_share",
+    "category_mean",
+    "image_value",
+    "judged_values",
+    "overall_mean",
+]
 
 NOTHING = Interval(math.nan, math.nan, math.nan)
 

@@ -487,7 +487,28 @@ class QuestionSuite(Suite):
             lines.append(f"dependencies of the file with defects: {defects}; mended under revised")
         if answers is not None:
             lines += self._answer_remarks(answers)
+            lines += self._choice_remarks(observed)
         return lines
+
+    def _choice_remarks(self, observed: Observed) -> list[str]:
+        """What becomes of replies to questions with choices that are none of them."""
+        choices = {q.question(self.suffix).text: q.choices for p in self.asked for q in p.questions if q.choices}
+        by = [p for p in self.info.protocols if self.switches(p).answer_test == "nearest"]
+        if not choices or not by:
+            return []
+        replies = _replies(observed)
+        free = [
+            reply
+            for (_, question), reply in replies.items()
+            if question in choices and reply.text is not None and reply.text not in choices[question]
+        ]
+        alone = sum(reply.nearest is None for reply in free)
+        if not alone:
+            return []
+        return [
+            f"{alone:,} replies are none of the choices, and nobody embedded them: {', '.join(by)} cannot match them; "
+            "put --vqa nearest:SENTENCE_MODEL?vqa=NAME around the judge"
+        ]
 
     def _answer_remarks(self, answers: pl.DataFrame) -> list[str]:
         """What kinds of replies there are that protocols take for different things."""
