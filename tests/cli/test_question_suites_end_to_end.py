@@ -98,7 +98,7 @@ def suite(request):
 
 
 HEADLINE = {"dpg_bench": "dpg_score", "dsg": "dsg_score"}
-SMALL = ("--limit", 9, "--n-images", 1, "--size", 64)
+SMALL = ("--limit", 6, "--n-images", 1, "--size", 64)
 
 
 def test_oracle_is_right_about_everything(tmp_path, suite):
@@ -217,7 +217,7 @@ def test_question_without_reply_is_counted_in_revised_and_drops_the_prompt_as_re
 
 
 def test_unreadable_and_capital_replies_are_told(tmp_path, prompts, grids):
-    def reply(item, index, question):
+    def reply(_item, _index, question):
         return {"Is there a fox?": "Yes", "Is this a photo?": "hard to say"}.get(question, "yes")
 
     answers = answers_file(tmp_path, "dpg_bench", reply, "--prompts", prompts, "--own", "true")
@@ -289,7 +289,7 @@ def test_dsg_rules_and_broken_graphs(tmp_path, dsg_prompts):
     for seed, item in enumerate(("whoops_1", "vrd_2")):
         Image.fromarray(noise(32, seed)).save(folder / f"{item}_sd2dot1.jpg")
 
-    def reply(item, index, question):
+    def reply(_item, _index, question):
         return {"Is there a fox?": "no", "Is there a bench?": "no"}.get(question, "yes")
 
     answers = answers_file(tmp_path, "dsg", reply, "--prompts", dsg_prompts, "--own", "true")

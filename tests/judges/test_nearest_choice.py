@@ -71,7 +71,7 @@ def test_vectors_are_means_over_tokens_of_length_one_whatever_the_batch(sentence
 
 def test_only_replies_that_are_no_choice_are_compared_and_values_stay_as_they_are(sentences):
     inner = Replies()
-    judge = NearestChoice(str(sentences), lambda name: inner, vqa="replies", hub=HubOptions(device="cpu"))
+    judge = NearestChoice(str(sentences), lambda _: inner, vqa="replies", hub=HubOptions(device="cpu"))
     tables = judge.observe(IMAGES, NEED)
     answers, compared = tables["answers"], tables["answer_similarities"]
     assert set(answers["judge"]) == {judge.name}

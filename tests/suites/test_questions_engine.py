@@ -32,7 +32,10 @@ DOG = (
 DOG_ANSWERS = {"1": 0.0, "2": 1.0, "3": 1.0}
 
 
-def image(prompt, index, answers, switches=Switches(), questions=DOG, problem="", first_row=False):
+PLAIN = Switches()
+
+
+def image(prompt, index, answers, switches=PLAIN, questions=DOG, problem="", first_row=False):
     own = {q.name: answers.get(q.name) for q in questions}
     values, lost = judged_values(questions, own, switches, first_row=first_row)
     return JudgedImage(
@@ -80,6 +83,8 @@ def test_choices_are_matched_exactly_and_then_by_the_nearest_sentence():
     assert own_value(asked, Reply(text="red", nearest="Red"), "nearest") == 1
     assert own_value(asked, Reply(text="blue", nearest="Red"), "nearest") == 0  # a choice needs no embedding
     assert own_value(asked, Reply(text="red"), "nearest") is None  # nobody embedded it
+    assert own_value(DOG[0], Reply(text="yes"), "choice") == 1  # a question without choices has yes and no
+    assert own_value(DOG[0], Reply(text="Yes"), "choice") is None
 
 
 # ------------------------------------------------------------------------------------------------------- 2. the suffix
@@ -156,7 +161,6 @@ def test_graded_and_yes_or_no_values_agree_where_answers_are_plain(answers, data
 # ---------------------------------------------------------------------------------------------------- 4. unit averaged
 def test_mean_over_prompts_and_over_questions_differ_by_hand():
     one = (AskedQuestion(name="1", text="a"),)
-    images = [image("p", 0, {"1": 1.0}, questions=one), image("q", 0, {"1": 0.0, "2": 1.0, "3": 1.0})]
     over_prompts = Switches(dependency="none")
     over_questions = Switches(dependency="none", average_over="questions")
     images = [image("p", 0, {"1": 1.0}, over_prompts, one), image("q", 0, DOG_ANSWERS, over_prompts)]

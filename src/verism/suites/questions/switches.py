@@ -196,7 +196,7 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
     if test == "zero_one":
         found = re.findall(r"(?<![\d.])[01](?![\d.])", _json_score(reply.text))
         return float(found[-1]) if found else None
-    if reply.text in question.choices:
+    if reply.text in (question.choices or ("yes", "no")):
         return float(reply.text == question.expected)
     if test == "nearest" and reply.nearest is not None:
         return float(reply.nearest == question.expected)
