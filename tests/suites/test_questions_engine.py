@@ -62,6 +62,12 @@ def test_each_answer_test_by_hand(test, replies):
         assert own_value(DOG[0], reply, test) == expected, text
 
 
+def test_ground_truth_has_no_spelling():
+    for test in ("yes", "Yes", "plain_yes", "zero_one"):
+        assert own_value(DOG[0], Reply(text="yes", value="yes", truth=True), test) == 1
+        assert own_value(DOG[0], Reply(text="no", value="no", truth=True), test) == 0
+
+
 def test_no_reply_is_no_answer_under_every_test_and_never_a_wrong_one():
     for test in ("read", "yes", "Yes", "plain_yes", "probability", "choice", "nearest", "zero_one"):
         assert own_value(DOG[0], Reply(), test) is None

@@ -128,6 +128,15 @@ SUITES: Mapping[str, Entry] = {
         commands={"tifa": f"{HOME}.tifa.cli:tifa"},
         published={"tifa": f"{HOME}.tifa.published:tifa"},
     ),
+    "oneig_alignment": Entry(
+        f"{HOME}.oneig_alignment.suite:OneIGAlignment",
+        "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",
+    ),
+    "unigenbench": Entry(
+        f"{HOME}.unigenbench.suite:UniGenBench",
+        "600 prompts, 1,813 test points of 27 kinds, four images each; from your copy of the data (CC BY 4.0)",
+        commands={"unigenbench": f"{HOME}.unigenbench.cli:unigenbench"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["JUDGES_OWN", "NO_SUFFIX", "QuestionSuite", "question_options"]
 
 JUDGES_OWN, NO_SUFFIX = "judge", "none"  # values of the option suffix that stand for something
+TRUTH = "truth"  # judge of ground truth
 NEAREST = "answer_similarities"  # table of a judge that embeds sentences
 
 
@@ -187,7 +188,7 @@ class QuestionSuite(Suite):
         chosen = tuple(choose(every, [p.prompt_id for p in every], limit, seed))
         found = None
         if images is not None and images.is_dir():
-            found = tuple(folder_images(images, [p.prompt_id for p in chosen], grid=grid, model=image_model))
+            found = tuple(cls.matched(images, chosen, grid=grid, model=image_model))
             if not found:
                 tail = f"_{image_model}" if image_model else ""
                 raise UsageError(
@@ -205,6 +206,21 @@ class QuestionSuite(Suite):
             n_images=n_images or cls.usual_images,
             found=found,
         )
+
+    @classmethod
+    def matched(cls, folder: Path, prompts: Sequence[AskedPrompt], *, grid: bool, model: str) -> Sequence[UserImage]:
+        """The images of a folder, by the prompts they are named after.
+
+        Args:
+            folder: the folder.
+            prompts: whose images are wanted.
+            grid: whether each file is a grid of 2 x 2.
+            model: what the names of images end in; empty for nothing.
+
+        Raises:
+            UsageError: two files of one image.
+        """
+        return folder_images(folder, [p.prompt_id for p in prompts], grid=grid, model=model)
 
     @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
@@ -486,7 +502,7 @@ class QuestionSuite(Suite):
         if defects := self.source.get("defects"):
             lines.append(f"dependencies of the file with defects: {defects}; mended under revised")
         if answers is not None:
-            lines += self._answer_remarks(answers)
+            lines += [] if judge == TRUTH else self._answer_remarks(answers)
             lines += self._choice_remarks(observed)
         return lines
 
@@ -563,6 +579,7 @@ def _replies(observed: Observed) -> dict[tuple[str, str], Reply]:
             value=row["value"],
             probability=row["probability"],
             nearest=nearest.get((row["image_id"], row["question"]), (0.0, None))[1],
+            truth=row["judge"] == TRUTH,
         )
         for row in observed.observations[AnswerNeed.table].iter_rows(named=True)
         if row["question"] is not None

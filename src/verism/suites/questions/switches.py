@@ -162,12 +162,14 @@ class Reply:
         value: what it was read as, see ``judges.vqa``; None where it could not be.
         probability: of yes, or of the answer for questions with choices; None where the judge tells none.
         nearest: the choice whose sentence embedding is nearest; None where nobody looked.
+        truth: whether it is the ground truth of a rendered scene, which has no spelling of its own.
     """
 
     text: str | None = None
     value: str | None = None
     probability: float | None = None
     nearest: str | None = None
+    truth: bool = False
 
 
 def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float | None:
@@ -189,6 +191,8 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
         return None
     if test == "read":
         return None if reply.value is None else float(reply.value == question.expected)
+    if reply.truth and test in ("yes", "Yes", "plain_yes", "zero_one"):
+        return float(reply.value == question.expected)
     if test in ("yes", "Yes"):
         return float(reply.text == test)
     if test == "plain_yes":
