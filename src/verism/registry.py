@@ -497,9 +497,8 @@ class _NotedContext:
         of_renderer = ("size", "assets", "processes")
 
         def noting(key: str | type, make: Callable[[], Any]) -> Callable[[], Any]:
-            names = (key,) if key in every else of_renderer if key is Renderer else ()
-            if key in (Context, INNER):
-                names = every
+            whole = key in (Context, INNER)
+            names = every if whole else (key,) if key in every else of_renderer if key is Renderer else ()
 
             def made() -> Any:
                 self.read |= {str(name): getattr(self.context, str(name)) for name in names}

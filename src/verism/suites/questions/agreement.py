@@ -52,11 +52,14 @@ def agreement_with_people(
     judged = np.array([scores[key] for key in keys], dtype=np.float64)
     rated = np.array([np.mean(ratings[key]) for key in keys], dtype=np.float64)
     clusters = np.array([prompt for _, prompt in keys])
-    found = [
-        measure(judged, rated, clusters=clusters, n_resamples=RESAMPLES)[:3]
-        for measure in (pearson, spearman, kendall_tau_b)
-    ]
-    return AgreementWithPeople(*found, n_images=len(keys), n_unusable=len(set(scores) | set(ratings)) - len(keys))
+    options = {"clusters": clusters, "n_resamples": RESAMPLES}
+    return AgreementWithPeople(
+        pearson=pearson(judged, rated, **options)[:3],
+        spearman=spearman(judged, rated, **options)[:3],
+        kendall=kendall_tau_b(judged, rated, **options)[:3],
+        n_images=len(keys),
+        n_unusable=len(set(scores) | set(ratings)) - len(keys),
+    )
 
 
 def _example(table: Mapping[tuple[str, str], object]) -> Hashable:

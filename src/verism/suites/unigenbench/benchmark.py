@@ -64,10 +64,9 @@ def read_points(path: Path) -> list[AskedPrompt]:
 
 
 def _questions(record: Any, text: str, where: str) -> tuple[AskedQuestion, ...]:
-    points = record.get(POINTS) if isinstance(record, dict) else None
-    described = record.get(DESCRIPTIONS) if isinstance(record, dict) else None
-    fits = isinstance(points, list) and isinstance(described, list) and len(points) == len(described) > 0
-    if not fits or not all(isinstance(each, str) and each.strip() for each in [*points, *described]):
+    points = _texts(record.get(POINTS) if isinstance(record, dict) else None)
+    described = _texts(record.get(DESCRIPTIONS) if isinstance(record, dict) else None)
+    if not points or len(points) != len(described):
         raise UsageError(f"{where}: {POINTS} and {DESCRIPTIONS} are lists of texts, equally long. Expected {EXPECTED}")
     return tuple(
         AskedQuestion(
@@ -78,6 +77,12 @@ def _questions(record: Any, text: str, where: str) -> tuple[AskedQuestion, ...]:
         )
         for number, (point, description) in enumerate(zip(points, described, strict=True), start=1)
     )
+
+
+def _texts(value: Any) -> list[str]:
+    """A list of texts that say something; empty for anything else."""
+    fits = isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in value)
+    return list(value) if fits else []
 
 
 def dimension_of(point: str) -> str:
@@ -123,9 +128,8 @@ def read_results(path: Path) -> dict[tuple[str, int], tuple[tuple[str, int], ...
         if match is None:
             raise UsageError(f"{row.where}: the image {str(row['img_path'])!r:.80} is not named INDEX_NUMBER")
         record = _record(str(row["result_json"]), row.where)
-        points, scores = record.get("testpoint"), record.get("score")
-        fits = isinstance(points, list) and isinstance(scores, list) and len(points) == len(scores)
-        if not fits or not all(isinstance(p, str) for p in points) or not all(s in (0, 1) for s in scores):
+        points, scores = _texts(record.get("testpoint")), record.get("score")
+        if not points or not isinstance(scores, list) or len(points) != len(scores) or set(scores) - {0, 1}:
             raise UsageError(f"{row.where}: testpoint and score are lists, equally long, of texts and of 0 and 1")
         key = (match.group(1), int(match.group(2)))
         if key in found:
