@@ -17,6 +17,7 @@ from verism.suites.questions.scoring import (
     JudgedImage,
     answer_share,
     category_mean,
+    counted_images,
     image_value,
     judged_values,
     overall_mean,
@@ -242,19 +243,30 @@ def test_share_of_answered_questions_counts_those_of_missing_images():
 
 
 # ---------------------------------------------------------------------------------------------------------- categories
+def category(images, members, switches, *, gated):
+    return category_mean(images, members, switches, gated=gated, counted=counted_images(images, switches))
+
+
 def test_categories_are_pooled_before_or_after_dependencies_and_of_all_or_the_last_image():
     cascading = Switches(dependency="cascading")
     images = [image("p", 0, DOG_ANSWERS, cascading), image("p", 1, {"1": 1.0, "2": 1.0, "3": 0.0}, cascading)]
     members = {"p": ["2", "3"]}
-    assert category_mean(images, members, cascading, gated=False).interval.value == pytest.approx(3 / 4)
-    assert category_mean(images, members, cascading, gated=True).interval.value == pytest.approx(1 / 4)
+    assert category(images, members, cascading, gated=False).interval.value == pytest.approx(3 / 4)
+    assert category(images, members, cascading, gated=True).interval.value == pytest.approx(1 / 4)
     last = Switches(dependency="cascading", category_images="last")
-    found = category_mean(images, members, last, gated=False)
+    found = category(images, members, last, gated=False)
     assert (found.interval.value, found.n_used) == (0.5, 2)
 
 
 def test_unanswered_questions_of_a_category_are_counted():
-    found = category_mean([image("p", 0, {"1": 1.0, "2": None, "3": 1.0})], {"p": ["2", "3"]}, Switches(), gated=False)
+    found = category([image("p", 0, {"1": 1.0, "2": None, "3": 1.0})], {"p": ["2", "3"]}, Switches(), gated=False)
+    assert (found.interval.value, found.n_used, found.n_unusable) == (1.0, 1, 1)
+
+
+def test_image_that_is_dropped_counts_for_no_category():
+    dropped = Switches(when_missing="image_dropped")
+    images = [image("p", 0, {"1": 1.0, "2": None, "3": 0.0}, dropped), image("p", 1, DOG_ANSWERS, dropped)]
+    found = category(images, {"p": ["3"]}, dropped, gated=False)
     assert (found.interval.value, found.n_used, found.n_unusable) == (1.0, 1, 1)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Mean",
     "answer_share",
     "category_mean",
+    "counted_images",
     "image_value",
     "judged_values",
     "overall_mean",
@@ -167,8 +168,24 @@ def overall_mean(images: Iterable[JudgedImage], switches: Switches) -> Mean:
     return Mean(interval=clustered_average(values, np.array(clusters)), n_used=n_used, n_unusable=n_unusable)
 
 
+def counted_images(images: Iterable[JudgedImage], switches: Switches) -> frozenset[str]:
+    """Ids of the images that count: those that there are, less those that are dropped.
+
+    Args:
+        images: all that were asked for, also missing ones.
+        switches: which images count, and what becomes of what is missing.
+    """
+    kept = _kept(_shown(images, switches), switches)
+    return frozenset(image.image_id for scored in kept.values() for image, _ in scored)
+
+
 def category_mean(
-    images: Iterable[JudgedImage], questions: Mapping[str, Sequence[str]], switches: Switches, *, gated: bool
+    images: Iterable[JudgedImage],
+    questions: Mapping[str, Sequence[str]],
+    switches: Switches,
+    *,
+    gated: bool,
+    counted: frozenset[str],
 ) -> Mean:
     """The share of right answers among questions of a category, pooled over all prompts; it counts answers.
 
@@ -177,19 +194,18 @@ def category_mean(
         questions: names of the questions of the category, by prompt.
         switches: which images count, and what becomes of what is missing.
         gated: whether questions count 0 for the sake of those they depend on.
+        counted: ids of the images that count, see ``counted_images``.
     """
     shown = [image for image in _shown(images, switches) if questions.get(image.prompt_id)]
     if switches.category_images == "last":
         # Released code keeps one answer per question, so that each image of a prompt overwrites those before it.
         last = {image.prompt_id: image.index for image in sorted(shown, key=lambda image: image.index)}
         shown = [image for image in shown if image.index == last[image.prompt_id]]
-    whole = _shown(images, switches) if switches.when_missing == "prompt_dropped" else shown
-    prompts = _kept(whole, switches)
     values, clusters, asked = [], [], 0
     for image in shown:
         names = questions[image.prompt_id]
         asked += len(names)
-        if image.prompt_id not in prompts:
+        if image.image_id not in counted:
             continue
         table = image.values if gated else image.own
         for name in names:

@@ -39,6 +39,7 @@ from verism.suites.questions.scoring import (
     Mean,
     answer_share,
     category_mean,
+    counted_images,
     image_value,
     judged_values,
     overall_mean,
@@ -404,6 +405,7 @@ class QuestionSuite(Suite):
             alone = replace(switches, dependency="none")
             free = [self._again(image, alone) for image in images]
             scores.append(self._score(f"{self.headline}_alone", protocol, {}, overall_mean(free, alone)))
+        counted = counted_images(images, switches)
         for facet in self.grouped_by:
             for value in dict.fromkeys(q.groups.get(facet) for p in self.asked for q in p.questions):
                 if value is None:
@@ -412,7 +414,7 @@ class QuestionSuite(Suite):
                     p.prompt_id: [q.name for q in p.questions if q.groups.get(facet) == value] for p in self.asked
                 }
                 for metric, gated in (("category_score", False), ("category_score_gated", True)):
-                    mean = category_mean(images, members, switches, gated=gated)
+                    mean = category_mean(images, members, switches, gated=gated, counted=counted)
                     scores.append(self._score(metric, protocol, {facet: value}, mean))
         counts = {p.prompt_id: len(p.questions) for p in self.asked}
         scores.append(self._score("answered", protocol, {}, answer_share(images, counts, switches)))
