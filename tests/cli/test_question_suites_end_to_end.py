@@ -132,6 +132,22 @@ def test_a_judge_that_always_says_yes_is_told_by_the_truth(tmp_path):
     assert found["judge_false_no", "revised"].value == 0.0
 
 
+def test_report_and_comparison_of_runs_say_under_which_switches(tmp_path):
+    words = ("--vqa", "truth", "--limit", 4, "--size", 64)
+    for name, model in (("a", "oracle"), ("b", "scripted:error=1")):
+        run("dsg", "--model", model, *words, out=tmp_path / name)
+    assert verism("score", tmp_path / "b", "--rule", "dependency=none").exit_code == 0
+    page = tmp_path / "report.html"
+    assert verism("report", tmp_path / "a", "--out", page).exit_code == 0
+    assert "dependency=plain, average over=prompts" in page.read_text(encoding="utf-8")
+    with pytest.raises(api.UsageError, match=r"rule dependency: plain in A, none in B \(protocol revised\)"):
+        verism("compare", tmp_path / "a", tmp_path / "b")
+    assert verism("score", tmp_path / "b", "--rule", "dependency=plain").exit_code == 0
+    told = verism("compare", tmp_path / "a", tmp_path / "b")
+    assert told.exit_code == 0
+    assert "dsg_score" in told.output
+
+
 # ---------------------------------------------------------------------------------------------------- DPG: grids, rules
 def everything(item, index, question):
     """All right, but for image 3 of the fox: no hats, and two hats all the same."""

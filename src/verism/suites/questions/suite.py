@@ -32,7 +32,7 @@ from verism.suites.base import LIMIT, N_IMAGES, SEED, Option, Suite
 from verism.suites.prompt_lists import choose
 from verism.suites.questions.asked import AskedPrompt, AskedQuestion, as_spec, questions_of
 from verism.suites.questions.images import folder_images
-from verism.suites.questions.report import SWITCHES, question_sections
+from verism.suites.questions.report import question_sections
 from verism.suites.questions.scenes import COLOURS, scene_classes
 from verism.suites.questions.scoring import (
     JudgedImage,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["JUDGES_OWN", "NO_SUFFIX", "QuestionSuite", "question_options"]
 
 JUDGES_OWN, NO_SUFFIX = "judge", "none"  # values of the option suffix that stand for something
+SWITCHES = " Switches: "  # stands before them in the meaning of a protocol
 TRUTH = "truth"  # judge of ground truth
 NEAREST = "answer_similarities"  # table of a judge that embeds sentences
 
