@@ -39,15 +39,15 @@ TESTS: Mapping[str, str] = {
     "zero_one": "right if the last 0 or 1 of the reply is 1; a reply without one is no answer",
 }
 HELP: Mapping[str, str] = {
-    "answer_test": "How an answer is tested under revised.",
+    "answer_test": "How an answer is tested",
     "dependency": "Whether a question counts where one it depends on failed: none; plain: judged by its parents' own "
     "answers; cascading: zeros are inherited.",
-    "average_over": "Mean over the questions of a prompt and then over prompts, or over all questions at once.",
-    "when_missing": "Missing images and answers: counted and left out, the image or the whole prompt dropped, zero, or "
-    "refused (no number at all).",
+    "average_over": "Over prompts (of the means over their questions), or over all questions at once.",
+    "when_missing": "Missing images and answers: counted (and left out), image_dropped, prompt_dropped, zero, or refused "
+    "(no number at all).",
     "images_counted": "Images of each prompt that count, the first ones; null: all.",
-    "graph": "Dependencies with defects of the file mended, or as the released code reads them.",
-    "category_images": "Images that count for categories: all, or the last of each prompt.",
+    "graph": "Dependencies with defects of the file mended, or released: as the released code reads them.",
+    "category_images": "Images that count for categories: all, or the last one of each prompt.",
 }
 
 
@@ -135,6 +135,8 @@ def switch_rules(preset: Switches, *, tests: tuple[AnswerTest, ...]) -> tuple[Ru
     rules = []
     for name, text in HELP.items():
         default = getattr(preset, name)
+        if name == "answer_test":
+            text += f": {', '.join(tests)}."
         if name in choices:
             rules.append(Rule(name, str, default, choices=choices[name], protocol="revised", help=text))
         else:
