@@ -43,8 +43,8 @@ HELP: Mapping[str, str] = {
     "dependency": "Whether a question counts where one it depends on failed: none; plain: judged by its parents' own "
     "answers; cascading: zeros are inherited.",
     "average_over": "Over prompts (of the means over their questions), or over all questions at once.",
-    "when_missing": "Missing images and answers: counted (and left out), image_dropped, prompt_dropped, zero, or refused "
-    "(no number at all).",
+    "when_missing": "Missing images and answers: counted (and left out), image_dropped, prompt_dropped, zero, or "
+    "refused (no number at all).",
     "images_counted": "Images of each prompt that count, the first ones; null: all.",
     "graph": "Dependencies with defects of the file mended, or released: as the released code reads them.",
     "category_images": "Images that count for categories: all, or the last one of each prompt.",
