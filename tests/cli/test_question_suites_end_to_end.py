@@ -321,6 +321,7 @@ def test_dsg_rules_and_broken_graphs(tmp_path, dsg_prompts):
     assert found["category_score", "revised", "attribute"].n_used == 1  # counts are attributes there
     remarks = " ".join(done.manifest.scoring.remarks)
     assert "defects: 1 unreadable; mended under revised" in remarks
+    assert "put otherwise than released (the bare question, --suffix none)" in remarks
     done = verism("score", tmp_path / "S", "--rule", "graph=released")
     assert scores_of(api.open_run(tmp_path / "S"))["dsg_score", "revised"].value == pytest.approx((2 / 4 + 2 / 3) / 2)
 

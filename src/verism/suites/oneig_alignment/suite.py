@@ -41,6 +41,7 @@ class OneIGAlignment(QuestionSuite):
         presets: the switches of each protocol.
         headline: name of the main number.
         usual_suffix: the released words behind a question.
+        released_suffix: the same.
         usual_images: images per prompt.
         info: name, title, question, protocols and limits, see ``Suite``.
         options: what decides prompts and questions, see ``Option``.
@@ -56,6 +57,7 @@ class OneIGAlignment(QuestionSuite):
     }
     headline: ClassVar[str] = "oneig_alignment"
     usual_suffix: ClassVar[str | None] = SUFFIX
+    released_suffix: ClassVar[str | None] = SUFFIX
     usual_images: ClassVar[int] = 4
 
     info: ClassVar[SuiteInfo] = SuiteInfo(

@@ -111,6 +111,7 @@ class QuestionSuite(Suite):
         grouped_by: facets of questions, by which categories are made.
         prompt_facets: facets of prompts, by each of which the main number is broken down.
         usual_suffix: the suffix where the user names none.
+        released_suffix: what the released code writes behind a question; empty: nothing.
         usual_images: images per prompt where the user names no number.
         judge_roles: roles of the judges it may ask.
     """
@@ -126,6 +127,7 @@ class QuestionSuite(Suite):
     grouped_by: ClassVar[tuple[str, ...]] = ("category",)
     prompt_facets: ClassVar[tuple[str, ...]] = ("prompt_source",)
     usual_suffix: ClassVar[str | None] = None
+    released_suffix: ClassVar[str | None] = ""
     usual_images: ClassVar[int] = 1
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
 
@@ -500,6 +502,12 @@ class QuestionSuite(Suite):
         ]
         if self.source.get("scenes"):
             lines.append("the prompts are of our own making, for rendered scenes, and not the benchmark's")
+        elif self.suffix != self.released_suffix:
+            asked = "the bare question, --suffix none" if self.released_suffix == "" else repr(self.released_suffix)
+            lines.append(
+                f"questions were put otherwise than released ({asked}): released numbers are not comparable with "
+                "published ones"
+            )
         if altered := self.source.get("altered"):
             lines.append(f"the prompts are not the released ones: {altered}")
         if defects := self.source.get("defects"):

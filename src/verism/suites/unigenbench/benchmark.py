@@ -128,9 +128,9 @@ def read_results(path: Path) -> dict[tuple[str, int], tuple[tuple[str, int], ...
         if match is None:
             raise UsageError(f"{row.where}: the image {str(row['img_path'])!r:.80} is not named INDEX_NUMBER")
         record = _record(str(row["result_json"]), row.where)
-        points, scores = _texts(record.get("testpoint")), record.get("score")
-        fits = isinstance(scores, list) and len(points) == len(scores) and all(score in (0, 1) for score in scores)
-        if not points or not fits:
+        points, listed = _texts(record.get("testpoint")), record.get("score")
+        scores: list[Any] = listed if isinstance(listed, list) else []
+        if not points or len(points) != len(scores) or any(score not in (0, 1) for score in scores):
             raise UsageError(f"{row.where}: testpoint and score are lists, equally long, of texts and of 0 and 1")
         key = (match.group(1), int(match.group(2)))
         if key in found:

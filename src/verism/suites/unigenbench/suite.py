@@ -31,6 +31,7 @@ class UniGenBench(QuestionSuite):
         presets: the switches of each protocol.
         headline: name of the main number.
         grouped_by: facets of questions.
+        released_suffix: none to hold ours against, as the released judges are asked about all points at once.
         usual_images: images per prompt.
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
@@ -47,6 +48,7 @@ class UniGenBench(QuestionSuite):
     }
     headline: ClassVar[str] = "unigenbench_score"
     grouped_by: ClassVar[tuple[str, ...]] = ("category", "subcategory")
+    released_suffix: ClassVar[str | None] = None
     usual_images: ClassVar[int] = 4
 
     info: ClassVar[SuiteInfo] = SuiteInfo(
