@@ -148,6 +148,23 @@ def test_report_and_comparison_of_runs_say_under_which_switches(tmp_path):
     assert "dsg_score" in told.output
 
 
+def test_people_s_ratings_are_held_against_the_share_of_questions(tmp_path):
+    done = run("dsg", "--model", "scripted:error=0.6", "--vqa", "truth", "--limit", 6, "--size", 64, out=tmp_path / "S")
+    rows = done.verdicts().filter((pl.col("protocol") == "revised") & (pl.col("rule") == "questions"))
+    assert rows["value"].n_unique() > 1
+    rated = [
+        {"item": row["image_id"], "task": "consistency", "rater": rater, "answer": 1 + round(4 * row["value"])}
+        for row in rows.iter_rows(named=True)
+        for rater in ("a", "b")
+    ]
+    ratings = write_csv(tmp_path / "ratings.csv", rated)
+    assert verism("annotate", tmp_path / "S", "--task", "consistency", "--draw").exit_code == 0
+    assert verism("annotate", tmp_path / "S", "--import", ratings).exit_code == 0
+    told = verism("agreement", tmp_path / "S", "--resamples", 50)
+    assert "consistency: 12 answers of 2 raters on 6 items" in told.output
+    assert "questions (revised) beside annotators, 6 items: kendall tau b" in told.output
+
+
 # ---------------------------------------------------------------------------------------------------- DPG: grids, rules
 def everything(item, index, question):
     """All right, but for image 3 of the fox: no hats, and two hats all the same."""
