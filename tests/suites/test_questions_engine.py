@@ -10,6 +10,7 @@ from verism.errors import UsageError
 from verism.metrics.questions import gated_values, question_values
 from verism.suites.dpg_bench.benchmark import groups_of_row, read_file, source_of
 from verism.suites.dpg_bench.defects import joined_lists
+from verism.suites.dsg.human_labels import RULES, image_scores, read_answers
 from verism.suites.questions.asked import AskedPrompt, AskedQuestion, as_spec, questions_of
 from verism.suites.questions.proposition_files import circles, parse_parents
 from verism.suites.questions.scenes import scene_prompts
@@ -23,6 +24,7 @@ from verism.suites.questions.scoring import (
     overall_mean,
 )
 from verism.suites.questions.switches import Reply, Switches, own_value, switch_rules, with_values
+from verism.suites.unigenbench.benchmark import point_answers
 
 # A dog (no), is it brown (yes), does the brown dog bark (yes): 1/3 plain, 0 cascading, 2/3 without rule.
 DOG = (
@@ -411,3 +413,26 @@ def test_scenes_show_what_their_questions_expect(choices):
         for q in prompt.questions:
             assert q.fact.answer(prompt.scene, q.choices) == q.expected, (prompt.text, q.text)
             assert set(q.parents) < {other.name for other in prompt.questions}
+
+
+# ------------------------------------------------------------------------------------------- released answers, results
+def test_one_unreadable_cell_takes_the_graph_of_a_released_image_away(tmp_path):
+    path = tmp_path / "answers.csv"
+    lines = ["m,a,Dog?,1,0,no", "m,a,Brown?,2,1,yes", "m,b,Dog?,1,0,no", "m,b,Brown?,2,1,yes", "m,b,Cat?,3,one,yes"]
+    path.write_text(
+        "t2i_model,item_id,question,question_id,dependency_id,answer\n" + "\n".join(lines), encoding="utf-8"
+    )
+    scores = image_scores(read_answers(path), RULES["plain"])
+    assert scores == {("m", "a"): 0.0, ("m", "b"): pytest.approx(2 / 3)}
+
+
+def test_two_test_points_of_one_kind_are_matched_in_their_order():
+    asked = tuple(
+        AskedQuestion(name=str(n), text=f"point {n}?", groups={"subcategory": "Attribute - Color"}) for n in (1, 2)
+    )
+    prompt = AskedPrompt(prompt_id="0", text="x", questions=asked)
+    rows = point_answers([prompt], {("0", 2): (("Attribute - Color", 1), ("Attribute - Color", 0))})
+    assert [(row["image_id"], row["question"], row["answer"]) for row in rows] == [
+        ("0#2", "point 1?", "yes"),
+        ("0#2", "point 2?", "no"),
+    ]
