@@ -70,6 +70,31 @@ ROW = {
     "group": "woman",
     "word": "nurse",
 }
+PROPOSITION = {
+    "item_id": "a",
+    "text": "a cat",
+    "proposition_id": "1",
+    "dependency": "0",
+    "tuple": "entity - whole (cat)",
+    "question_natural_language": "Is there a cat?",
+}
+RELEASED_ANSWER = {
+    "t2i_model": "m",
+    "model_type": "m",
+    "item_id": "a",
+    "question": "Is there a cat?",
+    "question_id": "1",
+    "dependency_id": "0",
+    "answer": "1",
+}
+TIFA_QUESTION = {
+    "id": "a",
+    "caption": "a cat",
+    "question": "is there a cat?",
+    "choices": ["yes", "no"],
+    "answer": "yes",
+    "element_type": "object",
+}
 COCO = {"annotations": [{"image_id": 1, "id": 1, "caption": "a cat"}, {"image_id": 2, "id": 2, "caption": "a dog"}]}
 SCENES = {
     "data": [
@@ -380,6 +405,18 @@ READERS: dict[str, Reader] = {
     "suites.alignment.questions:read_questions": Reader(
         call=plain("suites.alignment.questions:read_questions"), base=[ROW]
     ),
+    "suites.dpg_bench.benchmark:read_file": Reader(
+        call=plain("suites.dpg_bench.benchmark:read_file"), base=[PROPOSITION], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.benchmark:read_file": Reader(
+        call=plain("suites.dsg.benchmark:read_file"), base=[PROPOSITION], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.human_labels:read_answers": Reader(
+        call=plain("suites.dsg.human_labels:read_answers"), base=[RELEASED_ANSWER], suffixes=(".csv", ".jsonl")
+    ),
+    "suites.dsg.human_labels:read_ratings": Reader(
+        call=plain("suites.dsg.human_labels:read_ratings"), base=[RELEASED_ANSWER], suffixes=(".csv", ".jsonl")
+    ),
     "suites.gender_presentation.labels:read_votes": Reader(
         call=lambda p: resolved("suites.gender_presentation.labels:read_votes")([p], known()["presentation"]),
         base=[ROW],
@@ -427,6 +464,37 @@ READERS: dict[str, Reader] = {
         base=[{"prompt": "p", "atom_count": 1, "vqa_list": [["q", "Yes"]], "skills": ["object"]}],
         suffixes=(".jsonl",),
     ),
+    "suites.oneig_alignment.benchmark:read_prompts": Reader(
+        call=plain("suites.oneig_alignment.benchmark:read_prompts"),
+        base=[{"category": "Portrait", "id": "000", "prompt_en": "a man"}],
+        suffixes=(".csv", ".jsonl"),
+    ),
+    "suites.oneig_alignment.benchmark:read_questions": Reader(
+        call=plain("suites.oneig_alignment.benchmark:read_questions"),
+        base={"000": {"question": '{"1": "Is there a man?"}', "dependency": '{"1": [0]}'}},
+        suffixes=(".json",),
+    ),
+    "suites.tifa.benchmark:read_questions": Reader(
+        call=plain("suites.tifa.benchmark:read_questions"), base=[TIFA_QUESTION], suffixes=(".json",)
+    ),
+    "suites.tifa.benchmark:read_image_map": Reader(
+        call=lambda p: resolved("suites.tifa.benchmark:read_image_map")(p, ()), base={"a": "a.png"}, suffixes=(".json",)
+    ),
+    "suites.tifa.human_labels:read_ratings": Reader(
+        call=plain("suites.tifa.human_labels:read_ratings"),
+        base={"a_m": {"text_id": "a", "human_scores": [4, 5], "tifa_x": 0.5}},
+        suffixes=(".json",),
+    ),
+    "suites.unigenbench.benchmark:read_points": Reader(
+        call=plain("suites.unigenbench.benchmark:read_points"),
+        base=[{"index": "0", "prompt_en": "a", "sub_dims_en": '{"Testpoints": ["S"], "Testpoint Description": ["d"]}'}],
+        suffixes=(".csv", ".jsonl"),
+    ),
+    "suites.unigenbench.benchmark:read_results": Reader(
+        call=plain("suites.unigenbench.benchmark:read_results"),
+        base=[{"index": "0", "result_json": '{"testpoint": ["S"], "score": [1]}', "img_path": "0_0.png"}],
+        suffixes=(".csv", ".jsonl"),
+    ),
     "suites.paintskills.layout:read_scenes": Reader(
         call=lambda p: in_layout("suites.paintskills.layout:read_scenes", "scenes_path", known()["version"], "val")(p),
         base=SCENES,
@@ -462,6 +530,7 @@ READERS: dict[str, Reader] = {
 # Readers that are not tried here, and why.
 LEFT_OUT = {
     "suites.geneval.layout:read_folders": "a folder; its files are read by read_metadata",
+    "suites.questions.proposition_files:read_propositions": "read_file of its suites is tried",
     "files:open_regular": "raises OSError, which its callers tell of",
     "files:read_regular": "raises OSError, which its callers tell of",
     "imaging:open_image": "raises what decoders raise; read_image makes a state of it",

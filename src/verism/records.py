@@ -51,6 +51,7 @@ __all__ = [
     "Request",
     "Result",
     "Scene",
+    "SceneFact",
     "SceneObject",
     "Score",
     "SegmentationNeed",
@@ -370,6 +371,79 @@ class CaptionNeed(Need):
     help: ClassVar[str] = "Model that describes images: transformers:ID, results:FILE."
 
 
+Asks = Literal["present", "count", "color", "relation", "background"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneFact:
+    """What a question means in terms of a scene, so that a renderer can answer it as ground truth.
+
+    Without choices the question is whether the fact holds. With choices it asks for the number (``count``), the colour
+    (``color``), the environment (``background``) or the class (``present``): the choice is the right answer.
+
+    Attributes:
+        asks: ``present`` (objects of this label, and of this colour if one is given), ``count`` (exactly so many of
+            them), ``color`` (objects of this label have the colour), ``relation`` (one of them lies so relative to one
+            with the label ``other``), ``background`` (the environment is this).
+        label: class of the objects, as scenes have it.
+        color: their colour; empty for any.
+        count: their number; 0 where it is not asked.
+        relation: ``left``, ``right``, ``above`` or ``below``; empty where it is not asked.
+        other: label of the object that a relation is relative to.
+        background: name of the environment.
+    """
+
+    asks: Asks
+    label: str = ""
+    color: str = ""
+    count: int = 0
+    relation: str = ""
+    other: str = ""
+    background: str = ""
+
+    def holds(self, scene: Scene) -> bool:
+        """Whether a scene is so.
+
+        >>> cat = SceneObject(shape="cat", label="cat", color="red")
+        >>> scene = Scene(
+        ...     scene_id="", skill="color", split="val", text="a red cat", background="beach", objects=(cat, cat)
+        ... )
+        >>> SceneFact(asks="present", label="cat", color="red").holds(scene)
+        True
+        >>> SceneFact(asks="count", label="cat", count=1).holds(scene)
+        False
+        """
+        if self.asks == "background":
+            return scene.background == self.background
+        if self.asks == "relation":
+            return any(
+                o.label == self.label and o.relation == f"{self.relation}_{index}" and other.label == self.other
+                for o in scene.objects
+                for index, other in enumerate(scene.objects)
+            )
+        found = [o for o in scene.objects if o.label == self.label and self.color in ("", o.color)]
+        return len(found) == self.count if self.asks == "count" else bool(found)
+
+    def answer(self, scene: Scene, choices: Sequence[str]) -> str | None:
+        """The right answer to a question with this meaning about a scene; None if none of the choices is.
+
+        Args:
+            scene: what an image shows.
+            choices: the answers it allows; none, or yes and no: whether the fact holds.
+        """
+        if not choices or {choice.lower() for choice in choices} == {"yes", "no"}:
+            word = "yes" if self.holds(scene) else "no"
+            return next((choice for choice in choices if choice.lower() == word), word)
+        found = [o for o in scene.objects if o.label == self.label]
+        seen: dict[Asks, Sequence[str]] = {
+            "background": [scene.background],
+            "count": [str(len([o for o in found if self.color in ("", o.color)]))],
+            "color": [o.color for o in found],
+            "present": [o.label for o in scene.objects],
+        }
+        return next((choice for choice in choices if choice in seen.get(self.asks, ())), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """A question to be asked of an image. Without ``choices`` it is to be answered yes or no.
@@ -380,12 +454,14 @@ class Question:
         strings: texts whose probability is wanted: that the reply begins with the first token of each. A judge that
             can tell them fills table ``token_probabilities``.
         bare: whether it is worded to the end, so that a judge adds no instruction of its own.
+        fact: what it means of a rendered scene; None where that is not known.
     """
 
     text: str
     choices: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
     bare: bool = False
+    fact: SceneFact | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,7 +475,7 @@ class AnswerNeed(Need):
     weighed: bool = False
     table: ClassVar[str] = "answers"
     role: ClassVar[str] = "vqa"
-    beside: ClassVar[tuple[str, ...]] = ("token_probabilities",)
+    beside: ClassVar[tuple[str, ...]] = ("token_probabilities", "answer_similarities")
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
 
@@ -465,11 +541,20 @@ class ReferenceSet:
 
 @dataclass(frozen=True, kw_only=True)
 class UserImage:
-    """An image that exists already and the request it answers."""
+    """An image that exists already and the request it answers.
+
+    Attributes:
+        prompt_id: of the request.
+        index: which image of the prompt it is, from 0.
+        path: the file.
+        cell: where the file is a grid of several images, the row and column of this one (from 0), and how many rows
+            and columns there are; None where the file is the image.
+    """
 
     prompt_id: str
     index: int
     path: str
+    cell: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -781,6 +866,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("string", "str", "the text whose first token it is"),
         Column("token", "i64", "number of that token in the model's vocabulary: several texts may share one"),
         Column("probability", "f64", "that the reply begins with it, among all tokens, in [0, 1]"),
+    ),
+    "answer_similarities": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "VQA model, and the model that embeds sentences"),
+        Column("question", "str", "the question, as the suite asks it"),
+        Column("choice", "str", "one of its choices; only for replies that are none of them"),
+        Column("cosine", "f64", "of the embeddings of reply and choice, in [-1, 1]"),
     ),
     "skin_tones": (
         Column("image_id", "str", "image looked at"),

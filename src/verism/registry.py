@@ -167,6 +167,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.vqa.results:AnswerResults",
             "answers given elsewhere: results:FILE.csv or .jsonl",
         ),
+        "nearest": (
+            "verism.judges.vqa.nearest:NearestChoice",
+            "beside another, the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
+        ),
     },
     "skin_tone": {
         "cascade": (
@@ -190,6 +194,7 @@ TRACKERS: Mapping[str, tuple[str, str]] = {
     "tensorboard": ("verism.trackers.tensorboard_tracker:TensorBoard", "TensorBoard: tensorboard:FOLDER"),
 }
 TRACKER = "tracker"  # what trackers are asked for by, where judges are by a role and generators by None
+INNER = "make_inner"  # parameter of judges that are put around another of their role: makes that of its name
 # Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
 BARE: Mapping[str, str] = {"clip": "clip", "captioner": "transformers", "vqa": "transformers"}
 
@@ -376,6 +381,7 @@ def _supplied(context: Context, role: str | None) -> dict[str | type, Callable[[
     supplied[Context] = lambda: context
     if role is not None:
         del supplied["size"]  # of rendered images: to a judge, a size is that of its network's input
+        supplied[INNER] = lambda: functools.partial(make_judge, context=context, role=role)
         return supplied
     supplied[Renderer] = lambda: make_renderer(context)
     supplied["person_renderer"] = lambda: _person_renderer
@@ -491,7 +497,8 @@ class _NotedContext:
         of_renderer = ("size", "assets", "processes")
 
         def noting(key: str | type, make: Callable[[], Any]) -> Callable[[], Any]:
-            names = (key,) if key in every else of_renderer if key is Renderer else every if key is Context else ()
+            whole = key in (Context, INNER)
+            names = every if whole else (key,) if key in every else of_renderer if key is Renderer else ()
 
             def made() -> Any:
                 self.read |= {str(name): getattr(self.context, str(name)) for name in names}

@@ -48,7 +48,7 @@ from verism.cli.wardrobe import people
 from verism.errors import UsageError
 from verism.files import csv_text
 from verism.manifest import STORAGES
-from verism.records import option_of
+from verism.records import AnswerNeed, Question, make_image_id, option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
 from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
@@ -232,6 +232,49 @@ cli.add_command(
         examples="""verism prompts paintskills --limit 300 > prompts.csv
 verism prompts paintskills --skill count --json > prompts.jsonl
 verism prompts geography --family region --per-cell 20 > prompts.csv""",
+    )
+)
+
+
+def _questions(suite: str, as_json: bool, raw: bool, **options: Any) -> None:
+    made = make_suite(suite, **given(options))
+    asked: dict[str, list[Question]] = {}
+    for need in made.needs():
+        if isinstance(need, AnswerNeed):
+            for prompt_id, questions in need.questions.items():
+                asked.setdefault(prompt_id, []).extend(questions)
+    if not any(asked.values()):
+        raise UsageError(f"{suite} asks no questions about images with these options")
+    rows = [
+        (make_image_id(p.prompt_id, index), p.prompt_id, index, question)
+        for p in made.prompts()
+        for index in range(p.n_images)
+        for question in asked.get(p.prompt_id, ())
+    ]
+    if as_json:
+        for image_id, prompt_id, index, question in rows:
+            record = {"image_id": image_id, "prompt_id": prompt_id, "index": index, "question": question.text}
+            click.echo(json.dumps(record | {"choices": list(question.choices)}, ensure_ascii=False))
+        return
+    columns = ["image_id", "prompt_id", "index", "question", "choices", "answer"]
+    cells = (
+        [image_id, prompt_id, index, q.text, json.dumps(q.choices, ensure_ascii=False) if q.choices else "", ""]
+        for image_id, prompt_id, index, q in rows
+    )
+    text = csv_text(columns, cells, raw=raw)
+    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+
+
+cli.add_command(
+    SuiteCommands(
+        "questions",
+        _questions,
+        _prompt_parameters,
+        about="The questions that a suite asks about its images, for a VQA model elsewhere: fill in the column answer, "
+        "then: verism run SUITE --vqa results:FILE.\n\nA question is put as it stands; the choices are a JSON list, "
+        "empty for yes and no. An empty answer is none, and is counted.",
+        examples="""verism questions alignment --questions tifa.json > questions.csv
+verism questions alignment --questions tifa.json --json > questions.jsonl""",
     )
 )
 

@@ -9,11 +9,14 @@ images of all skills are searched. A manifest is CSV (with a header) or JSON lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES
+from verism.imaging import ReadImage, read_image
 from verism.locations import is_file, location
 from verism.records import Prompt, Request, Result, UserImage
 from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
@@ -36,6 +39,7 @@ class Matching:
         ignored: files that belong to nothing asked for.
         absent: files that a list names and that are not there.
         reasons: why rows of a list are ignored, one line each.
+        cells: of images that are part of a grid, their cell (see ``UserImage``), by (prompt id, index).
     """
 
     source: Path
@@ -44,6 +48,7 @@ class Matching:
     ignored: tuple[Path, ...]
     absent: tuple[Path, ...] = ()
     reasons: tuple[str, ...] = ()
+    cells: Mapping[tuple[str, int], tuple[int, int, int, int]] = field(default_factory=dict)
 
     def table(self) -> str:
         """What matched, what is missing and what was ignored, in lines for a person."""
@@ -96,7 +101,11 @@ def match_user_images(source: Path, prompts: Sequence[Prompt], user_images: Sequ
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
     ignored = tuple(path for key, path in files.items() if key not in wanted)
     return Matching(
-        source, {k: p for k, p in files.items() if k in wanted}, tuple(sorted(wanted - set(files))), ignored
+        source,
+        {k: p for k, p in files.items() if k in wanted},
+        tuple(sorted(wanted - set(files))),
+        tuple(dict.fromkeys(ignored)),
+        cells={(b.prompt_id, b.index): b.cell for b in user_images if b.cell is not None},
     )
 
 
@@ -188,16 +197,36 @@ def matched_images(
 
 
 class FolderGenerator:
-    """Answers each request with the file that was matched to it."""
+    """Answers each request with the file that was matched to it, or with a cell of it where the file is a grid."""
 
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
         self.name = f"images:{matching.source.absolute()}"
+        self._grid: tuple[Path, ReadImage] | None = None  # the last grid: its cells are asked for one after another
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         for request in requests:
-            path = self.matching.files.get((request.prompt.prompt_id, request.index))
+            key = (request.prompt.prompt_id, request.index)
+            path = self.matching.files.get(key)
             if path is None:
                 yield Result(image_id=request.image_id, state="missing", note="no file of that name")
+            elif key in self.matching.cells:
+                yield self._cut(request.image_id, path, *self.matching.cells[key])
             else:
                 yield Result(image_id=request.image_id, state="ok", path=str(path))
+
+    def _cut(self, image_id: str, path: Path, row: int, column: int, rows: int, columns: int) -> Result:
+        """One image out of a grid of equal cells; what does not divide evenly is left out at the far sides."""
+        if self._grid is None or self._grid[0] != path:
+            self._grid = (path, read_image(path))
+        grid = self._grid[1]
+        if grid.state in ("missing", "failed") or grid.pixels is None:
+            return Result(image_id=image_id, state=grid.state, note=f"{path.name}: {grid.note}")
+        height, width = grid.pixels.shape[0] // rows, grid.pixels.shape[1] // columns
+        if not height or not width:
+            return Result(image_id=image_id, state="failed", note=f"{path.name} is too small for {rows} x {columns}")
+        pixels = grid.pixels[row * height : (row + 1) * height, column * width : (column + 1) * width]
+        note = f"row {row + 1}, column {column + 1} of {path.name}"
+        if grid.pixels.shape[:2] != (rows * height, columns * width):
+            note += f", whose {grid.pixels.shape[1]} x {grid.pixels.shape[0]} pixels do not divide evenly"
+        return Result(image_id=image_id, state="ok", pixels=np.ascontiguousarray(pixels), note=note)

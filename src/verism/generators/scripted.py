@@ -21,7 +21,16 @@ from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObje
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISTAKES", "Mistake", "ScriptedGenerator", "detections_of", "oracle", "segments_of", "spoil"]
+__all__ = [
+    "MISTAKES",
+    "Mistake",
+    "ScriptedGenerator",
+    "answers_of",
+    "detections_of",
+    "oracle",
+    "segments_of",
+    "spoil",
+]
 
 Mistake = Literal["count", "class", "relation", "color", "binding", "empty"]
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
@@ -79,6 +88,7 @@ class ScriptedGenerator:
                 truth={
                     "detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors),
                     "segments": segments_of(request.image_id, scene, image, tuple(self.classes), self.colors),
+                    **answers_of(request, scene),
                 },
             )
 
@@ -259,6 +269,36 @@ def segments_of(
             }
         )
     return frame("segments", rows)
+
+
+def answers_of(request: Request, scene: Scene, judge: str = "truth") -> dict[str, pl.DataFrame]:
+    """What a perfect VQA model would answer about a rendered scene: table ``answers``, of questions of known meaning.
+
+    Args:
+        request: the image, and what is asked about it.
+        scene: what was rendered.
+        judge: who signs the rows.
+
+    Returns:
+        The table by its name; nothing where no question says what it means of a scene.
+    """
+    rows = []
+    for question in request.questions:
+        if question.fact is None:
+            continue
+        answer = question.fact.answer(scene, question.choices)
+        rows.append(
+            {
+                "image_id": request.image_id,
+                "judge": judge,
+                "question": question.text,
+                "answer": "none of these" if answer is None else answer,
+                "value": answer,
+                # Of yes, to questions of yes or no; otherwise of the answer.
+                "probability": 0.0 if answer is None or answer.lower() == "no" else 1.0,
+            }
+        )
+    return {"answers": frame("answers", rows)} if rows else {}
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

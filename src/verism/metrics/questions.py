@@ -10,7 +10,16 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-__all__ = ["Dependence", "QuestionScore", "check_parents", "dsg_score", "question_values", "share_right", "tifa_score"]
+__all__ = [
+    "Dependence",
+    "QuestionScore",
+    "check_parents",
+    "dsg_score",
+    "gated_values",
+    "question_values",
+    "share_right",
+    "tifa_score",
+]
 
 Dependence = Literal["none", "parents", "cascade"]
 
@@ -93,18 +102,59 @@ def question_values(
     """
     parents = {} if parents is None or dependence == "none" else parents
     check_parents(right, parents)
-    values = dict(right)
-    seen = values if dependence == "cascade" else right
-    for question in right:
-        values[question] = _all([values[question], *(seen[parent] for parent in parents.get(question, ()))])
+    own = {question: None if value is None else float(value) for question, value in right.items()}
+    values = gated_values(own, parents, dependence=dependence)
+    return {question: None if value is None else value == 1 for question, value in values.items()}
+
+
+def gated_values(
+    own: Mapping[Id, float | None],
+    parents: Mapping[Id, Sequence[Id]],
+    *,
+    dependence: Dependence,
+    passed: float = 0.5,
+) -> dict[Id, float | None]:
+    """The same as ``question_values`` for answers that are right by degrees, such as probabilities of yes.
+
+    A question counts nothing where a question it depends on did not pass. Circles are allowed, as released files have
+    them: a question that depends on itself is judged by its own answer, and ``cascade`` goes through the questions in
+    order, so that one seen early is not touched by what becomes of later ones.
+
+    Args:
+        own: per question, in [0, 1] how far its own answer is right; None if there is no usable answer. In the file's
+            order.
+        parents: the questions that a question depends on, as in ``question_values``.
+        dependence: as in ``question_values``.
+        passed: a question passes if it is more right than this, in [0, 1).
+
+    Returns:
+        By question, in the order of ``own``: its own value; 0 where it or a question it depends on is wrong; None where
+        that hangs on an unusable answer.
+
+    Raises:
+        ValueError: a dependency names an unknown question.
+
+    >>> gated_values({1: 0.4, 2: 0.9, 3: 0.8}, {2: [1], 3: [2]}, dependence="parents")
+    {1: 0.4, 2: 0.0, 3: 0.8}
+    """
+    values = dict(own)
+    if dependence == "none":
+        return values
+    seen: Mapping[Id, float | None] = values if dependence == "cascade" else own
+    for question in own:
+        terms = []
+        for parent in parents.get(question, ()):
+            if parent not in own:
+                raise ValueError(f"question {question!r} depends on {parent!r}, and there is no such question")
+            # Whatever is decided of a parent whose own answer is wrong, it does not pass.
+            terms += [seen[parent], own[parent]]
+        if not terms:
+            continue
+        if values[question] == 0 or any(term is not None and term <= passed for term in terms):
+            values[question] = 0.0
+        elif any(term is None for term in terms):
+            values[question] = None
     return values
-
-
-def _all(terms: Sequence[bool | None]) -> bool | None:
-    """Kleene's conjunction: False if any is, else None if any is unknown."""
-    if any(term is False for term in terms):
-        return False
-    return None if any(term is None for term in terms) else True
 
 
 def share_right(values: Iterable[bool | None]) -> QuestionScore:

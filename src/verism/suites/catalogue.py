@@ -111,6 +111,32 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.geneval2.suite:GenEval2",
         "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
     ),
+    "dpg_bench": Entry(
+        f"{HOME}.dpg_bench.suite:DPGBench",
+        "1,065 dense prompts, 14,000 questions with dependencies, four images each; from your copy of the data",
+        published={"dpg": f"{HOME}.dpg_bench.published:dpg"},
+    ),
+    "dsg": Entry(
+        f"{HOME}.dsg.suite:DSG",
+        "1,060 prompts of ten sets, 8,182 questions with dependencies (ICLR 2024); from your copy of the data",
+        commands={"dsg": f"{HOME}.dsg.cli:dsg"},
+        published={"dsg": f"{HOME}.dsg.published:dsg"},
+    ),
+    "tifa": Entry(
+        f"{HOME}.tifa.suite:TIFA",
+        "4,081 captions, 25,000 questions with choices of 12 types (ICCV 2023); from your copy of the data",
+        commands={"tifa": f"{HOME}.tifa.cli:tifa"},
+        published={"tifa": f"{HOME}.tifa.published:tifa"},
+    ),
+    "oneig_alignment": Entry(
+        f"{HOME}.oneig_alignment.suite:OneIGAlignment",
+        "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",
+    ),
+    "unigenbench": Entry(
+        f"{HOME}.unigenbench.suite:UniGenBench",
+        "600 prompts, 1,813 test points of 27 kinds, four images each; from your copy of the data (CC BY 4.0)",
+        commands={"unigenbench": f"{HOME}.unigenbench.cli:unigenbench"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
@@ -206,7 +232,7 @@ def presentation_of(run: Run) -> Presentation:
         UsageError: the suite is not installed, and the run keeps nothing of it.
     """
     stored = run.presentation()
-    return stored_suite(run).presentation() if stored is None or run.suite_name in SUITES else stored
+    return stored_suite(run, rules=True).presentation() if stored is None or run.suite_name in SUITES else stored
 
 
 def plugin_of(suite: Suite) -> dict[str, str]:

@@ -29,9 +29,9 @@ class AnswerResults:
     """The answers of a file, as if its model looked at the images now.
 
     Args:
-        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``), ``question``, ``answer`` and, if known,
-            ``probability`` (of yes, or of the answer, in [0, 1]). Questions are written as the suite asks them; case
-            and spaces do not matter. An empty answer is none.
+        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``, or ``item_id``), ``question``,
+            ``answer`` and, if known, ``probability`` (of yes, or of the answer, in [0, 1]). Questions are written as
+            the suite asks them; case and spaces do not matter. An empty answer is none.
     Raises:
         UsageError: no such file, another format, an entry without image or question, an answer that is no text, a
             probability outside [0, 1], or a question answered twice for an image.
@@ -44,7 +44,7 @@ class AnswerResults:
         self._answers: dict[str, dict[str, tuple[str | None, float | None]]] = {}
         for row in rows:
             where = row.where
-            name = image_name(row, ("image_id", "prompt_id"), where)
+            name = image_name(row, ("image_id", "prompt_id", "item_id"), where)
             question = row.get("question")
             if not isinstance(question, str) or not question.strip():
                 raise UsageError(f"{where}: expected a question in words, got {question!r}")

@@ -1,0 +1,1 @@
+"""DPG-Bench: dense prompts, asked question by question with a graph of dependencies."""

@@ -1,0 +1,1 @@
+"""DSG-1k: questions that depend on each other, as a graph (Davidsonian Scene Graph)."""

@@ -1,0 +1,1 @@
+"""The alignment part of OneIG-Benchmark: questions about anime, portraits and objects."""

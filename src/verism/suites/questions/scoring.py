@@ -1,0 +1,243 @@
+"""From answers to numbers: values of questions, images, prompts, categories. Pure functions of what was answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from verism.metrics.questions import gated_values
+from verism.statistics.intervals import Interval, clustered_average
+from verism.suites.questions.asked import AskedQuestion
+from verism.suites.questions.switches import Switches
+
+__all__ = [
+    "NOTHING",
+    "JudgedImage",
+    "Mean",
+    "answer_share",
+    "category_mean",
+    "counted_images",
+    "image_value",
+    "judged_values",
+    "overall_mean",
+]
+
+NOTHING = Interval(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedImage:
+    """The values of the questions about an image.
+
+    Attributes:
+        image_id: the image.
+        prompt_id: its prompt.
+        index: which image of its prompt it is, from 0.
+        own: by question, how far its own answer is right; None: no usable answer. Of an image that is missing all are.
+        values: by question, the same once the questions it depends on are looked at.
+        problem: why there is nothing to decide about; empty if there is.
+        lost: whether the released code loses the whole prompt, whatever is answered.
+    """
+
+    image_id: str
+    prompt_id: str
+    index: int
+    own: Mapping[str, float | None] = field(default_factory=dict)
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    problem: str = ""
+    lost: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """A mean with its interval by prompt, and what it is made of.
+
+    Attributes:
+        interval: mean and ends; NaN where undefined.
+        n_used: images (or answers) that entered it.
+        n_unusable: those that did not.
+    """
+
+    interval: Interval
+    n_used: int
+    n_unusable: int
+
+
+def judged_values(
+    questions: Sequence[AskedQuestion], own: Mapping[str, float | None], switches: Switches, *, first_row: bool = False
+) -> tuple[dict[str, float | None], bool]:
+    """What each question counts, and whether the released code loses the prompt.
+
+    Args:
+        questions: about the prompt, in the file's order.
+        own: by question, how far its own answer is right.
+        switches: how dependencies are read.
+        first_row: whether the prompt's first question is the first row of its file.
+
+    Returns:
+        Values by question; and True where the first row is lost and another question depends on it, so that the
+        released code fails.
+    """
+    asked = list(questions)
+    if first_row and switches.first_row == "lost":
+        gone = asked.pop(0).name
+        if not asked or any(gone in (q.released_parents or q.parents) for q in asked):
+            return {question.name: own.get(question.name) for question in asked}, True
+    parents = {
+        question.name: question.parents
+        if switches.graph == "mended" or question.released_parents is None
+        else question.released_parents
+        for question in asked
+    }
+    values = {question.name: own.get(question.name) for question in asked}
+    if switches.when_missing == "zero":
+        values = {name: 0.0 if value is None else value for name, value in values.items()}
+    return gated_values(values, parents, dependence=switches.dependence), False
+
+
+def image_value(image: JudgedImage, switches: Switches) -> float | None:
+    """The score of an image in [0, 1]: the mean over its questions; None where it has none.
+
+    Args:
+        image: the image.
+        switches: what becomes of missing answers.
+    """
+    if switches.when_missing == "zero" and (image.problem or not image.values):
+        return 0.0
+    usable = [value for value in image.values.values() if value is not None]
+    if image.problem or not usable:
+        return None
+    # A question without a reply stops the released code also where the question it depends on is wrong anyway.
+    failed = any(image.own.get(name) is None for name in image.values)
+    if failed and switches.when_missing not in ("counted", "zero"):
+        return None
+    return sum(usable) / len(usable)
+
+
+def _shown(images: Iterable[JudgedImage], switches: Switches) -> list[JudgedImage]:
+    limit = switches.images_counted
+    return [image for image in images if limit is None or image.index < limit]
+
+
+def _by_prompt(images: Iterable[JudgedImage]) -> dict[str, list[JudgedImage]]:
+    groups: dict[str, list[JudgedImage]] = {}
+    for image in images:
+        groups.setdefault(image.prompt_id, []).append(image)
+    return groups
+
+
+def _kept(images: Sequence[JudgedImage], switches: Switches) -> dict[str, list[tuple[JudgedImage, float]]]:
+    """Images that count, with their scores, by prompt; prompts that are dropped are left out."""
+    kept: dict[str, list[tuple[JudgedImage, float]]] = {}
+    for prompt_id, of_prompt in _by_prompt(images).items():
+        scored = [(image, image_value(image, switches)) for image in of_prompt]
+        dropped = switches.when_missing == "prompt_dropped" and any(value is None for _, value in scored)
+        usable = [(image, value) for image, value in scored if value is not None]
+        if usable and not dropped and not any(image.lost for image in of_prompt):
+            kept[prompt_id] = usable
+    return kept
+
+
+def overall_mean(images: Iterable[JudgedImage], switches: Switches) -> Mean:
+    """The score of a set of images: over questions, images and prompts, as the switches say.
+
+    Args:
+        images: all that were asked for, also missing ones.
+        switches: over what is averaged, and what becomes of what is missing.
+    """
+    shown = _shown(images, switches)
+    kept = _kept(shown, switches)
+    n_used = sum(map(len, kept.values()))
+    n_unusable = len(shown) - n_used
+    refused = switches.when_missing == "refused" and n_unusable > 0
+    if not kept or refused:
+        return Mean(interval=NOTHING, n_used=0 if refused else n_used, n_unusable=len(shown) if refused else n_unusable)
+    if switches.average_over == "prompts":
+        # Weighed by prompts, so that a prompt with fewer usable images counts as much as any other.
+        means = [sum(value for _, value in scored) / len(scored) for scored in kept.values()]
+        return Mean(interval=clustered_average(means, np.array(list(kept))), n_used=n_used, n_unusable=n_unusable)
+    values, clusters = [], []
+    for prompt_id, scored in kept.items():
+        for image, _ in scored:
+            usable = [value for value in image.values.values() if value is not None]
+            values += usable
+            clusters += [prompt_id] * len(usable)
+    return Mean(interval=clustered_average(values, np.array(clusters)), n_used=n_used, n_unusable=n_unusable)
+
+
+def counted_images(images: Iterable[JudgedImage], switches: Switches) -> frozenset[str]:
+    """Ids of the images that count: those that there are, less those that are dropped.
+
+    Args:
+        images: all that were asked for, also missing ones.
+        switches: which images count, and what becomes of what is missing.
+    """
+    kept = _kept(_shown(images, switches), switches)
+    return frozenset(image.image_id for scored in kept.values() for image, _ in scored)
+
+
+def category_mean(
+    images: Iterable[JudgedImage],
+    questions: Mapping[str, Sequence[str]],
+    switches: Switches,
+    *,
+    gated: bool,
+    counted: frozenset[str],
+) -> Mean:
+    """The share of right answers among questions of a category, pooled over all prompts; it counts answers.
+
+    Args:
+        images: all that were asked for, also missing ones.
+        questions: names of the questions of the category, by prompt.
+        switches: which images count, and what becomes of what is missing.
+        gated: whether questions count 0 for the sake of those they depend on.
+        counted: ids of the images that count, see ``counted_images``.
+    """
+    shown = [image for image in _shown(images, switches) if questions.get(image.prompt_id)]
+    if switches.category_images == "last":
+        # Released code keeps one answer per question, so that each image of a prompt overwrites those before it.
+        last = {image.prompt_id: image.index for image in sorted(shown, key=lambda image: image.index)}
+        shown = [image for image in shown if image.index == last[image.prompt_id]]
+    values, clusters, asked = [], [], 0
+    for image in shown:
+        names = questions[image.prompt_id]
+        asked += len(names)
+        if image.image_id not in counted:
+            continue
+        table = image.values if gated else image.own
+        for name in names:
+            value = None if image.problem or name not in image.values else table.get(name)
+            if value is None and switches.when_missing == "zero":
+                value = 0.0
+            if value is not None:
+                values.append(value)
+                clusters.append(image.prompt_id)
+    unusable = asked - len(values)
+    if not values or (switches.when_missing == "refused" and unusable):
+        return Mean(interval=NOTHING, n_used=0, n_unusable=asked)
+    return Mean(interval=clustered_average(values, np.array(clusters)), n_used=len(values), n_unusable=unusable)
+
+
+def answer_share(images: Iterable[JudgedImage], n_questions: Mapping[str, int], switches: Switches) -> Mean:
+    """The share of questions that have a usable answer.
+
+    Args:
+        images: all that were asked for, also missing ones.
+        n_questions: number of questions by prompt.
+        switches: which images count.
+    """
+    values, clusters = [], []
+    for image in _shown(images, switches):
+        answered = 0 if image.problem else sum(value is not None for value in image.own.values())
+        n = n_questions[image.prompt_id]
+        values += [1.0] * answered + [0.0] * (n - answered)
+        clusters += [image.prompt_id] * n
+    if not values:
+        return Mean(interval=NOTHING, n_used=0, n_unusable=0)
+    n_right = int(sum(values))
+    return Mean(
+        interval=clustered_average(values, np.array(clusters)), n_used=len(values), n_unusable=len(values) - n_right
+    )

@@ -1,0 +1,1 @@
+"""TIFA: questions with choices about captions."""

@@ -1,0 +1,1 @@
+"""UniGenBench: test points of prompts, judged one by one."""
