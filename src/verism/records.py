@@ -29,6 +29,7 @@ __all__ = [
     "AnswerNeed",
     "CaptionNeed",
     "Column",
+    "DepthNeed",
     "DetectionNeed",
     "EmbeddingNeed",
     "Estimand",
@@ -54,6 +55,7 @@ __all__ = [
     "SceneObject",
     "Score",
     "SegmentationNeed",
+    "ShownObject",
     "SkinToneNeed",
     "State",
     "TaskKind",
@@ -91,9 +93,11 @@ class SceneObject:
         shape: class name in scene files (``fireHydrant``; any name with ``human`` is a person).
         label: class name as the suite reports it (``fire hydrant``, ``person``): the label detectors must use.
         color: one of the suite's colours, or ``plain``: the model's own materials.
-        relation: ``None``, or ``{left,right,above,below}_{index}``: where it lies relative to object ``index``.
+        relation: ``None``, or ``{left,right,above,below,front,behind}_{index}``: where it lies relative to object
+            ``index``; in front of and behind it as the camera sees it, their boxes overlapping.
         scale: size of the object relative to the usual one of the simulator; ``1.0`` is usual.
-        texture: ``plain`` or ``pure`` (a single paint, in the colour skill).
+        texture: ``plain``, ``pure`` (a single paint, in the colour skill), or a material of the simulator
+            (``wooden``, ``metallic`` ...).
         rotation: ``None`` (a random yaw) or Euler angles in degrees.
         state: pose or variant such as ``sitting``, or ``None`` for any.
     """
@@ -141,12 +145,15 @@ class Rendered:
             ``x1`` and ``y1`` are exclusive, so a box of one pixel has width 1.
         visible: per object, visible share of its own silhouette inside the image frame and not hidden, in [0, 1].
         mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
+        depth: distance of what each pixel shows from the camera, metres, infinite for the sky, shape (H, W), float32;
+            None of renderers that do not know it.
     """
 
     pixels: np.ndarray
     boxes: np.ndarray
     visible: np.ndarray
     mask: np.ndarray
+    depth: np.ndarray | None = None
 
 
 class Renderer(Protocol):
@@ -325,6 +332,16 @@ class SegmentationNeed(Need):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DepthNeed(Need):
+    """How near what each pixel of an image shows is."""
+
+    table: ClassVar[str] = "depths"
+    role: ClassVar[str] = "depth"
+    judges: ClassVar[str] = "depth estimators"
+    help: ClassVar[str] = "Depth estimator: ID_OR_PATH, results:FOLDER, truth."
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeatureNeed(Need):
     """A feature vector of each image; and of each image of the suite's reference set, if ``reference``."""
 
@@ -370,6 +387,23 @@ class CaptionNeed(Need):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShownObject:
+    """What a question of yes or no asks to be shown: an object with these properties; those left empty do not count.
+
+    Attributes:
+        label: its class.
+        color: its colour.
+        texture: its material.
+        shape: its shape, as scene files write it.
+    """
+
+    label: str = ""
+    color: str = ""
+    texture: str = ""
+    shape: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """A question to be asked of an image. Without ``choices`` it is to be answered yes or no.
 
@@ -379,12 +413,14 @@ class Question:
         strings: texts whose probability is wanted: that the reply begins with the first token of each. A judge that
             can tell them fills table ``token_probabilities``.
         bare: whether it is worded to the end, so that a judge adds no instruction of its own.
+        shows: what it asks to be shown, so that a renderer can answer it; None where that is not known.
     """
 
     text: str
     choices: tuple[str, ...] = ()
     strings: tuple[str, ...] = ()
     bare: bool = False
+    shows: ShownObject | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -727,6 +763,15 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("color", "str", "colour by the segmenter's own colour head, or by ground truth; null without one"),
         Column("color_scores", "list[f32]", "per colour of the need, in its order; empty without a colour head"),
         Column("pixel_colors", "list[f32]", "per colour of the need: share of the object's pixels that have it"),
+    ),
+    "depths": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "name and revision of the depth estimator"),
+        Column("height", "i32", "of the map, pixels"),
+        Column("width", "i32", "of the map, pixels; map and image show the same, whatever their sizes"),
+        Column("low", "f64", "the estimator's own number of the farthest place, where 0 stands"),
+        Column("high", "f64", "the same of the nearest place, where 255 stands"),
+        Column("nearness", "str", "the map in steps from 0 (far) to 255 (near), as metrics.depth_maps writes it"),
     ),
     "features": (
         Column("image_id", "str", "image looked at"),

@@ -108,6 +108,16 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "a detector's boxes, without masks: boxes:ID_OR_PATH, boxes:builtin",
         ),
     },
+    "depth": {
+        "transformers": (
+            "verism.judges.depth.transformers_depth:TransformersDepth",
+            "DPT, Depth Anything, ZoeDepth ...: transformers:ID_OR_PATH",
+        ),
+        "results": (
+            "verism.judges.depth.results:DepthResults",
+            "depth maps made elsewhere, one .npy for each image: results:FOLDER",
+        ),
+    },
     "features": {
         "builtin": (
             "verism.judges.features.builtin:BuiltinFeatures",
@@ -190,8 +200,13 @@ TRACKERS: Mapping[str, tuple[str, str]] = {
     "tensorboard": ("verism.trackers.tensorboard_tracker:TensorBoard", "TensorBoard: tensorboard:FOLDER"),
 }
 TRACKER = "tracker"  # what trackers are asked for by, where judges are by a role and generators by None
-# Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
-BARE: Mapping[str, str] = {"clip": "clip", "captioner": "transformers", "vqa": "transformers"}
+# Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH, --depth ID_OR_PATH.
+BARE: Mapping[str, str] = {
+    "clip": "clip",
+    "captioner": "transformers",
+    "vqa": "transformers",
+    "depth": "transformers",
+}
 
 
 @dataclass(frozen=True)

@@ -120,10 +120,13 @@ class Rendering:
     Attributes:
         pixels: sRGB, shape (H, W, 3), uint8.
         mask: shape (H, W), uint8: 0 background, ``i + 1`` where item ``i`` covers at least half of the pixel.
+        depth: distance from the camera of what the first sample of each pixel met, metres, infinite for the sky, shape
+            (H, W).
     """
 
     pixels: NDArray[np.uint8]
     mask: NDArray[np.uint8]
+    depth: Array
 
 
 def _scene(mesh_triangles: Array) -> object:
@@ -389,6 +392,7 @@ def render(
     kinds = np.zeros((EVERYWHERE, count), np.int16)
     sunny = np.zeros((EVERYWHERE, count), bool)
     occlusion = np.ones(count, np.float32)
+    depth = np.full(count, np.inf, np.float32)
     grid = np.arange(size)
     in_view = _in_view(world.corners, camera, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[:EVERYWHERE]):
@@ -396,6 +400,7 @@ def render(
         hits = _cast(world, scene, surroundings, camera, rays, in_view)
         where = hits.kept
         if k == 0:
+            depth[where] = hits.distance
             nearness = _nearness(where, hits.instance, size)
             near = np.flatnonzero(nearness)
             if len(near):
@@ -426,7 +431,8 @@ def render(
         covered = votes[best, np.arange(count)] >= len(SUBPIXELS) // 2
         mask[covered] = best[covered] + 1
     pixels = np.ascontiguousarray(_tone(radiance).T)
-    return Rendering(pixels=pixels.reshape(size, size, 3), mask=mask.reshape(size, size))
+    shape = (size, size)
+    return Rendering(pixels=pixels.reshape(*shape, 3), mask=mask.reshape(shape), depth=depth.reshape(shape))
 
 
 def _vote(votes: NDArray[np.uint8], where: NDArray[np.intp], instance: NDArray[np.uint8]) -> None:
@@ -482,7 +488,7 @@ class _Hits:
     face: NDArray[np.int32]  # triangle, or -1 for the ground
     on_mesh: NDArray[np.intp]  # those whose face is a triangle
     barycentric: Array  # (3, M), of those on a mesh
-    distance: Array
+    distance: Array  # metres
 
 
 def _cast(
