@@ -309,10 +309,14 @@ def roles() -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionNeed(Need):
-    """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty."""
+    """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty.
+
+    ``partial`` says that a detector may lack some of the classes, which are then never found.
+    """
 
     classes: tuple[str, ...]
     colors: tuple[str, ...] = ()
+    partial: bool = False
     table: ClassVar[str] = "detections"
     role: ClassVar[str] = "detector"
     judges: ClassVar[str] = "detectors"

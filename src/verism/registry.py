@@ -97,6 +97,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.detection.open_vocabulary:OpenVocabularyDetector",
             "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH",
         ),
+        "results": (
+            "verism.judges.detection.results:DetectionResults",
+            "boxes found elsewhere: results:FILE.csv or .jsonl",
+        ),
     },
     "segmenter": {
         "transformers": (

@@ -116,11 +116,13 @@ def revised_numbers(asked: Sequence[Counted], boxes: Sequence[SeenBox]) -> list[
         asked: of the prompt.
         boxes: above the threshold; repetitions are dropped here.
     """
-    kept = distinct_boxes(boxes)
-    return [
-        replace(each, found=sum(means_name(b, each.name) or b.label == RENAMED.get(each.name) for b in kept))
-        for each in asked
-    ]
+
+    def of_name(name: str) -> list[SeenBox]:
+        other = RENAMED.get(name, name)
+        meant = [replace(b, raw_label=name) for b in boxes if means_name(b, name) or means_name(b, other)]
+        return distinct_boxes(meant)  # of whatever label: a sofa that is a couch as well is one object
+
+    return [replace(each, found=len(of_name(each.name))) for each in asked]
 
 
 def score_of(counted: Sequence[Counted]) -> float | None:

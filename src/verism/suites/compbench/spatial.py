@@ -222,9 +222,7 @@ def means_name(box: SeenBox, name: str) -> bool:
         name: as the prompt has it.
     """
     wanted = detector_name(name)
-    if box.label is not None:
-        return box.label in (name, wanted)
-    return box.raw_label in SYNONYMS.get(wanted, (wanted,))
+    return not {box.label, box.raw_label}.isdisjoint({name, wanted, *SYNONYMS.get(wanted, ())})
 
 
 def revised_pair(
