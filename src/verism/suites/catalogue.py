@@ -111,6 +111,12 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.geneval2.suite:GenEval2",
         "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
     ),
+    "compbench": Entry(
+        f"{HOME}.compbench.suite:CompBench",
+        "attribute binding, relations in image and depth, numeracy, complex prompts: 8 x 300, from your copy",
+        commands={"compbench": f"{HOME}.compbench.cli:compbench"},
+        published={"compbench": f"{HOME}.compbench.published:compbench"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
