@@ -8,7 +8,6 @@ zlib-compressed differences of neighbours along each row.
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 
 import numpy as np
@@ -82,9 +81,9 @@ def depth_of_text(text: str, height: int, width: int) -> Map:
         packed = base64.b64decode(text, validate=True)
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(packed, wanted + 1)
-    except (binascii.Error, zlib.error) as err:
+    except (ValueError, zlib.error) as err:
         raise ValueError(f"the depth map is damaged: {err}") from None
-    if len(data) != wanted:
+    if len(data) != wanted or not unpacker.eof:  # what is cut off lacks its checksum
         raise ValueError(f"the depth map does not hold {height} x {width} pixels")
     return np.cumsum(np.frombuffer(data, dtype=np.uint8).reshape(height, width), axis=1, dtype=np.uint8)
 

@@ -478,6 +478,8 @@ def _of_pairing(
     import polars as pl
 
     facet = by or pairing.facet
+    if facet in pairing.split:  # every list has one value of it already
+        facet = ""
     keys = [f"key_{n}" for n in range(len(pairing.key))]
     prompts = [asked[p] for p in joined["prompt_id"].to_list()]
     parts = [tuple(p.facets.get(name) for name in pairing.split) for p in prompts]
