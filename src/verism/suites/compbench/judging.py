@@ -225,7 +225,8 @@ class Judged:
         return Decision(score=score, right=sure, reason=shown or "no noun phrases")
 
     def _boxes_of(self, image_id: str, threshold: float, target: tuple[int, int] | None = None) -> list[SeenBox]:
-        boxes = [b for b in (self._boxes or {}).get(image_id, ()) if b.score > threshold]
+        least = float(np.float32(threshold))  # confidences are kept in single precision
+        boxes = [b for b in (self._boxes or {}).get(image_id, ()) if b.score > least]
         size = self._sizes[image_id]
         return scaled(boxes, size, target or detector_size(*size))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,14 +48,15 @@ def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, v
     def score(metric: str, protocol: str, group: Mapping[str, FacetValue], chosen: Sequence[Row]) -> Score:
         usable = [(prompt, value) for prompt, value, _ in chosen if value is not None]
         interval = clustered_average([v for _, v in usable], np.array([p for p, _ in usable]))
+        lowest = -1.0 if metric == "clip_score" else 0.0  # an interval of a mean may reach beyond what it can be
         return Score(
             suite=suite,
             metric=metric,
             protocol=protocol,
             group=dict(group),
             value=interval.value,
-            ci_low=interval.low,
-            ci_high=interval.high,
+            ci_low=_within(interval.low, lowest),
+            ci_high=_within(interval.high, lowest),
             n_used=len(usable),
             n_unusable=len(chosen) - len(usable),
         )
@@ -82,10 +85,12 @@ def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, v
     return scores
 
 
+def _within(value: float, lowest: float) -> float:
+    return value if math.isnan(value) else min(max(value, lowest), 1.0)
+
+
 def _with_unusable(score: Score, number: int) -> Score:
     """A bound with the number of images that had no answer, although all entered its value."""
-    from dataclasses import replace
-
     return replace(score, n_unusable=number)
 
 

@@ -40,6 +40,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.compbench.binding import question_of
+from verism.suites.compbench.combination import ROUTES
 from verism.suites.compbench.judging import Judged, Rules, level_prompts
 from verism.suites.compbench.layout import is_released_layout, read_images
 from verism.suites.compbench.metrics import METRIC_OF, METRICS, SCORED
@@ -456,8 +457,8 @@ class CompBench(Suite):
         for image in shown_images(observed):
             each = asked[image.prompt.prompt_id]
             metric = "multimodal" if self.levels else METRIC_OF[each.category]
-            checked = not self.levels and each.category != "non_spatial" and "clip" not in _parts_of(each)
             for protocol in PROTOCOLS:
+                checked = not self.levels and _is_checked(each, protocol)
                 if image.problem:
                     for rule in (metric, "accuracy") if checked else (metric,):
                         rows.add(image, protocol, rule, None, image.problem)
@@ -483,14 +484,14 @@ class CompBench(Suite):
 
     def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
         """Shares of images that show all, of the categories that hang on one judge alone."""
+        import polars as pl
+
         scores, pairing = self.scores(observed, verdicts), self.pairings[-1]
         made: list[Estimand] = []
         for role in ("vqa", "detector"):
             of_role = {i: p for i, p in observed.prompts.items() if ROLES[p.spec["category"]] == (role,)}
             names = {p.facets["category"] for p in of_role.values()}
             some = [s for s in scores if s.metric == "accuracy" and s.group.get("category") in names]
-            import polars as pl
-
             rows = verdicts.filter(pl.col("prompt_id").is_in(list(of_role)))
             made += right_or_wrong_estimands(some, of_role, rows, pairing, role)
         return made
@@ -511,8 +512,6 @@ class CompBench(Suite):
         asked = {each.category for _, each in self.asked}
         for role, table in TABLES.items():
             of_role = [category for category in CATEGORIES if category in asked and role in ROLES[category]]
-            if role == "clip" and not any(_takes_clip(each) for _, each in self.asked):
-                continue
             rows = observed.observations.get(table)
             if not of_role:
                 continue
@@ -554,14 +553,11 @@ def _questions(asked: Asked) -> tuple[Question, ...]:
     return tuple(made.values())
 
 
-def _parts_of(asked: Asked) -> tuple[str, ...]:
-    from verism.suites.compbench.combination import ROUTES
-
-    return ROUTES[asked.route] if asked.route else ()
-
-
-def _takes_clip(asked: Asked) -> bool:
-    return asked.category in ("non_spatial", "complex")
+def _is_checked(asked: Asked, protocol: str) -> bool:
+    """Whether it can be said that an image shows all that is asked: of a cosine nobody can say how much is enough."""
+    if asked.category == "complex":
+        return "clip" not in ROUTES["both" if protocol == "paper" else asked.route]
+    return asked.category != "non_spatial"
 
 
 def _read(

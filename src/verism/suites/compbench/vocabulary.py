@@ -10,11 +10,9 @@ from functools import cache
 from importlib import resources
 
 __all__ = [
-    "ATTRIBUTES",
     "BOUND",
     "CATEGORIES",
     "DEPTH_RELATIONS",
-    "JUDGED_LIKE",
     "NUMBERS",
     "NUMERACY_OBJECTS",
     "RELATIONS",
@@ -30,9 +28,6 @@ CATEGORIES: tuple[str, ...] = (
     "color", "shape", "texture", "spatial", "3d_spatial", "numeracy", "non_spatial", "complex",
 )  # fmt: skip
 BOUND: tuple[str, ...] = ("color", "shape", "texture")  # judged by questions about noun phrases
-ATTRIBUTES = BOUND
-JUDGED_LIKE: Mapping[str, str] = {"action": "non_spatial", "spatial_3d": "3d_spatial", "2d_spatial": "spatial"}
-"""Other names of categories, as older files and scripts have them."""
 
 # In the order in which the released code looks for them: the first that the prompt contains counts.
 RELATIONS: tuple[str, ...] = (
