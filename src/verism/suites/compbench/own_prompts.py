@@ -41,6 +41,7 @@ NUMBER_WORDS: tuple[str, ...] = ("zero", "one", "two", "three", "four")
 SIDES: Mapping[str, str] = {
     "on the left of": "left", "on the right of": "right", "on the top of": "above", "on the bottom of": "below",
 }  # fmt: skip
+COMPLEX_SIDES = ("on the left of", "on the right of")  # others the released reading of complex prompts does not know
 PLACES: Mapping[str, str] = {"in front of": "front", "behind": "behind", "hidden by": "behind"}
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "dog": ("walks", "feeds", "pats"), "bicycle": ("repairs", "rides", "pushes"), "umbrella": ("opens", "folds"),
@@ -185,7 +186,7 @@ def _actions() -> list[Made]:
 def _complex() -> list[Made]:
     made: list[Made] = []
     for a, b in _pairs(PAINTED):
-        relation, _ = _drawn(tuple(SIDES), f"complex {a} {b}")
+        relation, _ = _drawn(COMPLEX_SIDES, f"complex {a} {b}")
         x, y = _drawn(COLORS, f"complex {a} {b}")
         phrases = (f"the {x} {a}", f"the {y} {b}")
         text = f"{phrases[0]} is {relation} {phrases[1]}"
