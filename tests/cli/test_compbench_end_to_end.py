@@ -1,7 +1,7 @@
 """T2I-CompBench through the command line: offline on rendered scenes, and on a folder of images with real networks.
 
-The networks' weights are random, but for the built-in detector's: what they say is another test's business, but that every
-stage hands on what the next one needs is this one's.
+The networks' weights are random, but for the built-in detector's: what they say is another test's business, but that
+every stage hands on what the next one needs is this one's.
 """
 
 import json
@@ -21,8 +21,8 @@ from verism.suites.compbench.phrases import read_phrases
 from verism.suites.compbench.vocabulary import CATEGORIES
 
 sys.path += [str(Path(__file__).parents[1] / part) for part in ("suites", "judges")]
-from compbench_data import write_data, write_phrases_of  # noqa: E402
-from test_depth_estimators import tiny_dpt  # noqa: E402
+from compbench_data import write_data, write_phrases_of
+from test_depth_estimators import tiny_dpt
 
 TRUTH = ("--vqa", "truth", "--detector", "truth", "--depth", "truth")
 ROLES = {"spatial": ("detector",), "3d_spatial": ("detector", "depth"), "numeracy": ("detector",)}
@@ -68,7 +68,7 @@ def test_the_oracle_is_right_in_every_category_under_revised(oracle):
     headline = {s.metric: s.value for s in made.scores() if s.protocol == "revised" and s.unit == "share" and s.n_used}
     assert headline["attribute_binding"] == headline["spatial_2d"] == headline["numeracy"] == 1.0
     assert {s.value for s in made.scores() if s.metric == "true_accuracy"} == {1.0}
-    assert set(made.has_truth(table) for table in ("detections", "answers", "depths")) == {True}
+    assert {made.has_truth(table) for table in ("detections", "answers", "depths")} == {True}
     assert not made.has_truth("segments")  # ground truth that no need asks for is not kept
 
 
@@ -92,7 +92,7 @@ def test_the_released_rules_err_on_the_truth_of_depth(oracle):
 
 
 def test_planted_errors_are_found(tmp_path):
-    made = run(tmp_path / "run", "--model", "scripted:error=1", *TRUTH, "--limit", 32)
+    made = run(tmp_path / "run", "--model", "scripted:error=1", *TRUTH, "--limit", 16, size=64)
     assert accuracies(made) == dict.fromkeys(JUDGED, 0.0)
     assert {s.value for s in made.scores() if s.metric == "true_accuracy"} == {0.0}
     notes = " ".join(made.read("images")["note"].to_list())
@@ -116,7 +116,9 @@ def test_each_planted_mistake_is_found(mistake, tmp_path):
 
 
 def test_images_of_other_prompts_score_low(tmp_path):
-    made = run(tmp_path / "run", "--model", "oracle", "--shuffle", "--vqa", "truth", "--category", "color", "--limit", 6)
+    made = run(
+        tmp_path / "run", "--model", "oracle", "--shuffle", "--vqa", "truth", "--category", "color", "--limit", 6
+    )
     assert accuracies(made)["color"] < 0.7
     assert any(note.startswith("image of own_color") for note in made.read("images")["note"].to_list())
 
@@ -134,7 +136,7 @@ def test_clip_and_the_built_in_detector_look_at_rendered_scenes(tmp_path):
     assert scores["judge_false_reject", "revised"].n_used == 4
 
 
-def test_images_in_the_released_layout_with_networks(released, data, tmp_path):
+def test_images_in_the_released_layout_with_networks(released, tmp_path):
     folder = tmp_path / "prompts"
     folder.mkdir()
     for category in CATEGORIES:
@@ -170,9 +172,13 @@ def test_images_in_the_released_layout_with_networks(released, data, tmp_path):
     before = str([(s.metric, s.protocol, dict(s.group), s.value) for s in made.scores()])
     # Rules apply to kept observations, and a resumed run ends in the same numbers.
     assert verism("score", tmp_path / "C", "--rule", "np_num=1").exit_code == 0
-    assert str([(s.metric, s.protocol, dict(s.group), s.value) for s in api.open_run(tmp_path / "C").scores()]) != before
+    assert (
+        str([(s.metric, s.protocol, dict(s.group), s.value) for s in api.open_run(tmp_path / "C").scores()]) != before
+    )
     assert verism(*words).exit_code == 0
-    assert str([(s.metric, s.protocol, dict(s.group), s.value) for s in api.open_run(tmp_path / "C").scores()]) == before
+    assert (
+        str([(s.metric, s.protocol, dict(s.group), s.value) for s in api.open_run(tmp_path / "C").scores()]) == before
+    )
 
 
 def test_a_missing_image_is_counted_and_moves_no_other(released, tmp_path):
@@ -202,7 +208,7 @@ def test_a_chat_model_is_asked_for_levels(tmp_path):
     assert any("worded by verism" in line for line in made.manifest.scoring.remarks)
 
 
-def test_the_export_is_the_released_layout(released, oracle):
+def test_the_export_is_the_released_layout(released):
     names = sorted(p.name for p in (released / "color" / "samples").iterdir())
     assert len(names) == 2
     assert all(name.startswith("a") and name.endswith(".png") and name[-11] == "_" for name in names)
@@ -271,7 +277,12 @@ def test_published_figures_are_reproduced():
     done = verism("reproduce", "compbench", "--json")
     assert done.exit_code == 0
     records = json.loads(done.output)
-    assert {r["verdict"] for r in records} >= {"agrees", "known misprint", "differs by definition", "cannot be recomputed"}
+    assert {r["verdict"] for r in records} >= {
+        "agrees",
+        "known misprint",
+        "differs by definition",
+        "cannot be recomputed",
+    }
     assert not [r for r in records if r["verdict"] == "disagrees"]
     assert any("PixArt" in r["quantity"] and r["table"] == "contradictions" for r in records)
     assert pl.DataFrame(records).filter(pl.col("table") == "Table 12").height == 3

@@ -100,15 +100,23 @@ def test_released_structure_is_accepted(suite):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("color_val.txt", lambda lines: None, r"color_val.txt: no such file.*300 lines, one column.*no hash"),
+        ("color_val.txt", lambda _: None, r"color_val.txt: no such file.*300 lines, one column.*no hash"),
         ("color_val.txt", lambda lines: lines[:-1], r"has 299 prompts, expected 300 \(this one has SHA-256"),
         ("shape_val.txt", lambda lines: [*lines[:-1], lines[0]], "299 distinct prompts, expected 300"),
-        ("spatial_val.txt", lambda lines: [lines[0].replace("left", "right"), *lines[1:]], "'on the left of', expected 51"),
-        ("3d_spatial_val.txt", lambda lines: [*lines[:-1], lines[-1].replace("hidden by", "on")], "'hidden', expected 115"),
+        (
+            "spatial_val.txt",
+            lambda lines: [lines[0].replace("left", "right"), *lines[1:]],
+            "'on the left of', expected 51",
+        ),
+        (
+            "3d_spatial_val.txt",
+            lambda lines: [*lines[:-1], lines[-1].replace("hidden by", "on")],
+            "'hidden', expected 115",
+        ),
         ("complex_val_action.txt", lambda lines: lines[1:], r"lists of complex_val.txt hold .*expected"),
-        ("complex_val_action.txt", lambda lines: None, "complex_val_action.txt: no such file.*212 lines"),
-        ("complex_val_spatial.txt", lambda lines: ["something else"], "none of the complex prompts"),
-        ("numeracy_val.txt", lambda lines: [], "no prompts in it"),
+        ("complex_val_action.txt", lambda _: None, "complex_val_action.txt: no such file.*212 lines"),
+        ("complex_val_spatial.txt", lambda _: ["something else"], "none of the complex prompts"),
+        ("numeracy_val.txt", lambda _: [], "no prompts in it"),
     ],
 )
 def test_missing_and_altered_files_are_named(data, phrases, tmp_path, name, change, message):
@@ -123,14 +131,16 @@ def test_missing_and_altered_files_are_named(data, phrases, tmp_path, name, chan
         CompBench.make({"prompts": folder, "phrases": phrases})
 
 
-def test_altered_files_are_taken_where_that_is_meant_and_named_so(data, tmp_path):
+def test_altered_files_are_taken_where_that_is_meant_and_named_so(tmp_path):
     (tmp_path / "color_val.txt").write_text("a red cup and a blue vase\n", encoding="utf-8")
     rows = tmp_path / "p.csv"
     rows.write_text('prompt,phrases\na red cup and a blue vase,"[""a red cup"", ""a blue vase""]"\n', encoding="utf-8")
     made = CompBench.make({"prompts": tmp_path, "phrases": rows, "categories": ["color"], "own": True})
     [prompt] = made.prompts()
     assert prompt.facets["category"] == "own color"
-    assert "1 prompts, expected 300" in made.remarks(Observed(prompts={}, images=frame("images", []), observations={}))[0]
+    assert (
+        "1 prompts, expected 300" in made.remarks(Observed(prompts={}, images=frame("images", []), observations={}))[0]
+    )
     assert made.classes == {}  # scenes are of our own prompts alone
 
 
@@ -232,7 +242,10 @@ def put(folder, *names):
 
 
 def test_texts_in_file_names_say_the_prompt(tmp_path):
-    put(tmp_path / "color" / "samples", *[file_name(text, k) for k, text in enumerate(["a cup", "a cup", "A vase.", "A vase."])])
+    put(
+        tmp_path / "color" / "samples",
+        *[file_name(text, k) for k, text in enumerate(["a cup", "a cup", "A vase.", "A vase."])],
+    )
     found = read_images(tmp_path, asked_of("a cup", "A vase."))
     assert [(image.prompt_id, image.index) for image in found] == [("p0", 0), ("p0", 1), ("p1", 0), ("p1", 1)]
     assert displaced(tmp_path, "color", [a for _, a in asked_of("a cup", "A vase.")["color"]], 2) == 0
@@ -303,7 +316,7 @@ def verdict(suite, observed, protocol, rule):
     return rows["value"][0]
 
 
-def test_phrases_are_kept_and_combined_by_rules(tmp_path):
+def test_phrases_are_kept_and_combined_by_rules():
     asked = Asked(category="color", text="t", index=0, phrases=("a red cup", "the left", "a vase"))
     suite = one_prompt(asked)
     tokens = [("a red cup?", 0.4, 0.1), ("the left?", 0.01, 0.01), ("a vase?", 0.25, 0.25)]
@@ -330,7 +343,15 @@ def test_phrases_are_kept_and_combined_by_rules(tmp_path):
 
 def box(label, x0, y0, x1, y1, score=1.0, query=0, raw=None):
     edges = {"x0": x0, "y0": y0, "x1": x1, "y1": y1}
-    return {"image_id": "p#0", "judge": "d", "query": query, "label": label, "raw_label": raw or label, "score": score, **edges}
+    return {
+        "image_id": "p#0",
+        "judge": "d",
+        "query": query,
+        "label": label,
+        "raw_label": raw or label,
+        "score": score,
+        **edges,
+    }
 
 
 LOOKED = {"image_id": "p#0", "judge": "d", "query": -1}
@@ -349,7 +370,9 @@ def test_boxes_count_above_a_threshold_in_pixels_of_the_detector():
     assert verdict(suite.with_rules(box_threshold=0.5), observed, "released", "objects_found") == 0.5
     assert verdict(suite.with_rules(box_threshold_revised=0.5), observed, "released", "objects_found") == 1.0
     assert verdict(suite.with_rules(gate=0.0), observed, "released", "spatial_2d") > 0
-    assert verdict(suite, observed, "released", "spatial_2d") == pytest.approx(0.25 * 1.1 + 0.5 * 150 / (300 * 479 / 480))
+    assert verdict(suite, observed, "released", "spatial_2d") == pytest.approx(
+        0.25 * 1.1 + 0.5 * 150 / (300 * 479 / 480)
+    )
 
 
 def test_swapped_depth_is_a_rule():

@@ -49,7 +49,10 @@ Mistake = Literal["count", "class", "relation", "color", "binding", "empty", "te
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above", "front": "behind", "behind": "front"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right", "front": "behind", "behind": "front"}
-SWAPPED = {"texture": "texture", "shape": "shape"}  # what two objects exchange, by skill of the scene; else their colour
+SWAPPED = {
+    "texture": "texture",
+    "shape": "shape",
+}  # what two objects exchange, by skill of the scene; else their colour
 
 
 class ScriptedGenerator:

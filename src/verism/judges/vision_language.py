@@ -146,7 +146,9 @@ class VisionLanguageModel:
         prepared: dict[str, Any] = {}
         if original_blip:
             if self.family != "blip":
-                raise UsageError(f"{id_or_path!r} is a model of type {self.family!r}; only BLIP has an original code here")
+                raise UsageError(
+                    f"{id_or_path!r} is a model of type {self.family!r}; only BLIP has an original code here"
+                )
             side = {"height": BLIP_PX, "width": BLIP_PX}
             prepared = {"size": side, "resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_STD}
             prepared |= {"do_resize": True, "do_rescale": True, "do_normalize": True}

@@ -99,7 +99,6 @@ class Model:
             )
         )
 
-
     def made_of(self, material: Material) -> Model:
         """With every paintable surface of one material.
 

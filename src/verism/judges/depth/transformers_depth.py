@@ -81,9 +81,7 @@ class TransformersDepth:
             )
         metric = config.model_type in DISTANCES or getattr(config, "depth_estimation_type", "") == "metric"
         self._larger: Larger = ("far" if metric else "near") if larger == "auto" else larger
-        self._model = load_model(
-            transformers.AutoModelForDepthEstimation, id_or_path, where, self._dtype, self._device
-        )
+        self._model = load_model(transformers.AutoModelForDepthEstimation, id_or_path, where, self._dtype, self._device)
         own = preprocessing == "model"
         self._processor = load_image_processor(id_or_path, config, where) if own else None
         self.name = judge_name(

@@ -36,7 +36,14 @@ from verism.judges.batching import (
     shortest_side_size,
 )
 from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
-from verism.judges.detection.names import missing_lines, COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS, LabelMap, map_labels
+from verism.judges.detection.names import (
+    COCO91,
+    PAINTSKILLS_V1,
+    PAINTSKILLS_V1_COLORS,
+    LabelMap,
+    map_labels,
+    missing_lines,
+)
 from verism.options import Spelling
 from verism.records import DetectionNeed
 

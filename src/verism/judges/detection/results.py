@@ -44,9 +44,7 @@ class DetectionResults:
 
     role = DetectionNeed.role
 
-    def __init__(
-        self, path: Path, *, aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None
-    ) -> None:
+    def __init__(self, path: Path, *, aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None) -> None:
         self._boxes: dict[str, list[tuple[str, float, tuple[float, ...]]]] = {}
         for row in read_rows(path, "image_id, label, score, x0, y0, x1 and y1"):
             name = image_name(row, ("image_id", "file_name"), row.where)

@@ -29,7 +29,7 @@ from verism.judges.batching import (
     released_input,
 )
 from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
-from verism.judges.detection.names import missing_lines, map_labels
+from verism.judges.detection.names import map_labels, missing_lines
 from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
 from verism.options import Spelling
 from verism.records import DetectionNeed

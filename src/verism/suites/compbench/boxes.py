@@ -51,9 +51,7 @@ def scaled(boxes: Sequence[SeenBox], size: tuple[int, int], target: tuple[int, i
         target: width and height that they are wanted for.
     """
     across, down = target[0] / size[0], target[1] / size[1]
-    return [
-        replace(b, box=(b.box[0] * across, b.box[1] * down, b.box[2] * across, b.box[3] * down)) for b in boxes
-    ]
+    return [replace(b, box=(b.box[0] * across, b.box[1] * down, b.box[2] * across, b.box[3] * down)) for b in boxes]
 
 
 def overlap(a: Box, b: Box, *, last_pixel: int = 0) -> float:

@@ -39,9 +39,15 @@ RESULTS: Mapping[str, str] = {  # where the released scripts look for the scores
 }
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _categories = click.option(
-    "--category", "categories", multiple=True, type=click.Choice(CATEGORIES), help="Only this; may be given several times."
+    "--category",
+    "categories",
+    multiple=True,
+    type=click.Choice(CATEGORIES),
+    help="Only this; may be given several times.",
 )
-_split = click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True, help="Prompts of this split.")
+_split = click.option(
+    "--split", type=click.Choice(SPLITS), default="val", show_default=True, help="Prompts of this split."
+)
 
 
 @click.group(cls=Group)

@@ -1,4 +1,4 @@
-"""From observations to verdicts, category by category: what each protocol makes of boxes, depth, answers and vectors."""
+"""From observations to verdicts, category by category: what protocols make of boxes, depth, answers and vectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from verism.suites.compbench.binding import (
 )
 from verism.suites.compbench.boxes import SeenBox, detector_size, scaled
 from verism.suites.compbench.combination import ROUTES, paper_three_in_one, released_three_in_one
-from verism.suites.compbench.multimodal import IMAGES_OF_GPT4V, level_questions, released_level_score, revised_level_score
+from verism.suites.compbench.multimodal import (
+    IMAGES_OF_GPT4V,
+    level_questions,
+    released_level_score,
+    revised_level_score,
+)
 from verism.suites.compbench.numeracy import Counted, asked_numbers, released_numbers, revised_numbers, score_of
 from verism.suites.compbench.prompts import Asked
 from verism.suites.compbench.vocabulary import BOUND
@@ -221,7 +226,9 @@ class Judged:
         else:
             score = revised_binding(shares)
         sure = None if not shares or any(s is None for s in shares) else float(all((s or 0) > SURE for s in shares))
-        shown = ", ".join(f"{p}: {'no answer' if s is None else f'{s:.3f}'}" for p, s in zip(phrases, shares, strict=True))
+        shown = ", ".join(
+            f"{p}: {'no answer' if s is None else f'{s:.3f}'}" for p, s in zip(phrases, shares, strict=True)
+        )
         return Decision(score=score, right=sure, reason=shown or "no noun phrases")
 
     def _boxes_of(self, image_id: str, threshold: float, target: tuple[int, int] | None = None) -> list[SeenBox]:
@@ -238,7 +245,9 @@ class Judged:
                 return Decision(score=0.0, right=0.0, reason="not two objects")
             return Decision(score=None, right=None, reason="its two objects are not known")
         if protocol == "revised":
-            found = spatial.revised_score(asked.names, asked.relation, self._boxes_of(image_id, rules.threshold_revised))
+            found = spatial.revised_score(
+                asked.names, asked.relation, self._boxes_of(image_id, rules.threshold_revised)
+            )
         elif protocol == "paper":
             found = spatial.paper_score(asked.names, asked.relation, self._boxes_of(image_id, rules.threshold))
         else:
@@ -324,7 +333,8 @@ class Judged:
             known = [made[name].right for name in wanted]
             right = None if any(v is None for v in known) else float(all(v == 1 for v in known))
         words = "; ".join(
-            f"{name} {'not known' if parts[name] is None else f'{parts[name]:.3f}'} ({made[name].reason})" for name in wanted
+            f"{name} {'not known' if parts[name] is None else f'{parts[name]:.3f}'} ({made[name].reason})"
+            for name in wanted
         )
         return Decision(score=score, right=right, reason=words, detail={"parts": parts})
 

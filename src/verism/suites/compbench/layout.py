@@ -1,8 +1,9 @@
 """Images in the released layout: ``{category}/samples/{prompt}_{number:06d}.png``, the number running over prompts and
 their images.
 
-The released scripts sort the files by that number and identify an image by its position in the list, so that one missing
-image gives every later one to another prompt. Here the text in the name decides, and the number says which image it is.
+The released scripts sort the files by that number and identify an image by its position in the list, so that one
+missing image gives every later one to another prompt. Here the text in the name says which prompt,
+and the number which of its images.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ METRICS = (
     MetricSpec(
         "three_in_one",
         title="3-in-1",
-        meaning="Mean over images of attribute binding, relation in the image and CLIPScore: those that the list of the "
-        "prompt names, under paper all three. A mean of probabilities and cosines, so read its parts.",
+        meaning="Mean over images of attribute binding, relation in the image and CLIPScore: those that the list of "
+        "the prompt names, under paper all three. A mean of probabilities and cosines, so read its parts.",
         scale=SHARE,
         better="higher",
         headline=True,

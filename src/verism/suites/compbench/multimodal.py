@@ -1,8 +1,8 @@
 """Multimodal chat models as judges: levels as percentages, and what becomes of a reply without one.
 
 ShareGPT4V was asked about each noun phrase of colour, shape and texture prompts (levels 1 to 4, multiplied) and once
-about other images (levels 1 to 5). A reply that cannot be read was left at 100. GPT-4V gave levels for two of ten images
-of a prompt, and a failure counted 0.
+about other images (levels 1 to 5). A reply that cannot be read was left at 100. GPT-4V gave levels for two of ten
+images of a prompt, and a failure counted 0.
 
 Source: T2I-CompBench++ (arXiv:2307.06350 v3), multimodal judges, and the released code of January 2025. The wording of
 the questions is ours.
@@ -34,12 +34,12 @@ UNREADABLE: Mapping[str, float] = {"share-cot": 100.0, "gpt-4v": 0.0}
 
 _FIRST = "First say in at most 50 words what the image shows. "
 _PHRASE = (
-    "Then answer with one number for how well the image shows {phrase}: 1, it is not there; 2, it is there with another "
-    "{attribute}; 3, it is there and its {attribute} is mostly right; 4, it is there and its {attribute} is right. End "
-    "with the number alone."
+    "Then answer with one number for how well the image shows {phrase}: 1, it is not there; 2, it is there with "
+    "another {attribute}; 3, it is there and its {attribute} is mostly right; 4, it is there and its {attribute} is "
+    "right. End with the number alone."
 )
 _WHOLE = (
-    "Then answer with one number for how well {what} in the image fits the text \"{text}\": 1, not at all; 2, hardly; "
+    'Then answer with one number for how well {what} in the image fits the text "{text}": 1, not at all; 2, hardly; '
     "3, in part; 4, mostly; 5, completely. End with the number alone."
 )
 _WHAT: Mapping[str, str] = {

@@ -42,8 +42,8 @@ class Counted:
 def asked_numbers(text: str, *, edition: str = "2025") -> list[Counted]:
     """The objects and numbers that the released code reads out of a prompt.
 
-    Behind a number word (``a``, ``an``, ``one`` to ``eight``) the next two words, or else the next one, are looked up in
-    the list of objects. Words whose singular is their plural were read as 1 until January 2025.
+    Behind a number word (``a``, ``an``, ``one`` to ``eight``) the next two words, or else the next one, are looked up
+    in the list of objects. Words whose singular is their plural were read as 1 until January 2025.
 
     Args:
         text: the prompt.

@@ -1,7 +1,7 @@
 """Prompts of our own in the categories of T2I-CompBench, with scenes that show what they ask.
 
-They are drawn from words of ours, so that runs need neither the user's copy of the released prompts nor a model. They are
-no part of the benchmark: scores of them are comparable with each other alone.
+They are drawn from words of ours, so that runs need neither the user's copy of the released prompts nor a model. They
+are no part of the benchmark: scores of them are comparable with each other alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["COLORS", "MODELLED", "PROMPTS_EACH", "SHAPES", "own_classes", "own_p
 
 PROMPTS_EACH = 60  # of a category
 SEED = 17
-# Classes of which the simulator has a model, and which are labels of the released detector; a test holds them against both.
+# Classes of which the simulator has a model, and which are labels of the released detector; a test holds both.
 MODELLED: tuple[str, ...] = (
     "person", "dog", "bear", "bird", "airplane", "bicycle", "boat", "car", "train", "chair", "bench", "bed", "backpack",
     "suitcase", "umbrella",
@@ -161,7 +161,8 @@ def _numeracy() -> list[Made]:
     for a, b in _pairs(counted):
         for first, second in ((1, 2), (2, 1), (2, 2), (3, 1)):
             words = [
-                f"{NUMBER_WORDS[n]} {name if n == 1 else NUMERACY_OBJECTS[name]}" for n, name in ((first, a), (second, b))
+                f"{NUMBER_WORDS[n]} {name if n == 1 else NUMERACY_OBJECTS[name]}"
+                for n, name in ((first, a), (second, b))
             ]
             text = " and ".join(words)
             numbers = tuple((c.name, c.asked) for c in asked_numbers(text))

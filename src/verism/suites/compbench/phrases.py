@@ -21,7 +21,17 @@ from verism.files import read_rows, write_whole
 from verism.suites.compbench.prompts import Asked
 from verism.suites.compbench.vocabulary import BOUND
 
-__all__ = ["Parsed", "Parser", "SpacyParser", "make_parser", "needs_phrases", "parse_tokens", "read_phrases", "with_phrases", "write_phrases"]
+__all__ = [
+    "Parsed",
+    "Parser",
+    "SpacyParser",
+    "make_parser",
+    "needs_phrases",
+    "parse_tokens",
+    "read_phrases",
+    "with_phrases",
+    "write_phrases",
+]
 
 COLUMNS = "prompt, phrases (a list), objects (two, for complex prompts), without_adjectives and parser"
 EXTRA = "phrases"
@@ -105,8 +115,8 @@ class SpacyParser:
             self._pipeline: Any = spacy.load(name)
         except (OSError, ValueError) as err:
             raise UsageError(
-                f"spaCy has no pipeline {name!r}: install it (python -m spacy download en_core_web_sm), or give phrases "
-                f"by a file: --phrases FILE. It says: {' '.join(str(err).split())[:200]}"
+                f"spaCy has no pipeline {name!r}: install it (python -m spacy download en_core_web_sm), or give "
+                f"phrases by a file: --phrases FILE. It says: {' '.join(str(err).split())[:200]}"
             ) from err
         meta = self._pipeline.meta
         if not {"parser"} & set(self._pipeline.pipe_names):
@@ -228,7 +238,5 @@ def with_phrases(asked: Iterable[Asked], parsed: Mapping[str, Parsed]) -> list[A
                 f"color, shape, texture and complex: {COLUMNS}"
             )
         names = found.objects if each.category == "complex" else each.names
-        made.append(
-            replace(each, phrases=found.phrases, names=names, without_adjectives=found.without_adjectives)
-        )
+        made.append(replace(each, phrases=found.phrases, names=names, without_adjectives=found.without_adjectives))
     return made

@@ -1,7 +1,7 @@
 """The prompts of T2I-CompBench, out of the user's copy of its files, checked by the counts that are known of them.
 
-Prompts are lines of text files, a file for each category and split (``color_val.txt``). What a prompt asks for in detail
-comes from its template, from three lists of complex prompts, and from a file of noun phrases or a parser (``phrases``).
+Prompts are lines of text files, a file for each category and split (``color_val.txt``). What a prompt asks for in
+detail comes from its template, from lists of complex prompts, and from noun phrases (``phrases``).
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ DISTINCT: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("shape", "train"): (685,),
     ("texture", "train"): (695,),
 }
-TEMPLATE = re.compile(r"an? (?P<a>.+?) (?P<relation>{}) an? (?P<b>.+?)\.?".format(
-    "|".join(re.escape(r) for r in (*RELATIONS, "in front of", "behind", "hidden by"))
-))
+TEMPLATE = re.compile(
+    r"an? (?P<a>.+?) (?P<relation>{}) an? (?P<b>.+?)\.?".format(
+        "|".join(re.escape(r) for r in (*RELATIONS, "in front of", "behind", "hidden by"))
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +167,7 @@ def read_category(folder: Path, category: str, split: str) -> list[Asked]:
     if not lines:
         raise refusal(path, "no prompts in it", split)
     routes = _routes(folder, split, lines) if category == "complex" else {}
-    return [
-        _asked(category, text, index, split, routes.get(text, ""), len(lines)) for index, text in enumerate(lines)
-    ]
+    return [_asked(category, text, index, split, routes.get(text, ""), len(lines)) for index, text in enumerate(lines)]
 
 
 def _asked(category: str, text: str, index: int, split: str, route: str, count: int) -> Asked:
@@ -183,7 +183,14 @@ def _asked(category: str, text: str, index: int, split: str, route: str, count: 
         seen = "seen" if index < SEEN else "unseen"
     numbers = tuple((c.name, c.asked) for c in asked_numbers(text)) if category == "numeracy" else ()
     return Asked(
-        category=category, text=text, index=index, relation=relation, names=names, numbers=numbers, route=route, seen=seen
+        category=category,
+        text=text,
+        index=index,
+        relation=relation,
+        names=names,
+        numbers=numbers,
+        route=route,
+        seen=seen,
     )
 
 
@@ -199,7 +206,9 @@ def _routes(folder: Path, split: str, lines: Sequence[str]) -> dict[str, str]:
     for route, name in ROUTE_FILES.items():
         path = folder / f"complex_{split}_{name}.txt"
         if not path.is_file():
-            raise refusal(path, "no such file; it says which parts complex prompts are scored by", split, count=ROUTES[route])
+            raise refusal(
+                path, "no such file; it says which parts complex prompts are scored by", split, count=ROUTES[route]
+            )
         for text in read_lines(path, "a list of complex prompts"):
             if text not in routes:
                 raise refusal(path, f"{text!r:.120} is none of the complex prompts", split, count=ROUTES[route])
@@ -301,5 +310,3 @@ def structure_limits(asked: Mapping[str, Sequence[Asked]]) -> list[Limit]:
 def _can_score(asked: Asked) -> bool:
     labels = asked.names is not None and all(has_exact_label(detector_name(n)) for n in asked.names)
     return labels and asked.relation not in (None, "on top of")
-
-

@@ -1,14 +1,14 @@
 """T2I-CompBench (Huang et al., arXiv:2307.06350): what can be worked out again of its tables, and where they disagree.
 
-Scores need images and judges. Without them: how tables of one model agree with each other, means of seen and unseen pairs,
-ceilings that follow from the released detector's labels, and which figures cannot both be right.
+Scores need images and judges. Without them: how tables of one model agree with each other, means of seen and unseen
+pairs, ceilings that follow from the released detector's labels, and which figures cannot both be right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from verism.published import Known, Check, Verdict, Writer, half_unit, read_published
+from verism.published import Check, Known, Verdict, Writer, half_unit, read_published
 from verism.suites.compbench.multimodal import BINDING_PERCENT, PERCENT
 from verism.suites.compbench.prompts import COUNTS, RELATION_COUNTS, ROUTES, SEEN
 from verism.suites.compbench.spatial import detector_name
@@ -70,9 +70,7 @@ def _table13(writer: Writer, rows: Mapping[str, Mapping[str, str]]) -> None:
     chat = [float(row["nonspatial_share_cot"]) for row in rows.values()]
     apart = min(chat) > max(cosines) + 0.3
     writer.holds(table, "non-spatial by ShareGPT4V (0.69 to 0.79) is on another scale than by CLIP", apart)
-    writer.impossible(
-        table, "3-in-1 out of its parts", "", "its parts are of the complex prompts and printed nowhere"
-    )
+    writer.impossible(table, "3-in-1 out of its parts", "", "its parts are of the complex prompts and printed nowhere")
     shares = sorted({*BINDING_PERCENT.values(), *PERCENT.values()})
     writer.words(table, "percentages of levels", "10 20 40 60 75 80 100", " ".join(f"{p:g}" for p in shares))
     writer.number("text", "images of a category that GPT-4V saw: 300 prompts x 2", "600", COUNTS["val"] * 2)
@@ -89,7 +87,13 @@ def _agreement(writer: Writer) -> None:
     gpt = next(r for r in rows if (r["category"], r["metric"]) == ("non_spatial", "GPT-4V"))
     known = Known(value="0.48", why=TWICE)
     if gpt["kendall_tau"] == unidet["kendall_tau"]:
-        writer.number("contradictions", "tau of GPT-4V, non-spatial, as the second note has it", gpt["kendall_tau"], 0.48, known=known)
+        writer.number(
+            "contradictions",
+            "tau of GPT-4V, non-spatial, as the second note has it",
+            gpt["kendall_tau"],
+            0.48,
+            known=known,
+        )
 
 
 def _results_2023(writer: Writer, rows: Mapping[str, Mapping[str, str]]) -> None:
@@ -114,15 +118,23 @@ def _results_2023(writer: Writer, rows: Mapping[str, Mapping[str, str]]) -> None
     equal = all(alpha[column] == rows["PixArt-alpha-ft"][later] for column, later in COLUMNS.items())
     known_row = Known(value="identical", why=FT, verdict=Verdict.MISPRINT)
     told = "identical" if equal else "other values"
-    writer.words("contradictions", "PixArt-alpha and PixArt-alpha-ft are two models", "other values", told, known=known_row)
+    writer.words(
+        "contradictions", "PixArt-alpha and PixArt-alpha-ft are two models", "other values", told, known=known_row
+    )
     for model in ("DALL-E 2",):
         values = [row for row in listed if row["model"] == model]
         for column in COLUMNS:
             printed, other = values[0][column], values[1][column]
             if printed == other:
                 continue
-            known = Known(value=other, why=NP_NUM if "bvqa" in column or "3in1" in column else OTHER_RUN, verdict=Verdict.DEFINITION)
-            writer.number("contradictions", f"{model}, {column}: first and later values", printed, float(other), known=known)
+            known = Known(
+                value=other,
+                why=NP_NUM if "bvqa" in column or "3in1" in column else OTHER_RUN,
+                verdict=Verdict.DEFINITION,
+            )
+            writer.number(
+                "contradictions", f"{model}, {column}: first and later values", printed, float(other), known=known
+            )
 
 
 def _seen_unseen(writer: Writer, gors: Mapping[str, str]) -> None:
@@ -139,12 +151,16 @@ def _seen_unseen(writer: Writer, gors: Mapping[str, str]) -> None:
 def _limits(writer: Writer) -> None:
     objects = read_published("compbench", "spatial_objects")
     writer.number("labels", "labels of the released detector", "722", len(unified_labels()))
-    exact = sum(has_exact_label(detector_name(name)) == (row["exact_label_exists_2d"] == "yes")
-                for name, row in zip(SPATIAL_OBJECTS, objects, strict=True))
+    exact = sum(
+        has_exact_label(detector_name(name)) == (row["exact_label_exists_2d"] == "yes")
+        for name, row in zip(SPATIAL_OBJECTS, objects, strict=True)
+    )
     writer.number("labels", "objects whose exact label is there or not, as listed", "50", exact)
     missing = [row for row in objects if not has_exact_label(detector_name(row["object"]))]
     writer.words(
-        "labels", "objects without a label", "bag computer cow mouse painting phone sofa table wallet",
+        "labels",
+        "objects without a label",
+        "bag computer cow mouse painting phone sofa table wallet",
         " ".join(sorted(row["object"] for row in missing)),
     )
     mentions = sum(int(row["val_2d"]) for row in missing)
@@ -174,7 +190,8 @@ def _limits(writer: Writer) -> None:
     writer.number("counts", "complex prompts with a relation in the image", scored, ROUTES["spatial"] + ROUTES["both"])
     for category in ("color", "shape", "texture", "complex"):
         writer.impossible(
-            "counts", f"{category}: prompts of more than two noun phrases",
+            "counts",
+            f"{category}: prompts of more than two noun phrases",
             known[category, "noun chunks above 2 "]["prompts"] if (category, "noun chunks above 2 ") in known else "",
             "needs the released prompts and a parser: verism compbench structure DIR --parser spacy:en_core_web_sm",
         )

@@ -1,4 +1,4 @@
-"""The report of T2I-CompBench: what suits any suite, with who judges which category and how far the protocols differ."""
+"""The report of T2I-CompBench: what suits any suite, with what each category is scored by."""
 
 from __future__ import annotations
 

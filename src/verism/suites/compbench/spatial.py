@@ -1,7 +1,7 @@
 """The rules for relations in the image and in depth, as released, as the paper has them, and revised.
 
-All functions are pure. Boxes are in the pixels of the released detector's input (479 x 479 for a square image), y points
-down. Depth maps are larger where nearer.
+All functions are pure. Boxes are in the pixels of the released detector's input (479 x 479 for a square image), y
+points down. Depth maps are larger where nearer.
 
 Source: T2I-CompBench++ (arXiv:2307.06350 v3), sections on UniDet-based metrics, and the released code of January 2025.
 """
@@ -41,8 +41,8 @@ __all__ = [
     "released_pair",
     "released_position",
     "released_score",
-    "revised_depth_score",
     "revised_depth_position",
+    "revised_depth_score",
     "revised_pair",
     "revised_position",
     "revised_score",
@@ -236,9 +236,7 @@ def revised_pair(
         boxes: above the threshold.
         worth: what the relation of two boxes is worth.
     """
-    first, second = (
-        sorted((b for b in boxes if means_name(b, name)), key=lambda b: -b.score) for name in names
-    )
+    first, second = (sorted((b for b in boxes if means_name(b, name)), key=lambda b: -b.score) for name in names)
     if not first or not second:
         return (first[0] if first else None), (second[0] if second else None)
     if first[0] is not second[0]:

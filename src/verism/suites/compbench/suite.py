@@ -92,21 +92,22 @@ PUBLISHED_JUDGES: Mapping[str, tuple[str, str]] = {
 TABLES: Mapping[str, str] = {"vqa": "answers", "detector": "detections", "depth": "depths", "clip": "embeddings"}
 
 PROTOCOL_MEANINGS = {
-    "revised": "Ceilings and mistakes of the released code mended: names by all labels that mean the same, no gate, every "
-    "relation handled, depth cut rightly and without asking for overlap, phrases by their geometric mean, unreadable "
+    "revised": "Ceilings and mistakes of the released code mended: names by all labels that mean the same, no gate, "
+    "every relation handled, depth cut rightly and without asking for overlap, phrases by their geometric mean, "
+    "unreadable "
     "replies counted and not scored. Use it to compare models; it is comparable with no published number.",
-    "released": "What the authors' code of January 2025 does, with its ceilings: names that are no label of its detector "
-    "never score, relations in the image below one half count 0, depth maps are cut with rows and columns swapped, "
-    "complex prompts take the parts that their list names.",
-    "paper": "What the text of the publications says where it differs from the code: relations hold or do not, depth maps "
-    "are cut rightly, probabilities are those of yes among all words, complex prompts take the mean of all three parts.",
+    "released": "What the authors' code of January 2025 does, with its ceilings: names that are no label of its "
+    "detector never score, relations in the image below one half count 0, depth maps are cut with rows and columns "
+    "swapped, complex prompts take the parts that their list names.",
+    "paper": "What the text of the publications says where it differs from the code: relations hold or do not, depth "
+    "maps are cut rightly, probabilities are those of yes among all words, complex prompts take the mean of all parts.",
 }
 LIMITS = (
     "There is no overall score: a cosine of about 0.3 and shares between 0 and 1 have no common mean.",
-    "Published numbers come from BLIP-VQA, UniDet, DPT-hybrid and CLIP ViT-B/32. UniDet cannot be installed here; scores "
-    "of other detectors are of another vocabulary and another scale of confidence.",
-    "Attribute binding multiplies probabilities of phrases, so long prompts score low; and parsers of two versions find "
-    "other phrases in 4 to 10 % of the prompts.",
+    "Published numbers come from BLIP-VQA, UniDet, DPT-hybrid and CLIP ViT-B/32. UniDet cannot be installed here; "
+    "scores of other detectors are of another vocabulary and another scale of confidence.",
+    "Attribute binding multiplies probabilities of phrases, so long prompts score low; and parsers of two versions "
+    "find other phrases in 4 to 10 % of the prompts.",
     "CLIPScore lies between 0.298 and 0.320 for twelve published systems.",
 )
 
@@ -202,7 +203,9 @@ class CompBench(Suite):
         Rule(
             "gate", float, 0.5, low=0, high=1, protocol="released", help="2D scores below it count as 0 under released."
         ),
-        Rule("np_num", int, 8, low=1, help="Most noun phrases that released and paper ask about; 2 until December 2023."),
+        Rule(
+            "np_num", int, 8, low=1, help="Most noun phrases that released and paper ask about; 2 until December 2023."
+        ),
         Rule("phrase_filter", bool, True, help="Whether top, the side, the left and the right are no noun phrases."),
         Rule(
             "numeracy_edition",
@@ -306,7 +309,9 @@ class CompBench(Suite):
         chosen = {prompt_id for prompt_id, _ in _limited(every, limit, seed)}
         kept = [(prompt_id, each) for prompt_id, each in every if prompt_id in chosen]
         parsed, parser_name = _parsed([each for _, each in kept], phrases, parser)
-        asked = tuple(zip([prompt_id for prompt_id, _ in kept], with_phrases([e for _, e in kept], parsed), strict=True))
+        asked = tuple(
+            zip([prompt_id for prompt_id, _ in kept], with_phrases([e for _, e in kept], parsed), strict=True)
+        )
         found: tuple[UserImage, ...] | None = None
         if images is not None and is_released_layout(images, list(by_category)):
             of_category = {c: [item for item in asked if item[1].category == c] for c in by_category}
@@ -503,8 +508,8 @@ class CompBench(Suite):
             lines.append(f"the prompts are not the released ones: {self.altered}")
         elif self.own:
             lines.append(
-                "the prompts are verism's own, as no --prompts was given: categories are named 'own ...', and no number is "
-                "comparable with one of T2I-CompBench"
+                "the prompts are verism's own, as no --prompts was given: categories are named 'own ...', and no "
+                "number is comparable with one of T2I-CompBench"
             )
         if self.levels:
             lines.append("questions for levels are worded by verism: no number is comparable with a published one")
@@ -597,8 +602,8 @@ def _parsed(asked: Sequence[Asked], phrases: Path | None, parser: str | None) ->
         return {each.text: made.parse(each.text) for each in wanted}, made.name
     needed = ", ".join(dict.fromkeys(each.category for each in wanted))
     raise UsageError(
-        f"{needed} prompts are scored by their noun phrases: give --phrases FILE (verism compbench phrases writes one) or "
-        "--parser spacy:en_core_web_sm (pip install 'verism[phrases]'), or leave them out with --category"
+        f"{needed} prompts are scored by their noun phrases: give --phrases FILE (verism compbench phrases writes one) "
+        "or --parser spacy:en_core_web_sm (pip install 'verism[phrases]'), or leave them out with --category"
     )
 
 

@@ -1,6 +1,7 @@
 """The words of T2I-CompBench: categories, relations, objects, numbers, and the labels of the released detector.
 
-Source: Huang et al. 2023, T2I-CompBench (arXiv:2307.06350 v2), and 2025, T2I-CompBench++ (v3); released code of January 2025.
+Source: Huang et al. 2023, T2I-CompBench (arXiv:2307.06350 v2), and 2025, T2I-CompBench++ (v3); released code
+of January 2025.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ BOUND: tuple[str, ...] = ("color", "shape", "texture")  # judged by questions ab
 
 # In the order in which the released code looks for them: the first that the prompt contains counts.
 RELATIONS: tuple[str, ...] = (
-    "on side of", "next to", "near", "on the left of", "on the right of", "on the bottom of", "on the top of", "on top of",
+    "on side of", "next to", "near", "on the left of", "on the right of", "on the bottom of", "on the top of",
+    "on top of",
 )  # fmt: skip
 DEPTH_RELATIONS: tuple[str, ...] = ("in front of", "behind", "hidden")
 
