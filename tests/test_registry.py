@@ -257,8 +257,10 @@ def test_every_option_of_every_kind_has_a_sentence():
 def test_defaults_are_those_that_stored_runs_were_made_with():
     """Batch sizes of two detectors differed between the command line and the class: the command line's count."""
     sizes = {
-        kind.name: next(o.default for o in kind.signature("detector").options if o.name == "batch_size")
+        kind.name: option.default
         for kind in kinds("detector")
+        for option in kind.signature("detector").options
+        if option.name == "batch_size"
     }
     assert sizes == {"builtin": 8, "transformers": 8, "detr": 4, "open-vocabulary": 8}
 

@@ -333,7 +333,7 @@ class CompBench(Suite):
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
         """The suite whose prompts a run stored; they hold all it needs to know."""
         return cls(
-            asked=tuple((p.prompt_id, Asked.of_spec(p.text, p.spec)) for p in prompts),
+            asked=tuple((p.prompt_id, replace(Asked.of_spec(p.text, p.spec), scene=p.scene)) for p in prompts),
             n_images=max((p.n_images for p in prompts), default=IMAGES_EACH),
             own=bool(settings.get("own", False)),
             altered=str(settings.get("altered", "")),
