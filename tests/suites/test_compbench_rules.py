@@ -255,6 +255,10 @@ def test_boxes_that_do_not_meet_score_nothing_as_released_and_all_as_revised():
     assert spatial.revised_depth_score(("cat", "dog"), "in front of", boxes, depth).score == 1.0
     assert spatial.revised_depth_score(("dog", "cat"), "behind", boxes, depth).score == 1.0
     assert spatial.revised_depth_score(("dog", "cat"), "hidden", boxes, depth).score == 0.5  # nothing hides it
+    touching = [seen("cat", 1.0, (104, 0, 204, 100)), seen("dog", 1.0, (0, 0, 100, 100))]
+    assert spatial.revised_depth_score(("dog", "cat"), "hidden", touching, depth).score == 1.0
+    apart = [seen("cat", 1.0, (106, 0, 206, 100)), seen("dog", 1.0, (0, 0, 100, 100))]
+    assert spatial.revised_depth_score(("dog", "cat"), "hidden", apart, depth).score == 0.5
 
 
 def test_swapped_regions_outside_the_map_are_nothing():

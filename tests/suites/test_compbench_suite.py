@@ -369,7 +369,7 @@ def test_boxes_count_above_a_threshold_in_pixels_of_the_detector():
     assert verdict(suite, observed, "released", "relation_worth") == pytest.approx(150 / (300 * 479 / 480))
     assert verdict(suite.with_rules(box_threshold=0.5), observed, "released", "objects_found") == 0.5
     assert verdict(suite.with_rules(box_threshold_revised=0.5), observed, "released", "objects_found") == 1.0
-    assert verdict(suite.with_rules(gate=0.0), observed, "released", "spatial_2d") > 0
+    assert verdict(suite.with_rules(least_2d_score=0.0), observed, "released", "spatial_2d") > 0
     assert verdict(suite, observed, "released", "spatial_2d") == pytest.approx(
         0.25 * 1.1 + 0.5 * 150 / (300 * 479 / 480)
     )

@@ -85,7 +85,9 @@ def depth_of_text(text: str, height: int, width: int) -> Map:
         raise ValueError(f"the depth map is damaged: {err}") from None
     if len(data) != wanted or not unpacker.eof:  # what is cut off lacks its checksum
         raise ValueError(f"the depth map does not hold {height} x {width} pixels")
-    return np.cumsum(np.frombuffer(data, dtype=np.uint8).reshape(height, width), axis=1, dtype=np.uint8)
+    change = np.frombuffer(data, dtype=np.uint8).reshape(height, width)
+    steps: Map = np.cumsum(change, axis=1, dtype=np.uint8)
+    return steps
 
 
 def nearest_size(steps: ArrayLike, height: int, width: int) -> Map:
@@ -101,4 +103,5 @@ def nearest_size(steps: ArrayLike, height: int, width: int) -> Map:
         return rows
     down = ((np.arange(height) + 0.5) * rows.shape[0] / height).astype(np.int64)
     across = ((np.arange(width) + 0.5) * rows.shape[1] / width).astype(np.int64)
-    return rows[down][:, across]
+    smaller: Map = rows[down][:, across]
+    return smaller

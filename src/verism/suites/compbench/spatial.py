@@ -51,6 +51,7 @@ __all__ = [
 NEAR_PX = 150.0  # pixels of the detector's input
 OVERLAP_2D, OVERLAP_3D = 0.1, 0.5
 GATE = 0.5  # below it a released 2D score counts as 0
+TOUCHING = 0.05  # of the smallest side, between boxes that count as meeting
 OF_OBJECT, OF_RELATION = 0.25, 0.5
 NEAR = ("next to", "near", "on side of")
 AXES = {  # axis, and sign of the offset from the first object to the second
@@ -341,7 +342,7 @@ def released_depth_score(
 
 def revised_depth_position(relation: str | None, a: Box, b: Box, depth: Depth, *, middle: bool = True) -> float:
     """What a relation in depth is worth, 1 or 0: nearer or farther by the depth inside each box, rightly cut. What is
-    hidden must also lie behind: its box meets the other's; nothing else has to overlap.
+    hidden must also lie behind: its box meets or touches the other's; nothing else has to overlap.
 
     Args:
         relation: one of ``DEPTH_RELATIONS``, or None.
@@ -354,8 +355,15 @@ def revised_depth_position(relation: str | None, a: Box, b: Box, depth: Depth, *
     if relation == "in front of":
         return float(nearer > 0)
     if relation in ("behind", "hidden"):
-        return float(nearer < 0 and (relation == "behind" or overlap(a, b) > 0))
+        return float(nearer < 0 and (relation == "behind" or _meet(a, b)))
     return 0.0
+
+
+def _meet(a: Box, b: Box) -> bool:
+    """Whether boxes overlap or nearly touch: the box of a half-hidden object ends where what hides it begins."""
+    slack = TOUCHING * min(a[2] - a[0], a[3] - a[1], b[2] - b[0], b[3] - b[1])
+    gaps = (max(a[k], b[k]) - min(a[k + 2], b[k + 2]) for k in (0, 1))
+    return all(gap <= slack for gap in gaps)
 
 
 def revised_depth_score(

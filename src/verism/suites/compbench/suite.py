@@ -201,7 +201,13 @@ class CompBench(Suite):
             help="Confidence above which revised counts boxes.",
         ),
         Rule(
-            "gate", float, 0.5, low=0, high=1, protocol="released", help="2D scores below it count as 0 under released."
+            "least_2d_score",
+            float,
+            0.5,
+            low=0,
+            high=1,
+            protocol="released",
+            help="2D scores below it count as 0 under released.",
         ),
         Rule(
             "np_num", int, 8, low=1, help="Most noun phrases that released and paper ask about; 2 until December 2023."
@@ -447,7 +453,7 @@ class CompBench(Suite):
         return Rules(
             threshold=self.rule("box_threshold"),
             threshold_revised=self.rule("box_threshold_revised"),
-            gate=self.rule("gate"),
+            gate=self.rule("least_2d_score"),
             np_num=self.rule("np_num"),
             phrase_filter=self.rule("phrase_filter"),
             edition=self.rule("numeracy_edition"),
