@@ -194,13 +194,14 @@ def spoil(
         first, second = objects
         name = SWAPPED.get(scene.skill, "color")
         one, other = getattr(first, name), getattr(second, name)
-        swapped_objects = (replace(first, **{name: other}), replace(second, **{name: one}))
+        swapped_objects = (_with(first, name, other), _with(second, name, one))
         return replace(scene, objects=swapped_objects), f"{other} {first.label}, {one} {second.label}"
     if kind in SWAPPED:
         first, second = objects
         instead = "plain" if kind == "texture" else second.shape
-        changed = (replace(first, **{kind: instead}), second)
-        return replace(scene, objects=changed), f"{instead} instead of {getattr(first, kind)}"
+        return replace(
+            scene, objects=(_with(first, kind, instead), second)
+        ), f"{instead} instead of {getattr(first, kind)}"
     if kind == "color":
         other_colors = [c for c in colors if c != objects[0].color]
         color = other_colors[int(rng.integers(len(other_colors)))]
@@ -226,6 +227,13 @@ def spoil(
 
     objects = [swapped(o) if scene.skill == "count" or k == number else o for k, o in enumerate(objects)]
     return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
+
+
+def _with(obj: SceneObject, name: str, value: str) -> SceneObject:
+    """The object with another colour, texture or shape."""
+    if name == "color":
+        return replace(obj, color=value)
+    return replace(obj, texture=value) if name == "texture" else replace(obj, shape=value)
 
 
 def _miscounted(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:

@@ -304,9 +304,9 @@ class Judged:
         if self._vectors is None:
             return _unknown("--clip")
         images, texts = self._vectors
-        if text not in texts or image_id not in images:
+        if text is None or text not in texts or image_id not in images:
             return Decision(score=None, right=None, reason="no vector of it")
-        cosine = float(images[image_id] @ texts[text])
+        cosine = float(np.dot(images[image_id], texts[text]))
         return Decision(score=min(max(cosine, -1.0), 1.0), right=None, reason=f"cosine {cosine:.4f}")
 
     def _complex(self, image_id: str, asked: Asked, protocol: str, rules: Rules) -> Decision:

@@ -62,7 +62,7 @@ AXES = {  # axis, and sign of the offset from the first object to the second
 }
 # Handled by nothing in the released code.
 REVISED_AXES = {**AXES, "on top of": (1, 1), "on the left": (0, 1), "on the right": (0, -1), "on bottom of": (1, -1)}
-Depth = NDArray[np.floating]
+Depth = NDArray[np.floating] | NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True)
